@@ -1,0 +1,61 @@
+// The table of kernels: one for each instruction set, chosen once at load, all held bit-equal to the scalar one.
+//
+// Why bit-equal works for floats too: every sum is taken in an order that the table does not choose. A product's
+// output element is one chain of fused multiply-adds over k = 0, 1, ..; a reduction over a vector runs in 16 lanes
+// (lane i takes the elements i, i + 16, ..), which are then added pairwise in a fixed order. tanh, sigmoid, exp are
+// polynomials with a fixed order of operations. So the answer depends on the row alone: not on the batch around
+// it, the number of threads, or the machine.
+#pragma once
+
+#include <cstdint>
+
+namespace quickbeam {
+
+constexpr int kLanes = 16;   // lanes of every reduction, whatever the registers are
+constexpr int kPanel = 64;   // output columns that are packed side by side
+
+// Size in floats of a packed [out, in] matrix: panels of kPanel columns, zero-padded, element (k, column) of a
+// panel at k * kPanel + column.
+constexpr int64_t packed_size(int64_t in, int64_t out) { return (out + kPanel - 1) / kPanel * kPanel * in; }
+
+struct Kernels {
+  const char* name;
+
+  // y[r * y_stride + n] = bias[n] + sum over k of x[r * x_stride + k] * w[n][k], for r < rows, n < out.
+  // `packed` as above; `bias` [out] or null (zero); any number of rows. Sums start at the bias.
+  void (*multiply)(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y,
+                   int64_t y_stride, int64_t rows, int64_t in, int64_t out);
+
+  // In place, element-wise. Error bounds against libm are stated and tested.
+  void (*tanh)(float* x, int64_t n);
+  void (*sigmoid)(float* x, int64_t n);
+
+  // One GRU row, gates in the order r, z, n: next = n + z * (state - n), r, z = sigmoid(x + h), n = tanh(x + r h).
+  // `input` and `hidden` are [3 * dim]; `next` may be `state`.
+  void (*gru)(const float* input, const float* hidden, const float* state, float* next, int64_t dim);
+
+  // scores[s] = sum over a of weight[a] * tanh(keys[s][a] + query[a])   (CUBE eq. 4)
+  void (*attend_mlp)(const float* query, const float* keys, const float* weight, float* scores, int64_t positions,
+                     int64_t dim);
+  // scores[s] = sum over a of keys[s][a] * query[a]
+  void (*attend_dot)(const float* query, const float* keys, float* scores, int64_t positions, int64_t dim);
+  // In place softmax of n scores.
+  void (*softmax)(float* x, int64_t n);
+  // out[d] = sum over s of weights[s] * values[s][d], one chain over s for each d.
+  void (*weighted_sum)(const float* weights, const float* values, float* out, int64_t positions, int64_t dim);
+
+  // log(sum(exp(x))), in 16 lanes.
+  float (*log_sum_exp)(const float* x, int64_t n);
+  // The k largest of x[0..n), largest first, equal values by lower index. Needs 1 <= k <= n.
+  void (*top_k)(const float* x, int64_t n, int64_t k, float* values, int32_t* indices);
+};
+
+// The table to use: the best of this machine, or a lower one named by QUICKBEAM_ISA (scalar, avx2, avx512); another
+// name, or one that this machine lacks, throws std::invalid_argument.
+const Kernels& kernels();
+// The table `name`, for tests; throws std::invalid_argument with the names that this machine has.
+const Kernels& kernels(const char* name);
+// Names of the tables that this machine can run, lowest first, null-terminated.
+const char* const* kernel_names();
+
+}  // namespace quickbeam

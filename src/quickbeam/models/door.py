@@ -1,0 +1,41 @@
+"""The door of the models' room: what engine and search may ask of any model. A model ends at the hidden vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from quickbeam.types import Floats, Ids, Request
+
+
+class Decoding(Protocol):
+    """The caches of one decoding run. A handle names a recurrent state; it lives until `retain` leaves it out."""
+
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        """Encode `requests` and return the handle of each one's initial state, [B] int32, in their order."""
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each of R rows: request indices, state handles and tokens, each [R] int32.
+
+        Returns hidden [R, D] float32 and the handle of each row's new state [R] int32. The states that were
+        read stay valid, so several rows may go on from one.
+        """
+
+    def retain(self, state: Ids) -> None:
+        """Free every state but the named ones (repeats allowed)."""
+
+    def evict(self, request: Ids) -> None:
+        """Forget the sources of the requests named by index, [n] int32."""
+
+
+class Model(Protocol):
+    """A loaded model: weights that any number of decoding runs share."""
+
+    bos_id: int
+    eos_id: int
+
+    def output(self) -> tuple[Floats, Floats]:
+        """Output matrix [V, D] and bias [V], from which a projection is built."""
+
+    def open(self) -> Decoding:
+        """Fresh caches for one decoding run."""

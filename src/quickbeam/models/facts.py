@@ -1,0 +1,41 @@
+"""Checks shared by the configs of all architectures."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from quickbeam.errors import ModelError, nearest
+
+T = TypeVar("T")
+
+
+def check_positive(config: Any, names: tuple[str, ...]) -> None:
+    """Raise ModelError unless each named fact of `config` is 1 or more."""
+    for name in names:
+        if getattr(config, name) < 1:
+            raise ModelError(f"{name} is {getattr(config, name)}; it must be 1 or more.")
+
+
+def check_choices(config: Any) -> None:
+    """Raise ModelError unless every Literal field of `config` holds one of its choices."""
+    for name, hint in get_type_hints(type(config)).items():
+        if get_origin(hint) is Literal and getattr(config, name) not in get_args(hint):
+            raise ModelError(f"{name} is {getattr(config, name)!r}; it must be one of {', '.join(get_args(hint))}.")
+
+
+def from_facts(config_type: type[T], facts: dict[str, Any]) -> T:
+    """Build a config from a JSON object; an unknown, missing or mistyped key raises ModelError by name."""
+    fields = {field.name: field for field in dataclasses.fields(config_type)}  # type: ignore[arg-type]
+    hints = get_type_hints(config_type)
+    for key, value in facts.items():
+        if key not in fields:
+            raise ModelError(f"unknown config key {key!r} (value {value!r}).{nearest(key, fields)}")
+        hint = hints[key]
+        wanted = str if get_origin(hint) is Literal else hint
+        if type(value) is not wanted:
+            raise ModelError(f"config key {key!r} is {value!r}; it must be of type {wanted.__name__}.")
+    for name, field in fields.items():
+        if field.default is dataclasses.MISSING and name not in facts:
+            raise ModelError(f"config key {name!r} is missing.")
+    return config_type(**facts)

@@ -1,0 +1,84 @@
+"""The facts of a recurrent encoder-decoder: one architecture for the models of the papers CUBE and SHARP.
+
+CUBE-1 (Zhang et al. 2018, eq. 1-9, 13-14): ``decoder_cell="conditional"``, ``attention="mlp"``, ``readout="linear"``.
+SHARP-6 (Devlin 2017, section 5): ``decoder_cell="attentional"``, ``attention="tanh_dot"``, ``fc_layers`` = 3, 7 or 15,
+``top`` = "tanh" or "gru", ``readout="none"``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from quickbeam.errors import ModelError
+from quickbeam.models.facts import check_choices, check_positive
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """Sizes and shape of a recurrent translation model; saved in ``config.json`` beside the weights."""
+
+    source_vocab_size: int
+    target_vocab_size: int
+    embedding_dim: int = 256  # E, both sides
+    encoder_layers: int = 1  # bidirectional GRU layers, 1-3 in the papers
+    encoder_dim: int = 256  # width of one direction; the memory is twice as wide
+    decoder_dim: int = 512  # H, the bottom recurrent state
+    decoder_cell: Literal["conditional", "attentional"] = "conditional"
+    attention: Literal["mlp", "tanh_dot"] = "mlp"
+    attention_dim: int = 512  # A
+    fc_layers: int = 0  # ReLU layers above the bottom cell, residual every other one (SHARP-6)
+    fc_dim: int = 0
+    top: Literal["none", "tanh", "gru"] = "none"
+    top_dim: int = 0
+    readout: Literal["none", "linear", "tanh"] = "linear"  # CUBE eq. 7: t = g(e, c, s)
+    hidden_dim: int = 256  # D, what the projection sees
+    shared_embedding: bool = False  # source and target embeddings are one tensor
+    tied_output: bool = False  # the output matrix is the target embedding
+    unk_id: int = 0
+    bos_id: int = 1
+    eos_id: int = 2
+    pad_id: int = 3
+
+    def __post_init__(self) -> None:
+        check_positive(
+            self,
+            ("source_vocab_size", "target_vocab_size", "embedding_dim", "encoder_layers", "encoder_dim")
+            + ("decoder_dim", "attention_dim", "hidden_dim"),
+        )
+        check_choices(self)
+        if self.fc_layers < 0:
+            raise ModelError(f"fc_layers is {self.fc_layers}; it must be 0 or more.")
+        if self.fc_layers and self.fc_dim < 1:
+            raise ModelError(f"fc_dim is {self.fc_dim}; with fc_layers {self.fc_layers} it must be 1 or more.")
+        if self.top != "none" and self.top_dim < 1:
+            raise ModelError(f"top_dim is {self.top_dim}; with top {self.top!r} it must be 1 or more.")
+        if self.shared_embedding and self.source_vocab_size != self.target_vocab_size:
+            raise ModelError(
+                f"shared_embedding needs one vocabulary, but source_vocab_size is {self.source_vocab_size} "
+                f"and target_vocab_size is {self.target_vocab_size}."
+            )
+        if self.tied_output and self.hidden_dim != self.embedding_dim:
+            raise ModelError(
+                f"tied_output needs hidden_dim = embedding_dim, but they are {self.hidden_dim} and {self.embedding_dim}."
+            )
+        if self.readout == "none" and self.hidden_dim != self.stack_dim:
+            raise ModelError(
+                f"without a readout the hidden vector is the top layer's: hidden_dim must be {self.stack_dim}, "
+                f"not {self.hidden_dim}."
+            )
+        for name in ("unk_id", "bos_id", "eos_id", "pad_id"):
+            if not 0 <= getattr(self, name) < min(self.source_vocab_size, self.target_vocab_size):
+                raise ModelError(f"{name} is {getattr(self, name)}; it must lie inside both vocabularies.")
+
+    @property
+    def memory_dim(self) -> int:
+        """Width of one source position as the decoder sees it: both directions side by side."""
+        return 2 * self.encoder_dim
+
+    @property
+    def stack_dim(self) -> int:
+        """Width of the uppermost decoder layer, below the readout."""
+        if self.top != "none":
+            return self.top_dim
+        return self.fc_dim if self.fc_layers else self.decoder_dim

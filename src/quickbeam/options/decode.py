@@ -1,0 +1,74 @@
+"""The choices of a decoding run. Names and meanings follow Hugging Face and CTranslate2 where those agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from quickbeam.options.schema import require
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How hypotheses are kept and ranked."""
+
+    beam_size: int = 5  # hypotheses kept at each step; 1 = greedy
+    num_hypotheses: int = 1  # answers for each request, at most beam_size
+    length_penalty: float = 1.0  # score = log_prob / length ** length_penalty; length counts eos
+    early_stopping: Literal["true", "false", "never"] = "false"  # Hugging Face's True, False and "never"
+    min_length: int = 0  # tokens before eos is allowed, eos not counted
+    max_length: int = 256  # tokens after which a hypothesis is ended, eos counted
+
+    def __post_init__(self) -> None:
+        require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
+        require(
+            1 <= self.num_hypotheses <= self.beam_size,
+            "num_hypotheses",
+            self.num_hypotheses,
+            f"between 1 and beam_size ({self.beam_size})",
+        )
+        require(self.length_penalty == self.length_penalty, "length_penalty", self.length_penalty, "a number")
+        require(abs(self.length_penalty) <= 100, "length_penalty", self.length_penalty, "between -100 and 100")
+        allowed = ("true", "false", "never")
+        require(self.early_stopping in allowed, "early_stopping", self.early_stopping, " or ".join(allowed))
+        require(self.max_length >= 1, "max_length", self.max_length, "1 or more")
+        require(
+            0 <= self.min_length < self.max_length,
+            "min_length",
+            self.min_length,
+            f"at least 0 and below max_length ({self.max_length})",
+        )
+
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """Which requests are decoded together. The answer does not depend on it, only time and memory do."""
+
+    batch_tokens: int = 512  # source tokens (longest x number) of the requests decoded together
+    max_input_length: int = 512  # source tokens; what is beyond is cut off, and said
+
+    def __post_init__(self) -> None:
+        require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
+        require(self.max_input_length >= 1, "max_input_length", self.max_input_length, "1 or more")
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """Search, schedule and projection of one decoding run."""
+
+    search: SearchOptions = SearchOptions()
+    schedule: ScheduleOptions = ScheduleOptions()
+    projection: Literal["exact"] = "exact"
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """What the machine should do; the answers do not depend on it beyond float rounding."""
+
+    backend: Literal["native", "torch"] = "native"  # torch: the PyTorch twin, slow, for checks and GPUs
+    threads: int = 1  # workers that decode batches side by side
+    isa: Literal["auto", "scalar", "avx2", "avx512"] = "auto"  # kernel table; QUICKBEAM_ISA lowers the default
+
+    def __post_init__(self) -> None:
+        require(1 <= self.threads <= 1024, "threads", self.threads, "between 1 and 1024")
+        require(self.backend in ("native", "torch"), "backend", self.backend, "native or torch")

@@ -1,0 +1,92 @@
+"""The choices of a training run, as they stand in a recipe (TOML)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from quickbeam.options.schema import require
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where the text is. Paths are relative to the recipe; names ending in .gz are read through gzip."""
+
+    train: tuple[str, ...]  # tab-separated files, or the source sides of line-parallel files
+    valid: tuple[str, ...]
+    train_target: tuple[str, ...] = ()  # target sides of line-parallel files, in the order of `train`
+    valid_target: tuple[str, ...] = ()
+    source_column: int = 0  # columns of tab-separated files, from 0
+    target_column: int = 1
+    max_length: int = 100  # longer pairs (in tokens, either side) are left out of training
+
+    def __post_init__(self) -> None:
+        require(bool(self.train), "data.train", self.train, "a list of at least one file")
+        require(bool(self.valid), "data.valid", self.valid, "a list of at least one file")
+        for name, sides, targets in (
+            ("train_target", self.train, self.train_target),
+            ("valid_target", self.valid, self.valid_target),
+        ):
+            require(not targets or len(targets) == len(sides), f"data.{name}", targets, "one file for each source file")
+        require(self.source_column >= 0, "data.source_column", self.source_column, "0 or more")
+        require(self.target_column >= 0, "data.target_column", self.target_column, "0 or more")
+        require(self.max_length >= 1, "data.max_length", self.max_length, "1 or more")
+
+
+@dataclass(frozen=True)
+class VocabularyOptions:
+    """How the vocabulary is made from the training text."""
+
+    size: int = 16384  # pieces, special tokens included
+    shared: bool = True  # one vocabulary for both sides
+    character_coverage: float = 1.0  # share of characters that must be covered
+
+    def __post_init__(self) -> None:
+        require(self.size >= 8, "vocabulary.size", self.size, "8 or more")
+        require(0 < self.character_coverage <= 1, "vocabulary.character_coverage", self.character_coverage, "in (0, 1]")
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Optimisation, validation and checkpoints."""
+
+    max_steps: int
+    batch_tokens: int = 2048  # longer side of a batch, padding included
+    learning_rate: float = 1e-3  # Adam's peak
+    warmup_steps: int = 500
+    schedule: Literal["linear", "inverse_sqrt", "constant"] = "linear"  # after the warm-up; linear ends at zero
+    adam_beta2: float = 0.98
+    clip_norm: float = 1.0
+    dropout: float = 0.2  # one mask for all positions of a sequence
+    label_smoothing: float = 0.1
+    self_normalisation: float = 0.0  # alpha of CUBE-4: loss + alpha (log Z)^2
+    average_decay: float = 0.999  # of the running average of the weights that is validated and saved; 0 = none
+    precision: Literal["float32", "bfloat16"] = "float32"
+    seed: int = 1
+    threads: int = 0  # PyTorch threads; 0 = PyTorch's choice
+    device: Literal["cpu", "cuda"] = "cpu"
+    log_every: int = 50
+    validate_every: int = 1000
+    checkpoint_every: int = 250
+    patience: int = 0  # stop after so many validations without a better BLEU; 0 = never
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "batch_tokens", "log_every", "validate_every", "checkpoint_every"):
+            require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "1 or more")
+        for name in ("warmup_steps", "threads", "patience", "self_normalisation"):
+            require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "0 or more")
+        require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "above 0")
+        require(self.clip_norm > 0, "train.clip_norm", self.clip_norm, "above 0")
+        for name in ("dropout", "label_smoothing", "average_decay", "adam_beta2"):
+            require(0 <= getattr(self, name) < 1, f"train.{name}", getattr(self, name), "in [0, 1)")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole training run: text, vocabulary, model facts and optimisation."""
+
+    name: str  # of the model, for its card
+    data: DataOptions
+    model: dict[str, Any]  # facts of the architecture, without the vocabulary sizes
+    train: TrainOptions
+    vocabulary: VocabularyOptions = field(default_factory=VocabularyOptions)

@@ -1,0 +1,73 @@
+"""Checkpoints: everything a run needs to go on with the same losses, in one safetensors file that is renamed into place."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from quickbeam.errors import ModelError
+
+
+@dataclass
+class Progress:
+    """Where a run stands."""
+
+    step: int = 0  # optimiser steps done
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch done
+    best_bleu: float = -1.0
+    since_best: int = 0  # validations since the best one
+    words: int = 0  # target tokens seen
+    seconds: float = 0.0  # spent training, all runs together
+
+
+def write_checkpoint(
+    path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Adam, progress: Progress
+) -> None:
+    """Write model, running average, Adam's moments, random state and progress to `path`."""
+    tensors: dict[str, Tensor] = {"random_state": torch.get_rng_state()}
+    for name, parameter in model.named_parameters():
+        tensors[f"model.{name}"] = parameter.detach()
+        state = optimizer.state.get(parameter)
+        if state:
+            for key in ("exp_avg", "exp_avg_sq", "step"):
+                tensors[f"{key}.{name}"] = torch.as_tensor(state[key])
+    for name, value in average.items():
+        tensors[f"average.{name}"] = value
+    beside = path.with_name(path.name + ".new")
+    save_file({k: v.contiguous() for k, v in tensors.items()}, beside, metadata={"progress": json.dumps(asdict(progress))})
+    with beside.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+def read_checkpoint(
+    path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Adam
+) -> Progress:
+    """Fill model, average and optimizer from `path`, set the random state, and return the progress."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            progress = Progress(**json.loads(file.metadata()["progress"]))
+            names = set(file.keys())
+            for name, parameter in model.named_parameters():
+                parameter.data.copy_(file.get_tensor(f"model.{name}"))
+                if f"exp_avg.{name}" in names:
+                    optimizer.state[parameter] = {
+                        key: file.get_tensor(f"{key}.{name}").to(parameter.device if key != "step" else "cpu")
+                        for key in ("exp_avg", "exp_avg_sq", "step")
+                    }
+                if name in average:
+                    average[name].copy_(file.get_tensor(f"average.{name}"))
+            torch.set_rng_state(file.get_tensor("random_state"))
+    except (SafetensorError, KeyError, TypeError, RuntimeError, OSError) as error:
+        raise ModelError(
+            f"{path} is no checkpoint of this recipe ({error}); start in another --output folder."
+        ) from error
+    return progress

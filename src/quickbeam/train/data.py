@@ -1,0 +1,118 @@
+"""Parallel text for training: reading, encoding, and batches of a token budget in a reproducible order."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quickbeam.errors import InputError
+from quickbeam.options.train import DataOptions
+from quickbeam.text.sentencepiece import SentencePieceVocabulary
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file, without line ends; names ending in .gz are read through gzip."""
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        text = raw.decode("utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise InputError(f"{path} is not UTF-8: line {line}.") from error
+    return [line.rstrip("\r\n") for line in io.StringIO(text, newline="\n")]
+
+
+def read_pairs(files: tuple[str, ...], targets: tuple[str, ...], options: DataOptions, base: Path) -> list[tuple[str, str]]:
+    """(source, target) pairs of tab-separated or line-parallel files; `base` is the folder that paths start from."""
+    pairs: list[tuple[str, str]] = []
+    for i, name in enumerate(files):
+        path = base / name
+        lines = read_lines(path)
+        if targets:
+            other = read_lines(base / targets[i])
+            if len(other) != len(lines):
+                raise InputError(f"{path} has {len(lines)} lines but {base / targets[i]} has {len(other)}.")
+            pairs += zip(lines, other, strict=True)
+            continue
+        last = max(options.source_column, options.target_column)
+        for number, line in enumerate(lines, 1):
+            columns = line.split("\t")
+            if len(columns) <= last:
+                raise InputError(f"{path} line {number} has {len(columns)} columns; columns 0 to {last} are needed.")
+            pairs.append((columns[options.source_column], columns[options.target_column]))
+    return pairs
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded ids: source [B, S], target with bos in front [B, T], label = target with eos at the end [B, T]."""
+
+    source: Tensor
+    source_mask: Tensor | None  # [B, S] bool, None where nothing is padded
+    target: Tensor
+    label: Tensor
+    label_mask: Tensor  # [B, T] bool
+
+
+class ParallelData:
+    """Encoded pairs. Sources end in eos; targets are kept bare."""
+
+    def __init__(
+        self,
+        pairs: list[tuple[str, str]],
+        source: SentencePieceVocabulary,
+        target: SentencePieceVocabulary,
+        max_length: int,
+    ) -> None:
+        from quickbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
+
+        self.bos, self.eos, self.pad = BOS_ID, EOS_ID, PAD_ID
+        self.items: list[tuple[list[int], list[int]]] = []
+        for text, translation in pairs:
+            item = (source.encode(text) + [EOS_ID], target.encode(translation))
+            if len(item[0]) > 1 and item[1] and max(len(item[0]), len(item[1]) + 1) <= max_length:
+                self.items.append(item)
+        if not self.items:
+            raise InputError("no sentence pair is left after reading; check the columns and max_length.")
+        self._lengths = np.array([(len(s), len(t) + 1) for s, t in self.items])
+
+    def epoch(self, batch_tokens: int, seed: int, epoch: int) -> Iterator[Batch]:
+        """All pairs once, similar lengths together, batches in random order; (seed, epoch) fixes everything."""
+        random = np.random.default_rng([seed, epoch])
+        order = random.permutation(len(self.items))
+        order = order[np.lexsort((self._lengths[order, 1], self._lengths[order, 0]))]
+        batches: list[list[int]] = []
+        current: list[int] = []
+        widest = 0
+        for index in order.tolist():
+            longer = max(widest, int(self._lengths[index].max()))
+            if current and longer * (len(current) + 1) > batch_tokens:
+                batches.append(current)
+                current, longer = [], int(self._lengths[index].max())
+            current.append(index)
+            widest = longer
+        batches.append(current)
+        for i in random.permutation(len(batches)):
+            yield self.batch(batches[i])
+
+    def batch(self, indices: list[int]) -> Batch:
+        """Pad the pairs `indices` to one batch."""
+        sources = [self.items[i][0] for i in indices]
+        targets = [self.items[i][1] for i in indices]
+        source = self._pad(sources)
+        label = self._pad([t + [self.eos] for t in targets])
+        target = self._pad([[self.bos] + t for t in targets])
+        source_mask = source != self.pad
+        return Batch(source, None if bool(source_mask.all()) else source_mask, target, label, label != self.pad)
+
+    def _pad(self, sequences: list[list[int]]) -> Tensor:
+        width = max(map(len, sequences))
+        return torch.tensor([s + [self.pad] * (width - len(s)) for s in sequences])

@@ -1,0 +1,156 @@
+"""The training loop: a recipe in, a model folder out; killed at any moment it goes on with the same losses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.recurrent.module import RecurrentModule
+from quickbeam.options.schema import build
+from quickbeam.options.train import Recipe, TrainOptions
+from quickbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
+from quickbeam.train.checkpoint import Progress, read_checkpoint, write_checkpoint
+from quickbeam.train.data import Batch, ParallelData, read_pairs
+from quickbeam.train.loss import output_loss
+from quickbeam.train.report import Report
+from quickbeam.train.validate import save_average, validate
+
+
+def learning_rate(options: TrainOptions, step: int) -> float:
+    """Rate of step `step` (from 1): a linear warm-up to the peak, then the schedule."""
+    peak, warmup = options.learning_rate, options.warmup_steps
+    if step <= warmup:
+        return peak * step / max(warmup, 1)
+    if options.schedule == "linear":
+        return peak * max(options.max_steps - step, 0) / max(options.max_steps - warmup, 1)
+    if options.schedule == "inverse_sqrt":
+        return peak * (max(warmup, 1) / step) ** 0.5
+    return peak
+
+
+class Trainer:
+    """One run of a recipe in one output folder: vocabularies, checkpoint, metrics, and the best model so far."""
+
+    def __init__(self, recipe: Recipe, base: Path, output: Path) -> None:
+        self.recipe, self.options, self.output = recipe, recipe.train, output
+        output.mkdir(parents=True, exist_ok=True)
+        if self.options.threads:
+            torch.set_num_threads(self.options.threads)
+        data = recipe.data
+        pairs = read_pairs(data.train, data.train_target, data, base)
+        self.valid_pairs = read_pairs(data.valid, data.valid_target, data, base)
+        self.source, self.target = self._vocabularies(pairs)
+        self.train_data = ParallelData(pairs, self.source, self.target, data.max_length)
+        self.valid_data = ParallelData(self.valid_pairs, self.source, self.target, 1 << 20)
+        facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
+        facts.pop("architecture", None)
+        self.config = build(RecurrentConfig, facts, "recipe: model")
+        torch.manual_seed(self.options.seed)
+        torch.set_flush_denormal(True)  # tiny softmax values would take the slow path of the CPU
+        self.device = torch.device(self.options.device)
+        self.model = RecurrentModule(self.config, self.options.dropout).to(self.device)
+        self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=0.0, betas=(0.9, self.options.adam_beta2), eps=1e-8, fused=True
+        )
+        self.progress = Progress()
+        self.checkpoint = output / "checkpoint.safetensors"
+        if self.checkpoint.exists():
+            self.progress = read_checkpoint(self.checkpoint, self.model, self.average, self.optimizer)
+
+    def _vocabularies(self, pairs: list[tuple[str, str]]) -> tuple[SentencePieceVocabulary, SentencePieceVocabulary]:
+        """Train the vocabularies once; a resumed run reads them back."""
+        options = self.recipe.vocabulary
+        both = [s for s, _ in pairs] + [t for _, t in pairs]
+        texts = {"source.spm": both} if options.shared else {"source.spm": both[: len(pairs)], "target.spm": both[len(pairs) :]}
+        for name, lines in texts.items():
+            path = self.output / name
+            if not path.exists():
+                train_sentencepiece(lines, path, options.size, options.character_coverage, self.options.seed)
+        source = SentencePieceVocabulary(self.output / "source.spm")
+        return source, (source if options.shared else SentencePieceVocabulary(self.output / "target.spm"))
+
+    def run(self) -> None:
+        """Train to the end: max_steps, or patience without a better validation BLEU."""
+        with Report(self.output, self.options.max_steps, self.progress.step) as report:
+            for batch in self._batches():
+                began = time.perf_counter()
+                figures = self._step(batch)
+                self.progress.seconds += time.perf_counter() - began
+                report.step(self.progress, figures, learning_rate(self.options, self.progress.step), self.options.log_every)
+                step = self.progress.step
+                last = step >= self.options.max_steps
+                if step % self.options.validate_every == 0 or last:
+                    self._validate(report)
+                if step % self.options.checkpoint_every == 0 or last:
+                    write_checkpoint(self.checkpoint, self.model, self.average, self.optimizer, self.progress)
+                if last or (self.options.patience and self.progress.since_best >= self.options.patience):
+                    return
+
+    def _batches(self) -> Iterator[Batch]:
+        """Batches from where the run stands, epoch after epoch; progress counts each before it is trained on."""
+        if self.progress.step >= self.options.max_steps:
+            return
+        while True:
+            skip = self.progress.batch
+            for i, batch in enumerate(
+                self.train_data.epoch(self.options.batch_tokens, self.options.seed, self.progress.epoch)
+            ):
+                if i >= skip:
+                    self.progress.batch = i + 1
+                    yield batch
+            self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
+
+    def _step(self, batch: Batch) -> tuple[Tensor, int]:
+        """One optimiser step; returns the sums of `output_loss` and the number of target tokens."""
+        options = self.options
+        low = options.precision == "bfloat16"
+        self.model.train()
+        mask = None if batch.source_mask is None else batch.source_mask.to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
+            hidden = self.model(batch.source.to(self.device), mask, batch.target.to(self.device))
+        keep = batch.label_mask.to(self.device)
+        label = batch.label.to(self.device)[keep]
+        weight, bias = self.model.output()
+        dtype = torch.bfloat16 if low else torch.float32
+        figures = output_loss(
+            hidden.float()[keep], weight, bias, label, options.label_smoothing, options.self_normalisation, dtype
+        )
+        (figures[0] / label.numel()).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip_norm)
+        self.progress.step += 1
+        self.progress.words += label.numel()
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(options, self.progress.step)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self._update_average()
+        return figures.detach(), label.numel()
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        """Exponential running average of the weights, with a shorter memory at the start."""
+        step = self.progress.step
+        decay = min(self.options.average_decay, (1 + step) / (10 + step)) if self.options.average_decay else 0.0
+        parameters = [p.detach() for p in self.model.parameters()]
+        torch._foreach_lerp_(list(self.average.values()), parameters, 1 - decay)
+
+    def _validate(self, report: Report) -> None:
+        """Measure the averaged weights, keep them if they are the best so far."""
+        loss, bleu = validate(self.config, self.average, self.valid_data, self.valid_pairs, self.target, self.device)
+        better = bleu > self.progress.best_bleu
+        self.progress.since_best = 0 if better else self.progress.since_best + 1
+        self.progress.best_bleu = max(self.progress.best_bleu, bleu)
+        report.validation(self.progress, loss, bleu)
+        if better:
+            vocabularies = {"source.spm": self.source.serialized}
+            if self.target is not self.source:
+                vocabularies["target.spm"] = self.target.serialized
+            save_average(self.output / "best", self.config, self.average, vocabularies, self.recipe, self.progress)
+
+

@@ -1,0 +1,104 @@
+"""What a training run tells people: a progress bar on a terminal, metrics as JSON lines, and curves as a PNG."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+from torch import Tensor
+
+from quickbeam.train.checkpoint import Progress
+
+
+class Report:
+    """Collects the figures of a run. On resuming, metrics beyond the checkpoint are dropped, so that none stands twice."""
+
+    def __init__(self, output: Path, max_steps: int, step: int) -> None:
+        self._path = output / "metrics.jsonl"
+        self._plot = output / "curves.png"
+        self._history = [r for r in _read(self._path) if r["step"] <= step]
+        self._path.write_text("".join(json.dumps(record) + "\n" for record in self._history))
+        self._sums = [0.0, 0.0, 0.0, 0.0]
+        self._words = 0
+        self._since = time.perf_counter()
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = Bar(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty())
+        self._task = self._bar.add_task("training", total=max_steps, completed=step)
+
+    def __enter__(self) -> Report:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def step(self, progress: Progress, figures: tuple[Tensor, int], rate: float, every: int) -> None:
+        """Add one step's sums (loss, nll, (log Z)^2, right guesses) and its words; write a line every `every` steps."""
+        sums, words = figures
+        self._sums = [a + b for a, b in zip(self._sums, sums.tolist(), strict=True)]
+        self._words += words
+        self._bar.update(self._task, completed=progress.step)
+        if progress.step % every:
+            return
+        now = time.perf_counter()
+        loss, nll, square, right = (s / self._words for s in self._sums)
+        record = {
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "loss": loss,
+            "nll": nll,
+            "mean_square_log_z": square,
+            "accuracy": right,
+            "learning_rate": rate,
+            "tokens_per_second": self._words / (now - self._since),
+            "seconds": progress.seconds,
+        }
+        self._write(record)
+        self._bar.update(self._task, description=f"loss {loss:.3f}  {record['tokens_per_second']:.0f} tokens/s")
+        self._sums, self._words, self._since = [0.0] * 4, 0, now
+
+    def validation(self, progress: Progress, loss: float, bleu: float) -> None:
+        """Write the figures of one validation and draw the curves anew."""
+        self._write({"step": progress.step, "epoch": progress.epoch, "valid_nll": loss, "bleu": bleu, "seconds": progress.seconds})
+        self.draw()
+        self._since = time.perf_counter()
+
+    def draw(self) -> None:
+        """Draw loss and BLEU over the steps to curves.png."""
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+
+        figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4))
+        for key, label in (("nll", "training"), ("valid_nll", "validation")):
+            points = [(r["step"], r[key]) for r in self._history if key in r]
+            left.plot(*zip(*points, strict=True) if points else ((), ()), label=label)
+        left.set(xlabel="step", ylabel="nats per target token", ylim=(0, 8))
+        left.legend()
+        points = [(r["step"], r["bleu"]) for r in self._history if "bleu" in r]
+        right.plot(*zip(*points, strict=True), marker="o")
+        right.set(xlabel="step", ylabel="validation BLEU, greedy")
+        figure.tight_layout()
+        figure.savefig(self._plot)
+        pyplot.close(figure)
+
+    def _write(self, record: dict[str, float]) -> None:
+        self._history.append(record)
+        with self._path.open("a") as out:
+            out.write(json.dumps(record) + "\n")
+        if not sys.stderr.isatty():
+            print(json.dumps(record), file=sys.stderr, flush=True)
+
+
+def _read(path: Path) -> list[dict[str, float]]:
+    """Whole JSON lines of `path`; a half-written last line is left out."""
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")
+    return [json.loads(line) for line in lines[:-1] if line]

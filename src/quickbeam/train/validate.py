@@ -1,0 +1,92 @@
+"""Validation during training: loss and greedy BLEU of the averaged weights, and saving them as a model folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import sacrebleu
+import torch
+from torch import Tensor
+
+from quickbeam.models.folder import save_model
+from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.recurrent.module import RecurrentModule
+from quickbeam.options.train import Recipe
+from quickbeam.text.sentencepiece import SentencePieceVocabulary
+from quickbeam.train.checkpoint import Progress
+from quickbeam.train.data import Batch, ParallelData
+from quickbeam.train.loss import output_loss
+
+BATCH = 256  # pairs of similar length at a time
+
+
+@torch.no_grad()
+def validate(
+    config: RecurrentConfig,
+    weights: dict[str, Tensor],
+    data: ParallelData,
+    pairs: list[tuple[str, str]],
+    vocabulary: SentencePieceVocabulary,
+    device: torch.device,
+) -> tuple[float, float]:
+    """Loss (nats for each target token, no smoothing) and greedy BLEU (sacreBLEU default) on `data`."""
+    model = RecurrentModule(config).to(device)
+    model.load_state_dict(weights)
+    model.eval()
+    order = sorted(range(len(data.items)), key=lambda i: len(data.items[i][0]))
+    nats, words = 0.0, 0
+    outputs = [""] * len(order)
+    for start in range(0, len(order), BATCH):
+        indices = order[start : start + BATCH]
+        batch = data.batch(indices)
+        mask = None if batch.source_mask is None else batch.source_mask.to(device)
+        hidden = model(batch.source.to(device), mask, batch.target.to(device))
+        keep = batch.label_mask.to(device)
+        nats += float(output_loss(hidden[keep], *model.output(), batch.label.to(device)[keep])[1])
+        words += int(keep.sum())
+        for index, ids in zip(indices, greedy(model, batch, device), strict=True):
+            outputs[index] = vocabulary.decode(ids)
+    references = [target for source, target in pairs if source.strip() and target.strip()]
+    return nats / words, sacrebleu.corpus_bleu(outputs, [references]).score
+
+
+def greedy(model: RecurrentModule, batch: Batch, device: torch.device) -> list[list[int]]:
+    """Greedy translations of a batch, at most twice the source length plus ten tokens."""
+    config = model.config
+    memory = model.encode(batch.source.to(device), None if batch.source_mask is None else batch.source_mask.to(device))
+    state = model.decoder.begin(memory)
+    weight, bias = model.output()
+    token = torch.full((len(batch.source),), config.bos_id, device=device)
+    done = torch.zeros_like(token, dtype=torch.bool)
+    tokens = []
+    for _ in range(2 * batch.source.shape[1] + 10):
+        hidden, state, _ = model.decoder.step(model.embed(token), state, memory)
+        token = torch.addmm(bias, hidden, weight.t()).argmax(1)
+        done |= token == config.eos_id
+        if bool(done.all()):
+            break
+        tokens.append(torch.where(done, config.eos_id, token))
+    if not tokens:
+        return [[] for _ in range(len(token))]
+    return [[t for t in row if t != config.eos_id] for row in torch.stack(tokens, 1).tolist()]
+
+
+def save_average(
+    folder: Path,
+    config: RecurrentConfig,
+    weights: dict[str, Tensor],
+    vocabularies: dict[str, bytes],
+    recipe: Recipe,
+    progress: Progress,
+) -> None:
+    """Save averaged weights as a float16 model folder with a card of recipe and progress."""
+    tensors = {name: value.detach().cpu().numpy().astype(np.float16) for name, value in weights.items()}
+    data = ", ".join((*recipe.data.train, *recipe.data.train_target))
+    card = (
+        f"# {recipe.name}\n\nTrained by `quickbeam train` on {data}.\n\n"
+        f"| figure | value |\n|---|---|\n| steps | {progress.step} |\n| epochs | {progress.epoch + 1} |\n"
+        f"| target tokens seen | {progress.words} |\n| training time, s | {progress.seconds:.0f} |\n"
+        f"| validation BLEU, greedy | {progress.best_bleu:.2f} |\n"
+    )
+    save_model(folder, config, tensors, vocabularies, card)

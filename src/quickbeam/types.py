@@ -1,0 +1,74 @@
+"""The things that pass through the doors between the rooms.
+
+Axis letters: B requests, R rows, S source length, T target length, D hidden width, V vocabulary, K beam width,
+k candidates of a row, H heads. Ids are int32, log probabilities float32, scores float64; higher is better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int32]
+Floats = NDArray[np.float32]
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One thing asked: a source to decode. `index` is its place in the order asked, and its name until it is done."""
+
+    index: int
+    source: Ids  # [S], eos included
+
+
+@dataclass(slots=True)
+class Rows:
+    """Live hypotheses, one entry for each; R may be zero. The arrays have one length and one order."""
+
+    request: Ids  # [R] index of the request that the row belongs to
+    state: Ids  # [R] the model's handle of the state to go on from (siblings share one)
+    token: Ids  # [R] the last token, not yet consumed by the model
+    node: Ids  # [R] last node of the row in the search's tree of tokens
+    length: Ids  # [R] tokens produced so far, without bos
+    score: Scores  # [R] sum of log probabilities so far
+
+    def __len__(self) -> int:
+        return len(self.token)
+
+    def select(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Rows:
+        """The rows at `index` (integers or a mask), in that order."""
+        return Rows(*(getattr(self, name)[index] for name in self.__slots__))
+
+    def extend(self, other: Rows) -> Rows:
+        """These rows, then `other`."""
+        return Rows(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in self.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The k best candidates of each row, best first; equal log probabilities stand in the order of their ids."""
+
+    log_prob: Floats  # [R, k]; -inf where a row has fewer than k candidates
+    token: Ids  # [R, k]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A finished sequence of one request."""
+
+    request: int
+    tokens: tuple[int, ...]  # without bos, without eos
+    token_log_probs: tuple[float, ...]  # one for each token, and a last one for eos where it was reached
+    log_prob: float  # sum of token_log_probs
+    score: float  # log_prob / length ** length_penalty: what ranks hypotheses
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a search made of one step: row i of the next step continues row parent[i] of this one."""
+
+    rows: Rows  # [R'] surviving rows; `state` is the handle that the step gave to their parent
+    finished: dict[int, list[Hypothesis]]  # requests that are done: their hypotheses, best first
