@@ -5,19 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from quickbeam.options.schema import require
+from quickbeam.options.schema import option, require
 
 
 @dataclass(frozen=True)
 class SearchOptions:
     """How hypotheses are kept and ranked."""
 
-    beam_size: int = 5  # hypotheses kept at each step; 1 = greedy
-    num_hypotheses: int = 1  # answers for each request, at most beam_size
-    length_penalty: float = 1.0  # score = log_prob / length ** length_penalty; length counts eos
-    early_stopping: Literal["true", "false", "never"] = "false"  # Hugging Face's True, False and "never"
-    min_length: int = 0  # tokens before eos is allowed, eos not counted
-    max_length: int = 256  # tokens after which a hypothesis is ended, eos counted
+    beam_size: int = option(5, "hypotheses kept at each step; 1 = greedy")
+    num_hypotheses: int = option(1, "answers for each request, at most beam_size")
+    length_penalty: float = option(1.0, "score = log_prob / length ** length_penalty; length counts eos")
+    early_stopping: Literal["true", "false", "never"] = option(
+        "false",
+        "when a request is done, as in Hugging Face: true = beam_size hypotheses are finished; "
+        "false = the live ones are unlikely to beat them; never = they cannot",
+    )
+    min_length: int = option(0, "tokens before eos is allowed, eos not counted")
+    max_length: int = option(256, "tokens after which a hypothesis is ended, eos counted")
 
     def __post_init__(self) -> None:
         require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
@@ -44,8 +48,8 @@ class SearchOptions:
 class ScheduleOptions:
     """Which requests are decoded together. The answer does not depend on it, only time and memory do."""
 
-    batch_tokens: int = 512  # source tokens (longest x number) of the requests decoded together
-    max_input_length: int = 512  # source tokens; what is beyond is cut off, and said
+    batch_tokens: int = option(512, "source tokens (longest x number) of the requests decoded together")
+    max_input_length: int = option(512, "source tokens; what is beyond is cut off, and said")
 
     def __post_init__(self) -> None:
         require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
@@ -65,10 +69,12 @@ class DecodeOptions:
 class MachineOptions:
     """What the machine should do; the answers do not depend on it beyond float rounding."""
 
-    backend: Literal["native", "torch"] = "native"  # torch: the PyTorch twin, slow, for checks and GPUs
-    threads: int = 1  # workers that decode batches side by side
-    isa: Literal["auto", "scalar", "avx2", "avx512"] = "auto"  # kernel table; QUICKBEAM_ISA lowers the default
+    backend: Literal["native", "torch"] = option("native", "torch: the PyTorch twin, slow, for checks and GPUs")
+    threads: int = option(1, "workers that decode batches side by side")
+    isa: Literal["auto", "scalar", "avx2", "avx512"] = option("auto", "kernel table; QUICKBEAM_ISA lowers the default")
 
     def __post_init__(self) -> None:
         require(1 <= self.threads <= 1024, "threads", self.threads, "between 1 and 1024")
         require(self.backend in ("native", "torch"), "backend", self.backend, "native or torch")
+        tables = ("auto", "scalar", "avx2", "avx512")
+        require(self.isa in tables, "isa", self.isa, " or ".join(tables))

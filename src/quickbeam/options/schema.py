@@ -12,6 +12,11 @@ from quickbeam.errors import OptionError, nearest
 T = TypeVar("T")
 
 
+def option(default: Any, text: str) -> Any:
+    """A dataclass field with a default and the one text that says what it is: in the code, in --help, in the docs."""
+    return dataclasses.field(default=default, metadata={"help": text})
+
+
 def build(options_type: type[T], table: Mapping[str, Any], where: str) -> T:
     """Make an options object from `table`; `where` names the table in errors."""
     fields = {field.name: field for field in dataclasses.fields(options_type)}  # type: ignore[arg-type]
