@@ -1,0 +1,76 @@
+// NumPy arrays at the border: checked on the way in, owned by Python on the way out.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+
+namespace quickbeam {
+
+// Any array on the CPU, read only. The checks below say what is wrong with it, where a narrower type would only
+// make nanobind list signatures.
+using AnyArray = nanobind::ndarray<nanobind::ro, nanobind::device::cpu>;
+
+constexpr int64_t kAnySize = -1;  // a size that `checked` does not look at
+
+// "[2, 3]"
+inline std::string shape_text(const AnyArray& array) {
+  std::string text = "[";
+  for (size_t i = 0; i < array.ndim(); ++i) text += (i ? ", " : "") + std::to_string(array.shape(i));
+  return text + "]";
+}
+
+// The data of `array`, which must be C-contiguous, of type T and of the given shape (kAnySize: any size).
+// Throws std::invalid_argument naming the argument, what came and what is allowed.
+template <typename T>
+const T* checked(const AnyArray& array, const char* name, std::initializer_list<int64_t> shape) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, int32_t>);
+  const char* type = std::is_same_v<T, float> ? "float32" : "int32";
+  std::string wanted = "[";
+  bool same = array.ndim() == shape.size();
+  size_t axis = 0;
+  for (int64_t size : shape) {
+    if (same && size != kAnySize && array.shape(axis) != static_cast<size_t>(size)) same = false;
+    wanted += (axis ? ", " : "") + (size == kAnySize ? std::string("any") : std::to_string(size));
+    ++axis;
+  }
+  wanted += "]";
+  if (!same) {
+    throw std::invalid_argument(std::string(name) + " has the shape " + shape_text(array) + "; it must be " + wanted);
+  }
+  if (array.dtype() != nanobind::dtype<T>()) {
+    throw std::invalid_argument(std::string(name) + " has another dtype than " + type + "; convert it with .astype(np." +
+                                type + ")");
+  }
+  int64_t stride = 1;
+  for (size_t i = array.ndim(); i-- > 0;) {
+    if (array.shape(i) > 1 && array.stride(i) != stride && array.size() > 0) {
+      throw std::invalid_argument(std::string(name) + " is not C-contiguous; pass np.ascontiguousarray(" + name + ")");
+    }
+    stride *= static_cast<int64_t>(array.shape(i));
+  }
+  return static_cast<const T*>(array.data());
+}
+
+// An uninitialised NumPy array that Python owns; `data` is where to write.
+template <typename T>
+struct NewArray {
+  T* data;
+  nanobind::object array;
+};
+
+template <typename T>
+NewArray<T> new_array(std::initializer_list<size_t> shape) {
+  size_t size = 1;
+  for (size_t n : shape) size *= n;
+  T* data = new T[size ? size : 1];
+  nanobind::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  nanobind::ndarray<nanobind::numpy, T> array(data, shape, owner);
+  return {data, nanobind::cast(array)};
+}
+
+}  // namespace quickbeam
