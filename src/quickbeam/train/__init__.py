@@ -1,0 +1,1 @@
+"""Training: text and a recipe in, a model folder out. Needs PyTorch (the extra `train`)."""

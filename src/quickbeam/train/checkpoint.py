@@ -1,10 +1,10 @@
-"""Checkpoints: everything a run needs to go on with the same losses, in one safetensors file that is renamed into place."""
+"""Checkpoints: all that a run needs to go on with the same losses, in one safetensors file, renamed into place."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -26,13 +26,21 @@ class Progress:
     since_best: int = 0  # validations since the best one
     words: int = 0  # target tokens seen
     seconds: float = 0.0  # spent training, all runs together
+    # Sums of loss, nll, (log Z)^2 and right guesses since the last line of metrics, and the target tokens behind them.
+    sums: list[float] = field(default_factory=lambda: [0.0] * 4)
+    sum_words: int = 0
 
 
 def write_checkpoint(
     path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Adam, progress: Progress
 ) -> None:
-    """Write model, running average, Adam's moments, random state and progress to `path`."""
+    """Write model, running average, Adam's moments, random states and progress to `path`.
+
+    A write that fails raises OSError and leaves the checkpoint that was there before.
+    """
     tensors: dict[str, Tensor] = {"random_state": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        tensors["cuda_random_state"] = torch.cuda.get_rng_state()
     for name, parameter in model.named_parameters():
         tensors[f"model.{name}"] = parameter.detach()
         state = optimizer.state.get(parameter)
@@ -42,15 +50,21 @@ def write_checkpoint(
     for name, value in average.items():
         tensors[f"average.{name}"] = value
     beside = path.with_name(path.name + ".new")
-    save_file({k: v.contiguous() for k, v in tensors.items()}, beside, metadata={"progress": json.dumps(asdict(progress))})
-    with beside.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    metadata = {"progress": json.dumps(asdict(progress))}
+    try:
+        save_file({k: v.contiguous() for k, v in tensors.items()}, beside, metadata=metadata)
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except SafetensorError as error:
+        beside.unlink(missing_ok=True)
+        raise OSError(str(error)) from error
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
-def read_checkpoint(
-    path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Adam
-) -> Progress:
+def read_checkpoint(path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Adam) -> Progress:
     """Fill model, average and optimizer from `path`, set the random state, and return the progress."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -60,13 +74,15 @@ def read_checkpoint(
                 parameter.data.copy_(file.get_tensor(f"model.{name}"))
                 if f"exp_avg.{name}" in names:
                     optimizer.state[parameter] = {
-                        key: file.get_tensor(f"{key}.{name}").to(parameter.device if key != "step" else "cpu")
+                        key: file.get_tensor(f"{key}.{name}").to(parameter.device)
                         for key in ("exp_avg", "exp_avg_sq", "step")
                     }
                 if name in average:
                     average[name].copy_(file.get_tensor(f"average.{name}"))
             torch.set_rng_state(file.get_tensor("random_state"))
-    except (SafetensorError, KeyError, TypeError, RuntimeError, OSError) as error:
+            if torch.cuda.is_available() and "cuda_random_state" in names:
+                torch.cuda.set_rng_state(file.get_tensor("cuda_random_state"))
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
         raise ModelError(
             f"{path} is no checkpoint of this recipe ({error}); start in another --output folder."
         ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from quickbeam.errors import InputError
 from quickbeam.options.train import DataOptions
-from quickbeam.text.sentencepiece import SentencePieceVocabulary
+from quickbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID, SentencePieceVocabulary
 
 
 def read_lines(path: Path) -> list[str]:
@@ -22,15 +23,17 @@ def read_lines(path: Path) -> list[str]:
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         text = raw.decode("utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise InputError(f"{path} is not UTF-8: line {line}.") from error
     return [line.rstrip("\r\n") for line in io.StringIO(text, newline="\n")]
 
 
-def read_pairs(files: tuple[str, ...], targets: tuple[str, ...], options: DataOptions, base: Path) -> list[tuple[str, str]]:
+def read_pairs(
+    files: tuple[str, ...], targets: tuple[str, ...], options: DataOptions, base: Path
+) -> list[tuple[str, str]]:
     """(source, target) pairs of tab-separated or line-parallel files; `base` is the folder that paths start from."""
     pairs: list[tuple[str, str]] = []
     for i, name in enumerate(files):
@@ -72,20 +75,23 @@ class ParallelData:
         target: SentencePieceVocabulary,
         max_length: int,
     ) -> None:
-        from quickbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
-
         self.bos, self.eos, self.pad = BOS_ID, EOS_ID, PAD_ID
         self.items: list[tuple[list[int], list[int]]] = []
-        for text, translation in pairs:
-            item = (source.encode(text) + [EOS_ID], target.encode(translation))
+        self.kept: list[int] = []  # place of each item in `pairs`
+        for place, (text, translation) in enumerate(pairs):
+            item = ([*source.encode(text), EOS_ID], target.encode(translation))
             if len(item[0]) > 1 and item[1] and max(len(item[0]), len(item[1]) + 1) <= max_length:
                 self.items.append(item)
+                self.kept.append(place)
         if not self.items:
             raise InputError("no sentence pair is left after reading; check the columns and max_length.")
         self._lengths = np.array([(len(s), len(t) + 1) for s, t in self.items])
 
-    def epoch(self, batch_tokens: int, seed: int, epoch: int) -> Iterator[Batch]:
-        """All pairs once, similar lengths together, batches in random order; (seed, epoch) fixes everything."""
+    def epoch(self, batch_tokens: int, seed: int, epoch: int, skip: int = 0) -> Iterator[Batch]:
+        """All pairs once, similar lengths together, batches in random order; (seed, epoch) fixes everything.
+
+        The first `skip` batches are left out.
+        """
         random = np.random.default_rng([seed, epoch])
         order = random.permutation(len(self.items))
         order = order[np.lexsort((self._lengths[order, 1], self._lengths[order, 0]))]
@@ -100,7 +106,7 @@ class ParallelData:
             current.append(index)
             widest = longer
         batches.append(current)
-        for i in random.permutation(len(batches)):
+        for i in random.permutation(len(batches))[skip:]:
             yield self.batch(batches[i])
 
     def batch(self, indices: list[int]) -> Batch:
@@ -108,8 +114,8 @@ class ParallelData:
         sources = [self.items[i][0] for i in indices]
         targets = [self.items[i][1] for i in indices]
         source = self._pad(sources)
-        label = self._pad([t + [self.eos] for t in targets])
-        target = self._pad([[self.bos] + t for t in targets])
+        label = self._pad([[*t, self.eos] for t in targets])
+        target = self._pad([[self.bos, *t] for t in targets])
         source_mask = source != self.pad
         return Batch(source, None if bool(source_mask.all()) else source_mask, target, label, label != self.pad)
 

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
+from quickbeam.errors import OptionError, QuickbeamError
 from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.recurrent.module import RecurrentModule
 from quickbeam.options.schema import build
@@ -16,6 +18,7 @@ from quickbeam.options.train import Recipe, TrainOptions
 from quickbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
 from quickbeam.train.checkpoint import Progress, read_checkpoint, write_checkpoint
 from quickbeam.train.data import Batch, ParallelData, read_pairs
+from quickbeam.train.interrupt import Interrupt
 from quickbeam.train.loss import output_loss
 from quickbeam.train.report import Report
 from quickbeam.train.validate import save_average, validate
@@ -29,7 +32,7 @@ def learning_rate(options: TrainOptions, step: int) -> float:
     if options.schedule == "linear":
         return peak * max(options.max_steps - step, 0) / max(options.max_steps - warmup, 1)
     if options.schedule == "inverse_sqrt":
-        return peak * (max(warmup, 1) / step) ** 0.5
+        return peak * float((max(warmup, 1) / step) ** 0.5)
     return peak
 
 
@@ -38,6 +41,8 @@ class Trainer:
 
     def __init__(self, recipe: Recipe, base: Path, output: Path) -> None:
         self.recipe, self.options, self.output = recipe, recipe.train, output
+        if self.options.device == "cuda" and not torch.cuda.is_available():
+            raise OptionError("train.device is 'cuda', but PyTorch finds no CUDA device here; set it to 'cpu'.")
         output.mkdir(parents=True, exist_ok=True)
         if self.options.threads:
             torch.set_num_threads(self.options.threads)
@@ -67,7 +72,11 @@ class Trainer:
         """Train the vocabularies once; a resumed run reads them back."""
         options = self.recipe.vocabulary
         both = [s for s, _ in pairs] + [t for _, t in pairs]
-        texts = {"source.spm": both} if options.shared else {"source.spm": both[: len(pairs)], "target.spm": both[len(pairs) :]}
+        texts = (
+            {"source.spm": both}
+            if options.shared
+            else {"source.spm": both[: len(pairs)], "target.spm": both[len(pairs) :]}
+        )
         for name, lines in texts.items():
             path = self.output / name
             if not path.exists():
@@ -75,36 +84,53 @@ class Trainer:
         source = SentencePieceVocabulary(self.output / "source.spm")
         return source, (source if options.shared else SentencePieceVocabulary(self.output / "target.spm"))
 
+    @property
+    def finished(self) -> bool:
+        """Whether max_steps are done, or patience has run out without a better validation BLEU."""
+        patience, progress = self.options.patience, self.progress
+        return progress.step >= self.options.max_steps or 0 < patience <= progress.since_best
+
     def run(self) -> None:
-        """Train to the end: max_steps, or patience without a better validation BLEU."""
-        with Report(self.output, self.options.max_steps, self.progress.step) as report:
-            for batch in self._batches():
-                began = time.perf_counter()
-                figures = self._step(batch)
-                self.progress.seconds += time.perf_counter() - began
-                report.step(self.progress, figures, learning_rate(self.options, self.progress.step), self.options.log_every)
-                step = self.progress.step
-                last = step >= self.options.max_steps
-                if step % self.options.validate_every == 0 or last:
-                    self._validate(report)
-                if step % self.options.checkpoint_every == 0 or last:
-                    write_checkpoint(self.checkpoint, self.model, self.average, self.optimizer, self.progress)
-                if last or (self.options.patience and self.progress.since_best >= self.options.patience):
-                    return
+        """Train until `finished`.
+
+        Ctrl-C ends after the step at work with a checkpoint, and raises KeyboardInterrupt; a write that fails (a full
+        disk) raises QuickbeamError and leaves the checkpoint before. Either way a new run goes on from the checkpoint.
+        """
+        try:
+            with Report(self.output, self.options.max_steps, self.progress.step) as report, Interrupt() as interrupt:
+                self._run(report, interrupt)
+        except (OSError, SafetensorError) as error:
+            raise QuickbeamError(
+                f"training stopped at step {self.progress.step}, since {self.output} cannot be written: {error}. Make "
+                "room, then give the same command again: it goes on from the last checkpoint."
+            ) from error
+
+    def _run(self, report: Report, interrupt: Interrupt) -> None:
+        """Step by step; what happens between two steps, in this order: metrics, validation, checkpoint, the end."""
+        options, progress = self.options, self.progress
+        for batch in self._batches():
+            began = time.perf_counter()
+            figures = self._step(batch)
+            progress.seconds += time.perf_counter() - began
+            report.step(progress, figures, learning_rate(options, progress.step), options.log_every)
+            if progress.step % options.validate_every == 0 or progress.step >= options.max_steps:
+                self._validate(report)
+            if progress.step % options.checkpoint_every == 0 or self.finished or interrupt.wanted:
+                write_checkpoint(self.checkpoint, self.model, self.average, self.optimizer, progress)
+            if self.finished:
+                return
+            if interrupt.wanted:
+                report.say(f"Stopped at step {progress.step} with a checkpoint; the same command goes on from there.")
+                raise KeyboardInterrupt
 
     def _batches(self) -> Iterator[Batch]:
         """Batches from where the run stands, epoch after epoch; progress counts each before it is trained on."""
-        if self.progress.step >= self.options.max_steps:
-            return
-        while True:
-            skip = self.progress.batch
-            for i, batch in enumerate(
-                self.train_data.epoch(self.options.batch_tokens, self.options.seed, self.progress.epoch)
-            ):
-                if i >= skip:
-                    self.progress.batch = i + 1
-                    yield batch
-            self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
+        while not self.finished:
+            options, progress = self.options, self.progress
+            for batch in self.train_data.epoch(options.batch_tokens, options.seed, progress.epoch, progress.batch):
+                progress.batch += 1
+                yield batch
+            progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _step(self, batch: Batch) -> tuple[Tensor, int]:
         """One optimiser step; returns the sums of `output_loss` and the number of target tokens."""
@@ -152,5 +178,3 @@ class Trainer:
             if self.target is not self.source:
                 vocabularies["target.spm"] = self.target.serialized
             save_average(self.output / "best", self.config, self.average, vocabularies, self.recipe, self.progress)
-
-

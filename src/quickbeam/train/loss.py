@@ -15,7 +15,12 @@ class _OutputLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, options: tuple[float, float, torch.dtype]
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        target: Tensor,
+        options: tuple[float, float, torch.dtype],
     ) -> Tensor:
         smoothing, alpha, dtype = options
         rows, vocab = hidden.shape[0], weight.shape[0]
@@ -51,7 +56,7 @@ class _OutputLoss(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         hidden_grad, weight_grad, bias_grad = ctx.saved_tensors
         scale = upstream[0]  # the other three figures are for the log only
         return (hidden_grad * scale).to(upstream.dtype), weight_grad.float() * scale, bias_grad * scale, None, None
@@ -73,5 +78,6 @@ def output_loss(
     first guesses. Only the first has a gradient. The products run in `dtype`, the softmax in float32.
     """
     with torch.autocast(hidden.device.type, enabled=False):
-        result: Tensor = _OutputLoss.apply(hidden, weight, bias, target, (smoothing, alpha, dtype))
+        options = (smoothing, alpha, dtype)
+        result: Tensor = _OutputLoss.apply(hidden, weight, bias, target, options)  # type: ignore[no-untyped-call]
     return result

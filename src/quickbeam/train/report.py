@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from torch import Tensor
 
 from quickbeam.train.checkpoint import Progress
 
 
 class Report:
-    """Collects the figures of a run. On resuming, metrics beyond the checkpoint are dropped, so that none stands twice."""
+    """Collects the figures of a run. On resuming, metrics beyond the checkpoint are dropped: none stands twice."""
 
     def __init__(self, output: Path, max_steps: int, step: int) -> None:
         self._path = output / "metrics.jsonl"
         self._plot = output / "curves.png"
         self._history = [r for r in _read(self._path) if r["step"] <= step]
-        self._path.write_text("".join(json.dumps(record) + "\n" for record in self._history))
-        self._sums = [0.0, 0.0, 0.0, 0.0]
-        self._words = 0
-        self._since = time.perf_counter()
+        beside = self._path.with_name(self._path.name + ".new")
+        beside.write_text("".join(json.dumps(record) + "\n" for record in self._history))
+        os.replace(beside, self._path)
+        self._since, self._timed_words = time.perf_counter(), 0
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty())
         self._task = self._bar.add_task("training", total=max_steps, completed=step)
@@ -34,19 +36,22 @@ class Report:
         self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._bar.stop()
 
     def step(self, progress: Progress, figures: tuple[Tensor, int], rate: float, every: int) -> None:
         """Add one step's sums (loss, nll, (log Z)^2, right guesses) and its words; write a line every `every` steps."""
         sums, words = figures
-        self._sums = [a + b for a, b in zip(self._sums, sums.tolist(), strict=True)]
-        self._words += words
+        progress.sums = [a + b for a, b in zip(progress.sums, sums.tolist(), strict=True)]
+        progress.sum_words += words
+        self._timed_words += words
         self._bar.update(self._task, completed=progress.step)
         if progress.step % every:
             return
         now = time.perf_counter()
-        loss, nll, square, right = (s / self._words for s in self._sums)
+        loss, nll, square, right = (s / progress.sum_words for s in progress.sums)
         record = {
             "step": progress.step,
             "epoch": progress.epoch,
@@ -55,18 +60,31 @@ class Report:
             "mean_square_log_z": square,
             "accuracy": right,
             "learning_rate": rate,
-            "tokens_per_second": self._words / (now - self._since),
+            "tokens_per_second": self._timed_words / (now - self._since),
             "seconds": progress.seconds,
         }
         self._write(record)
         self._bar.update(self._task, description=f"loss {loss:.3f}  {record['tokens_per_second']:.0f} tokens/s")
-        self._sums, self._words, self._since = [0.0] * 4, 0, now
+        progress.sums, progress.sum_words = [0.0] * 4, 0
+        self._since, self._timed_words = now, 0
 
     def validation(self, progress: Progress, loss: float, bleu: float) -> None:
         """Write the figures of one validation and draw the curves anew."""
-        self._write({"step": progress.step, "epoch": progress.epoch, "valid_nll": loss, "bleu": bleu, "seconds": progress.seconds})
+        self._write(
+            {
+                "step": progress.step,
+                "epoch": progress.epoch,
+                "valid_nll": loss,
+                "bleu": bleu,
+                "seconds": progress.seconds,
+            }
+        )
         self.draw()
-        self._since = time.perf_counter()
+        self._since, self._timed_words = time.perf_counter(), 0
+
+    def say(self, text: str) -> None:
+        """Print a line for people, above the progress bar where there is one."""
+        self._bar.console.print(text, markup=False, highlight=False)
 
     def draw(self) -> None:
         """Draw loss and BLEU over the steps to curves.png."""
@@ -85,7 +103,9 @@ class Report:
         right.plot(*zip(*points, strict=True), marker="o")
         right.set(xlabel="step", ylabel="validation BLEU, greedy")
         figure.tight_layout()
-        figure.savefig(self._plot)
+        beside = self._plot.with_name(self._plot.name + ".new")
+        figure.savefig(beside, format="png")
+        os.replace(beside, self._plot)
         pyplot.close(figure)
 
     def _write(self, record: dict[str, float]) -> None:

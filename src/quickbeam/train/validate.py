@@ -47,7 +47,7 @@ def validate(
         words += int(keep.sum())
         for index, ids in zip(indices, greedy(model, batch, device), strict=True):
             outputs[index] = vocabulary.decode(ids)
-    references = [target for source, target in pairs if source.strip() and target.strip()]
+    references = [pairs[place][1] for place in data.kept]
     return nats / words, sacrebleu.corpus_bleu(outputs, [references]).score
 
 
