@@ -18,6 +18,10 @@ class InputError(QuickbeamError, ValueError):
     """Text or a file that was given cannot be read as what it should be."""
 
 
+class OutputError(QuickbeamError):
+    """A result cannot be written where it should go."""
+
+
 class ModelError(QuickbeamError):
     """A model folder is missing, incomplete, of another version, or does not fit together."""
 

@@ -1,0 +1,74 @@
+"""Reading lines of text so that lines in = lines out: only a line feed ends a line, a CR before it belongs to the end.
+
+U+2028, U+0085, a vertical tab and other characters at which Python's `splitlines` would cut stay inside the line.
+A last line without a line feed counts, and a byte order mark at the start of an input is dropped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, Literal
+
+from quickbeam.errors import InputError
+
+DecodingErrors = Literal["strict", "replace"]  # invalid UTF-8: raise, or put U+FFFD
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+STANDARD_INPUT = "standard input"
+
+
+def read_lines(path: Path | None, errors: DecodingErrors = "strict") -> Iterator[str]:
+    """The lines of a UTF-8 file (None = standard input), without line ends; .gz is read through gzip.
+
+    Raises InputError with the name and the line where the file cannot be read, is not UTF-8, or is broken gzip.
+    """
+    name = STANDARD_INPUT if path is None else str(path)
+    number = 0
+    try:
+        with _open(path) as stream:
+            for number, line in enumerate(decode_lines(stream, name, errors), 1):
+                yield line
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {name} after line {number}: {reason}.") from error
+
+
+def decode_lines(raw_lines: Iterable[bytes], name: str, errors: DecodingErrors) -> Iterator[str]:
+    """Bytes of single lines -> text; `name` stands in errors."""
+    for number, raw in enumerate(raw_lines, 1):
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        if number == 1:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        try:
+            yield line.decode("utf-8", errors)
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{name}, line {number}: byte {error.start + 1} (0x{line[error.start]:02x}) is not valid UTF-8; "
+                f"mend the input or use --errors replace."
+            ) from error
+
+
+def read_all(paths: Sequence[Path], errors: DecodingErrors = "strict") -> Iterator[str]:
+    """The lines of several files, one file after another; no files = standard input."""
+    for path in paths or [None]:
+        yield from read_lines(path, errors)
+
+
+def check_readable(paths: Sequence[Path]) -> None:
+    """Raise InputError for the first file that cannot be opened; for a quick answer before slow work."""
+    for path in paths:
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+
+
+def _open(path: Path | None) -> IO[bytes] | nullcontext[IO[bytes]]:
+    if path is None:
+        return nullcontext(sys.stdin.buffer)
+    opened: IO[bytes] = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[assignment]
+    return opened

@@ -1,0 +1,41 @@
+"""What the other rooms ask of a vocabulary, and which file of a model folder holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from quickbeam.errors import ModelError
+from quickbeam.text.sentencepiece import SentencePieceVocabulary
+from quickbeam.text.words import WordVocabulary
+
+
+class Vocabulary(Protocol):
+    """Text <-> ids. Ids of bos, eos and pad are never produced by `encode` and are silent in `decode`."""
+
+    def __len__(self) -> int: ...
+
+    def encode(self, text: str) -> list[int]:
+        """Text -> ids, no bos or eos."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ids -> text."""
+
+    def piece(self, token: int) -> str:
+        """The piece or word of one id."""
+
+
+def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
+    """Source and target vocabulary of a model folder; without a file of its own the target has the source's."""
+    source = _read(folder, "source")
+    if source is None:
+        raise ModelError(f"{folder} has neither source.spm nor source.vocab.json; the model folder is incomplete.")
+    return source, _read(folder, "target") or source
+
+
+def _read(folder: Path, side: str) -> Vocabulary | None:
+    pieces, words = folder / f"{side}.spm", folder / f"{side}.vocab.json"
+    if pieces.exists():
+        return SentencePieceVocabulary(pieces)
+    return WordVocabulary.load(words) if words.exists() else None
