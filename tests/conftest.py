@@ -1,0 +1,63 @@
+"""Fixtures of all tests: a tiny model with random weights, made without PyTorch."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quickbeam.models.folder import save_model
+from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.recurrent.tensors import tensor_shapes
+from quickbeam.text.sentencepiece import train_sentencepiece
+
+_SYLLABLES = "ba be bi bo bu da de di do du ka ke ki ko ku la le li lo lu ma me mi mo mu na ne ni no nu".split()
+
+
+def make_sentences(count: int, seed: int) -> list[str]:
+    """Sentences of made-up words, one to twelve words long; the same seed gives the same."""
+    draw = random.Random(seed)
+    words = ["".join(draw.choices(_SYLLABLES, k=draw.randint(1, 4))) for _ in range(400)]
+    return [" ".join(draw.choices(words, k=draw.randint(1, 12))).capitalize() + "." for _ in range(count)]
+
+
+def random_tensors(config: RecurrentConfig, seed: int) -> dict[str, np.ndarray]:
+    """Weights for `config` large enough that the words and the ends of the answers depend on the input."""
+    draw = np.random.default_rng(seed)
+    tensors = {}
+    for name, shape in tensor_shapes(config).items():
+        scale = 0.1 if len(shape) == 1 else 1.0 if "embedding" in name else (3.0 / shape[-1]) ** 0.5 * 1.5
+        tensors[name] = draw.normal(0, scale, shape).astype(np.float32)
+    tensors["output_bias"][config.eos_id] += 2.0  # so that answers end by themselves
+    return tensors
+
+
+@pytest.fixture(scope="session")
+def sentences() -> list[str]:
+    """300 sentences; the vocabulary of `tiny_model` is trained on them."""
+    return make_sentences(300, seed=1)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -> Path:
+    """A model folder: 200 pieces, every width tiny, random weights. Treat it as read-only: all tests share it."""
+    root = tmp_path_factory.mktemp("tiny")
+    train_sentencepiece(sentences, root / "pieces.spm", size=200, coverage=1.0, seed=1)
+    config = RecurrentConfig(
+        source_vocab_size=200,
+        target_vocab_size=200,
+        embedding_dim=16,
+        encoder_layers=1,
+        encoder_dim=12,
+        decoder_dim=20,
+        attention_dim=12,
+        hidden_dim=16,
+        shared_embedding=True,
+        tied_output=True,
+    )
+    folder = root / "model"
+    vocabularies = {"source.spm": (root / "pieces.spm").read_bytes()}
+    save_model(folder, config, random_tensors(config, seed=1), vocabularies, "# tiny\n\nRandom weights, for tests.\n")
+    return folder

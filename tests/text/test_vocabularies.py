@@ -1,0 +1,106 @@
+"""Vocabularies: the exact round trip of ids and text, files, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quickbeam.errors import InputError, ModelError
+from quickbeam.text.sentencepiece import SentencePieceVocabulary
+from quickbeam.text.vocabulary import read_vocabularies
+from quickbeam.text.words import SPECIAL_WORDS, WordVocabulary
+
+WORDS = WordVocabulary([*SPECIAL_WORDS, "the", "green", "house", "Straße", "naïve", "日本", "."])
+
+
+@given(st.lists(st.sampled_from([0, *range(4, len(WORDS))])))
+def test_word_ids_make_the_round_trip(ids: list[int]) -> None:
+    assert WORDS.encode(WORDS.decode(ids)) == ids
+
+
+@given(st.lists(st.sampled_from(WORDS.words[4:])))
+def test_known_words_make_the_round_trip(words: list[str]) -> None:
+    assert WORDS.decode(WORDS.encode(" ".join(words))) == " ".join(words)
+
+
+def test_an_unknown_word_is_unk() -> None:
+    assert WORDS.encode("the blue house") == [4, 0, 6]
+    assert WORDS.decode([4, 0, 6]) == "the <unk> house"
+
+
+def test_text_cannot_name_a_special_word() -> None:
+    assert WORDS.encode("<s> the </s> <pad> <unk>") == [0, 4, 0, 0, 0]
+    assert WORDS.decode([1, 4, 2, 3]) == "the"
+
+
+def test_build_takes_the_most_frequent_words_and_breaks_ties_by_spelling() -> None:
+    built = WordVocabulary.build(["b b b a c", "c a <s> d"], size=7)
+    assert built.words == (*SPECIAL_WORDS, "b", "a", "c")
+    assert len(WordVocabulary.build(["b a"], size=100)) == 6
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    WORDS.save(tmp_path / "source.vocab.json")
+    assert WordVocabulary.load(tmp_path / "source.vocab.json").words == WORDS.words
+    assert [path.name for path in tmp_path.iterdir()] == ["source.vocab.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a", "b"], "must begin with <unk> <s> </s> <pad>"),
+        ([*SPECIAL_WORDS, "a", "b", "a"], "'a' stands twice, as 4 and 6"),
+        ([*SPECIAL_WORDS, "two words"], "word 4 is 'two words'"),
+        ([*SPECIAL_WORDS, ""], "word 4 is ''"),
+        ([*SPECIAL_WORDS, 7], "word 4 is 7"),
+    ],
+)
+def test_a_list_that_is_no_vocabulary_is_refused(tmp_path: Path, words: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        WordVocabulary(words)
+    path = tmp_path / "source.vocab.json"
+    path.write_text(json.dumps({"words": words}))
+    with pytest.raises(ModelError, match=r"source\.vocab\.json is not a word vocabulary"):
+        WordVocabulary.load(path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"words": 3}', "{", "\udcff"])
+def test_a_file_that_is_no_vocabulary_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "source.vocab.json"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ModelError, match="is not a word vocabulary"):
+        WordVocabulary.load(path)
+
+
+def test_piece_ids_make_the_round_trip(tiny_model: Path, sentences: list[str]) -> None:
+    vocabulary = SentencePieceVocabulary(tiny_model / "source.spm")
+    for sentence in sentences:
+        ids = vocabulary.encode(sentence)
+        assert not {1, 2, 3} & set(ids)
+        assert vocabulary.decode(ids) == sentence
+        assert vocabulary.encode(vocabulary.decode(ids)) == ids
+
+
+def test_pieces_never_seen_are_unk(tiny_model: Path) -> None:
+    assert 0 in SentencePieceVocabulary(tiny_model / "source.spm").encode("猫")
+
+
+def test_the_target_falls_back_to_the_source_vocabulary(tiny_model: Path, tmp_path: Path) -> None:
+    source, target = read_vocabularies(tiny_model)
+    assert source is target
+    WORDS.save(tmp_path / "source.vocab.json")
+    (tmp_path / "target.spm").write_bytes((tiny_model / "source.spm").read_bytes())
+    source, target = read_vocabularies(tmp_path)
+    assert (len(source), len(target)) == (len(WORDS), 200)
+
+
+def test_a_folder_without_vocabulary_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"neither source\.spm nor source\.vocab\.json"):
+        read_vocabularies(tmp_path)
+    (tmp_path / "source.spm").write_bytes(b"no model")
+    with pytest.raises(ModelError, match="is not a SentencePiece model"):
+        read_vocabularies(tmp_path)
