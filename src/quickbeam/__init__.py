@@ -1,0 +1,44 @@
+"""Quickbeam: fast decoding of large-vocabulary sequence models.
+
+>>> from quickbeam import Translator
+>>> Translator("de-en").translate(["Guten Morgen."], beam_size=5)[0].text  # doctest: +SKIP
+'Good morning.'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quickbeam.errors import InputError, ModelError, OptionError, QuickbeamError
+
+if TYPE_CHECKING:
+    from quickbeam.engine.translation import Answer, Translation
+    from quickbeam.engine.translator import Translator
+    from quickbeam.options.decode import MachineOptions
+
+__all__ = [
+    "Answer",
+    "InputError",
+    "MachineOptions",
+    "ModelError",
+    "OptionError",
+    "QuickbeamError",
+    "Translation",
+    "Translator",
+]
+
+_HOMES = {
+    "Answer": "quickbeam.engine.translation",
+    "MachineOptions": "quickbeam.options.decode",
+    "Translation": "quickbeam.engine.translation",
+    "Translator": "quickbeam.engine.translator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `import quickbeam` is quick, and training needs no native core."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'quickbeam' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -38,6 +38,12 @@ class Rows:
     def __len__(self) -> int:
         return len(self.token)
 
+    @staticmethod
+    def empty() -> Rows:
+        """No rows at all."""
+        ids = np.empty(0, np.int32)
+        return Rows(ids, ids, ids, ids, ids, np.empty(0, np.float64))
+
     def select(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Rows:
         """The rows at `index` (integers or a mask), in that order."""
         return Rows(*(getattr(self, name)[index] for name in self.__slots__))
@@ -68,7 +74,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What a search made of one step: row i of the next step continues row parent[i] of this one."""
+    """What a search made of one step: the rows that go on, and the requests that are done."""
 
     rows: Rows  # [R'] surviving rows; `state` is the handle that the step gave to their parent
     finished: dict[int, list[Hypothesis]]  # requests that are done: their hypotheses, best first

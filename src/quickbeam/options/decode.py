@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from quickbeam.options.schema import option, require
+from quickbeam.errors import OptionError, nearest
+from quickbeam.options.schema import build, option, require
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,7 @@ class SearchOptions:
             self.num_hypotheses,
             f"between 1 and beam_size ({self.beam_size})",
         )
-        require(self.length_penalty == self.length_penalty, "length_penalty", self.length_penalty, "a number")
-        require(abs(self.length_penalty) <= 100, "length_penalty", self.length_penalty, "between -100 and 100")
+        require(abs(self.length_penalty) <= 10, "length_penalty", self.length_penalty, "between -10 and 10")
         allowed = ("true", "false", "never")
         require(self.early_stopping in allowed, "early_stopping", self.early_stopping, " or ".join(allowed))
         require(self.max_length >= 1, "max_length", self.max_length, "1 or more")
@@ -49,7 +51,7 @@ class ScheduleOptions:
     """Which requests are decoded together. The answer does not depend on it, only time and memory do."""
 
     batch_tokens: int = option(512, "source tokens (longest x number) of the requests decoded together")
-    max_input_length: int = option(512, "source tokens; what is beyond is cut off, and said")
+    max_input_length: int = option(512, "source tokens, eos counted; what is beyond is cut off, and said")
 
     def __post_init__(self) -> None:
         require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
@@ -63,6 +65,28 @@ class DecodeOptions:
     search: SearchOptions = SearchOptions()
     schedule: ScheduleOptions = ScheduleOptions()
     projection: Literal["exact"] = "exact"
+
+    @classmethod
+    def from_names(cls, values: Mapping[str, Any]) -> DecodeOptions:
+        """Options from keyword arguments: the fields of both groups side by side, early_stopping a bool if liked.
+
+        Raises OptionError for an unknown name (with the nearest one) or a wrong type.
+        """
+        groups = {"search": SearchOptions, "schedule": ScheduleOptions}
+        names = {f.name: group for group, options in groups.items() for f in dataclasses.fields(options)}
+        tables: dict[str, dict[str, Any]] = {group: {} for group in groups}
+        for name, value in values.items():
+            if name not in names:
+                known = ", ".join(sorted(names))
+                raise OptionError(f"unknown option {name!r}.{nearest(name, names)} Allowed are {known}.")
+            tables[names[name]][name] = value
+        early = tables["search"].get("early_stopping")
+        if isinstance(early, bool):
+            tables["search"]["early_stopping"] = str(early).lower()
+        return cls(
+            build(SearchOptions, tables["search"], "search options"),
+            build(ScheduleOptions, tables["schedule"], "schedule options"),
+        )
 
 
 @dataclass(frozen=True)

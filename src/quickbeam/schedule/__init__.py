@@ -1,0 +1,1 @@
+"""Who sits in which row: requests -> batches, and when each is decoded."""

@@ -1,0 +1,64 @@
+"""From the name of a model to its parts, checked to fit together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from quickbeam.errors import ModelError, nearest
+from quickbeam.models.door import Model
+from quickbeam.models.folder import read_config
+from quickbeam.models.load import load_model
+from quickbeam.options.decode import MachineOptions
+from quickbeam.projections.door import Projection
+from quickbeam.projections.exact import ExactProjection
+from quickbeam.text.vocabulary import Vocabulary, read_vocabularies
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A loaded model folder. All of it may be shared by threads; each decoding run opens the model for itself."""
+
+    model: Model
+    projection: Projection
+    source: Vocabulary
+    target: Vocabulary
+
+
+def bundled_models() -> dict[str, Path]:
+    """Names and folders of the models that travel with the package, in its folder `bundled`."""
+    home = Path(str(resources.files("quickbeam") / "bundled"))
+    if not home.is_dir():
+        return {}
+    return {folder.name: folder for folder in sorted(home.iterdir()) if (folder / "config.json").is_file()}
+
+
+def find_model(model: str | Path) -> Path:
+    """The folder of a model: a bundled name comes first, anything else is a path. Raises ModelError."""
+    bundled = bundled_models()
+    if isinstance(model, str) and model in bundled:
+        return bundled[model]
+    folder = Path(model)
+    if folder.is_dir():
+        return folder
+    names = ", ".join(bundled) if bundled else "none in this installation"
+    raise ModelError(
+        f"there is no model {str(model)!r}: no such folder, and no bundled model of that name."
+        f"{nearest(str(model), bundled)} Bundled are: {names}."
+    )
+
+
+def load_parts(folder: Path, machine: MachineOptions) -> Parts:
+    """Read the model folder and check that vocabularies, weights and projection fit. Raises ModelError."""
+    config = read_config(folder)
+    source, target = read_vocabularies(folder)
+    sides = (("source", source, config.source_vocab_size), ("target", target, config.target_vocab_size))
+    for side, vocabulary, size in sides:
+        if len(vocabulary) != size:
+            raise ModelError(
+                f"{folder}: the {side} vocabulary has {len(vocabulary)} entries, but config.json says {size}; "
+                f"restore the vocabulary that the model was trained with."
+            )
+    model = load_model(folder, machine.backend, machine.isa)
+    return Parts(model, ExactProjection.build(*model.output(), machine.isa), source, target)

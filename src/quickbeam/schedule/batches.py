@@ -1,0 +1,83 @@
+"""Fixed batches: requests of similar length are decoded together, and the next batch enters when all of it are done."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from threading import Lock
+
+from quickbeam.types import Move, Request, Rows
+
+Batch = list[Request]
+
+
+def pack(requests: Iterable[Request], batch_tokens: int) -> list[Batch]:
+    """Sort by source length, longest first, and cut into batches of at most `batch_tokens` (longest x number).
+
+    Longest first, so that too little memory shows at once, and short batches end the run: workers stop together.
+    Requests of one length keep their order; one that is longer than `batch_tokens` has a batch of its own.
+    """
+    batches: list[Batch] = []
+    for request in sorted(requests, key=lambda request: -len(request.source)):
+        batch = batches[-1] if batches else []
+        if batch and len(batch[0].source) * (len(batch) + 1) <= batch_tokens:
+            batch.append(request)
+        else:
+            batches.append([request])
+    return batches
+
+
+class BatchQueue:
+    """Batches that wait, shared by the workers. Any thread may call any method."""
+
+    def __init__(self, batches: Iterable[Batch]) -> None:
+        self._batches = deque(batches)
+        self._lock = Lock()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the run was called off."""
+        return self._closed
+
+    def take(self) -> Batch | None:
+        """The next batch, or None when there is none."""
+        with self._lock:
+            return self._batches.popleft() if self._batches else None
+
+    def close(self) -> None:
+        """Call the run off: nothing waits any more, and what is in flight is dropped at the next step."""
+        with self._lock:
+            self._closed = True
+            self._batches.clear()
+
+
+class FixedBatches:
+    """The schedule of one worker: a batch at a time from the shared queue."""
+
+    def __init__(self, queue: BatchQueue) -> None:
+        self._queue = queue
+        self._waiting = queue.take()
+        self._live = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether there are rows in flight or a batch waiting, and the run was not called off."""
+        return (self._live or self._waiting is not None) and not self._queue.closed
+
+    def refill(self) -> Sequence[Request]:
+        """A whole batch when nothing is in flight, else nothing."""
+        if self._waiting is None:
+            return ()
+        entering, self._waiting, self._live = self._waiting, None, True
+        return entering
+
+    def apply(self, move: Move) -> Rows:
+        """All surviving rows go on; after the last one the next batch is taken."""
+        self._live = len(move.rows) > 0
+        if not self._live:
+            self._waiting = self._queue.take()
+        return move.rows

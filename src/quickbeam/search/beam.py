@@ -1,0 +1,210 @@
+"""Greedy and fixed-width beam search over many requests at once, with the rules of Hugging Face's `generate`.
+
+Each step, for each request (K = beam_size):
+1. The 2K best continuations of all its rows are its candidates, ranked by the sum of log probabilities. Equal sums
+   stand in the order of their rows, then in the projection's order (higher log probability, then lower id).
+2. A candidate that ends (with eos, or because it reaches max_length) is finished if it ranks among the first K, and
+   dropped otherwise. It scores log_prob / length ** length_penalty, where length counts eos. The K best finished
+   ones are kept; the older one wins a tie.
+3. The K best candidates that do not end are the rows of the next step.
+4. Once K are finished, `early_stopping` says when the request is done: "true": at once; "false": when the best live
+   row, if it ended with its present length, would not beat the worst finished one; "never": the same with the
+   length that flatters the row most, max_length for a positive length_penalty.
+   Without live rows (as at max_length) it is done in any case.
+With K = 1 this is greedy search: the first eos ends it, whatever `early_stopping` says, as in Hugging Face.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quickbeam.errors import ModelError
+from quickbeam.options.decode import SearchOptions
+from quickbeam.options.schema import require
+from quickbeam.search.tree import ROOT, TokenTree
+from quickbeam.types import Hypothesis, Ids, Move, Rows, Scores, TopK
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    score: float
+    log_prob: float
+    node: int
+
+
+class BeamSearch:
+    """Beam search of one decoding run; see the module's text for its rules."""
+
+    def __init__(self, options: SearchOptions, bos_id: int, eos_id: int, vocab_size: int) -> None:
+        """Raise OptionError where the beam is wider than the vocabulary [V = vocab_size]."""
+        beam = options.beam_size
+        require(beam <= vocab_size, "beam_size", beam, f"at most {vocab_size}, the size of the model's vocabulary")
+        self._options = options
+        self._bos_id, self._eos_id = bos_id, eos_id
+        self._keep = 1 if beam == 1 else 2 * beam  # at most `beam` of them can be eos, so `beam` can go on
+        self.candidates = min(self._keep + (options.min_length > 0), vocab_size)  # one more where eos may be banned
+        self._tree = TokenTree()
+        self._finished: dict[int, list[_Finished]] = {}  # of each request in flight, best first, at most `beam`
+        self._full = 0  # requests in flight with `beam` finished hypotheses
+
+    def begin(self, request: Sequence[int], state: Ids) -> Rows:
+        """One row for each new request, at bos."""
+        size = len(request)
+        self._finished.update((index, []) for index in request)
+        return Rows(
+            request=np.array(request, np.int32),
+            state=state,
+            token=np.full(size, self._bos_id, np.int32),
+            node=np.full(size, ROOT, np.int32),
+            length=np.zeros(size, np.int32),
+            score=np.zeros(size, np.float64),
+        )
+
+    def plan(self, rows: Rows) -> Rows:
+        """All rows: a fixed beam runs every one."""
+        return rows
+
+    def advance(self, rows: Rows, top: TopK) -> Move:
+        """One step for every request in flight; raises ModelError where a log probability is not a number."""
+        beam, k = self._options.beam_size, top.token.shape[1]
+        first = self._first_rows(rows)  # [B]
+        grid = _side_by_side(self._totals(rows, top), first)  # [B, n k]
+        # C = 2K candidates of each request, best first. A cell is a place in the flat [R, k] of `top`; padding of the
+        # grid has a cell too, but no finite score.
+        order = (-grid).argsort(axis=1, kind="stable")[:, : self._keep]  # [B, C]
+        score = grid.ravel()[order + (np.arange(len(first)) * grid.shape[1])[:, None]]
+        cell = order + (first * k)[:, None]
+        token = top.token.take(cell, mode="clip")
+        last = rows.length[first] + 1 >= self._options.max_length  # [B]
+        ends = (token == self._eos_id) | last[:, None]
+        possible = score > -math.inf
+        lives = possible & ~ends
+        lives &= lives.cumsum(axis=1) <= beam
+        ended = (possible & ends)[:, :beam]
+
+        going = self._continue(rows, top, cell[lives], score[lives])
+        if ended.any():
+            slot, rank = ended.nonzero()
+            self._finish(self._continue(rows, top, cell[slot, rank], score[slot, rank]))
+        if not self._full and lives.any(axis=1).all():
+            return Move(going, {})
+        best = np.where(lives, score, -math.inf).max(axis=1)  # [B]
+        return self._settle(rows, first, going, best)
+
+    def _first_rows(self, rows: Rows) -> Index:
+        """The place of the first row of each request, [B]."""
+        if len(self._finished) == 1:
+            return np.zeros(1, np.intp)
+        starts = np.empty(len(rows), np.bool_)
+        starts[0] = True
+        np.not_equal(rows.request[1:], rows.request[:-1], out=starts[1:])
+        return starts.nonzero()[0]
+
+    def _totals(self, rows: Rows, top: TopK) -> Scores:
+        """Sum of log probabilities of every candidate, [R, k]; -inf for those that are not allowed."""
+        total: Scores = rows.score[:, None] + top.log_prob
+        if not math.isfinite(np.add.reduce(total, axis=None)):  # -inf is allowed, NaN and +inf are not
+            wrong = ~(total < math.inf).all(axis=1)
+            if wrong.any():
+                row = int(wrong.argmax())
+                raise ModelError(
+                    f"request {rows.request[row]}: after {rows.length[row]} tokens the model gave a log probability "
+                    f"that is NaN or +inf; its weights are broken. Convert or train the model again."
+                )
+        if self._options.min_length:
+            early = rows.length < self._options.min_length
+            total[(top.token == self._eos_id) & early[:, None]] = -math.inf
+        return total
+
+    def _continue(self, rows: Rows, top: TopK, cell: Index, score: Scores) -> Rows:
+        """The candidates at `cell` [n], with scores [n], as rows of the next step."""
+        parent = cell // top.token.shape[1]
+        token = top.token.ravel()[cell]
+        return Rows(
+            request=rows.request[parent],
+            state=rows.state[parent],
+            token=token,
+            node=self._tree.add(rows.node[parent], token, top.log_prob.ravel()[cell]),
+            length=rows.length[parent] + np.int32(1),
+            score=score,
+        )
+
+    def _finish(self, rows: Rows) -> None:
+        """Put `rows` among the finished hypotheses of their requests, of which the best K stay."""
+        beam, penalty = self._options.beam_size, self._options.length_penalty
+        columns = (rows.request, rows.length, rows.score, rows.node)
+        for request, length, log_prob, node in zip(*(column.tolist() for column in columns), strict=True):
+            finished = self._finished[request]
+            was_full = len(finished) == beam
+            finished.append(_Finished(log_prob / _penalty(length, penalty), log_prob, node))
+            finished.sort(key=_descending)  # stable: the older one wins a tie
+            del finished[beam:]
+            self._full += not was_full and len(finished) == beam
+
+    def _settle(self, rows: Rows, first: Index, going: Rows, best: Scores) -> Move:
+        """Close the requests that are done; `best` [B] is the score of each one's best live row, -inf without any."""
+        done: dict[int, list[Hypothesis]] = {}
+        lengths = (rows.length[first] + 1).tolist()
+        for request, score, length in zip(rows.request[first].tolist(), best.tolist(), lengths, strict=True):
+            if not self._is_done(self._finished[request], score, length):
+                continue
+            if not self._finished[request]:  # no row had any candidate: end them as they are
+                self._finish(rows.select(rows.request == request))
+            finished = self._finished.pop(request)
+            self._full -= len(finished) == self._options.beam_size
+            done[request] = [self._hypothesis(request, f) for f in finished[: self._options.num_hypotheses]]
+        if done:
+            going = going.select(~np.isin(going.request, list(done)))
+        if not self._finished:
+            self._tree.clear()
+        return Move(going, done)
+
+    def _is_done(self, finished: list[_Finished], best: float, length: int) -> bool:
+        options = self._options
+        if best == -math.inf:
+            return True
+        if len(finished) < options.beam_size:
+            return False
+        if options.early_stopping == "true" or options.beam_size == 1:
+            return True
+        if options.early_stopping == "never" and options.length_penalty > 0:
+            length = options.max_length
+        return best / _penalty(length, options.length_penalty) <= finished[-1].score
+
+    def _hypothesis(self, request: int, finished: _Finished) -> Hypothesis:
+        tokens, log_probs = self._tree.path(finished.node)
+        if tokens and tokens[-1] == self._eos_id:
+            tokens.pop()
+        return Hypothesis(request, tuple(tokens), tuple(log_probs), finished.log_prob, finished.score)
+
+
+def _side_by_side(total: Scores, first: Index) -> Scores:
+    """[R, k] -> [B, n k]: the candidates of a request's rows in one line, padded with -inf; n = most rows of one."""
+    rows, k = total.shape
+    batch = len(first)
+    if batch == 1:
+        return total.reshape(1, -1)
+    size = np.append(first[1:], rows) - first  # [B] rows of each request
+    most = int(size.max())
+    if batch * most == rows:
+        return total.reshape(batch, -1)
+    grid = np.full((batch, most, k), -math.inf)
+    slot = np.arange(batch).repeat(size)  # [R]
+    grid[slot, np.arange(rows) - first[slot]] = total
+    return grid.reshape(batch, -1)
+
+
+def _penalty(length: int, penalty: float) -> float:
+    """What a sum of log probabilities is divided by; an empty hypothesis counts as one token."""
+    return math.pow(max(length, 1), penalty)
+
+
+def _descending(finished: _Finished) -> float:
+    return -finished.score
