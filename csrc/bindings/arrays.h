@@ -43,8 +43,8 @@ const T* checked(const AnyArray& array, const char* name, std::initializer_list<
     throw std::invalid_argument(std::string(name) + " has the shape " + shape_text(array) + "; it must be " + wanted);
   }
   if (array.dtype() != nanobind::dtype<T>()) {
-    throw std::invalid_argument(std::string(name) + " has another dtype than " + type + "; convert it with .astype(np." +
-                                type + ")");
+    throw std::invalid_argument(std::string(name) + " has another dtype than " + type +
+                                "; convert it with .astype(np." + type + ")");
   }
   int64_t stride = 1;
   for (size_t i = array.ndim(); i-- > 0;) {

@@ -3,10 +3,15 @@
 
 #include <nanobind/nanobind.h>
 
+#include "kernels/table.h"
+
 namespace quickbeam {
 
 void bind_kernels(nanobind::module_& module);      // kernels.cpp: the table of kernels, Matrix
 void bind_projections(nanobind::module_& module);  // projections.cpp: ExactProjection
 void bind_recurrent(nanobind::module_& module);    // recurrent.cpp: the recurrent translation model
+
+// The table that the argument `isa` of a Python call means: "auto" is the one in use, kernels().
+const Kernels& table_named(const char* isa);
 
 }  // namespace quickbeam

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
+#include "kernels/buffer.h"
 #include "kernels/table.h"
 
 namespace quickbeam {
@@ -16,18 +16,14 @@ class Matrix {
   Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias);
 
   // y = x W' + b for `rows` rows.
-  void multiply(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride,
-                int64_t rows) const;
+  void multiply(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows) const;
 
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 
  private:
-  struct Free {
-    void operator()(float* p) const;
-  };
-  std::unique_ptr<float[], Free> packed_;  // 64-byte aligned
-  std::unique_ptr<float[], Free> bias_;    // null where there is none
+  Buffer packed_;
+  Buffer bias_;  // empty where there is none
   int64_t in_ = 0, out_ = 0;
 };
 

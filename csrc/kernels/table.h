@@ -11,8 +11,8 @@
 
 namespace quickbeam {
 
-constexpr int kLanes = 16;   // lanes of every reduction, whatever the registers are
-constexpr int kPanel = 64;   // output columns that are packed side by side
+constexpr int kLanes = 16;  // lanes of every reduction, whatever the registers are
+constexpr int kPanel = 64;  // output columns that are packed side by side
 
 // Size in floats of a packed [out, in] matrix: panels of kPanel columns, zero-padded, element (k, column) of a
 // panel at k * kPanel + column.
@@ -23,8 +23,8 @@ struct Kernels {
 
   // y[r * y_stride + n] = bias[n] + sum over k of x[r * x_stride + k] * w[n][k], for r < rows, n < out.
   // `packed` as above; `bias` [out] or null (zero); any number of rows. Sums start at the bias.
-  void (*multiply)(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y,
-                   int64_t y_stride, int64_t rows, int64_t in, int64_t out);
+  void (*multiply)(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
+                   int64_t rows, int64_t in, int64_t out);
 
   // In place, element-wise. Error bounds against libm are stated and tested.
   void (*tanh)(float* x, int64_t n);

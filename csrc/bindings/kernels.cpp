@@ -1,0 +1,133 @@
+// The kernels one by one: Python's tests hold each of them on each table against the references.
+#include "kernels/table.h"
+
+#include <algorithm>
+#include <string>
+
+#include "bindings/arrays.h"
+#include "bindings/bindings.h"
+#include "kernels/matrix.h"
+
+namespace quickbeam {
+namespace {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+int64_t size_of(const AnyArray& array, size_t axis) { return static_cast<int64_t>(array.shape(axis)); }
+
+// A copy of `x` [n], changed in place by `kernel`.
+template <typename Kernel>
+nb::object changed(const AnyArray& x, Kernel kernel) {
+  const float* from = checked<float>(x, "x", {kAnySize});
+  auto out = new_array<float>({x.shape(0)});
+  std::copy(from, from + x.shape(0), out.data);
+  kernel(out.data, size_of(x, 0));
+  return out.array;
+}
+
+nb::object gru(AnyArray input, AnyArray hidden, AnyArray state, const char* isa) {
+  const float* old = checked<float>(state, "state", {kAnySize});
+  const int64_t dim = size_of(state, 0);
+  const float* from_input = checked<float>(input, "input", {3 * dim});
+  const float* from_hidden = checked<float>(hidden, "hidden", {3 * dim});
+  auto next = new_array<float>({state.shape(0)});
+  table_named(isa).gru(from_input, from_hidden, old, next.data, dim);
+  return next.array;
+}
+
+nb::object attend_mlp(AnyArray query, AnyArray keys, AnyArray weight, const char* isa) {
+  const float* k = checked<float>(keys, "keys", {kAnySize, kAnySize});
+  const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
+  const float* q = checked<float>(query, "query", {dim});
+  const float* w = checked<float>(weight, "weight", {dim});
+  auto scores = new_array<float>({keys.shape(0)});
+  table_named(isa).attend_mlp(q, k, w, scores.data, positions, dim);
+  return scores.array;
+}
+
+nb::object attend_dot(AnyArray query, AnyArray keys, const char* isa) {
+  const float* k = checked<float>(keys, "keys", {kAnySize, kAnySize});
+  const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
+  const float* q = checked<float>(query, "query", {dim});
+  auto scores = new_array<float>({keys.shape(0)});
+  table_named(isa).attend_dot(q, k, scores.data, positions, dim);
+  return scores.array;
+}
+
+nb::object weighted_sum(AnyArray weights, AnyArray values, const char* isa) {
+  const float* v = checked<float>(values, "values", {kAnySize, kAnySize});
+  const int64_t positions = size_of(values, 0), dim = size_of(values, 1);
+  const float* w = checked<float>(weights, "weights", {positions});
+  auto out = new_array<float>({values.shape(1)});
+  table_named(isa).weighted_sum(w, v, out.data, positions, dim);
+  return out.array;
+}
+
+float log_sum_exp(AnyArray x, const char* isa) {
+  return table_named(isa).log_sum_exp(checked<float>(x, "x", {kAnySize}), size_of(x, 0));
+}
+
+nb::tuple top_k(AnyArray x, int64_t k, const char* isa) {
+  const float* from = checked<float>(x, "x", {kAnySize});
+  if (k < 1 || k > size_of(x, 0)) {
+    throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to " + std::to_string(x.shape(0)));
+  }
+  auto values = new_array<float>({static_cast<size_t>(k)});
+  auto indices = new_array<int32_t>({static_cast<size_t>(k)});
+  table_named(isa).top_k(from, size_of(x, 0), k, values.data, indices.data);
+  return nb::make_tuple(values.array, indices.array);
+}
+
+void construct(Matrix* self, AnyArray weight, nb::object bias) {
+  const float* w = checked<float>(weight, "weight", {kAnySize, kAnySize});
+  const int64_t out = size_of(weight, 0), in = size_of(weight, 1);
+  if (bias.is_none()) {
+    new (self) Matrix(w, out, in, in, nullptr);
+  } else {
+    const AnyArray array = nb::cast<AnyArray>(bias);
+    new (self) Matrix(w, out, in, in, checked<float>(array, "bias", {out}));
+  }
+}
+
+nb::object multiply(const Matrix& self, AnyArray x, const char* isa) {
+  const float* from = checked<float>(x, "x", {kAnySize, self.in()});
+  auto y = new_array<float>({x.shape(0), static_cast<size_t>(self.out())});
+  const Kernels& table = table_named(isa);
+  self.multiply(table, from, self.in(), y.data, self.out(), size_of(x, 0));
+  return y.array;
+}
+
+nb::list names() {
+  nb::list list;
+  for (const char* const* name = kernel_names(); *name != nullptr; ++name) list.append(*name);
+  return list;
+}
+
+}  // namespace
+
+const Kernels& table_named(const char* isa) { return std::string(isa) == "auto" ? kernels() : kernels(isa); }
+
+void bind_kernels(nb::module_& module) {
+  module.def("table_names", &names, "Names of the kernel tables that this machine can run, lowest first.");
+  module.def("table_name", [] { return kernels().name; }, "Name of the table in use.");
+  nb::class_<Matrix>(module, "Matrix")
+      .def("__init__", &construct, "weight"_a, "bias"_a = nb::none())
+      .def("multiply", &multiply, "x"_a, "isa"_a = "auto");
+  module.def(
+      "tanh", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).tanh); }, "x"_a, "isa"_a = "auto");
+  module.def(
+      "sigmoid", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).sigmoid); }, "x"_a,
+      "isa"_a = "auto");
+  module.def(
+      "softmax", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).softmax); }, "x"_a,
+      "isa"_a = "auto");
+  module.def("gru", &gru, "input"_a, "hidden"_a, "state"_a, "isa"_a = "auto");
+  module.def("attend_mlp", &attend_mlp, "query"_a, "keys"_a, "weight"_a, "isa"_a = "auto");
+  module.def("attend_dot", &attend_dot, "query"_a, "keys"_a, "isa"_a = "auto");
+  module.def("weighted_sum", &weighted_sum, "weights"_a, "values"_a, "isa"_a = "auto");
+  module.def("log_sum_exp", &log_sum_exp, "x"_a, "isa"_a = "auto");
+  module.def("top_k", &top_k, "x"_a, "k"_a, "isa"_a = "auto");
+}
+
+}  // namespace quickbeam

@@ -1,0 +1,9 @@
+// The module `quickbeam._core`.
+#include "bindings/bindings.h"
+
+NB_MODULE(_core, module) {
+  module.doc() = "Native core of Quickbeam";
+  quickbeam::bind_kernels(module);
+  quickbeam::bind_projections(module);
+  quickbeam::bind_recurrent(module);
+}

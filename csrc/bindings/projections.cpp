@@ -1,0 +1,55 @@
+#include "projections/exact.h"
+
+#include <algorithm>
+
+#include "bindings/arrays.h"
+#include "bindings/bindings.h"
+
+namespace quickbeam {
+namespace {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+void construct(ExactProjection* self, AnyArray weight, AnyArray bias, const char* isa) {
+  const float* w = checked<float>(weight, "weight", {kAnySize, kAnySize});
+  const int64_t vocab = static_cast<int64_t>(weight.shape(0)), dim = static_cast<int64_t>(weight.shape(1));
+  new (self) ExactProjection(w, checked<float>(bias, "bias", {vocab}), vocab, dim, table_named(isa));
+}
+
+nb::tuple topk(const ExactProjection& self, AnyArray hidden, int64_t k) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
+  auto log_prob = new_array<float>({rows, width});
+  auto token = new_array<int32_t>({rows, width});
+  {
+    nb::gil_scoped_release release;
+    self.topk(x, static_cast<int64_t>(rows), k, log_prob.data, token.data);
+  }
+  return nb::make_tuple(log_prob.array, token.array);
+}
+
+nb::object log_prob(const ExactProjection& self, AnyArray hidden, AnyArray token) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  const int64_t rows = static_cast<int64_t>(hidden.shape(0));
+  const int32_t* tokens = checked<int32_t>(token, "token", {rows});
+  auto out = new_array<float>({hidden.shape(0)});
+  {
+    nb::gil_scoped_release release;
+    self.log_prob(x, tokens, rows, out.data);
+  }
+  return out.array;
+}
+
+}  // namespace
+
+void bind_projections(nb::module_& module) {
+  nb::class_<ExactProjection>(module, "ExactProjection")
+      .def("__init__", &construct, "weight"_a, "bias"_a, "isa"_a = "auto")
+      .def("topk", &topk, "hidden"_a, "k"_a)
+      .def("log_prob", &log_prob, "hidden"_a, "token"_a)
+      .def_prop_ro("vocab_size", &ExactProjection::vocab)
+      .def_prop_ro("dim", &ExactProjection::dim);
+}
+
+}  // namespace quickbeam

@@ -1,0 +1,94 @@
+// 16 lanes as two 256-bit registers. Built with its own flags: nothing here may be inline in a header that other
+// files share, or the linker could pick this file's copy for a machine without AVX2.
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/tables.h"
+
+namespace {
+
+constexpr int kBlockRows = 3;  // 3 x 2 x 2 sums, 3 broadcasts, 1 weight: the 16 registers
+constexpr int kBlockVecs = 2;
+constexpr int kRowVecs = 4;
+constexpr int64_t kPrefetch = 32;
+
+struct Vec {
+  __m256 low, high;
+};
+using Mask = Vec;
+
+inline Vec load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline void store(float* p, Vec a) {
+  _mm256_storeu_ps(p, a.low);
+  _mm256_storeu_ps(p + 8, a.high);
+}
+// All ones in the lanes first, first + 1, .. that are below n.
+inline __m256i lanes_below(int64_t n, int first) {
+  const int limit = n > 16 ? 16 : n < 0 ? 0 : static_cast<int>(n);
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(limit - first), lane);
+}
+inline Vec load_part(const float* p, int64_t n, float fill) {
+  const __m256i low = lanes_below(n, 0), high = lanes_below(n, 8);
+  const __m256 other = _mm256_set1_ps(fill);
+  return {_mm256_blendv_ps(other, _mm256_maskload_ps(p, low), _mm256_castsi256_ps(low)),
+          _mm256_blendv_ps(other, _mm256_maskload_ps(p + 8, high), _mm256_castsi256_ps(high))};
+}
+inline void store_part(float* p, int64_t n, Vec a) {
+  _mm256_maskstore_ps(p, lanes_below(n, 0), a.low);
+  _mm256_maskstore_ps(p + 8, lanes_below(n, 8), a.high);
+}
+inline Vec set(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline Vec add(Vec a, Vec b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
+inline Vec sub(Vec a, Vec b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
+inline Vec mul(Vec a, Vec b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
+inline Vec div(Vec a, Vec b) { return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)}; }
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+inline Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
+inline Vec abs(Vec a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, a.low), _mm256_andnot_ps(sign, a.high)};
+}
+inline Vec copysign(Vec size, Vec from) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_or_ps(_mm256_andnot_ps(sign, size.low), _mm256_and_ps(sign, from.low)),
+          _mm256_or_ps(_mm256_andnot_ps(sign, size.high), _mm256_and_ps(sign, from.high))};
+}
+inline Mask less(Vec a, Vec b) {
+  return {_mm256_cmp_ps(a.low, b.low, _CMP_LT_OQ), _mm256_cmp_ps(a.high, b.high, _CMP_LT_OQ)};
+}
+inline uint32_t bits(Mask mask) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(mask.low)) | static_cast<uint32_t>(_mm256_movemask_ps(mask.high))
+                                                                   << 8;
+}
+inline Vec select(Mask mask, Vec yes, Vec no) {
+  return {_mm256_blendv_ps(no.low, yes.low, mask.low), _mm256_blendv_ps(no.high, yes.high, mask.high)};
+}
+inline __m256 power_of_two(__m256 t) {
+  const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(0x3f800000)));
+}
+inline Vec power_of_two(Vec t) { return {power_of_two(t.low), power_of_two(t.high)}; }
+inline float sum(Vec a) {
+  const __m256 eight = _mm256_add_ps(a.low, a.high);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+inline float highest(Vec a) {
+  const __m256 eight = _mm256_max_ps(a.low, a.high);
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+#include "kernels/body.h"
+
+}  // namespace
+
+namespace quickbeam {
+constinit const Kernels kAvx2Kernels = make_table("avx2");
+}

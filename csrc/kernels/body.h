@@ -1,0 +1,381 @@
+// The kernels, written once over 16-lane vectors. Included by each instruction set's file inside its anonymous
+// namespace, after that file has defined:
+//
+//   Vec, Mask         16 floats, 16 truth values
+//   load, store       16 floats; load_part, store_part: the first n of them (n may be < 0 or > 16), with a filling
+//   set               the same float in every lane
+//   add, sub, mul, div, fma(a, b, c) = a * b + c, abs, copysign(size, sign)
+//   max(a, b)         a > b ? a : b, so b where either is NaN
+//   less, select, bits
+//   power_of_two(t)   2^n for t = kRound + n
+//   sum, highest      over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
+//   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a product
+//   kPrefetch         how many k ahead the weights of a product are prefetched; 0 for not at all
+//
+// No order of operations here may depend on the registers, and the build forbids the compiler to fuse or reorder
+// floats: so all tables give the same bits (a NaN is a NaN, its bits may differ).
+
+using quickbeam::Kernels;
+using quickbeam::kLanes;
+using quickbeam::kPanel;
+
+constexpr float kInfinity = __builtin_inff();
+constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
+constexpr float kExpLow = -87.3f;      // below it exp is no normal number, and taken as zero
+
+// exp(x) = scale + scale * rest, for kExpLow <= x <= 0.
+struct Exp {
+  Vec scale;  // 2^n, n = x / ln 2 rounded
+  Vec rest;   // expm1(x - n ln 2)
+};
+
+inline Exp split_exp(Vec x) {
+  const Vec t = fma(x, set(0x1.715476p+0f), set(kRound));  // 1 / ln 2
+  const Vec n = sub(t, set(kRound));
+  Vec r = fma(n, set(-0x1.62e4p-1f), x);  // ln 2 in two parts: n times the first is exact
+  r = fma(n, set(-0x1.7f7d1cp-20f), r);
+  // (expm1(r) - r) / r^2, minimax on |r| <= ln 2 / 2: relative error of expm1 below 2^-26.
+  Vec q = fma(set(0x1.6bebfep-10f), r, set(0x1.1227bp-7f));
+  q = fma(q, r, set(0x1.555674p-5f));
+  q = fma(q, r, set(0x1.5554bp-3f));
+  q = fma(q, r, set(0x1.fffffep-2f));
+  return {power_of_two(t), fma(mul(r, r), q, r)};
+}
+
+// exp(x) for x <= 0; 0 below kExpLow; NaN stays.
+inline Vec exp_nonpositive(Vec x) {
+  const Exp e = split_exp(max(set(kExpLow), x));
+  return select(less(x, set(kExpLow)), set(0.0f), fma(e.scale, e.rest, e.scale));
+}
+
+// tanh |x| = -expm1(-2|x|) / (expm1(-2|x|) + 2): no cancellation near zero, one at infinity.
+inline Vec tanh_vec(Vec x) {
+  const Exp e = split_exp(max(set(kExpLow), mul(set(-2.0f), abs(x))));
+  const Vec expm1 = fma(e.scale, e.rest, sub(e.scale, set(1.0f)));
+  return copysign(div(expm1, add(expm1, set(2.0f))), x);
+}
+
+// 1 / (1 + exp(-x)), by exp(-|x|) so that nothing overflows.
+inline Vec sigmoid_vec(Vec x) {
+  const Vec e = exp_nonpositive(sub(set(0.0f), abs(x)));
+  return div(select(less(x, set(0.0f)), e, set(1.0f)), add(set(1.0f), e));
+}
+
+// ---------------------------------------------------------------------------------------------- element-wise
+
+void tanh_kernel(float* x, int64_t n) {
+  for (; n >= kLanes; x += kLanes, n -= kLanes) store(x, tanh_vec(load(x)));
+  if (n > 0) store_part(x, n, tanh_vec(load_part(x, n, 0.0f)));
+}
+
+void sigmoid_kernel(float* x, int64_t n) {
+  for (; n >= kLanes; x += kLanes, n -= kLanes) store(x, sigmoid_vec(load(x)));
+  if (n > 0) store_part(x, n, sigmoid_vec(load_part(x, n, 0.0f)));
+}
+
+void gru_kernel(const float* input, const float* hidden, const float* state, float* next, int64_t dim) {
+  for (int64_t i = 0; i < dim; i += kLanes) {
+    const int64_t left = dim - i;
+    const auto at = [=](const float* p) { return left >= kLanes ? load(p + i) : load_part(p + i, left, 0.0f); };
+    const Vec r = sigmoid_vec(add(at(input), at(hidden)));
+    const Vec z = sigmoid_vec(add(at(input + dim), at(hidden + dim)));
+    const Vec n = tanh_vec(fma(r, at(hidden + 2 * dim), at(input + 2 * dim)));
+    store_part(next + i, left, fma(z, sub(at(state), n), n));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- attention
+
+void attend_mlp_kernel(const float* query, const float* keys, const float* weight, float* scores, int64_t positions,
+                       int64_t dim) {
+  for (int64_t s = 0; s < positions; ++s, keys += dim) {
+    Vec total = set(0.0f);
+    int64_t i = 0;
+    for (; i + kLanes <= dim; i += kLanes) {
+      total = fma(load(weight + i), tanh_vec(add(load(keys + i), load(query + i))), total);
+    }
+    if (i < dim) {
+      const int64_t left = dim - i;
+      const Vec x = add(load_part(keys + i, left, 0.0f), load_part(query + i, left, 0.0f));
+      total = fma(load_part(weight + i, left, 0.0f), tanh_vec(x), total);
+    }
+    scores[s] = sum(total);
+  }
+}
+
+// The scores of kCount positions side by side: as many chains hide the latency of fma.
+template <int kCount>
+inline void dot_block(const float* query, const float* keys, float* scores, int64_t dim) {
+  Vec total[kCount];
+  for (int c = 0; c < kCount; ++c) total[c] = set(0.0f);
+  int64_t i = 0;
+  for (; i + kLanes <= dim; i += kLanes) {
+    const Vec q = load(query + i);
+    for (int c = 0; c < kCount; ++c) total[c] = fma(load(keys + c * dim + i), q, total[c]);
+  }
+  if (i < dim) {
+    const int64_t left = dim - i;
+    const Vec q = load_part(query + i, left, 0.0f);
+    for (int c = 0; c < kCount; ++c) total[c] = fma(load_part(keys + c * dim + i, left, 0.0f), q, total[c]);
+  }
+  for (int c = 0; c < kCount; ++c) scores[c] = sum(total[c]);
+}
+
+void attend_dot_kernel(const float* query, const float* keys, float* scores, int64_t positions, int64_t dim) {
+  int64_t s = 0;
+  for (; s + 4 <= positions; s += 4) dot_block<4>(query, keys + s * dim, scores + s, dim);
+  for (; s < positions; ++s) dot_block<1>(query, keys + s * dim, scores + s, dim);
+}
+
+void weighted_sum_kernel(const float* weights, const float* values, float* out, int64_t positions, int64_t dim) {
+  constexpr int kVecs = 4;
+  int64_t d = 0;
+  for (; d + kVecs * kLanes <= dim; d += kVecs * kLanes) {
+    Vec total[kVecs];
+    for (int c = 0; c < kVecs; ++c) total[c] = set(0.0f);
+    for (int64_t s = 0; s < positions; ++s) {
+      const Vec w = set(weights[s]);
+      for (int c = 0; c < kVecs; ++c) total[c] = fma(w, load(values + s * dim + d + c * kLanes), total[c]);
+    }
+    for (int c = 0; c < kVecs; ++c) store(out + d + c * kLanes, total[c]);
+  }
+  for (; d < dim; d += kLanes) {
+    const int64_t left = dim - d;
+    Vec total = set(0.0f);
+    for (int64_t s = 0; s < positions; ++s) {
+      total = fma(set(weights[s]), load_part(values + s * dim + d, left, 0.0f), total);
+    }
+    store_part(out + d, left, total);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- softmax
+
+// The largest of n >= 1 numbers; a NaN may be passed over.
+inline float maximum(const float* x, int64_t n) {
+  Vec top[4] = {set(-kInfinity), set(-kInfinity), set(-kInfinity), set(-kInfinity)};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (int c = 0; c < 4; ++c) top[c] = max(top[c], load(x + i + c * kLanes));
+  }
+  for (; i < n; i += kLanes) top[0] = max(top[0], load_part(x + i, n - i, -kInfinity));
+  return highest(max(max(top[0], top[1]), max(top[2], top[3])));
+}
+
+// What is taken off before exp: the maximum, or nothing where all is -inf.
+inline float shift_of(const float* x, int64_t n) {
+  const float top = maximum(x, n);
+  return top == -kInfinity ? 0.0f : top;
+}
+
+void softmax_kernel(float* x, int64_t n) {
+  if (n <= 0) return;
+  const Vec shift = set(shift_of(x, n));
+  Vec total = set(0.0f);
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const Vec e = exp_nonpositive(sub(load_part(x + i, n - i, -kInfinity), shift));
+    store_part(x + i, n - i, e);
+    total = add(total, e);
+  }
+  const Vec all = set(sum(total));
+  for (int64_t i = 0; i < n; i += kLanes) store_part(x + i, n - i, div(load_part(x + i, n - i, 0.0f), all));
+}
+
+// The natural logarithm of a normal x > 0 to about 1e-13, of 0, and of NaN. Not libm's, which may choose its code by
+// the machine. x = 2^e m with m in [sqrt 1/2, sqrt 2); log m = 2 atanh(f), f = (m - 1) / (m + 1).
+inline double log_of(double x) {
+  if (x == 0.0) return -__builtin_inf();
+  if (!(x < __builtin_inf())) return x;
+  uint64_t word;
+  __builtin_memcpy(&word, &x, sizeof word);
+  int64_t e = static_cast<int64_t>(word >> 52) - 1023;
+  word = (word & 0x000fffffffffffffull) | 0x3ff0000000000000ull;
+  double m;
+  __builtin_memcpy(&m, &word, sizeof m);
+  if (m > 0x1.6a09e667f3bcdp+0) {
+    m = m * 0.5;
+    e = e + 1;
+  }
+  const double f = (m - 1.0) / (m + 1.0);
+  const double g = f * f;
+  double series = 1.0 / 17.0;
+  for (int n = 15; n >= 1; n -= 2) series = series * g + 1.0 / n;
+  return static_cast<double>(e) * 0x1.62e42fefa39efp-1 + 2.0 * f * series;
+}
+
+float log_sum_exp_kernel(const float* x, int64_t n) {
+  if (n <= 0) return -kInfinity;
+  const float top = shift_of(x, n);
+  const Vec shift = set(top);
+  Vec total = set(0.0f);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) total = add(total, exp_nonpositive(sub(load(x + i), shift)));
+  if (i < n) total = add(total, exp_nonpositive(sub(load_part(x + i, n - i, -kInfinity), shift)));
+  return static_cast<float>(static_cast<double>(top) + log_of(static_cast<double>(sum(total))));
+}
+
+// ---------------------------------------------------------------------------------------------- top k
+
+// A heap of the k best, the worst at the root. A NaN counts as -inf.
+struct Heap {
+  float* value;
+  int32_t* index;
+
+  bool worse(int64_t a, int64_t b) const {
+    return value[a] < value[b] || (value[a] == value[b] && index[a] > index[b]);
+  }
+  void swap(int64_t a, int64_t b) const {
+    const float v = value[a];
+    const int32_t i = index[a];
+    value[a] = value[b];
+    index[a] = index[b];
+    value[b] = v;
+    index[b] = i;
+  }
+  void sink(int64_t at, int64_t size) const {
+    for (;;) {
+      int64_t child = 2 * at + 1;
+      if (child >= size) return;
+      if (child + 1 < size && worse(child + 1, child)) ++child;
+      if (!worse(child, at)) return;
+      swap(child, at);
+      at = child;
+    }
+  }
+};
+
+void top_k_kernel(const float* x, int64_t n, int64_t k, float* values, int32_t* indices) {
+  const Heap heap{values, indices};
+  for (int64_t i = 0; i < k; ++i) {
+    values[i] = x[i] == x[i] ? x[i] : -kInfinity;
+    indices[i] = static_cast<int32_t>(i);
+  }
+  for (int64_t i = k / 2; i-- > 0;) heap.sink(i, k);
+  // What follows has a higher index than all in the heap: it must beat the worst, not equal it.
+  const auto offer = [&](int64_t at, uint32_t found) {
+    for (; found != 0; found &= found - 1) {
+      const int64_t i = at + __builtin_ctz(found);
+      if (!(x[i] > values[0])) continue;
+      values[0] = x[i];
+      indices[0] = static_cast<int32_t>(i);
+      heap.sink(0, k);
+    }
+  };
+  int64_t i = k;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    const Vec bar = set(values[0]);
+    Vec part[4];
+    for (int c = 0; c < 4; ++c) part[c] = load(x + i + c * kLanes);
+    // A NaN in the first place of max gives way to the second place, which never holds one here.
+    const Vec top = max(max(part[0], max(part[1], bar)), max(part[2], max(part[3], bar)));
+    if (bits(less(bar, top)) == 0) continue;
+    for (int c = 0; c < 4; ++c) offer(i + c * kLanes, bits(less(bar, part[c])));
+  }
+  for (; i < n; i += kLanes) offer(i, bits(less(set(values[0]), load_part(x + i, n - i, -kInfinity))));
+  for (int64_t size = k; size-- > 1;) {  // the worst goes to the end
+    heap.swap(0, size);
+    heap.sink(0, size);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- product
+
+// kRows rows by kVecs vectors of columns. `weight` points at the first column of a panel (the vectors after the
+// fourth are in the next panel), `columns` says how many columns exist from there on.
+template <int kRows, int kVecs, bool kAhead>
+inline void product_block(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
+                          int64_t y_stride, int64_t in, int64_t columns) {
+  constexpr int kPanelVecs = kPanel / kLanes;
+  Vec total[kRows][kVecs];
+#pragma GCC unroll 8
+  for (int c = 0; c < kVecs; ++c) {
+    const Vec start = bias ? load_part(bias + c * kLanes, columns - c * kLanes, 0.0f) : set(0.0f);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) total[r][c] = start;
+  }
+  const float* next = weight + in * kPanel;
+  for (int64_t k = 0; k < in; ++k, weight += kPanel, next += kPanel) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kVecs; ++c) {
+      const float* from = c < kPanelVecs ? weight + c * kLanes : next + (c - kPanelVecs) * kLanes;
+      if constexpr (kAhead && kPrefetch > 0) __builtin_prefetch(from + kPrefetch * kPanel);
+      const Vec w = load(from);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) total[r][c] = fma(set(x[r * x_stride + k]), w, total[r][c]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kVecs; ++c) {
+      const int64_t left = columns - c * kLanes;
+      if (left >= kLanes) {
+        store(y + r * y_stride + c * kLanes, total[r][c]);
+      } else if (left > 0) {
+        store_part(y + r * y_stride + c * kLanes, left, total[r][c]);
+      }
+    }
+  }
+}
+
+// One panel for kRows rows or fewer.
+template <int kRows, bool kAhead>
+inline void product_rows(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
+                         int64_t y_stride, int64_t rows, int64_t in, int64_t columns) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) {
+      product_rows<kRows - 1, kAhead>(weight, bias, x, x_stride, y, y_stride, rows, in, columns);
+      return;
+    }
+  }
+  constexpr int kWidth = kBlockVecs * kLanes;
+  for (int c = 0; c < kPanel && c < columns; c += kWidth) {
+    product_block<kRows, kBlockVecs, kAhead>(weight + c, bias ? bias + c : nullptr, x, x_stride, y + c, y_stride, in,
+                                             columns - c);
+  }
+}
+
+void multiply_kernel(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y,
+                     int64_t y_stride, int64_t rows, int64_t in, int64_t out) {
+  if (rows == 1) {
+    constexpr int kWidth = kRowVecs * kLanes;
+    for (int64_t n = 0; n < out; n += kWidth) {
+      const float* b = bias ? bias + n : nullptr;
+      if (kWidth > kPanel && out - n <= kPanel) {
+        product_block<1, kPanel / kLanes, true>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
+      } else {
+        product_block<1, kRowVecs, true>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
+      }
+    }
+    return;
+  }
+  const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
+  for (int64_t n = 0; n < out; n += kPanel) {
+    const float* weight = packed + n * in;
+    const float* b = bias ? bias + n : nullptr;
+    for (int64_t block = 0; block < blocks; ++block) {  // of nearly equal size: 7 rows are 4 + 3
+      const int64_t first = block * rows / blocks, count = (block + 1) * rows / blocks - first;
+      const float* from = x + first * x_stride;
+      float* to = y + first * y_stride + n;
+      if (block == 0) {  // the only one that waits for memory
+        product_rows<kBlockRows, true>(weight, b, from, x_stride, to, y_stride, count, in, out - n);
+      } else {
+        product_rows<kBlockRows, false>(weight, b, from, x_stride, to, y_stride, count, in, out - n);
+      }
+    }
+  }
+}
+
+constexpr Kernels make_table(const char* name) {
+  return {name,
+          multiply_kernel,
+          tanh_kernel,
+          sigmoid_kernel,
+          gru_kernel,
+          attend_mlp_kernel,
+          attend_dot_kernel,
+          softmax_kernel,
+          weighted_sum_kernel,
+          log_sum_exp_kernel,
+          top_k_kernel};
+}

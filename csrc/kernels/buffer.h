@@ -1,0 +1,28 @@
+// Floats aligned to cache lines, on huge pages where there are many.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace quickbeam {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(int64_t size) { reserve(size); }
+
+  // At least `size` uninitialised floats; what was there is lost if the buffer grows, and never shrinks.
+  void reserve(int64_t size);
+
+  float* get() { return data_.get(); }
+  const float* get() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(float* p) const;
+  };
+  std::unique_ptr<float[], Free> data_;  // null until something is reserved
+  int64_t size_ = 0;
+};
+
+}  // namespace quickbeam

@@ -1,0 +1,69 @@
+// Which table of kernels to use.
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/tables.h"
+
+namespace quickbeam {
+namespace {
+
+constexpr const char* kVariable = "QUICKBEAM_ISA";
+
+// The tables that this machine can run, lowest first.
+struct Available {
+  const Kernels* tables[3] = {};
+  const char* names[4] = {};
+  int count = 0;
+
+  Available() {
+    add(kScalarKernels);
+#ifdef QUICKBEAM_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) add(kAvx2Kernels);
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
+      add(kAvx512Kernels);
+    }
+#endif
+  }
+  void add(const Kernels& table) {
+    tables[count] = &table;
+    names[count++] = table.name;
+  }
+};
+
+const Available& available() {
+  static const Available tables;
+  return tables;
+}
+
+const Kernels& find(const char* what, const char* name) {
+  const Available& all = available();
+  std::string allowed;
+  for (int i = 0; i < all.count; ++i) {
+    if (std::strcmp(all.names[i], name) == 0) return *all.tables[i];
+    allowed += (i ? ", " : "") + std::string(all.names[i]);
+  }
+  throw std::invalid_argument(std::string(what) + " is \"" + name + "\"; this machine can run: " + allowed);
+}
+
+const Kernels& choose() {
+  const char* wanted = std::getenv(kVariable);
+  if (wanted != nullptr && *wanted != '\0') return find(kVariable, wanted);
+  return *available().tables[available().count - 1];
+}
+
+}  // namespace
+
+const Kernels& kernels() {
+  static const Kernels& chosen = choose();
+  return chosen;
+}
+
+const Kernels& kernels(const char* name) { return find("isa", name); }
+
+const char* const* kernel_names() { return available().names; }
+
+}  // namespace quickbeam

@@ -1,0 +1,29 @@
+#include "kernels/matrix.h"
+
+#include <algorithm>
+
+namespace quickbeam {
+
+Matrix::Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias)
+    : packed_(packed_size(in, out)), in_(in), out_(out) {
+  for (int64_t first = 0; first < out; first += kPanel) {
+    float* panel = packed_.get() + first * in;
+    const int64_t columns = std::min<int64_t>(kPanel, out - first);
+    for (int64_t k = 0; k < in; ++k) {
+      float* to = panel + k * kPanel;
+      for (int64_t c = 0; c < columns; ++c) to[c] = weight[(first + c) * stride + k];
+      std::fill(to + columns, to + kPanel, 0.0f);
+    }
+  }
+  if (bias != nullptr) {
+    bias_.reserve(out);
+    std::copy(bias, bias + out, bias_.get());
+  }
+}
+
+void Matrix::multiply(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride,
+                      int64_t rows) const {
+  table.multiply(packed_.get(), bias_.get(), x, x_stride, y, y_stride, rows, in_, out_);
+}
+
+}  // namespace quickbeam

@@ -1,0 +1,89 @@
+// The truth: 16 lanes as a plain array, built for the baseline of the machine. Slow where fma is a library call.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/tables.h"
+
+namespace {
+
+constexpr int kBlockRows = 2;  // rows and vectors of a product that are summed at a time
+constexpr int kBlockVecs = 2;
+constexpr int kRowVecs = 4;  // vectors at a time where there is one row
+constexpr int64_t kPrefetch = 0;
+
+struct Vec {
+  float lane[16];
+};
+using Mask = uint32_t;
+
+// One lane at a time, by `expression` over `i`.
+#define QUICKBEAM_LANES(expression)                      \
+  Vec out;                                               \
+  for (int i = 0; i < 16; ++i) out.lane[i] = expression; \
+  return out
+
+inline Vec load(const float* p) { QUICKBEAM_LANES(p[i]); }
+inline Vec load_part(const float* p, int64_t n, float fill) { QUICKBEAM_LANES(i < n ? p[i] : fill); }
+inline void store(float* p, const Vec& a) {
+  for (int i = 0; i < 16; ++i) p[i] = a.lane[i];
+}
+inline void store_part(float* p, int64_t n, const Vec& a) {
+  for (int i = 0; i < 16 && i < n; ++i) p[i] = a.lane[i];
+}
+inline Vec set(float x) { QUICKBEAM_LANES(x); }
+inline Vec add(const Vec& a, const Vec& b) { QUICKBEAM_LANES(a.lane[i] + b.lane[i]); }
+inline Vec sub(const Vec& a, const Vec& b) { QUICKBEAM_LANES(a.lane[i] - b.lane[i]); }
+inline Vec mul(const Vec& a, const Vec& b) { QUICKBEAM_LANES(a.lane[i] * b.lane[i]); }
+inline Vec div(const Vec& a, const Vec& b) { QUICKBEAM_LANES(a.lane[i] / b.lane[i]); }
+inline Vec fma(const Vec& a, const Vec& b, const Vec& c) {
+  QUICKBEAM_LANES(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]));
+}
+inline Vec max(const Vec& a, const Vec& b) { QUICKBEAM_LANES(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
+inline Vec abs(const Vec& a) { QUICKBEAM_LANES(__builtin_fabsf(a.lane[i])); }
+inline Vec copysign(const Vec& size, const Vec& sign) {
+  QUICKBEAM_LANES(__builtin_copysignf(size.lane[i], sign.lane[i]));
+}
+inline Mask less(const Vec& a, const Vec& b) {
+  Mask mask = 0;
+  for (int i = 0; i < 16; ++i) mask |= static_cast<Mask>(a.lane[i] < b.lane[i]) << i;
+  return mask;
+}
+inline uint32_t bits(Mask mask) { return mask; }
+inline Vec select(Mask mask, const Vec& yes, const Vec& no) {
+  QUICKBEAM_LANES((mask >> i & 1) ? yes.lane[i] : no.lane[i]);
+}
+inline float power_of_bits(float t) {
+  uint32_t word;
+  std::memcpy(&word, &t, sizeof word);
+  word = (word << 23) + 0x3f800000u;
+  std::memcpy(&t, &word, sizeof t);
+  return t;
+}
+inline Vec power_of_two(const Vec& t) { QUICKBEAM_LANES(power_of_bits(t.lane[i])); }
+inline float sum(const Vec& a) {
+  Vec half = a;
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) half.lane[i] = half.lane[i] + half.lane[i + width];
+  }
+  return half.lane[0];
+}
+inline float highest(const Vec& a) {
+  Vec half = a;
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) {
+      half.lane[i] = half.lane[i] > half.lane[i + width] ? half.lane[i] : half.lane[i + width];
+    }
+  }
+  return half.lane[0];
+}
+
+#undef QUICKBEAM_LANES
+
+#include "kernels/body.h"
+
+}  // namespace
+
+namespace quickbeam {
+constinit const Kernels kScalarKernels = make_table("scalar");
+}

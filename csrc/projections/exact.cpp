@@ -1,0 +1,75 @@
+#include "projections/exact.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/buffer.h"
+
+namespace quickbeam {
+namespace {
+
+// Rows whose logits are held at a time: many, so that the weights are streamed seldom, but few enough for the logits
+// to stay near the core. No answer depends on it.
+constexpr int64_t kMostRows = 48, kFewestRows = 6;
+constexpr int64_t kScratchFloats = int64_t{1} << 20;
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// The scratch of this thread: it grows to what the largest projection needs, then nothing is allocated any more.
+float* scratch(int64_t size) {
+  thread_local Buffer buffer;
+  buffer.reserve(size);
+  return buffer.get();
+}
+
+}  // namespace
+
+ExactProjection::ExactProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim,
+                                 const Kernels& table)
+    : table_(&table) {
+  if (vocab < 1 || dim < 1) {
+    throw std::invalid_argument("weight has the shape [" + std::to_string(vocab) + ", " + std::to_string(dim) +
+                                "]; both sizes must be at least 1");
+  }
+  matrix_ = Matrix(weight, vocab, dim, dim, bias);
+}
+
+template <typename Visit>
+void ExactProjection::for_each_row(const float* hidden, int64_t rows, Visit visit) const {
+  const int64_t stride = round_up(vocab(), kLanes);
+  const int64_t block = std::min(rows, std::clamp(kScratchFloats / stride, kFewestRows, kMostRows));
+  float* logits = scratch(block * stride);
+  for (int64_t first = 0; first < rows; first += block) {
+    const int64_t count = std::min(block, rows - first);
+    matrix_.multiply(*table_, hidden + first * dim(), dim(), logits, stride, count);
+    for (int64_t r = 0; r < count; ++r) visit(first + r, logits + r * stride);
+  }
+}
+
+void ExactProjection::topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token) const {
+  if (k < 1 || k > vocab()) {
+    throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
+                                std::to_string(vocab()));
+  }
+  for_each_row(hidden, rows, [&](int64_t row, float* logits) {
+    // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
+    const float total = table_->log_sum_exp(logits, vocab());
+    for (int64_t v = 0; v < vocab(); ++v) logits[v] -= total;
+    table_->top_k(logits, vocab(), k, log_prob + row * k, token + row * k);
+  });
+}
+
+void ExactProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, float* log_prob) const {
+  for (int64_t row = 0; row < rows; ++row) {
+    if (token[row] < 0 || token[row] >= vocab()) {
+      throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
+                                  "; it must be from 0 to " + std::to_string(vocab() - 1));
+    }
+  }
+  for_each_row(hidden, rows, [&](int64_t row, const float* logits) {
+    log_prob[row] = logits[token[row]] - table_->log_sum_exp(logits, vocab());
+  });
+}
+
+}  // namespace quickbeam

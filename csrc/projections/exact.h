@@ -1,0 +1,37 @@
+// The exact output layer: product, bias, log-sum-exp and top k in one call.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/matrix.h"
+#include "kernels/table.h"
+
+namespace quickbeam {
+
+// Any number of threads may use one projection at a time: each has its own scratch.
+class ExactProjection {
+ public:
+  // `weight` [vocab, dim] and `bias` [vocab] are packed, not kept. Throws std::invalid_argument if a size is < 1.
+  ExactProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table);
+
+  int64_t vocab() const { return matrix_.out(); }
+  int64_t dim() const { return matrix_.in(); }
+
+  // The k best tokens of each row of `hidden` [rows, dim], best first, equal log probabilities by lower id; into
+  // `log_prob` and `token` [rows, k]. Throws std::invalid_argument unless 1 <= k <= vocab.
+  void topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token) const;
+
+  // The log probability of `token` [rows], one for each row, into `log_prob` [rows]: the same bits as from topk.
+  // Throws std::invalid_argument unless each 0 <= token < vocab.
+  void log_prob(const float* hidden, const int32_t* token, int64_t rows, float* log_prob) const;
+
+ private:
+  // Calls visit(row, logits) for each row, in blocks of rows that fit the cache.
+  template <typename Visit>
+  void for_each_row(const float* hidden, int64_t rows, Visit visit) const;
+
+  Matrix matrix_;
+  const Kernels* table_;
+};
+
+}  // namespace quickbeam
