@@ -70,19 +70,26 @@ class Trainer:
 
     def _vocabularies(self, pairs: list[tuple[str, str]]) -> tuple[SentencePieceVocabulary, SentencePieceVocabulary]:
         """Train the vocabularies once; a resumed run reads them back."""
+        sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
+        apart = {"source.spm": sources, "target.spm": targets}
+        texts = {"source.spm": sources + targets} if self.recipe.vocabulary.shared else apart
+        vocabularies = [self._vocabulary(self.output / name, lines) for name, lines in texts.items()]
+        return vocabularies[0], vocabularies[-1]
+
+    def _vocabulary(self, path: Path, lines: list[str]) -> SentencePieceVocabulary:
         options = self.recipe.vocabulary
-        both = [s for s, _ in pairs] + [t for _, t in pairs]
-        texts = (
-            {"source.spm": both}
-            if options.shared
-            else {"source.spm": both[: len(pairs)], "target.spm": both[len(pairs) :]}
-        )
-        for name, lines in texts.items():
-            path = self.output / name
-            if not path.exists():
+        if not path.exists():
+            try:
                 train_sentencepiece(lines, path, options.size, options.character_coverage, self.options.seed)
-        source = SentencePieceVocabulary(self.output / "source.spm")
-        return source, (source if options.shared else SentencePieceVocabulary(self.output / "target.spm"))
+            except RuntimeError as error:  # SentencePiece says which sizes the text allows
+                raise OptionError(f"vocabulary.size is {options.size}; the text does not allow it: {error}") from error
+        vocabulary = SentencePieceVocabulary(path)
+        if len(vocabulary) != options.size:
+            raise OptionError(
+                f"vocabulary.size is {options.size}, but {path} of an earlier run has {len(vocabulary)} pieces; "
+                "start in another --output folder."
+            )
+        return vocabulary
 
     @property
     def finished(self) -> bool:

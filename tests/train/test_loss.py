@@ -1,0 +1,60 @@
+"""The fused output loss against the same mathematics written plainly."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from quickbeam.train.loss import CHUNK, output_loss  # noqa: E402
+
+ROWS, WIDTH, VOCAB = CHUNK + 44, 12, 37  # more than one chunk, and a last one that is not full
+
+
+def plain_loss(hidden, weight, bias, target, smoothing, alpha):
+    log_z = torch.logsumexp(hidden @ weight.t() + bias, 1)
+    log_p = hidden @ weight.t() + bias - log_z[:, None]
+    nll = -log_p.gather(1, target[:, None])[:, 0]
+    loss = (1 - smoothing) * nll - smoothing * log_p.mean(1) + alpha * log_z**2
+    right = (log_p.argmax(1) == target).sum()
+    return loss.sum(), nll.sum(), (log_z**2).sum(), right
+
+
+@pytest.fixture
+def example():
+    generator = torch.Generator().manual_seed(3)
+    tensors = [torch.randn(shape, generator=generator) for shape in ((ROWS, WIDTH), (VOCAB, WIDTH), (VOCAB,))]
+    return [t.requires_grad_() for t in tensors], torch.randint(VOCAB, (ROWS,), generator=generator)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+@pytest.mark.parametrize("alpha", [0.0, 0.05, 1.0])
+def test_figures_and_gradients_equal_the_plain_ones(example, smoothing, alpha):
+    inputs, target = example
+    figures = output_loss(*inputs, target, smoothing, alpha)
+    (figures[0] / ROWS).backward()
+    found = [t.grad for t in inputs]
+    exact = [t.detach().double().requires_grad_() for t in inputs]
+    wanted = plain_loss(*exact, target, smoothing, alpha)
+    (wanted[0] / ROWS).backward()
+    for figure, want in zip(figures.tolist(), wanted, strict=True):
+        assert figure == pytest.approx(want.item(), rel=1e-5)
+    for gradient, tensor in zip(found, exact, strict=True):
+        torch.testing.assert_close(gradient.double(), tensor.grad, rtol=1e-4, atol=1e-7)
+
+
+def test_bfloat16_products_stay_near(example):
+    inputs, target = example
+    exact = output_loss(*inputs, target, 0.1)[0]
+    low = output_loss(*inputs, target, 0.1, 0.0, torch.bfloat16)[0]
+    assert low != exact
+    assert low.item() == pytest.approx(exact.item(), rel=0.01)
+
+
+def test_extreme_logits_stay_finite(example):
+    (hidden, weight, bias), target = example
+    hidden = (hidden.detach() * 1e4).requires_grad_()
+    figures = output_loss(hidden, weight, bias, target, 0.1)
+    figures[0].backward()
+    assert torch.isfinite(figures).all()
+    assert torch.isfinite(hidden.grad).all()
