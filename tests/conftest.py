@@ -13,7 +13,7 @@ from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.recurrent.tensors import tensor_shapes
 from quickbeam.text.sentencepiece import train_sentencepiece
 
-_SYLLABLES = "ba be bi bo bu da de di do du ka ke ki ko ku la le li lo lu ma me mi mo mu na ne ni no nu".split()
+_SYLLABLES = [consonant + vowel for consonant in "bdklmn" for vowel in "aeiou"]
 
 
 def make_sentences(count: int, seed: int) -> list[str]:

@@ -38,6 +38,6 @@ def test_lengths_must_agree_and_there_must_be_something() -> None:
 
 
 def test_without_sacrebleu_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(QuickbeamError, match="pip install sacrebleu"):
         quality(["a"], ["b"])

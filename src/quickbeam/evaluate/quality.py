@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 from quickbeam.errors import InputError, QuickbeamError
 
@@ -24,13 +25,19 @@ def quality(hypotheses: Sequence[str], references: Sequence[str]) -> Quality:
         raise InputError(f"there are {len(hypotheses)} translations but {len(references)} references.")
     if not references:
         raise InputError("there is nothing to measure: the reference has no lines.")
+    metrics = load_metrics()
+    bleu, chrf = metrics.BLEU(), metrics.CHRF()
+    bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
+    chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
+    return Quality(bleu_score, str(bleu.get_signature()), chrf_score, str(chrf.get_signature()))
+
+
+def load_metrics() -> ModuleType:
+    """sacreBLEU's metrics; where it is not installed, QuickbeamError says what to install."""
     try:
-        from sacrebleu.metrics import BLEU, CHRF
+        from sacrebleu import metrics
     except ModuleNotFoundError as error:
         raise QuickbeamError(
             "BLEU and chrF need the package sacrebleu, which is not installed; run: pip install sacrebleu"
         ) from error
-    bleu, chrf = BLEU(), CHRF()
-    bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
-    chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
-    return Quality(bleu_score, str(bleu.get_signature()), chrf_score, str(chrf.get_signature()))
+    return metrics

@@ -1,0 +1,1 @@
+"""Text <-> ids, and reading lines so that lines in are lines out."""

@@ -10,9 +10,9 @@ import gzip
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 from quickbeam.errors import InputError
 
@@ -27,14 +27,15 @@ def read_lines(path: Path | None, errors: DecodingErrors = "strict") -> Iterator
     Raises InputError with the name and the line where the file cannot be read, is not UTF-8, or is broken gzip.
     """
     name = STANDARD_INPUT if path is None else str(path)
-    number = 0
+    done = 0
     try:
         with _open(path) as stream:
-            for number, line in enumerate(decode_lines(stream, name, errors), 1):
+            for line in decode_lines(stream, name, errors):
+                done += 1
                 yield line
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {name} after line {number}: {reason}.") from error
+        raise InputError(f"cannot read {name} after line {done}: {reason}.") from error
 
 
 def decode_lines(raw_lines: Iterable[bytes], name: str, errors: DecodingErrors) -> Iterator[str]:
@@ -54,7 +55,9 @@ def decode_lines(raw_lines: Iterable[bytes], name: str, errors: DecodingErrors) 
 
 def read_all(paths: Sequence[Path], errors: DecodingErrors = "strict") -> Iterator[str]:
     """The lines of several files, one file after another; no files = standard input."""
-    for path in paths or [None]:
+    if not paths:
+        yield from read_lines(None, errors)
+    for path in paths:
         yield from read_lines(path, errors)
 
 
@@ -67,8 +70,7 @@ def check_readable(paths: Sequence[Path]) -> None:
             raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
-def _open(path: Path | None) -> IO[bytes] | nullcontext[IO[bytes]]:
+def _open(path: Path | None) -> AbstractContextManager[Iterable[bytes]]:
     if path is None:
         return nullcontext(sys.stdin.buffer)
-    opened: IO[bytes] = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[assignment]
-    return opened
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")

@@ -18,7 +18,9 @@ def file_pairs(source: Path, target: Path, errors: DecodingErrors = "strict") ->
     for number, (left, right) in enumerate(lines, 1):
         if left is None or right is None:
             shorter, longer = (source, target) if left is None else (target, source)
-            raise InputError(f"{shorter} has {number - 1} lines, but {longer} has more; they must have the same number.")
+            raise InputError(
+                f"{shorter} has {number - 1} lines, but {longer} has more; they must have the same number."
+            )
         yield left, right
 
 

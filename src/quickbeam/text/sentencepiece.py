@@ -25,7 +25,7 @@ class SentencePieceVocabulary:
         try:
             self._processor.LoadFromSerializedProto(data)
         except RuntimeError as error:
-            raise ModelError(f"{path} is not a SentencePiece model; restore the file or convert the model again.") from error
+            raise ModelError(f"{path} is not a SentencePiece model; restore or convert the model again.") from error
         self.serialized = data
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class SentencePieceVocabulary:
 
 
 def train_sentencepiece(lines: Iterable[str], path: Path, size: int, coverage: float, seed: int) -> None:
-    """Train a unigram model of `size` pieces on `lines` and write it to `path`; the same lines and seed give the same."""
+    """Train a unigram model of `size` pieces on `lines`, written to `path`; the same lines and seed give the same."""
     sentencepiece.set_random_generator_seed(seed)
     beside = path.with_name(path.name + ".new")
     with beside.open("wb") as out:

@@ -18,7 +18,7 @@ class WordVocabulary:
     """Words with ids from 0; the first four are the special words. `encode(decode(ids)) == ids` for all other ids."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        """`words` starts with the special words. A repeat, or a word that splitting would not give back, raises InputError."""
+        """`words` begins with the special words. A repeated word, or one with a space in it, raises InputError."""
         self.words = tuple(words)
         if self.words[: len(SPECIAL_WORDS)] != SPECIAL_WORDS:
             raise InputError(f"a word vocabulary must begin with {' '.join(SPECIAL_WORDS)}, not {self.words[:4]!r}.")

@@ -1,0 +1,90 @@
+"""`quickbeam info`: what this installation has, or what a model is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from quickbeam.cli.version import program_version
+
+
+def info(
+    model: Annotated[
+        str | None, typer.Argument(help="A model folder, or the name of a bundled model. Default: the installation.")
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Describe the installation, or a model: architecture, sizes, parameters, memory, vocabularies and card.
+
+    Examples:
+
+    * `quickbeam info`
+    * `quickbeam info de-en`
+    * `quickbeam info runs/de-en/best --json`
+    """
+    facts = _installation() if model is None else _model(model)
+    if as_json:
+        print(json.dumps(facts, ensure_ascii=False))
+        return
+    card = facts.pop("card", "")
+    width = max(map(len, facts)) + 2
+    for name, value in facts.items():
+        print(f"{name.replace('_', ' '):<{width}}{_plain(value)}")
+    if card:
+        print(f"\n{card.strip()}")
+
+
+def _installation() -> dict[str, Any]:
+    from quickbeam.engine.load import bundled_models
+
+    facts: dict[str, Any] = {"version": program_version(), "python": platform.python_version()}
+    try:
+        from quickbeam import _core
+
+        facts |= {"kernel_tables": list(_core.table_names()), "kernel_table_in_use": _core.table_name()}
+    except ImportError as error:
+        facts["native_core"] = f"missing ({error})"
+    return facts | {"bundled_models": list(bundled_models())}
+
+
+def _model(model: str) -> dict[str, Any]:
+    from quickbeam.engine.load import find_model
+    from quickbeam.models.folder import read_config, read_tensors
+    from quickbeam.text.vocabulary import read_vocabularies
+
+    folder = find_model(model)
+    config = read_config(folder)
+    parameters = sum(tensor.size for tensor in read_tensors(folder, config).values())
+    source, target = read_vocabularies(folder)
+    card = folder / "README.md"
+    files = [path for path in folder.iterdir() if path.is_file()]
+    return {
+        "folder": str(folder),
+        "architecture": "recurrent",
+        "parameters": parameters,
+        "memory_mib": round(parameters * 4 / 2**20, 1),  # weights as float32
+        "disk_mib": round(sum(path.stat().st_size for path in files) / 2**20, 1),
+        "source_vocabulary": f"{type(source).__name__}, {len(source)} entries",
+        "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
+        **{name: value for name, value in dataclasses.asdict(config).items() if not name.endswith("vocab_size")},
+        "card": _text(card) if card.is_file() else "",
+    }
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _plain(value: Any) -> str:
+    """A value for people."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,155 @@
+"""A translation job: chunks of lines through a translator into an output, from where an interrupted run stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quickbeam.cli.output import Job, Output
+from quickbeam.cli.progress import progress_bar
+from quickbeam.cli.version import program_version
+from quickbeam.errors import InputError
+from quickbeam.evaluate.memory import peak_memory
+from quickbeam.options.decode import MachineOptions, ScheduleOptions, SearchOptions
+from quickbeam.text.lines import DecodingErrors, read_all
+
+if TYPE_CHECKING:
+    from quickbeam.engine.translator import Translation
+
+CHUNK = 512  # lines that are read, translated and written together: bounds memory, and what a kill can cost
+
+
+@dataclass
+class Count:
+    """What one run did."""
+
+    sentences: int = 0
+    source_words: int = 0  # separated by spaces
+    target_words: int = 0  # of the best hypotheses
+    seconds: float = 0.0  # translating and writing, without loading the model
+
+    def stats(self) -> str:
+        """One JSON object with speeds (words are source words) and peak memory."""
+        rates = {
+            "sentences_per_second": round(self.sentences / self.seconds, 2) if self.seconds else None,
+            "words_per_second": round(self.source_words / self.seconds, 2) if self.seconds else None,
+            "peak_memory_mib": round(peak_memory() / 2**20, 1),
+        }
+        return json.dumps(dataclasses.asdict(self) | {"seconds": round(self.seconds, 3)} | rates)
+
+
+@dataclass(frozen=True)
+class TranslationJob:
+    """What is to be translated, and how."""
+
+    model: str
+    files: Sequence[Path]  # none = standard input
+    format: str  # text or jsonl
+    errors: DecodingErrors
+    search: SearchOptions
+    schedule: ScheduleOptions
+    machine: MachineOptions
+
+    def run(self, output: Output) -> Count:
+        """Translate everything that is not done yet."""
+        from quickbeam.engine.translator import Translator
+
+        logging.getLogger("quickbeam").setLevel(logging.ERROR)  # `_warn` says it with the number of the line
+        translator = Translator(self.model, machine=self.machine)
+        options = dataclasses.asdict(self.search) | dataclasses.asdict(self.schedule)
+        done = output.begin(self._identity(translator.folder))
+        count, number = Count(), done
+        lines = read_all(self.files, self.errors)
+        self._skip(lines, done, output)
+        began = time.perf_counter()
+        size = 1 if _interactive(self.files) else CHUNK
+        with progress_bar("translating", self._total(), done, not output.on_terminal) as advance:
+            while chunk := list(islice(lines, size)):
+                translations = translator.translate(chunk, **options, progress=advance)
+                output.write(chunk, "".join(self._render(number + i, t) for i, t in enumerate(translations)))
+                self._warn(number, translations)
+                number += len(chunk)
+                count.sentences += len(chunk)
+                count.source_words += sum(len(line.split()) for line in chunk)
+                count.target_words += sum(len(t.text.split()) for t in translations)
+        output.finish()
+        count.seconds = time.perf_counter() - began
+        return count
+
+    def _identity(self, folder: Path) -> Job:
+        """Everything but the input that decides the bytes of the result; threads do not."""
+        return {
+            "program": f"quickbeam {program_version()}",
+            "model": _fingerprint(folder),
+            **dataclasses.asdict(self.search),
+            **dataclasses.asdict(self.schedule),
+            "format": self.format,
+            "errors": self.errors,
+            "backend": self.machine.backend,
+            "isa": self.machine.isa,
+        }
+
+    def _total(self) -> int | None:
+        """The number of input lines for the progress bar, where it is shown and they can be read twice."""
+        if not self.files or not sys.stderr.isatty():
+            return None
+        return sum(1 for _ in read_all(self.files, "replace"))
+
+    def _warn(self, number: int, translations: Sequence[Translation]) -> None:
+        """Name the lines whose end was cut off."""
+        for line, translation in enumerate(translations, number + 1):
+            if translation.truncated:
+                print(
+                    f"quickbeam: line {line} is longer than max_input_length ({self.schedule.max_input_length} tokens); "
+                    "its end was cut off.",
+                    file=sys.stderr,
+                )
+
+    @staticmethod
+    def _skip(lines: Iterator[str], done: int, output: Output) -> None:
+        """Pass over the lines that an interrupted run has done."""
+        while done > 0:
+            passed = list(islice(lines, min(done, CHUNK)))
+            if not passed:
+                raise InputError(f"the input ends {done} lines before the place where the interrupted run stopped.")
+            output.skip(passed)
+            done -= len(passed)
+
+    def _render(self, index: int, translation: Translation) -> str:
+        """The output of one input line; ends in a line feed and, in text, has exactly num_hypotheses of them."""
+        hypotheses = translation.hypotheses
+        if self.format == "jsonl":
+            record = {
+                "index": index,
+                "source": translation.source,
+                "hypotheses": [
+                    {"text": h.text, "score": h.score, "token_scores": list(h.token_scores)} for h in hypotheses
+                ],
+            }
+            return json.dumps(record, ensure_ascii=False) + "\n"
+        texts = [h.text.replace("\n", " ").replace("\r", " ") for h in hypotheses]
+        texts += [""] * (self.search.num_hypotheses - len(texts))  # a vocabulary may be too small for so many
+        return "".join(text + "\n" for text in texts)
+
+
+def _interactive(files: Sequence[Path]) -> bool:
+    """Whether a person types the text and waits for each answer."""
+    return not files and sys.stdin.isatty()
+
+
+def _fingerprint(folder: Path) -> str:
+    """SHA-256 over the names and bytes of the files that decide what the model says."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".safetensors", ".spm"):
+            digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

@@ -1,0 +1,220 @@
+"""Where results go: standard output, or a file that appears only when it is whole and that survives a kill.
+
+FILE is written as FILE.part, beside it a journal FILE.part.json that says which job this is and how much of the part
+is done. A chunk is on the disk before the journal counts it, and the journal is replaced by renaming, so at any moment
+the part begins with what the journal says. To resume is to cut the part to that and to go on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from quickbeam.errors import InputError, OptionError, OutputError
+
+Job = Mapping[str, Any]  # what decides the bytes of the result: options, model, program version
+
+
+class Output(Protocol):
+    """A place for results, chunk by chunk."""
+
+    on_terminal: bool  # people see the results appear, and a progress bar would only be in the way
+
+    def begin(self, job: Job) -> int:
+        """Be ready to write; returns how many input lines are done already."""
+
+    def skip(self, lines: Sequence[str]) -> None:
+        """Take note of input lines that are done already."""
+
+    def write(self, lines: Sequence[str], result: str) -> None:
+        """Append the result of the next input lines."""
+
+    def finish(self) -> None:
+        """Say that this was all."""
+
+    def close(self, failed: bool) -> str:
+        """Let go, also after a failure; returns what the person should know about the kept part, or nothing."""
+
+
+class StandardOutput:
+    """Results on stdout, flushed chunk by chunk."""
+
+    def __init__(self) -> None:
+        self.on_terminal = sys.stdout.isatty()
+
+    def begin(self, job: Job) -> int:
+        """There is never anything done."""
+        return 0
+
+    def skip(self, lines: Sequence[str]) -> None:
+        """Nothing is ever skipped."""
+
+    def write(self, lines: Sequence[str], result: str) -> None:
+        """Write and flush."""
+        sys.stdout.buffer.write(result.encode())
+        sys.stdout.buffer.flush()
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    def close(self, failed: bool) -> str:
+        """Nothing is kept."""
+        return ""
+
+
+@dataclass(frozen=True)
+class Journal:
+    """How far the part is."""
+
+    job: dict[str, Any]
+    lines: int = 0  # input lines done
+    bytes: int = 0  # of the part
+    input_sha256: str = field(default_factory=lambda: hashlib.sha256().hexdigest())  # of those input lines
+    version: int = 1
+
+    def save(self, path: Path) -> None:
+        """Write beside and rename."""
+        beside = path.with_name(path.name + ".new")
+        try:
+            beside.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+            os.replace(beside, path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: Path) -> Journal | None:
+        """The journal at `path`, or None where there is none that can be read."""
+        try:
+            journal = cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+        return journal if journal.version == cls.version else None
+
+
+class OutputFile:
+    """Results in FILE, by way of FILE.part."""
+
+    on_terminal = False
+
+    def __init__(self, path: Path, *, resume: bool, restart: bool) -> None:
+        """Check that FILE can be written, before any slow work; raises OutputError or OptionError."""
+        self.path = Path(os.path.realpath(path))  # a link stays a link
+        self.part = self.path.with_name(self.path.name + ".part")
+        self.journal_path = self.path.with_name(self.path.name + ".part.json")
+        if resume and restart:
+            raise OptionError("--resume and --restart exclude each other; give one.")
+        if self.path.exists() and not self.path.is_file():
+            raise OutputError(f"{path} is not a regular file; use '> {path}' instead of --output.")
+        found = Journal.load(self.journal_path) if self.part.exists() else None
+        begun = self.part.exists() and (found is None or found.lines > 0)
+        if begun and not resume and not restart:
+            raise OutputError(
+                f"{self.part} holds an interrupted run; go on with --resume, or begin again with --restart."
+            )
+        if begun and resume and found is None:
+            raise OutputError(f"{self.journal_path} is missing or damaged; begin again with --restart.")
+        self._old = found if begun and resume else None
+        self._journal = self._old or Journal({})
+        self._digest = hashlib.sha256()
+        self._ours = not begun  # whether the part may be removed while it has nothing of this run
+        try:
+            self._file = open(self.part, "ab", buffering=0)  # noqa: SIM115  (held until close)
+        except OSError as error:
+            raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OutputError(f"{self.part} is being written by another process.") from error
+
+    def begin(self, job: Job) -> int:
+        """Take up the old run if there is one, which must be the same job; returns its lines done."""
+        if self._old:
+            self._compare(self._old.job, dict(job))
+            if os.fstat(self._file.fileno()).st_size < self._old.bytes:
+                raise OutputError(f"{self.part} is shorter than its journal says; begin again with --restart.")
+        self._journal = self._old or Journal(dict(job))
+        self._ours = True
+        self._file.truncate(self._journal.bytes)
+        self._save()
+        return self._journal.lines
+
+    def skip(self, lines: Sequence[str]) -> None:
+        """Check that the input lines done are those of the interrupted run, once all have been seen."""
+        self._note(lines)
+
+    def write(self, lines: Sequence[str], result: str) -> None:
+        """Append to the part, wait until it is on the disk, then count it in the journal."""
+        journal = self._journal
+        if self._old:
+            self.check_skipped()
+        data = memoryview(result.encode())
+        size = len(data)
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
+        self._note(lines)
+        self._journal = Journal(journal.job, journal.lines + len(lines), journal.bytes + size, self._digest.hexdigest())
+        self._save()
+
+    def check_skipped(self) -> None:
+        """Raise InputError unless the input began with the lines that are done."""
+        old, self._old = self._old, None
+        if old and old.input_sha256 != self._digest.hexdigest():
+            raise InputError(
+                f"cannot resume {self.part}: the first {old.lines} input lines are not those of the interrupted run; "
+                "give the same input, or begin again with --restart."
+            )
+
+    def finish(self) -> None:
+        """Rename the part to FILE and drop the journal."""
+        self.check_skipped()
+        try:
+            os.replace(self.part, self.path)
+            self.journal_path.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot rename {self.part} to {self.path}: {error.strerror or error}.") from error
+
+    def close(self, failed: bool) -> str:
+        """Close the part. A failed run that has nothing done leaves nothing behind."""
+        self._file.close()
+        if not failed or not self._ours:
+            return ""
+        if self._journal.lines:
+            return f"{self._journal.lines} lines are kept in {self.part}; run the same command with --resume to go on."
+        self.part.unlink(missing_ok=True)
+        self.journal_path.unlink(missing_ok=True)
+        return ""
+
+    def _note(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self._digest.update(line.encode() + b"\n")
+
+    def _save(self) -> None:
+        try:
+            self._journal.save(self.journal_path)
+        except OSError as error:
+            raise OutputError(f"cannot write {self.journal_path}: {error.strerror or error}.") from error
+
+    def _compare(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+        """Raise OptionError naming what differs between the interrupted job and this one."""
+        changed = [
+            f"{key} was {old.get(key)!r} and is {new.get(key)!r}"
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key)
+        ]
+        if changed:
+            raise OptionError(
+                f"cannot resume {self.part}: {'; '.join(changed)}. Use what the interrupted run used, "
+                "or begin again with --restart."
+            )

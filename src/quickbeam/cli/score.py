@@ -1,0 +1,109 @@
+"""`quickbeam score`: how likely the model thinks given translations are."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quickbeam.cli.flags import with_options
+from quickbeam.cli.job import CHUNK
+from quickbeam.cli.progress import progress_bar
+from quickbeam.errors import InputError, OptionError
+from quickbeam.options.decode import MachineOptions, ScheduleOptions
+from quickbeam.options.schema import require
+from quickbeam.text.lines import check_readable
+from quickbeam.text.pairs import Pair, column_pairs, file_pairs
+
+if TYPE_CHECKING:
+    from quickbeam.engine.translator import Answer
+
+
+@with_options()
+def score(
+    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model.")],
+    *,
+    source: Annotated[Path | None, typer.Option(help="Source text, one sentence a line; .gz too.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Its translations, line by line.")] = None,
+    length_penalty: Annotated[
+        float, typer.Option(help="score = log_prob / length ** length_penalty; 0 = the log probability itself.")
+    ] = 0.0,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="text|jsonl", help="text: the score; jsonl: with token scores.")
+    ] = "text",
+    schedule: ScheduleOptions,
+    machine: MachineOptions,
+) -> None:
+    """Score translations: one score a line, the higher the better.
+
+    Without `--source` and `--target`, standard input gives a source, a tab and its translation on each line.
+    In jsonl a line holds `index`, `score`, `log_prob`, `tokens` and `token_scores`; the last token score is that of
+    the end of the sentence.
+
+    Examples:
+
+    * `quickbeam score de-en --source test.de --target test.en`
+    * `paste test.de test.en | quickbeam score de-en --format jsonl`
+    """
+    require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
+    if (source is None) != (target is None):
+        raise OptionError("--source and --target belong together; give both, or tab-separated text on standard input.")
+    if source and target:
+        check_readable([source, target])
+        pairs = file_pairs(source, target)
+    else:
+        pairs = column_pairs(None, 0, 1)
+    from quickbeam.engine.translator import Translator
+
+    translator = Translator(model, machine=machine)
+    options = {"length_penalty": length_penalty, "batch_tokens": schedule.batch_tokens}
+    options["max_input_length"] = schedule.max_input_length
+    index = 0
+    warnings = _ChunkWarnings()
+    logging.getLogger("quickbeam").addHandler(warnings)
+    with progress_bar("scoring", None, shown=not sys.stdout.isatty()) as advance:
+        while chunk := list(islice(_checked(pairs, index), CHUNK)):
+            warnings.first_line = index + 1
+            answers = translator.score([left for left, _ in chunk], [right for _, right in chunk], **options)
+            result = "".join(_render(index + i, answer, format_) for i, answer in enumerate(answers))
+            sys.stdout.buffer.write(result.encode())
+            sys.stdout.buffer.flush()
+            index += len(chunk)
+            advance(len(chunk))
+
+
+class _ChunkWarnings(logging.Handler):
+    """Prints the engine's warnings, which count texts from the start of a chunk."""
+
+    first_line = 1
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one warning and the line that text 0 is."""
+        print(f"quickbeam: {record.getMessage()}; text 0 is line {self.first_line}", file=sys.stderr)
+
+
+def _checked(pairs: Iterator[Pair], done: int) -> Iterator[Pair]:
+    """The pairs as they are; an empty source raises InputError by its line."""
+    for number, pair in enumerate(pairs, done + 1):
+        if not pair[0].strip():
+            raise InputError(f"the source of line {number} is empty; it has no translation to score.")
+        yield pair
+
+
+def _render(index: int, answer: Answer, format_: str) -> str:
+    if format_ == "text":
+        return f"{answer.score:.6f}\n"
+    record = {
+        "index": index,
+        "score": answer.score,
+        "log_prob": answer.log_prob,
+        "tokens": list(answer.tokens),
+        "token_scores": list(answer.token_scores),
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"

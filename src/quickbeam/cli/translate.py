@@ -1,0 +1,78 @@
+"""`quickbeam translate`: lines in, translations out, in the same order; a job on a file can be killed and resumed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from quickbeam.cli.flags import with_options
+from quickbeam.cli.job import TranslationJob
+from quickbeam.cli.output import Output, OutputFile, StandardOutput
+from quickbeam.errors import OptionError
+from quickbeam.options.decode import MachineOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.schema import require
+from quickbeam.text.lines import DecodingErrors, check_readable
+
+
+@with_options()
+def translate(
+    model: Annotated[
+        str, typer.Argument(help="A model folder, or the name of a bundled model (see `quickbeam info`).")
+    ],
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Text, one sentence a line; .gz too. Default: standard input.")
+    ] = None,
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write here instead of standard output; crash-safe.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted --output.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Throw an interrupted --output away.")] = False,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="text|jsonl", help="text: one line a hypothesis; jsonl: with scores.")
+    ] = "text",
+    errors: Annotated[
+        str, typer.Option(metavar="strict|replace", help="Invalid UTF-8: stop and name the line, or put U+FFFD.")
+    ] = "strict",
+    stats: Annotated[bool, typer.Option("--stats", help="Print speed and memory on stderr, as JSON.")] = False,
+    search: SearchOptions,
+    schedule: ScheduleOptions,
+    machine: MachineOptions,
+) -> None:
+    """Translate text, line by line.
+
+    Every input line gives exactly `--num-hypotheses` output lines in the same order, best first (text), or one JSON
+    object (jsonl) with `index`, `source` and `hypotheses`: a list of `text`, `score` and `token_scores`.
+    An empty line gives an empty line.
+
+    With `--output FILE` the result grows in FILE.part and becomes FILE when it is whole. After a crash or Ctrl-C run
+    the same command with `--resume`: the file will be the same, byte for byte, as without the interruption.
+
+    Examples:
+
+    * `echo "Guten Morgen." | quickbeam translate de-en`
+    * `quickbeam translate de-en book.txt.gz --output book.en --threads 4`
+    * `quickbeam translate de-en book.txt.gz --output book.en --threads 4 --resume`
+    * `quickbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
+    """
+    require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
+    require(errors in ("strict", "replace"), "errors", errors, "strict or replace")
+    if output is None and (resume or restart):
+        raise OptionError("--resume and --restart need --output FILE.")
+    paths = files or []
+    check_readable(paths)
+    job = TranslationJob(model, paths, format_, cast(DecodingErrors, errors), search, schedule, machine)
+    place: Output = OutputFile(output, resume=resume, restart=restart) if output else StandardOutput()
+    failed = True
+    try:
+        count = job.run(place)
+        failed = False
+    finally:
+        kept = place.close(failed)
+        if kept:
+            print(f"quickbeam: {kept}", file=sys.stderr)
+    if stats:
+        print(count.stats(), file=sys.stderr)
