@@ -1,0 +1,101 @@
+# `make demo` and `make test` work on a fresh clone that has Python 3.10 or newer and a C++ compiler. Everything is
+# installed into .venv; the files in .venv/made say what has been done, so nothing is done twice.
+
+PYTHON ?= python3
+VENV := .venv
+MADE := $(VENV)/made
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+DATA ?= ../shared/data
+QUICK ?= 0
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+
+SOURCES := $(shell find src csrc models -type f -not -name '*.so' -not -name '*.pyc' 2>/dev/null) \
+  CMakeLists.txt pyproject.toml README.md LICENSE
+NATIVE := $(shell find csrc tests/native benchmarks -name '*.cpp' -o -name '*.h' 2>/dev/null)
+
+.PHONY: help demo install test check lint types rooms native sanitize bench scoreboard clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo                      translate demo/german.txt with the bundled model"
+	@echo "make test                      run all tests"
+	@echo "make check                     lint, types, rooms, C++ format, warnings as errors, sanitizers"
+	@echo "make bench PART=machine        measure the ceilings of this machine (or PART=decode, PART=resume)"
+	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold"
+	@echo "make clean                     remove .venv and build"
+
+# ---- what the others need ----
+
+$(MADE)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Quickbeam needs Python 3.10 or newer: make PYTHON=...")'
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install "scikit-build-core>=0.10" "nanobind>=2.4" "cmake>=3.25" "ninja>=1.11"
+	@mkdir -p $(MADE) && touch $@
+
+# Without build isolation the compiled files are kept in build/, so a second build takes seconds.
+$(MADE)/package: $(MADE)/venv $(SOURCES)
+	@echo "building and installing the package"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation .
+	@touch $@
+
+$(MADE)/tests: $(MADE)/package pyproject.toml constraints.txt
+	@echo "installing what the tests need"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation -c constraints.txt ".[train,dev]"
+	@touch $@
+
+install: $(MADE)/package
+
+# ---- for everybody ----
+
+demo: $(MADE)/package
+	$(BIN)/quickbeam translate de-en demo/german.txt --stats
+
+test: $(MADE)/tests
+	$(BIN)/python -m pytest
+
+# ---- the house rules ----
+
+check: lint types rooms native sanitize
+	@echo "all checks passed"
+
+lint: $(MADE)/tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(NATIVE)
+
+types: $(MADE)/tests
+	$(BIN)/mypy --strict
+
+rooms: $(MADE)/tests
+	PYTHONPATH=src $(BIN)/lint-imports
+
+native: $(MADE)/tests
+	$(BIN)/cmake -S . -B build/werror -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DQUICKBEAM_WERROR=ON -DQUICKBEAM_TESTS=ON
+	$(BIN)/cmake --build build/werror --parallel $(JOBS)
+	build/werror/quickbeam_native_tests
+
+sanitize: $(MADE)/tests
+	$(BIN)/cmake -S . -B build/sanitize -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	  -DQUICKBEAM_WERROR=ON -DQUICKBEAM_SANITIZE=ON
+	$(BIN)/cmake --build build/sanitize --parallel $(JOBS)
+	build/sanitize/quickbeam_native_tests
+
+# ---- figures ----
+
+build/bench/machine: benchmarks/machine.cpp
+	@mkdir -p build/bench
+	$${CXX:-c++} -std=c++20 -O3 -march=native -pthread -Wall -Wextra -o $@ $<
+
+bench: $(MADE)/tests build/bench/machine
+	@test -f "benchmarks/$(PART).py" || { echo "make bench PART=machine, decode or resume" >&2; exit 2; }
+	$(BIN)/python benchmarks/$(PART).py --data $(DATA)
+
+scoreboard: $(MADE)/tests build/bench/machine
+	@test -n "$(PART)" || { echo "make scoreboard PART=foundation [QUICK=1]" >&2; exit 2; }
+	$(BIN)/python benchmarks/scoreboard.py $(PART) --data $(DATA) $(if $(filter-out 0,$(QUICK)),--quick)
+
+clean:
+	rm -rf $(VENV) build
