@@ -11,7 +11,6 @@ namespace {
 constexpr int kBlockRows = 3;  // 3 x 2 x 2 sums, 3 broadcasts, 1 weight: the 16 registers
 constexpr int kBlockVecs = 2;
 constexpr int kRowVecs = 4;
-constexpr int64_t kPrefetch = 32;
 
 struct Vec {
   __m256 low, high;

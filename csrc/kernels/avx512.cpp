@@ -11,7 +11,6 @@ namespace {
 constexpr int kBlockRows = 6;  // 6 x 4 sums and 4 weights of the 32 registers; broadcasts come from memory
 constexpr int kBlockVecs = 4;
 constexpr int kRowVecs = 8;  // two panels: 8 chains hide the latency of fma on two ports
-constexpr int64_t kPrefetch = 32;
 
 using Vec = __m512;
 using Mask = __mmask16;

@@ -10,7 +10,6 @@
 //   power_of_two(t)   2^n for t = kRound + n
 //   sum, highest      over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
 //   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a product
-//   kPrefetch         how many k ahead the weights of a product are prefetched; 0 for not at all
 //
 // No order of operations here may depend on the registers, and the build forbids the compiler to fuse or reorder
 // floats: so all tables give the same bits (a NaN is a NaN, its bits may differ).
@@ -19,6 +18,7 @@ using quickbeam::Kernels;
 using quickbeam::kLanes;
 using quickbeam::kPanel;
 
+constexpr int64_t kAhead = 32 * kPanel;  // how far weights that come from memory are prefetched
 constexpr float kInfinity = __builtin_inff();
 constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
 constexpr float kExpLow = -87.3f;      // below it exp is no normal number, and taken as zero
@@ -107,17 +107,21 @@ void attend_mlp_kernel(const float* query, const float* keys, const float* weigh
 template <int kCount>
 inline void dot_block(const float* query, const float* keys, float* scores, int64_t dim) {
   Vec total[kCount];
+#pragma GCC unroll 4
   for (int c = 0; c < kCount; ++c) total[c] = set(0.0f);
   int64_t i = 0;
   for (; i + kLanes <= dim; i += kLanes) {
     const Vec q = load(query + i);
+#pragma GCC unroll 4
     for (int c = 0; c < kCount; ++c) total[c] = fma(load(keys + c * dim + i), q, total[c]);
   }
   if (i < dim) {
     const int64_t left = dim - i;
     const Vec q = load_part(query + i, left, 0.0f);
+#pragma GCC unroll 4
     for (int c = 0; c < kCount; ++c) total[c] = fma(load_part(keys + c * dim + i, left, 0.0f), q, total[c]);
   }
+#pragma GCC unroll 4
   for (int c = 0; c < kCount; ++c) scores[c] = sum(total[c]);
 }
 
@@ -132,11 +136,14 @@ void weighted_sum_kernel(const float* weights, const float* values, float* out, 
   int64_t d = 0;
   for (; d + kVecs * kLanes <= dim; d += kVecs * kLanes) {
     Vec total[kVecs];
+#pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) total[c] = set(0.0f);
     for (int64_t s = 0; s < positions; ++s) {
       const Vec w = set(weights[s]);
+#pragma GCC unroll 4
       for (int c = 0; c < kVecs; ++c) total[c] = fma(w, load(values + s * dim + d + c * kLanes), total[c]);
     }
+#pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) store(out + d + c * kLanes, total[c]);
   }
   for (; d < dim; d += kLanes) {
@@ -156,6 +163,7 @@ inline float maximum(const float* x, int64_t n) {
   Vec top[4] = {set(-kInfinity), set(-kInfinity), set(-kInfinity), set(-kInfinity)};
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+#pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) top[c] = max(top[c], load(x + i + c * kLanes));
   }
   for (; i < n; i += kLanes) top[0] = max(top[0], load_part(x + i, n - i, -kInfinity));
@@ -265,10 +273,12 @@ void top_k_kernel(const float* x, int64_t n, int64_t k, float* values, int32_t* 
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
     const Vec bar = set(values[0]);
     Vec part[4];
+#pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) part[c] = load(x + i + c * kLanes);
     // A NaN in the first place of max gives way to the second place, which never holds one here.
     const Vec top = max(max(part[0], max(part[1], bar)), max(part[2], max(part[3], bar)));
     if (bits(less(bar, top)) == 0) continue;
+#pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) offer(i + c * kLanes, bits(less(bar, part[c])));
   }
   for (; i < n; i += kLanes) offer(i, bits(less(set(values[0]), load_part(x + i, n - i, -kInfinity))));
@@ -282,7 +292,7 @@ void top_k_kernel(const float* x, int64_t n, int64_t k, float* values, int32_t* 
 
 // kRows rows by kVecs vectors of columns. `weight` points at the first column of a panel (the vectors after the
 // fourth are in the next panel), `columns` says how many columns exist from there on.
-template <int kRows, int kVecs, bool kAhead>
+template <int kRows, int kVecs>
 inline void product_block(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
                           int64_t y_stride, int64_t in, int64_t columns) {
   constexpr int kPanelVecs = kPanel / kLanes;
@@ -298,7 +308,7 @@ inline void product_block(const float* weight, const float* bias, const float* x
 #pragma GCC unroll 8
     for (int c = 0; c < kVecs; ++c) {
       const float* from = c < kPanelVecs ? weight + c * kLanes : next + (c - kPanelVecs) * kLanes;
-      if constexpr (kAhead && kPrefetch > 0) __builtin_prefetch(from + kPrefetch * kPanel);
+      __builtin_prefetch(from + kAhead);
       const Vec w = load(from);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) total[r][c] = fma(set(x[r * x_stride + k]), w, total[r][c]);
@@ -319,19 +329,19 @@ inline void product_block(const float* weight, const float* bias, const float* x
 }
 
 // One panel for kRows rows or fewer.
-template <int kRows, bool kAhead>
+template <int kRows>
 inline void product_rows(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
                          int64_t y_stride, int64_t rows, int64_t in, int64_t columns) {
   if constexpr (kRows > 1) {
     if (rows < kRows) {
-      product_rows<kRows - 1, kAhead>(weight, bias, x, x_stride, y, y_stride, rows, in, columns);
+      product_rows<kRows - 1>(weight, bias, x, x_stride, y, y_stride, rows, in, columns);
       return;
     }
   }
   constexpr int kWidth = kBlockVecs * kLanes;
   for (int c = 0; c < kPanel && c < columns; c += kWidth) {
-    product_block<kRows, kBlockVecs, kAhead>(weight + c, bias ? bias + c : nullptr, x, x_stride, y + c, y_stride, in,
-                                             columns - c);
+    product_block<kRows, kBlockVecs>(weight + c, bias ? bias + c : nullptr, x, x_stride, y + c, y_stride, in,
+                                     columns - c);
   }
 }
 
@@ -342,9 +352,9 @@ void multiply_kernel(const float* packed, const float* bias, const float* x, int
     for (int64_t n = 0; n < out; n += kWidth) {
       const float* b = bias ? bias + n : nullptr;
       if (kWidth > kPanel && out - n <= kPanel) {
-        product_block<1, kPanel / kLanes, true>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
+        product_block<1, kPanel / kLanes>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
       } else {
-        product_block<1, kRowVecs, true>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
+        product_block<1, kRowVecs>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
       }
     }
     return;
@@ -355,13 +365,8 @@ void multiply_kernel(const float* packed, const float* bias, const float* x, int
     const float* b = bias ? bias + n : nullptr;
     for (int64_t block = 0; block < blocks; ++block) {  // of nearly equal size: 7 rows are 4 + 3
       const int64_t first = block * rows / blocks, count = (block + 1) * rows / blocks - first;
-      const float* from = x + first * x_stride;
-      float* to = y + first * y_stride + n;
-      if (block == 0) {  // the only one that waits for memory
-        product_rows<kBlockRows, true>(weight, b, from, x_stride, to, y_stride, count, in, out - n);
-      } else {
-        product_rows<kBlockRows, false>(weight, b, from, x_stride, to, y_stride, count, in, out - n);
-      }
+      product_rows<kBlockRows>(weight, b, x + first * x_stride, x_stride, y + first * y_stride + n, y_stride, count, in,
+                               out - n);
     }
   }
 }

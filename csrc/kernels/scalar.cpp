@@ -10,7 +10,6 @@ namespace {
 constexpr int kBlockRows = 2;  // rows and vectors of a product that are summed at a time
 constexpr int kBlockVecs = 2;
 constexpr int kRowVecs = 4;  // vectors at a time where there is one row
-constexpr int64_t kPrefetch = 0;
 
 struct Vec {
   float lane[16];
