@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,43 +12,18 @@ from torch import Tensor
 
 from quickbeam.errors import InputError
 from quickbeam.options.train import DataOptions
+from quickbeam.text.pairs import column_pairs, file_pairs
 from quickbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID, SentencePieceVocabulary
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file, without line ends; names ending in .gz are read through gzip."""
-    try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = raw.decode("utf-8")
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise InputError(f"{path} is not UTF-8: line {line}.") from error
-    return [line.rstrip("\r\n") for line in io.StringIO(text, newline="\n")]
 
 
 def read_pairs(
     files: tuple[str, ...], targets: tuple[str, ...], options: DataOptions, base: Path
 ) -> list[tuple[str, str]]:
     """(source, target) pairs of tab-separated or line-parallel files; `base` is the folder that paths start from."""
-    pairs: list[tuple[str, str]] = []
-    for i, name in enumerate(files):
-        path = base / name
-        lines = read_lines(path)
-        if targets:
-            other = read_lines(base / targets[i])
-            if len(other) != len(lines):
-                raise InputError(f"{path} has {len(lines)} lines but {base / targets[i]} has {len(other)}.")
-            pairs += zip(lines, other, strict=True)
-            continue
-        last = max(options.source_column, options.target_column)
-        for number, line in enumerate(lines, 1):
-            columns = line.split("\t")
-            if len(columns) <= last:
-                raise InputError(f"{path} line {number} has {len(columns)} columns; columns 0 to {last} are needed.")
-            pairs.append((columns[options.source_column], columns[options.target_column]))
-    return pairs
+    if targets:
+        return [pair for s, t in zip(files, targets, strict=True) for pair in file_pairs(base / s, base / t)]
+    columns = (options.source_column, options.target_column)
+    return [pair for name in files for pair in column_pairs(base / name, *columns)]
 
 
 @dataclass(frozen=True)
