@@ -1,0 +1,1 @@
+"""The projections' room: hidden vectors to candidates."""

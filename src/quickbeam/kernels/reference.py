@@ -1,0 +1,72 @@
+"""The kernels in readable NumPy: what they mean, in float64. The native ones are tested against these.
+
+Arguments are float32 or float64 arrays; answers are float64, indices int32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quickbeam.types import Floats, Ids
+
+Doubles = NDArray[np.float64]
+Array = Floats | Doubles
+
+
+def _double(x: Array) -> Doubles:
+    return np.asarray(x, dtype=np.float64)
+
+
+def multiply(x: Array, weight: Array, bias: Array) -> Doubles:
+    """Product of rows x [R, in] with weight [out, in], plus bias [out]: [R, out]."""
+    return _double(x) @ _double(weight).T + _double(bias)
+
+
+def sigmoid(x: Array) -> Doubles:
+    """1 / (1 + exp(-x)), element-wise, without overflow."""
+    return 0.5 * (1.0 + np.tanh(0.5 * _double(x)))
+
+
+def gru(inputs: Array, hidden: Array, state: Array) -> Doubles:
+    """One step of a GRU: `inputs` and `hidden` [3 D] are W x + b and U h + c, gates in the order r, z, n; state [D].
+
+    r, z = sigmoid(inputs + hidden), n = tanh(inputs + r * hidden), next = (1 - z) n + z state.
+    """
+    input_r, input_z, input_n = np.split(_double(inputs), 3)
+    hidden_r, hidden_z, hidden_n = np.split(_double(hidden), 3)
+    r, z = sigmoid(input_r + hidden_r), sigmoid(input_z + hidden_z)
+    n = np.tanh(input_n + r * hidden_n)
+    return (1.0 - z) * n + z * _double(state)
+
+
+def attend_mlp(query: Array, keys: Array, weight: Array) -> Doubles:
+    """Scores [S] of query [A] at keys [S, A]: weight . tanh(key + query), CUBE eq. 4."""
+    return np.tanh(_double(keys) + _double(query)) @ _double(weight)
+
+
+def attend_dot(query: Array, keys: Array) -> Doubles:
+    """Scores [S] of query [A] at keys [S, A]: their inner products."""
+    return _double(keys) @ _double(query)
+
+
+def softmax(x: Array) -> Doubles:
+    """exp(x) / sum of exp(x), for x [n]."""
+    e = np.exp(_double(x) - _double(x).max())
+    return _double(e / e.sum())
+
+
+def weighted_sum(weights: Array, values: Array) -> Doubles:
+    """Sum of values [S, D] weighted by weights [S]: [D]."""
+    return _double(weights) @ _double(values)
+
+
+def log_sum_exp(x: Array) -> Doubles:
+    """log(sum(exp(x))) over the last axis, which is kept with size 1."""
+    top = _double(x).max(axis=-1, keepdims=True)
+    return _double(top + np.log(np.exp(_double(x) - top).sum(axis=-1, keepdims=True)))
+
+
+def top_k(x: Array, k: int) -> Ids:
+    """Indices of the k largest along the last axis, largest first, equal values by lower index."""
+    return np.argsort(-x, axis=-1, kind="stable")[..., :k].astype(np.int32)
