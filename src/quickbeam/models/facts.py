@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from quickbeam.errors import ModelError, nearest
@@ -30,11 +31,11 @@ def from_facts(config_type: type[T], facts: dict[str, Any]) -> T:
     hints = get_type_hints(config_type)
     for key, value in facts.items():
         if key not in fields:
-            raise ModelError(f"unknown config key {key!r} (value {value!r}).{nearest(key, fields)}")
+            raise ModelError(f"unknown config key {key!r} (value {reprlib.repr(value)}).{nearest(key, fields)}")
         hint = hints[key]
         wanted = str if get_origin(hint) is Literal else hint
         if type(value) is not wanted:
-            raise ModelError(f"config key {key!r} is {value!r}; it must be of type {wanted.__name__}.")
+            raise ModelError(f"config key {key!r} is {reprlib.repr(value)}; it must be of type {wanted.__name__}.")
     for name, field in fields.items():
         if field.default is dataclasses.MISSING and name not in facts:
             raise ModelError(f"config key {name!r} is missing.")

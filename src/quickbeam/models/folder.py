@@ -1,8 +1,9 @@
-"""A model folder on disk: config.json, model.safetensors and vocabularies, written beside and renamed, never unpickled."""
+"""A model folder on disk: config.json, model.safetensors, vocabularies; written beside and renamed, never unpickled."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import shutil
@@ -13,15 +14,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from quickbeam.errors import ModelError
 from quickbeam.models.facts import from_facts
 from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.tensors import tensor_shapes
+from quickbeam.models.recurrent.tensors import check_shapes
 
 FORMAT_VERSION = 1
+CONFIG_LIMIT = 1 << 16  # bytes; a real config.json has about 700
+DIGEST = "weights_sha256"  # key of config.json; a folder without it is read unchecked
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -39,9 +42,11 @@ def save_model(
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
+        weights = beside / "model.safetensors"
+        save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, weights)
         facts = {"format_version": FORMAT_VERSION, "architecture": "recurrent", **dataclasses.asdict(config)}
+        facts[DIGEST] = _digest(weights)
         (beside / "config.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, beside / "model.safetensors")
         for name, data in vocabularies.items():
             (beside / name).write_bytes(data)
         (beside / "README.md").write_text(card, encoding="utf-8")
@@ -60,19 +65,10 @@ def save_model(
 
 def read_config(folder: Path) -> RecurrentConfig:
     """The facts in `folder`/config.json; anything missing, unknown or mistyped raises ModelError by name."""
-    path = folder / "config.json"
-    if not folder.is_dir():
-        raise ModelError(f"there is no model folder {folder}; give a folder with a config.json or a bundled name.")
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}. Is {folder} a Quickbeam model?") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ModelError(f"{path} is not JSON: {error}.") from error
-    if not isinstance(facts, dict):
-        raise ModelError(f"{path} must hold a JSON object.")
+    path, facts = folder / "config.json", _read_facts(folder)
+    facts.pop(DIGEST, None)
     version, architecture = facts.pop("format_version", None), facts.pop("architecture", None)
-    if version != FORMAT_VERSION:
+    if type(version) is not int or version != FORMAT_VERSION:
         raise ModelError(f"{path}: format_version is {version!r}; this Quickbeam reads {FORMAT_VERSION}.")
     if architecture != "recurrent":
         raise ModelError(f"{path}: architecture is {architecture!r}; this Quickbeam reads 'recurrent'.")
@@ -83,25 +79,65 @@ def read_config(folder: Path) -> RecurrentConfig:
 
 
 def read_tensors(folder: Path, config: RecurrentConfig) -> Tensors:
-    """The weights in `folder` as float32, checked by name, shape and finiteness against `config`."""
+    """The weights in `folder` as float32, checked by digest, name, shape and finiteness against `config`."""
     path = folder / "model.safetensors"
+    digest = _read_facts(folder).get(DIGEST)
     try:
-        found = load_file(path)
+        if digest is not None and digest != _digest(path):
+            raise ModelError(
+                f"{path} is not the file that was saved: its SHA-256 is not the {DIGEST} of config.json. "
+                "Copy the model again."
+            )
+        found = _read_checked(path, config)
     except FileNotFoundError as error:
         raise ModelError(f"{path} is missing; the model folder is incomplete.") from error
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path} cannot be read as safetensors ({error}); copy or convert the model again.") from error
-    wanted = tensor_shapes(config)
-    for name in sorted(wanted.keys() | found.keys()):
-        if name not in found:
-            raise ModelError(f"{path}: tensor {name!r} is missing.")
-        if name not in wanted:
-            raise ModelError(f"{path}: unknown tensor {name!r}.")
-        tensor = found[name]
-        if tensor.shape != wanted[name]:
-            raise ModelError(f"{path}: tensor {name!r} has shape {tensor.shape}; the config asks for {wanted[name]}.")
-        if tensor.dtype not in (np.float16, np.float32):
-            raise ModelError(f"{path}: tensor {name!r} is {tensor.dtype}; it must be float16 or float32.")
+    for name, tensor in found.items():
         if not np.isfinite(tensor).all():
             raise ModelError(f"{path}: tensor {name!r} holds a value that is not finite.")
     return {name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in found.items()}
+
+
+def _read_checked(path: Path, config: RecurrentConfig) -> Tensors:
+    """Read the header first: no tensor is loaded before all names, shapes and dtypes are as `config` asks."""
+    with safe_open(path, framework="np") as file:
+        headers = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        try:
+            check_shapes(config, {name: tuple(header.get_shape()) for name, header in headers.items()})
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
+        for name, header in headers.items():
+            if header.get_dtype() not in ("F16", "F32"):
+                raise ModelError(f"{path}: tensor {name!r} is {header.get_dtype()}; it must be F16 or F32.")
+        return {name: file.get_tensor(name) for name in headers}
+
+
+def _read_facts(folder: Path) -> dict[str, Any]:
+    """The JSON object in `folder`/config.json."""
+    path = folder / "config.json"
+    if not folder.is_dir():
+        raise ModelError(f"there is no model folder {folder}; give a folder with a config.json or a bundled name.")
+    try:
+        with path.open("rb") as file:
+            data = file.read(CONFIG_LIMIT + 1)
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}. Is {folder} a Quickbeam model?") from error
+    if len(data) > CONFIG_LIMIT:
+        raise ModelError(f"{path} is larger than {CONFIG_LIMIT} bytes; it is not a config of Quickbeam.")
+    try:
+        facts = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, a number of 5,000 digits, or too deep
+        raise ModelError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(facts, dict):
+        raise ModelError(f"{path} must hold a JSON object.")
+    return facts
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

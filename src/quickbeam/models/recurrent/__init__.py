@@ -1,0 +1,1 @@
+"""The recurrent encoder-decoder of the papers CUBE and SHARP."""

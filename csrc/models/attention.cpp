@@ -1,0 +1,46 @@
+#include "models/attention.h"
+
+namespace quickbeam {
+
+Attention::Attention(const Weights& weights, const RecurrentConfig& config) : kind_(config.attention) {
+  const std::string name = "decoder.attention.";
+  const bool attentional = config.decoder_cell == DecoderCell::attentional;
+  const int64_t dim = config.attention_dim, state = config.decoder_dim;
+  const int64_t width = state + (attentional ? config.embedding_dim : 0);
+  const float* query = weights.array(name + "query_weight", {dim, width}).get();
+  query_state_ = Matrix(query, dim, state, width, nullptr);
+  if (attentional) query_word_ = Matrix(query + state, dim, config.embedding_dim, width, nullptr);
+  key_ = weights.matrix(name + "key_weight", name + "key_bias", dim, config.memory_dim());
+  if (kind_ == AttentionKind::mlp) score_ = weights.array(name + "score_weight", {dim});
+}
+
+void Attention::keys(const Kernels& table, const float* memory, float* keys, int64_t positions) const {
+  key_.multiply(table, memory, memory_dim(), keys, dim(), positions);
+  if (kind_ == AttentionKind::tanh_dot) table.tanh(keys, positions * dim());
+}
+
+void Attention::query_state(const Kernels& table, const float* state, int64_t stride, float* query,
+                            int64_t rows) const {
+  query_state_.multiply(table, state, stride, query, dim(), rows);
+}
+
+void Attention::query_word(const Kernels& table, const float* word, float* query, int64_t rows) const {
+  query_word_.multiply(table, word, query_word_.in(), query, dim(), rows);
+}
+
+void Attention::attend(const Kernels& table, float* query, const Source* const* sources, float* scores, float* context,
+                       int64_t rows) const {
+  if (kind_ == AttentionKind::tanh_dot) table.tanh(query, rows * dim());
+  for (int64_t row = 0; row < rows; ++row) {
+    const Source& source = *sources[row];
+    const float* own = query + row * dim();
+    if (kind_ == AttentionKind::mlp)
+      table.attend_mlp(own, source.keys.data(), score_.get(), scores, source.positions, dim());
+    else
+      table.attend_dot(own, source.keys.data(), scores, source.positions, dim());
+    table.softmax(scores, source.positions);
+    table.weighted_sum(scores, source.values.data(), context + row * memory_dim(), source.positions, memory_dim());
+  }
+}
+
+}  // namespace quickbeam

@@ -1,0 +1,30 @@
+"""Read a model folder and hand its weights to a backend."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from quickbeam.errors import OptionError
+from quickbeam.models.door import Model
+from quickbeam.models.folder import read_config, read_tensors
+
+
+def load_model(folder: Path, backend: str = "native", isa: str = "auto") -> Model:
+    """The model in `folder` on `backend`: "native", or "torch" (the PyTorch twin, which ignores `isa`).
+
+    Raises ModelError where the folder is not a sound model, OptionError where this machine lacks backend or `isa`.
+    """
+    if backend not in ("native", "torch"):
+        raise OptionError(f"backend is {backend!r}; it must be native or torch.")
+    if backend == "torch" and importlib.util.find_spec("torch") is None:
+        raise OptionError("backend 'torch' needs PyTorch, which is not installed: pip install quickbeam[train]")
+    config = read_config(folder)
+    tensors = read_tensors(folder, config)
+    if backend == "native":
+        from quickbeam.models.recurrent.native import NativeModel
+
+        return NativeModel(config, tensors, isa)
+    from quickbeam.models.recurrent.torch_model import TorchModel
+
+    return TorchModel(config, tensors)

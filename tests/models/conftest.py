@@ -1,0 +1,139 @@
+"""Tiny models of every choice of the config, and walks through their door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quickbeam import _core
+from quickbeam.models.door import Decoding, Model
+from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.recurrent.native import NativeModel
+from quickbeam.models.recurrent.tensors import tensor_shapes
+from quickbeam.types import Floats, Ids, Request
+
+Tensors = dict[str, Floats]
+
+# No size divides another, some are above a panel of 64 columns, some below the 16 lanes of a reduction.
+BASE: dict[str, Any] = {
+    "source_vocab_size": 31,
+    "target_vocab_size": 37,
+    "embedding_dim": 18,
+    "encoder_dim": 13,
+    "decoder_dim": 23,
+    "attention_dim": 17,
+    "hidden_dim": 70,
+}
+SHARP = BASE | {"decoder_cell": "attentional", "attention": "tanh_dot", "readout": "none"}
+GRID: dict[str, dict[str, Any]] = {
+    "cube": BASE,
+    "cube 3 layers, wide": BASE | {"encoder_layers": 3, "encoder_dim": 36, "decoder_dim": 71, "attention_dim": 67},
+    "cube shared, tied": BASE
+    | {"source_vocab_size": 37, "embedding_dim": 70, "shared_embedding": True, "tied_output": True},
+    "cube tanh readout": BASE | {"readout": "tanh", "encoder_layers": 2},
+    "cube tanh_dot": BASE | {"attention": "tanh_dot"},
+    "cube fc 2, tanh": BASE | {"fc_layers": 2, "fc_dim": 19, "top": "tanh", "top_dim": 25},
+    "cube gru": BASE | {"top": "gru", "top_dim": 11},
+    "sharp": SHARP | {"hidden_dim": 23},
+    "sharp mlp, linear": SHARP | {"attention": "mlp", "readout": "linear", "encoder_layers": 2},
+    "sharp fc 1": SHARP | {"fc_layers": 1, "fc_dim": 70},
+    "sharp fc 3, tanh": SHARP | {"fc_layers": 3, "fc_dim": 21, "top": "tanh", "top_dim": 70},
+    "sharp fc 7, gru": SHARP | {"fc_layers": 7, "fc_dim": 21, "top": "gru", "top_dim": 70},
+    "sharp fc 6, gru, readout": SHARP
+    | {"fc_layers": 6, "fc_dim": 66, "top": "gru", "top_dim": 9, "readout": "tanh", "attention": "mlp"},
+}
+TABLES: list[str] = _core.table_names()
+
+
+@pytest.fixture(params=GRID, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+def config(request: pytest.FixtureRequest) -> RecurrentConfig:
+    """Each config of the grid in turn."""
+    return RecurrentConfig(**GRID[request.param])
+
+
+@pytest.fixture(params=TABLES)
+def isa(request: pytest.FixtureRequest) -> str:
+    """Each kernel table of this machine in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def make_tensors() -> Callable[..., Tensors]:
+    """Random weights for a config, large enough that every tensor shows in the hidden vectors."""
+
+    def make(config: RecurrentConfig, seed: int = 1) -> Tensors:
+        draw = np.random.default_rng(seed)
+        return {
+            name: draw.normal(0, 0.3 if len(shape) == 1 else (2.0 / shape[1]) ** 0.5, shape).astype(np.float32)
+            for name, shape in tensor_shapes(config).items()
+        }
+
+    return make
+
+
+@pytest.fixture(params=["native", "torch"])
+def build(request: pytest.FixtureRequest) -> Callable[..., Model]:
+    """A model of given config and tensors on each backend in turn."""
+    if request.param == "native":
+        return NativeModel
+    pytest.importorskip("torch")
+    from quickbeam.models.recurrent.torch_model import TorchModel
+
+    return TorchModel
+
+
+@pytest.fixture
+def make_requests() -> Callable[..., list[Request]]:
+    """Requests of the given source lengths with random words, numbered from `first`."""
+
+    def make(config: RecurrentConfig, lengths: Sequence[int], seed: int = 1, first: int = 0) -> list[Request]:
+        draw = np.random.default_rng(seed)
+        return [
+            Request(first + i, draw.integers(0, config.source_vocab_size, n).astype(np.int32))
+            for i, n in enumerate(lengths)
+        ]
+
+    return make
+
+
+@dataclass
+class Walk:
+    """A search's path without its scores: at each step, rows pick parents of the step before and a word."""
+
+    requests: list[Request]
+    request: list[Ids]  # for each step, [R]
+    parent: list[Ids]  # for each step, [R] row of the step before, or request for the first step
+    token: list[Ids]  # for each step, [R]
+
+    def run(self, run: Decoding) -> Floats:
+        """Hidden vectors of all rows of all steps, one behind the other."""
+        state = run.admit(self.requests)
+        hidden = []
+        for request, parent, token in zip(self.request, self.parent, self.token, strict=True):
+            new, state = run.step(request, state[parent], token)
+            run.retain(state)
+            hidden.append(new)
+        return np.concatenate(hidden)
+
+
+@pytest.fixture
+def walk(make_requests: Callable[..., list[Request]]) -> Callable[..., Walk]:
+    """A random walk of a beam: rows have siblings, some parents die out, rows stand in any order."""
+
+    def make(config: RecurrentConfig, lengths: Sequence[int] = (5, 1, 12, 3), beam: int = 3, steps: int = 4) -> Walk:
+        draw = np.random.default_rng(7)
+        result = Walk(make_requests(config, lengths), [], [], [])
+        owner = np.arange(len(lengths), dtype=np.int32)
+        for _ in range(steps):
+            parent = draw.permutation(draw.integers(0, len(owner), beam * len(lengths)))
+            owner = owner[parent]
+            result.request.append(owner)
+            result.parent.append(parent.astype(np.int32))
+            result.token.append(draw.integers(0, config.target_vocab_size, len(owner)).astype(np.int32))
+        return result
+
+    return make

@@ -1,0 +1,222 @@
+"""A decoding run: a row's answer is its own, in bytes, whatever stands around it; mistakes change nothing."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from quickbeam import _core
+from quickbeam.errors import ModelError, OptionError
+from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.recurrent.native import NativeModel
+from quickbeam.types import Request
+
+SMALL = RecurrentConfig(31, 37, 18, 2, 13, 23, attention_dim=17, top="gru", top_dim=11, hidden_dim=70)
+
+
+def ids(*values):
+    return np.array(values, np.int32)
+
+
+def same(a, b, backend):
+    """Native rows are equal in bytes; PyTorch pads and multiplies by blocks, so its rows are only close."""
+    return a.tobytes() == b.tobytes() if backend is NativeModel else np.allclose(a, b, rtol=0, atol=1e-5)
+
+
+def test_every_table_gives_the_same_bytes(config, make_tensors, walk):
+    tensors, path = make_tensors(config), walk(config)
+    answers = {path.run(NativeModel(config, tensors, isa).open()).tobytes() for isa in _core.table_names()}
+    assert len(answers) == 1
+
+
+def test_a_row_alone_equals_itself_in_a_batch(config, isa, make_tensors, make_requests, walk):
+    model = NativeModel(config, make_tensors(config), isa)
+    path = walk(config, lengths=(5, 1, 30, 3, 3, 17), beam=4, steps=3)
+    together = np.split(path.run(model.open()), 3)
+    for row in range(len(path.token[-1])):
+        rows = [row]
+        for parent in reversed(path.parent[1:]):
+            rows.append(int(parent[rows[-1]]))
+        request = path.requests[path.request[-1][row]]
+        run = model.open()
+        state = run.admit([request])
+        for step, r in enumerate(reversed(rows)):
+            hidden, state = run.step(ids(request.index), state, path.token[step][r : r + 1])
+            assert hidden[0].tobytes() == together[step][r].tobytes()
+
+
+class Forest:
+    """Live rows of a run with the prefix that each stands for, checked against fresh runs of one row."""
+
+    def __init__(self, model, backend):
+        self.model, self.backend, self.run = model, backend, model.open()
+        self.sources, self.rows, self.fresh = {}, [], {}  # rows: (request, handle, tokens)
+
+    def admit(self, requests):
+        handles = self.run.admit(requests)
+        for request, handle in zip(requests, handles, strict=True):
+            self.sources[request.index] = request
+            self.rows.append((request.index, int(handle), ()))
+
+    def step(self, chosen, tokens):
+        rows = [self.rows[i] for i in chosen]
+        hidden, handles = self.run.step(ids(*(r[0] for r in rows)), ids(*(r[1] for r in rows)), ids(*tokens))
+        for row, vector, handle, token in zip(rows, hidden, handles, tokens, strict=True):
+            prefix = (*row[2], int(token))
+            assert same(vector, self.alone(row[0], prefix), self.backend)
+            self.rows.append((row[0], int(handle), prefix))
+
+    def alone(self, request, prefix):
+        key = (request, prefix)
+        if key not in self.fresh:
+            run = self.model.open()
+            state = run.admit([self.sources[request]])
+            for token in prefix:
+                hidden, state = run.step(ids(request), state, ids(token))
+            self.fresh[key] = hidden[0]
+        return self.fresh[key]
+
+    def evict(self, requests):
+        self.run.evict(ids(*requests))
+        self.rows = [row for row in self.rows if row[0] not in requests]
+
+    def retain(self, chosen):
+        self.rows = [self.rows[i] for i in chosen]
+        self.run.retain(ids(*(row[1] for row in self.rows)))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_order_of_admit_step_retain_and_evict_equals_fresh_runs(seed, build, make_tensors, make_requests):
+    draw = np.random.default_rng(seed)
+    forest = Forest(build(SMALL, make_tensors(SMALL)), build)
+    admitted = 0
+    for _ in range(60):
+        match draw.choice(["admit", "step", "step", "retain", "evict"]):
+            case "admit":
+                lengths = draw.integers(1, 9, draw.integers(0, 4)).tolist()
+                forest.admit(make_requests(SMALL, lengths, seed=int(draw.integers(1000)), first=admitted))
+                admitted += len(lengths)
+            case "step":
+                shallow = [i for i, row in enumerate(forest.rows) if len(row[2]) < 5]
+                chosen = draw.choice(shallow, draw.integers(0, 7)) if shallow else []
+                forest.step(chosen, draw.integers(0, SMALL.target_vocab_size, len(chosen)))
+            case "retain":
+                forest.retain(np.flatnonzero(draw.random(len(forest.rows)) < 0.7))
+            case "evict":
+                live = sorted({row[0] for row in forest.rows})
+                gone = [index for index in live if draw.random() < 0.3]
+                forest.evict(gone)
+    assert len(forest.fresh) > 20  # or the draw was too dull to show anything
+
+
+def test_an_evicted_index_may_come_back_with_another_source(build, make_tensors, make_requests):
+    forest = Forest(build(SMALL, make_tensors(SMALL)), build)
+    forest.admit(make_requests(SMALL, (4,), seed=1))
+    forest.step([0], [5])
+    forest.evict([0])
+    forest.fresh.clear()
+    forest.admit(make_requests(SMALL, (4,), seed=2))
+    forest.step([0], [5])
+
+
+def test_handles_are_used_again_so_that_a_long_run_needs_no_more_memory(build, make_tensors, make_requests):
+    run = build(SMALL, make_tensors(SMALL)).open()
+    state = run.admit(make_requests(SMALL, (4, 2)))
+    highest = 0
+    for token in range(100):
+        _, state = run.step(ids(0, 1), state, ids(token % 37, 3))
+        run.retain(state)
+        highest = max(highest, int(state.max()))
+    assert highest < 8
+
+
+def test_two_runs_in_two_threads_share_a_model(make_tensors, walk):
+    model, path = NativeModel(SMALL, make_tensors(SMALL)), walk(SMALL, steps=30)
+    truth = path.run(model.open()).tobytes()
+    with ThreadPoolExecutor(4) as pool:
+        assert {run.tobytes() for run in pool.map(lambda _: path.run(model.open()), range(12))} == {truth}
+
+
+MISTAKES = {
+    "unknown request": (lambda run: run.step(ids(9), ids(0), ids(1)), "request is 9"),
+    "handle never given": (lambda run: run.step(ids(0), ids(77), ids(1)), "state 0 is 77"),
+    "negative handle": (lambda run: run.step(ids(0, 1), ids(0, -1), ids(1, 1)), "state 1 is -1"),
+    "token too high": (lambda run: run.step(ids(0), ids(0), ids(37)), "token 0 is 37.* between 0 and 36"),
+    "token negative": (lambda run: run.step(ids(0), ids(0), ids(-1)), "token 0 is -1"),
+    "fewer tokens than rows": (lambda run: run.step(ids(0, 1), ids(0, 1), ids(1)), "token"),
+    "retain of a handle never given": (lambda run: run.retain(ids(0, 5)), "state 1 is 5"),
+    "evict of a stranger": (lambda run: run.evict(ids(0, 4)), "request is 4"),
+    "admitted twice": (lambda run: run.admit([Request(1, ids(2))]), "request 1 is admitted already"),
+    "twice in one call": (lambda run: run.admit([Request(5, ids(2)), Request(5, ids(2))]), "request 5 is admitted"),
+    "empty source": (lambda run: run.admit([Request(5, ids(2)), Request(6, ids())]), "request 6 .* 0 tokens"),
+    "source token too high": (lambda run: run.admit([Request(5, ids(2, 31))]), "31; it must be between 0 and 30"),
+    "source token negative": (lambda run: run.admit([Request(5, ids(-2))]), "source token 0 is -2"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_and_changes_nothing(mistake, build, make_tensors, make_requests):
+    call, message = MISTAKES[mistake]
+    run = build(SMALL, make_tensors(SMALL)).open()
+    state = run.admit(make_requests(SMALL, (4, 2)))
+    before, _ = run.step(ids(0, 1), state, ids(3, 4))
+    run.retain(state)
+    with pytest.raises(ValueError, match=message):
+        call(run)
+    after, _ = run.step(ids(0, 1), state, ids(3, 4))
+    assert before.tobytes() == after.tobytes()
+
+
+def test_a_freed_handle_is_refused(build, make_tensors, make_requests):
+    run = build(SMALL, make_tensors(SMALL)).open()
+    state = run.admit(make_requests(SMALL, (4, 2)))
+    run.retain(state[1:])
+    with pytest.raises(ValueError, match="retain has kept"):
+        run.step(ids(0), state[:1], ids(1))
+
+
+def test_no_rows_and_no_requests_are_no_mistake(build, make_tensors):
+    run = build(SMALL, make_tensors(SMALL)).open()
+    assert run.admit([]).shape == (0,)
+    hidden, state = run.step(ids(), ids(), ids())
+    assert hidden.shape == (0, SMALL.hidden_dim) and state.shape == (0,)
+    run.retain(ids())
+    run.evict(ids())
+
+
+@pytest.mark.parametrize("wrong", [np.array([0], np.int64), np.array([0.0]), np.zeros((1, 1), np.int32)])
+def test_the_core_takes_int32_vectors_only(wrong, make_tensors, make_requests):
+    run = NativeModel(SMALL, make_tensors(SMALL)).open()
+    run.admit(make_requests(SMALL, (4,)))
+    with pytest.raises(ValueError, match="token"):
+        run.step(ids(0), ids(0), wrong)
+
+
+def test_a_table_that_the_machine_lacks_is_named(make_tensors):
+    with pytest.raises(OptionError, match="sse9"):
+        NativeModel(SMALL, make_tensors(SMALL), "sse9")
+
+
+def test_tensors_that_do_not_fit_the_config_are_named(build, make_tensors):
+    tensors = make_tensors(SMALL)
+    with pytest.raises(ModelError, match=r"decoder\.bridge\.bias.* is missing"):
+        build(SMALL, {name: t for name, t in tensors.items() if name != "decoder.bridge.bias"})
+    with pytest.raises(ModelError, match="unknown tensor 'more'"):
+        build(SMALL, tensors | {"more": tensors["output_bias"]})
+    with pytest.raises(ModelError, match=r"output_bias.* \(36,\)"):
+        build(SMALL, tensors | {"output_bias": tensors["output_bias"][1:]})
+
+
+def test_the_core_checks_shapes_itself(make_tensors):
+    facts = {name: getattr(SMALL, name) for name in SMALL.__dataclass_fields__}
+    tensors = make_tensors(SMALL)
+    for name in tensors.keys() - {"output_weight", "output_bias"}:
+        with pytest.raises(ValueError, match=name):
+            _core.RecurrentModel(facts, tensors | {name: tensors[name][:-1]}, "auto")
+        with pytest.raises(ValueError, match=name):
+            _core.RecurrentModel(facts, {n: t for n, t in tensors.items() if n != name}, "auto")
+    for name, value in {"decoder_dim": 0, "encoder_dim": -1, "fc_layers": 1 << 40, "top": "sum"}.items():
+        with pytest.raises(ValueError, match=name):
+            _core.RecurrentModel(facts | {name: value}, tensors, "auto")

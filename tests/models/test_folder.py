@@ -1,0 +1,265 @@
+"""A model folder: saved and loaded the same (truth 9); a damaged one is a named error, quickly, never a crash."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import struct
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from quickbeam.errors import ModelError, OptionError
+from quickbeam.models.folder import CONFIG_LIMIT, DIGEST, read_config, read_tensors, save_model
+from quickbeam.models.load import load_model
+from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.recurrent.native import NativeModel
+from quickbeam.types import Request
+
+TINY = RecurrentConfig(5, 5, 3, 1, 2, 3, attention_dim=2, hidden_dim=3, shared_embedding=True, tied_output=True)
+
+
+@pytest.fixture
+def folder(tmp_path, make_tensors):
+    save_model(tmp_path / "model", TINY, make_tensors(TINY), {"source.spm": b"pieces"}, "# card\n")
+    return tmp_path / "model"
+
+
+def answer(model):
+    """Bytes of a few hidden vectors."""
+    run = model.open()
+    state = run.admit([Request(0, np.array([4, 1, 2], np.int32)), Request(1, np.array([3, 2], np.int32))])
+    hidden, state = run.step(np.array([0, 1], np.int32), state, np.array([1, 1], np.int32))
+    again, _ = run.step(np.array([1, 0], np.int32), state[::-1].copy(), np.array([4, 3], np.int32))
+    return hidden.tobytes() + again.tobytes()
+
+
+def edit(folder, **changes):
+    """Change facts in config.json; None removes one."""
+    path = folder / "config.json"
+    facts = {k: v for k, v in (json.loads(path.read_text()) | changes).items() if v is not None}
+    path.write_text(json.dumps(facts))
+
+
+def put(path, data):
+    """Write a new file: to cut an old one short makes some file systems wait for the disk, 10,000 times here."""
+    path.unlink()
+    path.write_bytes(data)
+
+
+def rewrite(folder, tensors):
+    """Other weights in the folder, as someone would who writes a model by hand."""
+    save_file(tensors, folder / "model.safetensors")
+    edit(folder, **{DIGEST: None})
+
+
+def test_save_then_load_gives_the_same_answer(config, build, tmp_path, make_tensors, walk):
+    backend = "native" if build is NativeModel else "torch"
+    tensors, path = make_tensors(config), walk(config)
+    save_model(tmp_path / "model", config, tensors, {}, "")
+    loaded, built = load_model(tmp_path / "model", backend), build(config, tensors)
+    assert path.run(loaded.open()).tobytes() == path.run(built.open()).tobytes()
+    for got, wanted in zip(loaded.output(), built.output(), strict=True):
+        assert got.tobytes() == wanted.tobytes()
+    assert (loaded.bos_id, loaded.eos_id) == (config.bos_id, config.eos_id)
+
+
+def test_the_output_matrix_is_the_one_of_the_tensors(build, make_tensors):
+    tensors = make_tensors(TINY)
+    weight, bias = build(TINY, tensors).output()
+    assert np.array_equal(weight, tensors["target_embedding"]) and np.array_equal(bias, tensors["output_bias"])
+    untied = dataclasses.replace(TINY, tied_output=False)
+    tensors = make_tensors(untied)
+    assert np.array_equal(build(untied, tensors).output()[0], tensors["output_weight"])
+
+
+def test_half_precision_weights_are_read_as_float32(folder, make_tensors):
+    half = {name: tensor.astype(np.float16) for name, tensor in make_tensors(TINY).items()}
+    save_model(folder, TINY, half, {}, "")
+    for name, tensor in read_tensors(folder, TINY).items():
+        assert tensor.dtype == np.float32 and np.array_equal(tensor, half[name])
+
+
+def test_a_replaced_folder_is_whole(folder, make_tensors):
+    save_model(folder, TINY, make_tensors(TINY, seed=2), {"target.spm": b"other"}, "# new\n")
+    assert sorted(p.name for p in folder.iterdir()) == ["README.md", "config.json", "model.safetensors", "target.spm"]
+    assert [p.name for p in folder.parent.iterdir()] == ["model"]
+    assert answer(load_model(folder)) == answer(NativeModel(TINY, make_tensors(TINY, seed=2)))
+
+
+def test_a_save_that_fails_leaves_the_old_folder(folder, make_tensors):
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    with pytest.raises(OSError):
+        save_model(folder, TINY, make_tensors(TINY, seed=2), {"no/such/place.spm": b""}, "")
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    assert [p.name for p in folder.parent.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(ModelError, match=name):
+        load_model(folder)
+
+
+def test_a_folder_that_is_none_is_named(tmp_path):
+    with pytest.raises(ModelError, match=r"no model folder .*nowhere"):
+        load_model(tmp_path / "nowhere")
+
+
+FACTS = {
+    "unknown key": ({"decoder_dims": 3}, "unknown config key 'decoder_dims'.* Did you mean 'decoder_dim'"),
+    "missing key": ({"source_vocab_size": None}, "'source_vocab_size' is missing"),
+    "text for a number": ({"decoder_dim": "3"}, "'decoder_dim' is '3'; it must be of type int"),
+    "fraction": ({"decoder_dim": 3.0}, "'decoder_dim' is 3.0; it must be of type int"),
+    "bool for a number": ({"encoder_layers": True}, "'encoder_layers' is True; it must be of type int"),
+    "number for a bool": ({"tied_output": 1}, "'tied_output' is 1; it must be of type bool"),
+    "unknown choice": ({"attention": "dot"}, "attention is 'dot'; it must be one of mlp, tanh_dot"),
+    "list for a choice": ({"attention": ["mlp"]}, "'attention' is .*must be of type str"),
+    "zero": ({"encoder_dim": 0}, "encoder_dim is 0; it must be 1 or more"),
+    "negative layers": ({"fc_layers": -1}, "fc_layers is -1"),
+    "id outside the vocabulary": ({"eos_id": 5}, "eos_id is 5"),
+    "wide": ({"decoder_dim": 10**12}, r"tensor 'decoder\..*the config asks for"),
+    "wider than 64 bits": ({"decoder_dim": 10**30}, r"tensor 'decoder\..*the config asks for"),
+    "huge vocabulary": ({"source_vocab_size": 10**15, "target_vocab_size": 10**15}, "the config asks for"),
+    "endless layers": ({"encoder_layers": 10**15}, "asks for 1000000000000000 layers"),
+    "endless fc layers": ({"fc_layers": 10**15, "fc_dim": 3}, "asks for 1000000000000001 layers"),
+    "other version": ({"format_version": 2}, "format_version is 2"),
+    "no version": ({"format_version": None}, "format_version is None"),
+    "true as version": ({"format_version": True}, "format_version is True"),
+    "other architecture": ({"architecture": "transformer"}, "architecture is 'transformer'"),
+    "other weights": ({DIGEST: "0" * 64}, "is not the file that was saved"),
+    "no digest but a number": ({DIGEST: 7}, "is not the file that was saved"),
+}
+
+
+@pytest.mark.parametrize("case", FACTS)
+def test_a_wrong_fact_is_named(folder, case):
+    changes, message = FACTS[case]
+    edit(folder, **changes)
+    with pytest.raises(ModelError, match=message):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[1]", "7", "\xff", "null", '{"format_version": NaN}', " " * (CONFIG_LIMIT + 1)),
+        *('{"a": ' * 5000, "[" * 60000, '{"embedding_dim": ' + "9" * 5000 + "}"),
+    ],
+    ids=lambda text: text[:16] or "empty",
+)
+def test_a_config_that_is_none_is_an_error(folder, text):
+    (folder / "config.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ModelError, match=r"config\.json"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_weight_that_is_not_finite_is_named(folder, value, dtype, make_tensors):
+    tensors = {name: tensor.astype(dtype) for name, tensor in make_tensors(TINY).items()}
+    tensors["decoder.bridge.bias"][1] = value
+    rewrite(folder, tensors)
+    with pytest.raises(ModelError, match=r"decoder\.bridge\.bias' holds a value that is not finite"):
+        load_model(folder)
+
+
+def test_wrong_tensors_are_named(folder):
+    tensors = load_file(folder / "model.safetensors")
+    for changed, message in (
+        (tensors | {"extra": tensors["output_bias"]}, "unknown tensor 'extra'"),
+        ({k: v for k, v in tensors.items() if k != "output_bias"}, "tensor 'output_bias' is missing"),
+        (tensors | {"output_bias": tensors["output_bias"][:-1]}, r"'output_bias' has shape \(4,\).* \(5,\)"),
+        (tensors | {"output_bias": tensors["output_bias"].astype(np.float64)}, "'output_bias' is F64"),
+        (tensors | {"output_bias": tensors["output_bias"].astype(np.int32)}, "'output_bias' is I32"),
+    ):
+        rewrite(folder, changed)
+        with pytest.raises(ModelError, match=message):
+            load_model(folder)
+
+
+def test_a_header_that_promises_terabytes_allocates_nothing(folder):
+    header = json.dumps({"output_bias": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
+    for data in (struct.pack("<Q", len(header)) + header, struct.pack("<Q", 1 << 60), struct.pack("<Q", 1 << 26)):
+        (folder / "model.safetensors").write_bytes(data)
+        edit(folder, **{DIGEST: None})
+        with pytest.raises(ModelError, match="cannot be read as safetensors"):
+            load_model(folder)
+
+
+def mutate(data, draw):
+    """Bytes changed, cut, doubled or replaced at random places; the header is hit as often as the weights."""
+    changed = bytearray(data)
+    end = len(data) if draw.random() < 0.5 else 8 + struct.unpack("<Q", data[:8])[0]
+    match draw.randrange(6):
+        case 0:
+            changed[draw.randrange(end)] = draw.randrange(256)
+        case 1:
+            changed[draw.randrange(end)] ^= 1 << draw.randrange(8)
+        case 2:
+            del changed[draw.randrange(end) :]
+        case 3:
+            begin = draw.randrange(end)
+            changed[begin : begin + draw.randrange(1, 20)] = draw.randbytes(draw.randrange(20))
+        case 4:
+            begin = draw.randrange(end)
+            changed[begin:begin] = changed[begin : begin + draw.randrange(1, 40)]
+        case 5:
+            digits = [i for i in range(8, end) if chr(changed[i]).isdigit()]
+            changed[draw.choice(digits)] = ord(draw.choice("0123456789-.e"))
+    return bytes(changed)
+
+
+def test_two_thousand_damaged_weight_files_are_errors(folder):
+    path, draw = folder / "model.safetensors", random.Random(5)
+    data, right = path.read_bytes(), answer(load_model(folder))
+    errors = 0
+    for _ in range(2_000):
+        put(path, mutate(data, draw))
+        try:
+            assert answer(load_model(folder)) == right
+        except ModelError:
+            errors += 1
+    assert errors > 1_800
+
+
+def test_eight_thousand_damaged_weight_files_that_nobody_signed_never_crash(folder):
+    """Without a digest a changed weight cannot be told from a trained one; all else is an error."""
+    path, draw = folder / "model.safetensors", random.Random(6)
+    edit(folder, **{DIGEST: None})
+    data, loaded, errors = path.read_bytes(), 0, 0
+    for _ in range(8_000):
+        put(path, mutate(data, draw))
+        try:
+            answer(NativeModel(TINY, read_tensors(folder, TINY)))
+            loaded += 1
+        except ModelError:
+            errors += 1
+    assert loaded > 500 and errors > 6_000
+
+
+def test_damaged_configs_never_crash(folder):
+    path, draw = folder / "config.json", random.Random(7)
+    data = path.read_bytes()
+    for _ in range(1_500):
+        changed = bytearray(data)
+        for _ in range(draw.randrange(1, 4)):
+            changed[draw.randrange(len(data))] = draw.choice(b'0123456789"{}[],:-.eE \\truefalsn\x00\xff')
+        put(path, changed)
+        try:
+            read_tensors(folder, read_config(folder))
+        except ModelError:
+            continue
+
+
+def test_a_backend_that_is_not_there_says_what_to_do(folder, monkeypatch):
+    with pytest.raises(OptionError, match="backend is 'cuda'; it must be native or torch"):
+        load_model(folder, "cuda")
+    with pytest.raises(OptionError, match="sse9"):
+        load_model(folder, "native", "sse9")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(OptionError, match=r"pip install quickbeam\[train\]"):
+        load_model(folder, "torch")

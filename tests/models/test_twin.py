@@ -1,0 +1,75 @@
+"""Truths 6 and 8: the native twin equals PyTorch, step by step equals teacher forcing, on every kernel table.
+
+TOLERANCE is absolute, on hidden vectors of size about one. Both sides sum in float32, each in its own order, and the
+worst difference seen over the grid is 2.4e-6. Every tensor, changed by three parts in a hundred, must break it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.recurrent.native import NativeModel
+
+torch = pytest.importorskip("torch")
+
+from quickbeam.models.recurrent.torch_model import TorchModel  # noqa: E402
+
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def distance(a, b):
+    assert a.shape == b.shape and a.dtype == b.dtype == np.float32
+    return float(np.abs(a - b).max())
+
+
+def test_native_equals_pytorch_on_every_table(config, isa, make_tensors, walk):
+    tensors, path = make_tensors(config), walk(config)
+    native = path.run(NativeModel(config, tensors, isa).open())
+    assert np.abs(native).max() > 0.5  # or the tolerance would mean nothing
+    assert distance(native, path.run(TorchModel(config, tensors).open())) < TOLERANCE
+
+
+def test_a_twin_with_any_tensor_slightly_wrong_is_found_out(config, make_tensors, walk):
+    tensors, path = make_tensors(config), walk(config)
+    truth = path.run(TorchModel(config, tensors).open())
+    for name in tensors.keys() - {"output_weight", "output_bias"}:
+        broken = tensors | {name: tensors[name] * np.float32(1.03)}
+        assert distance(path.run(NativeModel(config, broken).open()), truth) > 5 * TOLERANCE, name
+
+
+@pytest.mark.parametrize("cell", ["encoder.0.forwards", "encoder.0.backwards", "decoder.first", "decoder.second"])
+@pytest.mark.parametrize("gates", [(1, 0, 2), (0, 2, 1), (2, 1, 0)])
+def test_a_twin_with_swapped_gates_is_found_out(cell, gates, make_tensors, walk):
+    config = RecurrentConfig(31, 37, 18, 1, 13, 23, attention_dim=17, hidden_dim=70)
+    tensors, path = make_tensors(config), walk(config)
+    truth = path.run(TorchModel(config, tensors).open())
+    name = f"{cell}.hidden_weight"
+    parts = np.split(tensors[name], 3)
+    broken = tensors | {name: np.concatenate([parts[g] for g in gates])}
+    assert distance(path.run(NativeModel(config, broken).open()), truth) > 100 * TOLERANCE
+
+
+def test_steps_equal_teacher_forcing(config, build, make_tensors, make_requests):
+    tensors = make_tensors(config)
+    requests = make_requests(config, (4, 9, 1))
+    targets = np.random.default_rng(3).integers(0, config.target_vocab_size, (3, 6)).astype(np.int32)
+    run = build(config, tensors).open()
+    state, steps = run.admit(requests), []
+    for token in targets.T:
+        hidden, state = run.step(np.arange(3, dtype=np.int32), state, token.copy())
+        steps.append(hidden)
+    module = TorchModel(config, tensors).module
+    for i, request in enumerate(requests):
+        source = torch.from_numpy(request.source.astype(np.int64))[None]
+        forced = module(source, None, torch.from_numpy(targets[i : i + 1].astype(np.int64)))[0].numpy()
+        assert distance(np.stack([hidden[i] for hidden in steps]), forced) < TOLERANCE
