@@ -1,0 +1,239 @@
+"""The kernels against float64, each within a stated tolerance that a slightly broken kernel exceeds.
+
+All tables give the same bits (test_tables.py), so here the table in use stands for all.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quickbeam import _core
+from quickbeam.kernels import reference
+
+SIZES = [1, 7, 16, 40, 65, 512]
+
+
+def normal(seed: int, *shape: int, scale: float = 1.0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, scale, shape).astype(np.float32)
+
+
+def changed(x: np.ndarray, by: float) -> np.ndarray:
+    """A copy of x with its middle element moved."""
+    y = x.copy()
+    y.flat[y.size // 2] += by
+    return y
+
+
+def error(got: object, wanted: object) -> float:
+    """Largest difference, relative to 1 or to the size of the answer, whichever is larger."""
+    got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
+    return float(np.max(np.abs(got - wanted) / np.maximum(1.0, np.abs(wanted))))
+
+
+def ulps(got: np.ndarray, wanted: np.ndarray) -> float:
+    """Largest difference in units in the last place of the right answer."""
+    return float(np.max(np.abs(got - wanted) / np.spacing(np.abs(wanted).astype(np.float32))))
+
+
+# ---------------------------------------------------------------------------------------------- tanh, sigmoid
+
+GRID = np.concatenate(
+    [
+        np.linspace(-20, 20, 400_001),
+        np.geomspace(1e-37, 1, 20_001),
+        -np.geomspace(1e-37, 1, 20_001),
+        np.linspace(-87, 100, 50_001),
+    ]
+).astype(np.float32)
+MOST_ULPS = 3.0  # stated in csrc/kernels/table.h
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid"])
+def test_activations_are_within_three_ulps(name):
+    truth = {"tanh": np.tanh, "sigmoid": reference_sigmoid}[name]
+    assert ulps(getattr(_core, name)(GRID), truth(GRID.astype(np.float64))) <= MOST_ULPS
+
+
+def reference_sigmoid(x: np.ndarray) -> np.ndarray:
+    """Relative accuracy at both ends, which reference.sigmoid has not for large negative x."""
+    return np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
+
+
+def test_a_truncated_polynomial_exceeds_three_ulps():
+    """The same reduction as in the kernel, with the last coefficient of the exponential's polynomial left out."""
+    x = GRID.astype(np.float64)
+    u = np.maximum(-2 * np.abs(x), -87.3)
+    n = np.round(u / np.log(2))
+    r = u - n * np.log(2)
+
+    def tanh(coefficients: list[float]) -> np.ndarray:
+        expm1 = 2**n * (r + r * r * np.polyval(coefficients[::-1], r)) + (2**n - 1)
+        return np.copysign(expm1 / (expm1 + 2), x)
+
+    kernel = [
+        float.fromhex(c) for c in ("0x1.fffffep-2", "0x1.5554bp-3", "0x1.555674p-5", "0x1.1227bp-7", "0x1.6bebfep-10")
+    ]
+    assert ulps(tanh(kernel), np.tanh(x)) <= MOST_ULPS
+    assert ulps(tanh(kernel[:-1]), np.tanh(x)) > MOST_ULPS
+
+
+def test_activations_saturate_and_pass_nan():
+    x = np.array([np.inf, -np.inf, 3e38, -3e38, 0.0, -0.0, np.nan], np.float32)
+    np.testing.assert_array_equal(_core.tanh(x), np.array([1, -1, 1, -1, 0.0, -0.0, np.nan], np.float32))
+    assert np.signbit(_core.tanh(x))[5]
+    np.testing.assert_array_equal(_core.sigmoid(x), np.array([1, 0, 1, 0, 0.5, 0.5, np.nan], np.float32))
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid"])
+def test_activations_keep_order_near_saturation(name):
+    x = np.linspace(5, 20, 100_001).astype(np.float32)
+    y = getattr(_core, name)(x)
+    assert y[-1] == 1
+    assert y.max() == 1
+    assert np.all(np.diff(y) >= -np.spacing(np.float32(1)))
+
+
+# ---------------------------------------------------------------------------------------------- layers
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_product(size):
+    weight, bias, x = normal(1, 90, size), normal(2, 90), normal(3, 5, size)
+    tolerance = 2e-6 * size**0.5
+    y = _core.Matrix(weight, bias).multiply(x)
+    assert error(y, reference.multiply(x, weight, bias)) <= tolerance
+    assert error(y, reference.multiply(x, changed(weight, 1e-2), bias)) > tolerance
+    assert error(_core.Matrix(weight).multiply(x), reference.multiply(x, weight, np.zeros(90))) <= tolerance
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_gru(size):
+    inputs, hidden, state = normal(1, 3 * size), normal(2, 3 * size), normal(3, size)
+    got = _core.gru(inputs, hidden, state)
+    assert error(got, reference.gru(inputs, hidden, state)) <= 5e-7
+    assert error(got, reference.gru(inputs, hidden, changed(state, 1e-2))) > 5e-7
+    assert error(got, reference.gru(inputs, changed(hidden, 1e-2), state)) > 5e-7
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_attention(size):
+    query, keys, weight = normal(1, size), normal(2, 11, size), normal(3, size)
+    tolerance = 1e-6 * size**0.5
+    got = _core.attend_mlp(query, keys, weight)
+    assert error(got, reference.attend_mlp(query, keys, weight)) <= tolerance
+    assert error(got, reference.attend_mlp(query, keys, changed(weight, 1e-2))) > tolerance
+    got = _core.attend_dot(query, keys)
+    assert error(got, reference.attend_dot(query, keys)) <= tolerance
+    assert error(got, reference.attend_dot(changed(query, 1e-2), keys)) > tolerance
+    scores = _core.softmax(got)
+    got = _core.weighted_sum(scores, keys)
+    assert error(got, reference.weighted_sum(scores, keys)) <= 1e-6
+    assert error(got, reference.weighted_sum(changed(scores, 1e-3), keys)) > 1e-6
+
+
+@pytest.mark.parametrize("positions", range(1, 10))
+def test_attention_over_any_number_of_positions(positions):
+    query, keys = normal(1, 37), normal(2, positions, 37)
+    assert error(_core.attend_dot(query, keys), reference.attend_dot(query, keys)) <= 6e-6
+
+
+# ---------------------------------------------------------------------------------------------- softmax
+
+
+@pytest.mark.parametrize("size", [2, *SIZES[1:], 17_003])
+@pytest.mark.parametrize("scale", [0.01, 3.0, 40.0])
+def test_softmax_and_log_sum_exp(size, scale):
+    """Broken: the largest element is left out of the sum."""
+    x = normal(size, size, scale=scale)
+    top = int(np.argmax(x))
+    truth, rest = reference.softmax(x), np.delete(x, top)
+    seen = truth > 1e-37  # smaller ones are taken as zero
+    got = _core.softmax(x)
+    assert np.max(np.abs(got - truth)[seen] / truth[seen]) <= 1e-5
+    assert np.all(got[~seen] <= 1e-37)
+    broken = reference.softmax(rest)
+    kept = broken > 1e-37
+    assert np.max(np.abs(np.delete(got, top) - broken)[kept] / broken[kept]) > 1e-5
+    assert error(_core.log_sum_exp(x), reference.log_sum_exp(x)) <= 1e-6
+    assert error(_core.log_sum_exp(x), reference.log_sum_exp(rest)) > 1e-6
+
+
+def test_the_logarithm_at_many_sizes():
+    """log(n) for n equal elements, whose sum is exact: the logarithm alone."""
+    for n in [1, 2, 3, 5, 1000, 4096, 65_537]:
+        assert _core.log_sum_exp(np.zeros(n, np.float32)) == np.float32(np.log(n))
+
+
+def test_softmax_of_infinities():
+    x = np.array([-np.inf, 0, -np.inf, 0], np.float32)
+    np.testing.assert_array_equal(_core.softmax(x), np.array([0, 0.5, 0, 0.5], np.float32))
+    assert _core.log_sum_exp(np.full(40, -np.inf, np.float32)) == -np.inf
+    assert np.isnan(_core.log_sum_exp(np.array([0, np.nan, 1], np.float32)))
+    assert np.isnan(_core.log_sum_exp(np.array([-np.inf, np.nan], np.float32)))
+    assert np.isnan(_core.log_sum_exp(np.array([0, np.inf], np.float32)))
+
+
+# ---------------------------------------------------------------------------------------------- top k
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 400), share=st.floats(0, 1), values=st.integers(1, 400))
+def test_top_k_breaks_ties_by_index(seed, size, share, values):
+    """Few distinct values, so that most are equal to another; some -inf."""
+    draw = np.random.default_rng(seed)
+    x = draw.integers(0, values, size).astype(np.float32)
+    x[draw.random(size) < 0.1] = -np.inf
+    k = 1 + int(share * (size - 1))
+    for isa in _core.table_names():
+        value, index = _core.top_k(x, k, isa)
+        assert index.tolist() == reference.top_k(x, k).tolist()
+        assert value.tolist() == x[index].tolist()
+
+
+def test_top_k_takes_nan_for_minus_infinity():
+    for n in (3, 20, 200):
+        x = normal(n, n)
+        x[[0, n // 2, n - 1]] = np.nan
+        value, index = _core.top_k(x, n)
+        assert index.tolist() == reference.top_k(np.where(np.isnan(x), -np.inf, x), n).tolist()
+        assert value.tolist()[-3:] == [-np.inf] * 3
+
+
+def test_top_k_of_rising_values():
+    """The worst case of the scan: every element beats all before it."""
+    value, index = _core.top_k(np.arange(1000, dtype=np.float32), 10)
+    assert index.tolist() == list(range(999, 989, -1))
+    assert all(a > b for a, b in pairwise(value.tolist()))
+
+
+# ---------------------------------------------------------------------------------------------- bad arguments
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: _core.tanh(np.zeros((2, 2), np.float32)), r"x has the shape \[2, 2\]; it must be \[any\]"),
+        (lambda: _core.tanh(np.zeros(2, np.float64)), "x has another dtype than float32"),
+        (lambda: _core.tanh(np.zeros(4, np.float32)[::2]), "x is not C-contiguous"),
+        (lambda: _core.Matrix(normal(0, 3, 2)).multiply(normal(0, 1, 3)), r"x has the shape \[1, 3\]; .* \[any, 2\]"),
+        (lambda: _core.Matrix(normal(0, 3, 2), normal(0, 2)), r"bias has the shape \[2\]; it must be \[3\]"),
+        (lambda: _core.gru(normal(0, 5), normal(0, 6), normal(0, 2)), r"input has the shape \[5\]; it must be \[6\]"),
+        (lambda: _core.attend_dot(normal(0, 3), normal(0, 2, 4)), r"query has the shape \[3\]; it must be \[4\]"),
+        (lambda: _core.top_k(normal(0, 3), 0), "k is 0; it must be from 1 to 3"),
+        (lambda: _core.top_k(normal(0, 3), 4), "k is 4; it must be from 1 to 3"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_read_only_arrays_are_fine():
+    x = normal(0, 10)
+    x.flags.writeable = False
+    np.testing.assert_allclose(_core.tanh(x), np.tanh(x), atol=1e-6)
