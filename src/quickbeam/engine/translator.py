@@ -12,7 +12,7 @@ import numpy as np
 
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
-from quickbeam.engine.load import Parts, find_model, load_parts
+from quickbeam.engine.load import find_model, load_parts
 from quickbeam.engine.translation import EMPTY, Answer, Translation
 from quickbeam.engine.workers import run_workers
 from quickbeam.errors import InputError
@@ -38,14 +38,7 @@ class Translator:
         """Load `model`, a folder or the name of a bundled model; raises ModelError."""
         self.folder = find_model(model)
         self._threads = machine.threads
-        self._parts = load_parts(self.folder, machine)
-
-    @classmethod
-    def from_parts(cls, parts: Parts, *, threads: int = 1) -> Translator:
-        """A translator of parts that are loaded or made elsewhere; its `folder` is the current one."""
-        translator = cls.__new__(cls)
-        translator.folder, translator._parts, translator._threads = Path(), parts, threads
-        return translator
+        self.parts = load_parts(self.folder, machine)
 
     def translate(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
@@ -89,8 +82,8 @@ class Translator:
         if len(requests) < len(sources):
             empty = min(set(range(len(sources))) - {request.index for request in requests})
             raise InputError(f"source {empty} is empty, so its target cannot be scored; leave the pair out.")
-        model, projection = self._parts.model, self._parts.projection
-        tokens = {i: np.array([*self._parts.target.encode(t), model.eos_id], np.int32) for i, t in enumerate(targets)}
+        model, projection = self.parts.model, self.parts.projection
+        tokens = {i: np.array([*self.parts.target.encode(t), model.eos_id], np.int32) for i, t in enumerate(targets)}
         queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
 
         def work() -> Iterator[tuple[int, Floats]]:
@@ -103,7 +96,7 @@ class Translator:
     def _translate(
         self, texts: Sequence[str], requests: list[Request], truncated: set[int], choices: DecodeOptions
     ) -> Generator[tuple[int, Translation], None, None]:
-        model, projection = self._parts.model, self._parts.projection
+        model, projection = self.parts.model, self.parts.projection
         queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
 
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
@@ -117,19 +110,19 @@ class Translator:
                 yield index, Translation(texts[index], answers, truncated=index in truncated)
 
     def _search(self, choices: DecodeOptions) -> BeamSearch:
-        model, projection = self._parts.model, self._parts.projection
+        model, projection = self.parts.model, self.parts.projection
         return BeamSearch(choices.search, model.bos_id, model.eos_id, projection.vocab_size)
 
     def _workers(self, queue: BatchQueue) -> int:
-        """No more workers than batches."""
-        return max(1, min(self._threads, len(queue)))
+        """No more workers than batches; none for none."""
+        return min(self._threads, len(queue))
 
     def _requests(self, texts: Sequence[str], max_input_length: int) -> tuple[list[Request], set[int]]:
         """Texts as requests, without the empty ones; and the places of those that had to be cut."""
         _check_texts(texts, "text")
         requests, truncated = [], set()
         for index, text in enumerate(texts):
-            ids = [] if not text.strip() else self._parts.source.encode(text)
+            ids = [] if not text.strip() else self.parts.source.encode(text)
             if not ids:
                 continue
             if len(ids) >= max_input_length:
@@ -139,18 +132,18 @@ class Translator:
                     *(index, len(ids), max_input_length - 1, max_input_length),
                 )
                 del ids[max_input_length - 1 :]
-            requests.append(Request(index, np.array([*ids, self._parts.model.eos_id], np.int32)))
+            requests.append(Request(index, np.array([*ids, self.parts.model.eos_id], np.int32)))
         return requests, truncated
 
     def _answer(self, hypothesis: Hypothesis) -> Answer:
-        vocabulary, ids = self._parts.target, hypothesis.tokens
+        vocabulary, ids = self.parts.target, hypothesis.tokens
         pieces = tuple(vocabulary.piece(token) for token in ids)
         text = vocabulary.decode(ids)
         return Answer(text, hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs)
 
     def _scored(self, text: str, tokens: Ids, log_probs: Floats, penalty: float) -> Answer:
         scores = tuple(log_probs.tolist())
-        pieces = tuple(self._parts.target.piece(token) for token in tokens[:-1].tolist())
+        pieces = tuple(self.parts.target.piece(token) for token in tokens[:-1].tolist())
         return Answer(text, sum(scores) / len(scores) ** penalty, sum(scores), pieces, scores)
 
 

@@ -22,8 +22,8 @@ class _Stopped:
 def run_workers(work: Callable[[], Iterator[T]], queue: BatchQueue, threads: int) -> Generator[T, None, None]:
     """Yield what `threads` calls of `work` yield, in any order; each call takes its batches from `queue`.
 
-    One thread means the caller's own. When the caller closes the iterator, is interrupted, or a worker raises, the
-    queue is closed and every worker has ended before this returns; a worker's error is raised here.
+    One thread means the caller's own, none does nothing. When the caller closes the iterator, is interrupted, or a
+    worker raises, the queue is closed and every worker has ended before this returns; a worker's error is raised here.
     """
     if threads == 1:
         try:

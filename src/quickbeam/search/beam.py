@@ -110,14 +110,12 @@ class BeamSearch:
     def _totals(self, rows: Rows, top: TopK) -> Scores:
         """Sum of log probabilities of every candidate, [R, k]; -inf for those that are not allowed."""
         total: Scores = rows.score[:, None] + top.log_prob
-        if not math.isfinite(np.add.reduce(total, axis=None)):  # -inf is allowed, NaN and +inf are not
-            wrong = ~(total < math.inf).all(axis=1)
-            if wrong.any():
-                row = int(wrong.argmax())
-                raise ModelError(
-                    f"request {rows.request[row]}: after {rows.length[row]} tokens the model gave a log probability "
-                    f"that is NaN or +inf; its weights are broken. Convert or train the model again."
-                )
+        if not np.maximum.reduce(total, axis=None) < math.inf:  # NaN or +inf; -inf is allowed
+            row = int((~(total < math.inf)).any(axis=1).argmax())
+            raise ModelError(
+                f"request {rows.request[row]}: after {rows.length[row]} tokens the model gave a log probability "
+                f"that is NaN or +inf; its weights are broken. Convert or train the model again."
+            )
         if self._options.min_length:
             early = rows.length < self._options.min_length
             total[(top.token == self._eos_id) & early[:, None]] = -math.inf

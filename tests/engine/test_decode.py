@@ -1,0 +1,85 @@
+"""The loop with toy models: the same answers in any company and order, forced scores, caches that are given back."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from toys import BOS, EOS, ToyModel, ToyProjection, toy_requests
+
+from quickbeam.engine.decode import decode
+from quickbeam.engine.forced import force
+from quickbeam.options.decode import SearchOptions
+from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
+from quickbeam.search.beam import BeamSearch
+from quickbeam.types import Hypothesis, Request
+
+
+def run(model: ToyModel, requests: list[Request], options: SearchOptions, batch_tokens: int):
+    projection = ToyProjection(*model.output())
+    search = BeamSearch(options, BOS, EOS, projection.vocab_size)
+    return dict(decode(model.open(), projection, search, FixedBatches(BatchQueue(pack(requests, batch_tokens)))))
+
+
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_one_by_one_is_batch_in_any_order(beam_size: int) -> None:
+    options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, max_length=15)
+    for seed in range(5):
+        model, requests = ToyModel(seed, eos_bias=2.0), toy_requests(20, seed)
+        alone: dict[int, list[Hypothesis]] = {}
+        for request in requests:
+            alone |= run(model, [request], options, batch_tokens=1)
+        assert len({h[0].tokens for h in alone.values()}) > 8  # the answers depend on the input
+        for batch_tokens in (1, 20, 10_000):
+            shuffled = random.Random(seed).sample(requests, len(requests))
+            assert run(model, shuffled, options, batch_tokens) == alone
+
+
+def test_every_cache_is_given_back() -> None:
+    model, requests = ToyModel(1), toy_requests(12, 1)
+    found = run(model, requests, SearchOptions(max_length=10), batch_tokens=30)
+    assert found.keys() == set(range(12))
+    (decoding,) = model.opened
+    assert decoding.sources == {} and decoding.states == {}
+    batches = pack(requests, 30)
+    assert len(batches) > 2
+    assert decoding.most_sources == max(len(batch) for batch in batches)
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0, -0.5])
+def test_search_score_is_forced_score(length_penalty: float) -> None:
+    options = SearchOptions(beam_size=4, num_hypotheses=4, length_penalty=length_penalty, max_length=8)
+    ends = set()
+    for seed in range(4):
+        model, requests = ToyModel(seed, eos_bias=3.0), toy_requests(6, seed)
+        projection = ToyProjection(*model.output())
+        found = run(model, requests, options, batch_tokens=1000)
+        for rank in range(4):  # the hypotheses of one rank of all requests make one batch of targets
+            best = {index: hypotheses[rank] for index, hypotheses in found.items()}
+            targets = {
+                index: np.array([*h.tokens, *[EOS] * (len(h.token_log_probs) - len(h.tokens))], np.int32)
+                for index, h in best.items()
+            }
+            ends |= {target[-1] == EOS for target in targets.values()}
+            queue = BatchQueue(pack(requests, 20))
+            for index, log_probs in force(model.open(), projection, targets, BOS, queue):
+                h = best[index]
+                assert log_probs.tolist() == list(h.token_log_probs)
+                assert sum(log_probs.tolist()) / len(log_probs) ** length_penalty == pytest.approx(h.score, rel=1e-12)
+    assert ends == {True, False}  # ended by eos, and by max_length
+
+
+def test_forced_decoding_gives_its_caches_back_and_stops_when_called_off() -> None:
+    model, requests = ToyModel(1), toy_requests(5, 1)
+    projection = ToyProjection(*model.output())
+    targets = {r.index: np.array([3, 4, EOS][r.index % 3 :], np.int32) for r in requests}
+    queue = BatchQueue(pack(requests, 10))
+    scores = dict(force(model.open(), projection, targets, BOS, queue))
+    assert {index: len(s) for index, s in scores.items()} == {i: 3 - i % 3 for i in range(5)}
+    assert model.opened[0].sources == {} and model.opened[0].states == {}
+    queue = BatchQueue(pack(requests, 10))
+    running = force(model.open(), projection, targets, BOS, queue)
+    first = next(running)
+    queue.close()
+    assert 1 <= len({first[0]} | {index for index, _ in running}) < 5

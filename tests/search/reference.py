@@ -1,0 +1,85 @@
+"""Beam search of one request in plain Python, straight from the rules of Hugging Face's `generate`: slow and obvious.
+
+Sums are taken in float64; where Hugging Face marks what must not be chosen with -1e9, it is left out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from quickbeam.options.decode import SearchOptions
+
+NextLogProbs = Callable[[tuple[int, ...]], np.ndarray]  # tokens so far -> log probabilities [V]
+
+
+@dataclass
+class Beam:
+    tokens: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    total: float
+    score: float = 0.0
+
+
+def continuations(beam: Beam, next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int) -> list[Beam]:
+    """All that may follow `beam`, best first, equal ones by lower id."""
+    log_probs = next_log_probs(beam.tokens)
+    found = []
+    for token in np.argsort(-log_probs, kind="stable").tolist():
+        value = float(log_probs[token])
+        banned = token == eos_id and len(beam.tokens) < options.min_length
+        if value > -np.inf and not banned:
+            found.append(Beam((*beam.tokens, token), (*beam.log_probs, value), beam.total + value))
+    return found
+
+
+def reference_search(next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int) -> list[Beam]:
+    """The finished hypotheses of one request, best first; eos is among their tokens."""
+    width, penalty = options.beam_size, options.length_penalty
+    running = [Beam((), (), 0.0)]
+    finished: list[Beam] = []
+    for length in range(1, options.max_length + 1):
+        candidates = [
+            next_beam for beam in running for next_beam in continuations(beam, next_log_probs, options, eos_id)
+        ]
+        candidates.sort(key=lambda beam: -beam.total)  # stable: lower row first
+        candidates = candidates[: 2 * width]
+
+        def ends(beam: Beam) -> bool:
+            return beam.tokens[-1] == eos_id or len(beam.tokens) == options.max_length
+
+        before, running = running, [beam for beam in candidates if not ends(beam)][:width]
+        for beam in candidates[:width]:
+            if ends(beam):
+                beam.score = beam.total / length**penalty
+                finished.append(beam)
+        finished = sorted(finished, key=lambda beam: -beam.score)[:width]
+        if not running and not finished:  # nothing was possible at all: what there is, is the answer
+            for beam in before:
+                beam.score = beam.total / max(length - 1, 1) ** penalty
+            finished = sorted(before, key=lambda beam: -beam.score)[:width]
+        if not running:
+            break
+        if len(finished) == width:
+            if options.early_stopping == "true" or width == 1:
+                break
+            flatters = options.early_stopping == "never" and penalty > 0
+            if running[0].total / (options.max_length if flatters else length) ** penalty <= finished[-1].score:
+                break
+    return finished[: options.num_hypotheses]
+
+
+def reference_greedy(next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int) -> Beam:
+    """The best token, until it is eos."""
+    beam = Beam((), (), 0.0)
+    while len(beam.tokens) < options.max_length and beam.tokens[-1:] != (eos_id,):
+        log_probs = np.array(next_log_probs(beam.tokens))
+        if len(beam.tokens) < options.min_length:
+            log_probs[eos_id] = -np.inf
+        token = int(log_probs.argmax())
+        value = float(log_probs[token])
+        beam = Beam((*beam.tokens, token), (*beam.log_probs, value), beam.total + value)
+    beam.score = beam.total / len(beam.tokens) ** options.length_penalty
+    return beam

@@ -1,0 +1,126 @@
+"""Truth 10: the search says what `transformers` says, with a tiny random MarianMT behind our model door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from toys import ToyProjection
+
+from quickbeam.engine.decode import decode
+from quickbeam.options.decode import SearchOptions
+from quickbeam.schedule.batches import BatchQueue, FixedBatches
+from quickbeam.search.beam import BeamSearch
+from quickbeam.types import Floats, Ids, Request
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+VOCAB, PAD, EOS = 41, 40, 0
+
+
+class MarianDecoding:
+    """The door on a MarianMT: a state is the prefix, which is run again from the start."""
+
+    def __init__(self, marian) -> None:
+        self.marian = marian
+        self.sources: dict[int, torch.Tensor] = {}
+        self.prefixes: dict[int, tuple[int, ...]] = {}
+
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        for request in requests:
+            ids = torch.tensor(request.source[None], dtype=torch.long)
+            self.sources[request.index] = self.marian.get_encoder()(ids).last_hidden_state
+        return self._keep([() for _ in requests])
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        prefixes = [(*self.prefixes[s], t) for s, t in zip(state.tolist(), token.tolist(), strict=True)]
+        memory = torch.cat([self.sources[r] for r in request.tolist()])  # the sources have one length
+        out = self.marian.model(encoder_outputs=(memory,), decoder_input_ids=torch.tensor(prefixes), use_cache=False)
+        return out.last_hidden_state[:, -1].numpy(), self._keep(prefixes)
+
+    def retain(self, state: Ids) -> None:
+        self.prefixes = {s: self.prefixes[s] for s in set(state.tolist())}
+
+    def evict(self, request: Ids) -> None:
+        for index in request.tolist():
+            del self.sources[index]
+
+    def _keep(self, prefixes: list[tuple[int, ...]]) -> Ids:
+        first = max(self.prefixes, default=-1) + 1
+        handles = range(first, first + len(prefixes))
+        self.prefixes.update(zip(handles, prefixes, strict=True))
+        return np.array(handles, np.int32)
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def marian(request: pytest.FixtureRequest):
+    torch.manual_seed(request.param)
+    config = transformers.MarianConfig(
+        vocab_size=VOCAB,
+        decoder_vocab_size=VOCAB,
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        max_position_embeddings=32,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        decoder_start_token_id=PAD,
+        forced_eos_token_id=None,
+        init_std=1.0,
+    )
+    model = transformers.MarianMTModel(config).eval()
+    model.lm_head.weight.data *= 0.2  # flatter, so that beams differ from greedy
+    model.final_logits_bias[0, EOS] = 2.0
+    with torch.no_grad():
+        yield model
+
+
+@pytest.mark.parametrize("early_stopping", ["true", "false", "never"])
+@pytest.mark.parametrize("beam_size", [1, 4, 5])
+def test_equals_generate(marian, beam_size: int, early_stopping: str) -> None:
+    draw = np.random.default_rng(5)
+    sources = [np.append(draw.integers(1, PAD, 6), EOS).astype(np.int32) for _ in range(3)]
+    requests = [Request(i, source) for i, source in enumerate(sources)]
+    projection = ToyProjection(marian.lm_head.weight.numpy(), marian.final_logits_bias[0].numpy())
+    lengths = set()
+    for length_penalty, min_length in ((1.0, 0), (0.0, 3), (0.5, 0), (2.0, 0), (-1.0, 0)):
+        options = SearchOptions(
+            beam_size=beam_size,
+            num_hypotheses=beam_size,
+            length_penalty=length_penalty,
+            early_stopping=early_stopping,
+            min_length=min_length,
+            max_length=9,
+        )
+        search = BeamSearch(options, PAD, EOS, VOCAB)
+        found = dict(decode(MarianDecoding(marian), projection, search, FixedBatches(BatchQueue([requests]))))
+        given = marian.generate(
+            torch.tensor(np.stack(sources), dtype=torch.long),
+            num_beams=beam_size,
+            num_return_sequences=beam_size,
+            length_penalty=length_penalty,
+            early_stopping={"true": True, "false": False, "never": "never"}[early_stopping],
+            min_new_tokens=min_length,
+            max_new_tokens=9,
+            do_sample=False,
+            output_scores=True,
+            return_dict_in_generate=True,
+        )
+        ours = [hypothesis for request in requests for hypothesis in found[request.index]]
+        assert [list(h.tokens) for h in ours] == [_strip(row) for row in given.sequences.tolist()]
+        lengths |= {len(h.tokens) for h in ours}
+        if beam_size > 1:
+            np.testing.assert_allclose([h.score for h in ours], given.sequences_scores.numpy(), rtol=1e-4, atol=1e-5)
+    assert len(lengths) > (2 if beam_size > 1 else 1)  # or little was compared
+
+
+def _strip(row: list[int]) -> list[int]:
+    """Tokens between the start token and eos or the padding behind it."""
+    row = row[1:]
+    return row[: row.index(EOS)] if EOS in row else row
