@@ -87,15 +87,15 @@ sanitize: $(MADE)/tests
 
 build/bench/machine: benchmarks/machine.cpp
 	@mkdir -p build/bench
-	$${CXX:-c++} -std=c++20 -O3 -march=native -pthread -Wall -Wextra -o $@ $<
+	$${CXX:-c++} -std=c++20 -O3 -march=native -ffp-contract=fast -pthread -Wall -Wextra -o $@ $<
 
 bench: $(MADE)/tests build/bench/machine
 	@test -f "benchmarks/$(PART).py" || { echo "make bench PART=machine, decode or resume" >&2; exit 2; }
-	$(BIN)/python benchmarks/$(PART).py --data $(DATA)
+	$(BIN)/python -m benchmarks.$(PART) --data $(DATA)
 
 scoreboard: $(MADE)/tests build/bench/machine
 	@test -n "$(PART)" || { echo "make scoreboard PART=foundation [QUICK=1]" >&2; exit 2; }
-	$(BIN)/python benchmarks/scoreboard.py $(PART) --data $(DATA) $(if $(filter-out 0,$(QUICK)),--quick)
+	$(BIN)/python -m benchmarks.scoreboard $(PART) --data $(DATA) $(if $(filter-out 0,$(QUICK)),--quick)
 
 clean:
 	rm -rf $(VENV) build

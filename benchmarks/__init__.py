@@ -1,0 +1,1 @@
+"""Benchmarks: they check, then time. `python -m benchmarks.decode --help`; figures go to benchmarks/results."""

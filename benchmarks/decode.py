@@ -1,0 +1,216 @@
+"""Words per second on one thread, native f32 against the PyTorch twin in one interleaved run; where a step's time goes.
+
+Both contenders share vocabulary, search, schedule and output layer; the model is what differs. Outputs are compared
+first: no time is printed when they disagree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from benchmarks import machine, record
+from benchmarks.interleave import interleave
+from benchmarks.testset import DATA, german_english
+from quickbeam import MachineOptions, Translator
+from quickbeam.engine.decode import decode
+from quickbeam.engine.load import Parts, find_model, load_parts
+from quickbeam.evaluate.quality import quality
+from quickbeam.models.door import Decoding
+from quickbeam.options.decode import SearchOptions
+from quickbeam.projections.door import Projection
+from quickbeam.schedule.batches import BatchQueue, FixedBatches
+from quickbeam.search.beam import BeamSearch
+from quickbeam.types import Floats, Ids, Request, TopK
+
+BEAM = 5
+EQUAL_SHARE = 0.98  # of the translations; the rest are near ties, where float rounding may choose another word
+BLEU_DISTANCE = 0.3
+ALL_TOGETHER = 1 << 30  # batch_tokens: whatever is given at once is one batch
+T = TypeVar("T")
+
+
+class DisagreementError(Exception):
+    """Contenders do not say the same, so their times mean nothing."""
+
+
+def speed(model: str, data: str, batch: int, sentences: int, rounds: int) -> dict[str, Any]:
+    """Time `batch` sentences at a time, beam 5, one thread; returns and records words/s, ratios and BLEU."""
+    torch.set_num_threads(1)
+    sources, references = german_english(data, sentences)
+    translators = {b: Translator(model, machine=MachineOptions(backend=b)) for b in ("torch", "native")}
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths together, for both
+    batches = [order[start : start + batch] for start in range(0, len(order), batch)]
+
+    def contender(translator: Translator) -> Callable[[], list[str]]:
+        def run() -> list[str]:
+            texts = [""] * len(sources)
+            for indices in batches:
+                given = [sources[i] for i in indices]
+                for i, found in zip(
+                    indices, translator.translate(given, beam_size=BEAM, batch_tokens=ALL_TOGETHER), strict=True
+                ):
+                    texts[i] = found.text
+            return texts
+
+        return run
+
+    scores: dict[str, Any] = {}
+
+    def check(outputs: dict[str, list[str]]) -> None:
+        same = sum(a == b for a, b in zip(outputs["torch"], outputs["native"], strict=True)) / len(sources)
+        scores["same_translations"] = round(same, 4)
+        scores["bleu"] = {name: round(quality(texts, references).bleu, 2) for name, texts in outputs.items()}
+        if same < EQUAL_SHARE or abs(scores["bleu"]["torch"] - scores["bleu"]["native"]) > BLEU_DISTANCE:
+            raise DisagreementError(f"native and torch disagree: {scores}")
+
+    timings = interleave({n: contender(t) for n, t in translators.items()}, "torch", rounds, check)
+    words = sum(len(source.split()) for source in sources)
+    figures = scores | {
+        "baseline": "torch",
+        "contenders": {
+            name: {k: round(v, 4) for k, v in dataclasses.asdict(timing).items()}
+            | {"words_per_second": round(words / timing.median_s, 1)}
+            for name, timing in timings.items()
+        },
+    }
+    options = {"model": model, "beam_size": BEAM, "batch": batch, "sentences": len(sources), "rounds": rounds}
+    return record.write("decode", figures, threads=1, options=options)
+
+
+class Clock:
+    """Runs calls and adds up their seconds by name."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.calls: defaultdict[str, int] = defaultdict(int)
+
+    def call(self, name: str, function: Callable[..., T], *arguments: Any) -> T:
+        began = time.perf_counter()
+        result = function(*arguments)
+        self.seconds[name] += time.perf_counter() - began
+        self.calls[name] += 1
+        return result
+
+
+class TimedDecoding:
+    """A decoding run whose native calls are timed by name."""
+
+    def __init__(self, decoding: Decoding, clock: Clock) -> None:
+        self._decoding, self._clock = decoding, clock
+
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        return self._clock.call("admit", self._decoding.admit, requests)
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        return self._clock.call("step", self._decoding.step, request, state, token)
+
+    def retain(self, state: Ids) -> None:
+        self._clock.call("retain", self._decoding.retain, state)
+
+    def evict(self, request: Ids) -> None:
+        self._clock.call("evict", self._decoding.evict, request)
+
+
+class TimedProjection:
+    """A projection whose calls are timed."""
+
+    def __init__(self, projection: Projection, clock: Clock) -> None:
+        self._projection, self._clock = projection, clock
+        self.vocab_size = projection.vocab_size
+
+    def topk(self, hidden: Floats, k: int) -> TopK:
+        return self._clock.call("topk", self._projection.topk, hidden, k)
+
+    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
+        return self._clock.call("log_prob", self._projection.log_prob, hidden, token)
+
+
+def step_shares(model: str, data: str, sentences: int) -> dict[str, Any]:
+    """Where the time of a batch-1 beam-5 step goes; what is no native call is Python's and NumPy's bookkeeping.
+
+    The clocks' own time counts as bookkeeping, so its share is a little too high. Encoding (`admit`) is no part of
+    a step. The floor is the time to read the weights of a step once at this machine's measured bandwidth.
+    """
+    parts = load_parts(find_model(model), MachineOptions())
+    sources, _ = german_english(data, sentences)
+    requests = [_request(i, source, parts) for i, source in enumerate(sources)]
+    _decode_one_by_one(parts, requests[:10], Clock())  # warm
+    clock = Clock()
+    began = time.perf_counter()
+    _decode_one_by_one(parts, requests, clock)
+    total = time.perf_counter() - began - clock.seconds.pop("admit")
+    steps = clock.calls["step"]
+    outside = total - sum(clock.seconds.values())
+    figures = {
+        "steps": steps,
+        "step_ms": round(1e3 * total / steps, 4),
+        "outside_native_share": round(outside / total, 4),
+        "shares": {name: round(seconds / total, 4) for name, seconds in clock.seconds.items()},
+        **_floor(parts, total / steps),
+    }
+    options = {"model": model, "beam_size": BEAM, "batch": 1, "sentences": len(sources)}
+    return record.write("step", figures, threads=1, options=options)
+
+
+def _request(index: int, source: str, parts: Parts) -> Request:
+    return Request(index, np.array([*parts.source.encode(source), parts.model.eos_id], np.int32))
+
+
+def _decode_one_by_one(parts: Parts, requests: Sequence[Request], clock: Clock) -> None:
+    options = SearchOptions(beam_size=BEAM)
+    projection = TimedProjection(parts.projection, clock)
+    for request in requests:
+        run = TimedDecoding(parts.model.open(), clock)
+        search = BeamSearch(options, parts.model.bos_id, parts.model.eos_id, projection.vocab_size)
+        for _ in decode(run, projection, search, FixedBatches(BatchQueue([[request]]))):
+            pass
+
+
+def _floor(parts: Parts, seconds: float) -> dict[str, Any]:
+    """The output matrix's time at the measured bandwidth, and the step's as a multiple of it."""
+    ceiling = machine.ceilings(1)
+    if ceiling is None:
+        return {"output_floor_ms": None}
+    size = parts.model.output()[0].nbytes
+    floor = size / machine.bandwidth(ceiling, size / 2**20) / 1e9
+    return {"output_floor_ms": round(1e3 * floor, 4), "times_output_floor": round(seconds / floor, 2)}
+
+
+def describe(line: dict[str, Any]) -> str:
+    """One measurement of `speed`, for people."""
+    options, contenders = line["options"], line["contenders"]
+    each = "; ".join(
+        f"{name} {figures['words_per_second']:.0f} words/s (x{figures['ratio']:.2f}, "
+        f"{figures['least_ratio']:.2f}-{figures['most_ratio']:.2f}; BLEU {line['bleu'][name]:.2f})"
+        for name, figures in contenders.items()
+    )
+    return f"batch {options['batch']}, beam {options['beam_size']}, {options['sentences']} sentences: {each}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=DATA, help="folder of the text")
+    parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
+    parser.add_argument("--sentences", type=int, default=320, help="sentences of the test set")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each contender")
+    arguments = parser.parse_args()
+    for batch in (1, 32):
+        found = speed(arguments.model, arguments.data, batch, arguments.sentences, arguments.rounds)
+        print(describe(found), flush=True)
+    shares = step_shares(arguments.model, arguments.data, arguments.sentences)
+    outside = f"{shares['outside_native_share']:.1%} of it outside native calls"
+    print(f"a step of batch 1, beam {BEAM}: {shares['step_ms']:.3f} ms, {outside}")
+    print("  " + ", ".join(f"{name} {share:.1%}" for name, share in shares["shares"].items()))
+    print(f"  output layer at the bandwidth ceiling: {shares['output_floor_ms']} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Check, then time: named contenders take turns in one run, and every figure is a ratio against one of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of one contender over the rounds, and how much faster than the baseline it was."""
+
+    median_s: float
+    least_s: float
+    most_s: float
+    ratio: float  # median over the rounds of baseline's time / this one's in the same round
+    least_ratio: float
+    most_ratio: float
+
+
+def interleave(
+    contenders: dict[str, Callable[[], T]], baseline: str, rounds: int, check: Callable[[dict[str, T]], None]
+) -> dict[str, Timing]:
+    """Run each contender once and `check` what they returned; where it does not raise, time them in turns.
+
+    The order rotates from round to round, so that none always comes after the same one.
+    """
+    if baseline not in contenders:
+        raise ValueError(f"baseline is {baseline!r}; it must be one of {', '.join(contenders)}.")
+    if rounds < 1:
+        raise ValueError(f"rounds is {rounds}; it must be 1 or more.")
+    check({name: run() for name, run in contenders.items()})
+    names = list(contenders)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(rounds):
+        shift = turn % len(names)
+        for name in names[shift:] + names[:shift]:
+            began = time.perf_counter()
+            contenders[name]()
+            times[name].append(time.perf_counter() - began)
+    return {name: _timing(taken, times[baseline]) for name, taken in times.items()}
+
+
+def _timing(taken: list[float], baseline: list[float]) -> Timing:
+    ratios = [base / own for base, own in zip(baseline, taken, strict=True)]
+    return Timing(statistics.median(taken), min(taken), max(taken), statistics.median(ratios), min(ratios), max(ratios))

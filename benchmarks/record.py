@@ -1,0 +1,59 @@
+"""One JSON line for each measurement: what was measured, on which commit and machine, with which options."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from quickbeam import _core
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def commit() -> dict[str, Any]:
+    """The commit at work, and whether tracked files (other than results) differ from it."""
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results")
+    return {"commit": _git("rev-parse", "HEAD"), "dirty": bool(changed)}
+
+
+def cpu() -> str:
+    """The processor's model name; never the host's name."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def machine() -> dict[str, Any]:
+    """What a figure depends on: processor, number of cores, and the kernel table in use."""
+    return {"cpu": cpu(), "cores": os.cpu_count(), "isa": _core.table_name(), "python": platform.python_version()}
+
+
+def write(benchmark: str, figures: dict[str, Any], *, threads: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Append one line to results/BENCHMARK.jsonl and return it."""
+    time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    line = {"benchmark": benchmark, "time": time, **commit(), **machine(), "threads": threads, "options": options}
+    line |= figures
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    with (RESULTS / f"{benchmark}.jsonl").open("a", encoding="utf-8") as out:
+        out.write(json.dumps(line) + "\n")
+    return line
+
+
+def read(benchmark: str) -> list[dict[str, Any]]:
+    """The lines of results/BENCHMARK.jsonl, oldest first; none where nothing has been measured."""
+    path = RESULTS / f"{benchmark}.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def _git(*arguments: str) -> str:
+    result = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return result.stdout.strip() if result.returncode == 0 else "unknown"
