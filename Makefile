@@ -67,6 +67,7 @@ lint: $(MADE)/tests
 
 types: $(MADE)/tests
 	$(BIN)/mypy --strict
+	$(BIN)/mypy --strict -p benchmarks
 
 rooms: $(MADE)/tests
 	PYTHONPATH=src $(BIN)/lint-imports

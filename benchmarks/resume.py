@@ -30,7 +30,7 @@ def kill_and_resume(model: str, data: str, lines: int, times: int, beam: int, se
         began = time.perf_counter()
         subprocess.run(command(model, source, whole, beam), check=True)
         took = time.perf_counter() - began
-        equal, moments = 0, []
+        equal, moments = 0, list[float]()
         while len(moments) < times:
             output, moment = Path(folder, f"{len(moments)}.txt"), draw.uniform(0, took)
             with subprocess.Popen(command(model, source, output, beam), stderr=subprocess.DEVNULL) as child:
