@@ -22,11 +22,15 @@ _core = pytest.importorskip("quickbeam._core", reason="the native core is not bu
 OPTIONS = {"max_length": 20, "batch_tokens": 60}
 
 
-@pytest.fixture(scope="module", params=["native", "torch"])
+@pytest.fixture(scope="module", params=["scalar", "avx2", "avx512", "torch"])
 def translator(request: pytest.FixtureRequest, tiny_model: Path) -> Translator:
+    """The native model on each kernel table, and the PyTorch twin."""
     if request.param == "torch":
         pytest.importorskip("torch")
-    return Translator(tiny_model, machine=MachineOptions(backend=request.param))
+        return Translator(tiny_model, machine=MachineOptions(backend="torch"))
+    if request.param not in _core.table_names():
+        pytest.skip(f"this machine cannot run the kernel table {request.param}")
+    return Translator(tiny_model, machine=MachineOptions(isa=request.param))
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +71,16 @@ def test_any_number_of_threads_gives_the_same_bytes(native: Translator, tiny_mod
     for threads in (2, 5):
         translator = Translator(tiny_model, machine=MachineOptions(threads=threads))
         assert translator.translate(texts, num_hypotheses=3, **OPTIONS) == wanted
+
+
+@pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512"])
+def test_every_kernel_table_gives_the_same_bytes(
+    native: Translator, tiny_model: Path, texts: list[str], isa: str
+) -> None:
+    if isa not in _core.table_names():
+        pytest.skip(f"this machine cannot run the kernel table {isa}")
+    translator = Translator(tiny_model, machine=MachineOptions(isa=isa))
+    assert translator.translate(texts, **OPTIONS) == native.translate(texts, **OPTIONS)
 
 
 def test_native_says_what_pytorch_says(native: Translator, tiny_model: Path, texts: list[str]) -> None:

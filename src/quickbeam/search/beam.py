@@ -48,7 +48,8 @@ class BeamSearch:
         require(beam <= vocab_size, "beam_size", beam, f"at most {vocab_size}, the size of the model's vocabulary")
         self._options = options
         self._bos_id, self._eos_id = bos_id, eos_id
-        self._keep = 1 if beam == 1 else 2 * beam  # at most `beam` of them can be eos, so `beam` can go on
+        # Of 2K at most K are eos, so K can go on. Greedy search has no use for the second best: eos ends it.
+        self._keep = 1 if beam == 1 else 2 * beam
         self.candidates = min(self._keep + (options.min_length > 0), vocab_size)  # one more where eos may be banned
         self._tree = TokenTree()
         self._finished: dict[int, list[_Finished]] = {}  # of each request in flight, best first, at most `beam`
@@ -170,7 +171,7 @@ class BeamSearch:
             return True
         if len(finished) < options.beam_size:
             return False
-        if options.early_stopping == "true" or options.beam_size == 1:
+        if options.early_stopping == "true":
             return True
         if options.early_stopping == "never" and options.length_penalty > 0:
             length = options.max_length

@@ -18,6 +18,9 @@ class TokenTree:
         self._token = np.empty(1024, np.int32)
         self._log_prob = np.empty(1024, np.float32)
 
+    def __len__(self) -> int:
+        return self._size
+
     def add(self, parent: Ids, token: Ids, log_prob: Floats) -> Ids:
         """Add one node for each entry, [n] each, and return the nodes."""
         begin, end = self._size, self._size + len(token)
