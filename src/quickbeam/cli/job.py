@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from quickbeam.cli.output import Job, Output
 from quickbeam.cli.progress import progress_bar
 from quickbeam.cli.version import program_version
-from quickbeam.errors import InputError
 from quickbeam.evaluate.memory import peak_memory
 from quickbeam.options.decode import MachineOptions, ScheduleOptions, SearchOptions
 from quickbeam.text.lines import DecodingErrors, read_all
@@ -44,7 +43,7 @@ class Count:
             "words_per_second": round(self.source_words / self.seconds, 2) if self.seconds else None,
             "peak_memory_mib": round(peak_memory() / 2**20, 1),
         }
-        return json.dumps(dataclasses.asdict(self) | {"seconds": round(self.seconds, 3)} | rates)
+        return json.dumps(dataclasses.asdict(self) | {"seconds": round(self.seconds, 6)} | rates)
 
 
 @dataclass(frozen=True)
@@ -109,18 +108,15 @@ class TranslationJob:
         for line, translation in enumerate(translations, number + 1):
             if translation.truncated:
                 print(
-                    f"quickbeam: line {line} is longer than max_input_length ({self.schedule.max_input_length} tokens); "
+                    f"quickbeam: line {line} has more than {self.schedule.max_input_length} tokens (max_input_length); "
                     "its end was cut off.",
                     file=sys.stderr,
                 )
 
     @staticmethod
     def _skip(lines: Iterator[str], done: int, output: Output) -> None:
-        """Pass over the lines that an interrupted run has done."""
-        while done > 0:
-            passed = list(islice(lines, min(done, CHUNK)))
-            if not passed:
-                raise InputError(f"the input ends {done} lines before the place where the interrupted run stopped.")
+        """Pass over the lines that an interrupted run has done; whether they are the same, `output` will say."""
+        while done > 0 and (passed := list(islice(lines, min(done, CHUNK)))):
             output.skip(passed)
             done -= len(passed)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import typer
 
@@ -25,8 +27,26 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Fast decoding of large-vocabulary sequence models. Begin with: `quickbeam translate de-en`",
 )
-for verb in (translate, score, evaluate, info, train):
-    app.command()(verb)
+
+
+def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
+    """`verb`, with exit statuses for what Typer would answer in its own way, which changes with its version."""
+
+    @functools.wraps(verb)
+    def run(**values: Any) -> None:
+        try:
+            verb(**values)
+            sys.stdout.flush()
+        except BrokenPipeError as error:  # the reader has enough, as in `| head`
+            raise typer.Exit(CLOSED_PIPE) from error
+        except KeyboardInterrupt as error:
+            raise typer.Exit(INTERRUPTED) from error
+
+    return run
+
+
+for _verb in (translate, score, evaluate, info, train):
+    app.command()(_guarded(_verb))
 
 # Typer brings its own copy of Click or imports it, by its version; its errors have this base in both.
 _UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -34,24 +54,21 @@ _UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: sys.argv) and return its exit status."""
+    message = ""
     try:
         status = int(app(args=arguments, prog_name="quickbeam", standalone_mode=False) or 0)
-        if status == INTERRUPTED:  # what newer versions of Typer make of Ctrl-C
-            raise KeyboardInterrupt
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has enough, as in `| head`
-        _silence_stdout()
-        return CLOSED_PIPE
-    except (Exception, KeyboardInterrupt) as error:
+    except Exception as error:
         status, message = _explain(error)
-        if message:
-            print("quickbeam: " + " ".join(message.split()), file=sys.stderr)
-        if isinstance(error, OSError):
-            _silence_stdout()
+    if status == INTERRUPTED:
+        message = "interrupted."
+    if message:
+        print("quickbeam: " + " ".join(message.split()), file=sys.stderr)
+    if status:
+        _silence_stdout()
     return status
 
 
-def _explain(error: BaseException) -> tuple[int, str]:
+def _explain(error: Exception) -> tuple[int, str]:
     """Exit status and message of what a person may cause; anything else is a mistake of ours and is raised again."""
     if isinstance(error, QuickbeamError):
         return (WRONG_USE if isinstance(error, OptionError) else FAILED), str(error)
@@ -59,19 +76,20 @@ def _explain(error: BaseException) -> tuple[int, str]:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "quickbeam"
         message = error.format_message()  # type: ignore[attr-defined]
-        return WRONG_USE, message and f"{message} See '{command} --help'."
+        return WRONG_USE, message and f"{message.rstrip('.')}. See '{command} --help'."
     if isinstance(error, OSError):
         return FAILED, f"{error.filename or 'cannot write the result'}: {error.strerror or error}."
     if isinstance(error, MemoryError):
         return FAILED, "out of memory; try smaller --batch-tokens, --beam-size or --threads."
-    if isinstance(error, (KeyboardInterrupt, typer.Abort)):
-        return INTERRUPTED, "interrupted."
     raise error
 
 
 def _silence_stdout() -> None:
-    """Send what is left in stdout's buffer nowhere: it cannot be written, and Python would try again at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Drop what stdout's buffer could not write (a full disk, a closed pipe): Python would try again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -124,7 +124,8 @@ class OutputFile:
         self._old = found if begun and resume else None
         self._journal = self._old or Journal({})
         self._digest = hashlib.sha256()
-        self._ours = not begun  # whether the part may be removed while it has nothing of this run
+        self._ours = not begun  # the part may be removed while nothing is done
+        self._resumable = True  # the same command with --resume would go on
         try:
             self._file = open(self.part, "ab", buffering=0)  # noqa: SIM115  (held until close)
         except OSError as error:
@@ -139,6 +140,7 @@ class OutputFile:
         if self._old:
             self._compare(self._old.job, dict(job))
             if os.fstat(self._file.fileno()).st_size < self._old.bytes:
+                self._resumable = False
                 raise OutputError(f"{self.part} is shorter than its journal says; begin again with --restart.")
         self._journal = self._old or Journal(dict(job))
         self._ours = True
@@ -171,6 +173,7 @@ class OutputFile:
         """Raise InputError unless the input began with the lines that are done."""
         old, self._old = self._old, None
         if old and old.input_sha256 != self._digest.hexdigest():
+            self._resumable = False
             raise InputError(
                 f"cannot resume {self.part}: the first {old.lines} input lines are not those of the interrupted run; "
                 "give the same input, or begin again with --restart."
@@ -188,12 +191,14 @@ class OutputFile:
     def close(self, failed: bool) -> str:
         """Close the part. A failed run that has nothing done leaves nothing behind."""
         self._file.close()
-        if not failed or not self._ours:
+        if not failed:
             return ""
         if self._journal.lines:
-            return f"{self._journal.lines} lines are kept in {self.part}; run the same command with --resume to go on."
-        self.part.unlink(missing_ok=True)
-        self.journal_path.unlink(missing_ok=True)
+            hint = f"{self._journal.lines} lines are kept in {self.part}; run the same command with --resume to go on."
+            return hint if self._resumable else ""
+        if self._ours:
+            self.part.unlink(missing_ok=True)
+            self.journal_path.unlink(missing_ok=True)
         return ""
 
     def _note(self, lines: Sequence[str]) -> None:
@@ -214,6 +219,7 @@ class OutputFile:
             if old.get(key) != new.get(key)
         ]
         if changed:
+            self._resumable = False
             raise OptionError(
                 f"cannot resume {self.part}: {'; '.join(changed)}. Use what the interrupted run used, "
                 "or begin again with --restart."

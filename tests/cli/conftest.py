@@ -1,0 +1,55 @@
+"""Running the command line: in this process for what it says, in one of its own for what the system does to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.command import COMMAND, TIMEOUT, Result, Run, environment
+
+from quickbeam.cli.main import main
+
+
+@pytest.fixture
+def run() -> Run:
+    """Run `quickbeam` with the arguments in a process of its own, `stdin` given as bytes."""
+
+    def call(*arguments: Any, stdin: bytes = b"", **options: Any) -> Result:
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+        done = subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            input=stdin,
+            env=environment(),
+            timeout=TIMEOUT,
+            check=False,
+            **options,
+        )
+        return Result(done.returncode, done.stdout or b"", (done.stderr or b"").decode())
+
+    return call
+
+
+@pytest.fixture
+def call(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Run `quickbeam` with the arguments in this process; quick, without standard input."""
+
+    def here(*arguments: Any) -> Result:
+        capfdbinary.readouterr()
+        status = main([str(argument) for argument in arguments])
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return Result(status, out, err.decode())
+
+    return here
+
+
+@pytest.fixture
+def text(tmp_path: Path, sentences: list[str]) -> Path:
+    """A file of 60 sentences with some empty lines between."""
+    lines = [("" if i % 13 == 5 else sentence) for i, sentence in enumerate(sentences[:60])]
+    path = tmp_path / "text"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,179 @@
+"""Bad input and faults: one clear line on stderr, no traceback, and nothing half-written that looks whole."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from cli.command import TIMEOUT, Run, start
+
+from quickbeam.cli import job
+
+BAD_UTF8 = b"Bade ki.\nLo\xff\xfemu.\nBu.\n"
+
+
+def test_invalid_utf8_on_stdin_names_the_line(run: Run, tiny_model: Path) -> None:
+    result = run("translate", tiny_model, stdin=BAD_UTF8)
+    result.refused(1, "standard input, line 2: byte 3 (0xff) is not valid UTF-8", "--errors replace")
+
+
+def test_invalid_utf8_in_a_file_names_file_and_line(call: Run, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_bytes(BAD_UTF8)
+    call("translate", tiny_model, tmp_path / "bad").refused(1, f"{tmp_path / 'bad'}, line 2: byte 3")
+
+
+def test_invalid_utf8_can_be_replaced(run: Run, call: Run, tiny_model: Path, tmp_path: Path) -> None:
+    replaced = run("translate", tiny_model, "--errors", "replace", stdin=BAD_UTF8)
+    assert (replaced.status, replaced.err) == (0, "")
+    (tmp_path / "good").write_bytes(BAD_UTF8.decode("utf-8", "replace").encode())
+    assert replaced.out == call("translate", tiny_model, tmp_path / "good").out
+
+
+def test_lines_before_the_bad_one_are_translated_in_full_chunks(
+    call: Run, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "CHUNK", 1)
+    (tmp_path / "bad").write_bytes(BAD_UTF8)
+    result = call("translate", tiny_model, tmp_path / "bad")
+    assert (result.status, len(result.lines)) == (1, 1)
+    assert "line 2" in result.err
+
+
+def test_missing_input_is_named_before_the_model_is_looked_for(call: Run, tmp_path: Path) -> None:
+    call("translate", "no-model", tmp_path / "gone").refused(1, f"cannot read {tmp_path / 'gone'}: No such file")
+    call("translate", "no-model", tmp_path).refused(1, f"cannot read {tmp_path}: Is a directory")
+
+
+def test_broken_gzip_is_named(call: Run, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"Bade ki.\n" * 9000)[:-20])
+    result = call("translate", tiny_model, tmp_path / "cut.gz", "--max-length", 2, "--beam-size", 1)
+    assert result.status == 1
+    assert result.err.startswith(f"quickbeam: cannot read {tmp_path / 'cut.gz'} after line ")
+
+
+def test_unknown_model_names_what_there_is(call: Run, text: Path) -> None:
+    call("translate", "de-xx", text).refused(1, "there is no model 'de-xx'", "Bundled are")
+
+
+def test_empty_folder_is_no_model(call: Run, text: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    call("translate", tmp_path / "empty", text).refused(1, "config.json", "Is ", "a Quickbeam model?")
+
+
+@pytest.mark.parametrize("name", ["none/out", "text/out"])
+def test_output_in_no_folder_is_said_before_the_model_is_looked_for(call: Run, text: Path, name: str) -> None:
+    output = text.parent / name
+    call("translate", "no-model", text, "--output", output).refused(1, f"cannot write {output}.part")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_output_in_a_locked_folder(call: Run, text: Path) -> None:
+    (text.parent / "locked").mkdir(mode=0o500)
+    output = text.parent / "locked" / "out"
+    call("translate", "no-model", text, "--output", output).refused(1, f"cannot write {output}.part: Permission denied")
+
+
+def test_output_to_what_is_no_file_is_refused(call: Run, text: Path) -> None:
+    for output in (text.parent, Path(os.devnull)):
+        call("translate", "no-model", text, "--output", output).refused(1, "is not a regular file")
+    assert Path(os.devnull).is_char_device()
+
+
+def test_a_failure_before_the_first_result_leaves_nothing(call: Run, text: Path) -> None:
+    call("translate", "no-model", text, "--output", text.parent / "out").refused(1, "there is no model")
+    assert [path.name for path in text.parent.iterdir()] == ["text"]
+
+
+def test_a_failure_leaves_an_old_result_as_it_was(call: Run, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_bytes(BAD_UTF8)
+    (tmp_path / "out").write_text("old\n")
+    call("translate", tiny_model, tmp_path / "bad", "--output", tmp_path / "out").refused(1, "line 2")
+    assert (tmp_path / "out").read_text() == "old\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("verb", ["translate", "info"])
+def test_standard_output_on_a_full_disk(run: Run, tiny_model: Path, text: Path, verb: str) -> None:
+    arguments = [verb, tiny_model] + [text] * (verb == "translate")
+    with Path("/dev/full").open("wb") as full:
+        run(*arguments, stdout=full).refused(1, "cannot write the result: No space left on device")
+
+
+def test_output_on_a_full_disk_keeps_what_is_done(
+    run: Run, call: Run, tiny_model: Path, tmp_path: Path, sentences: list[str]
+) -> None:
+    """A limit on the size of files stands for the full disk: it strikes in the middle of the second chunk."""
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("".join(line + "\n" for line in sentences[:3] * 500))
+    job_ = ("translate", tiny_model, source, "--output", output, "--beam-size", 1, "--max-length", 20)
+    assert call(*job_).status == 0
+    whole = output.read_bytes()
+    output.unlink()
+    result = run(*job_, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) // 2,) * 2))
+    assert result.status == 1
+    said = result.err.splitlines()
+    assert len(said) == 2
+    assert said[0].startswith("quickbeam: 512 lines are kept in ")
+    assert said[0].endswith("run the same command with --resume to go on.")
+    assert said[1] == f"quickbeam: cannot write {output}.part: File too large."
+    assert not output.exists()
+    assert call(*job_, "--resume").status == 0
+    assert output.read_bytes() == whole
+
+
+def test_a_closed_pipe_ends_quietly(tiny_model: Path, sentences: list[str]) -> None:
+    """As in `quickbeam translate ... | head -1`."""
+    process = start("translate", tiny_model, "--beam-size", 1, "--max-length", 9)
+    assert process.stdin and process.stdout and process.stderr
+    process.stdout.close()
+    try:
+        process.stdin.write("\n".join(sentences * 3).encode())
+        process.stdin.close()
+    except BrokenPipeError:
+        pass
+    assert process.wait(TIMEOUT) == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(
+    call: Run, tiny_model: Path, tmp_path: Path, sentences: list[str], threads: int
+) -> None:
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("".join(line + "\n" for line in sentences))
+    job_ = ("translate", tiny_model, source, "--output", output, "--threads", threads)
+    process = start(*job_, chunk=2)
+    journal = tmp_path / "out.part.json"
+    deadline = time.monotonic() + TIMEOUT
+    while not (journal.exists() and '"lines": 0' not in journal.read_text()):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 130, said
+    first, second = said.decode().splitlines()
+    assert f"lines are kept in {output}.part; run the same command with --resume to go on." in first
+    assert second == "quickbeam: interrupted."
+    assert not output.exists()
+    assert call(*job_, "--resume").status == 0
+    resumed = output.read_bytes()
+    assert call(*job_).status == 0
+    assert output.read_bytes() == resumed
+    assert resumed.count(b"\n") == len(sentences)
+
+
+def test_ctrl_c_without_output_is_quiet(tiny_model: Path) -> None:
+    process = start("translate", tiny_model, chunk=1)
+    assert process.stdin and process.stdout
+    process.stdin.write(b"Bade ki.\n")
+    process.stdin.flush()
+    assert process.stdout.readline().endswith(b"\n")  # now it waits for the next line
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, said) == (130, b"quickbeam: interrupted.\n")

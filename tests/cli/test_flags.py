@@ -1,0 +1,78 @@
+"""Flags come from the options dataclasses; --help teaches; wrong use is one clear line and exit 2."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli.command import Run
+
+from quickbeam.cli.evaluate import evaluate
+from quickbeam.cli.score import score
+from quickbeam.cli.translate import translate
+from quickbeam.options.decode import MachineOptions, ScheduleOptions, SearchOptions
+
+ALL = (SearchOptions, ScheduleOptions, MachineOptions)
+
+
+@pytest.mark.parametrize("verb", [translate, score, evaluate])
+def test_defaults_and_help_are_those_of_the_dataclasses(verb: Callable[..., None]) -> None:
+    parameters = inspect.signature(verb).parameters
+    fields = {field.name: field for options in ALL for field in dataclasses.fields(options)}
+    made = {name: p.default for name, p in parameters.items() if getattr(p.default, "rich_help_panel", None)}
+    assert {"batch_tokens", "max_input_length", "threads", "backend", "isa"} <= made.keys() <= fields.keys()
+    for name, option in made.items():
+        assert (option.default, option.help) == (fields[name].default, fields[name].metadata["help"])
+
+
+def test_translate_has_every_option() -> None:
+    names = {field.name for options in ALL for field in dataclasses.fields(options)}
+    assert names <= inspect.signature(translate).parameters.keys()
+
+
+@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info"])
+def test_help_has_examples(call: Run, verb: str) -> None:
+    result = call(verb, "--help")
+    assert result.status == 0
+    assert "Examples" in result.out.decode()
+    assert f"quickbeam {verb}" in result.out.decode()
+
+
+def test_help_lists_the_verbs(call: Run) -> None:
+    text = call("--help").out.decode()
+    assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (["--beam-size", 0], ["beam_size is 0", "1 or more"]),
+        (["--beam-size", -3], ["beam_size is -3", "1 or more"]),
+        (["--beam-size", 201], ["beam_size is 201", "at most 200"]),
+        (["--beam-size", "five"], ["'--beam-size'", "integer", "quickbeam translate --help"]),
+        (["--beam-size", 2, "--num-hypotheses", 3], ["num_hypotheses is 3", "between 1 and beam_size (2)"]),
+        (["--length-penalty", "nan"], ["length_penalty is nan"]),
+        (["--early-stopping", "maybe"], ["early_stopping is 'maybe'", "true or false or never"]),
+        (["--min-length", 300], ["min_length is 300", "below max_length (256)"]),
+        (["--max-length", 0], ["max_length is 0"]),
+        (["--batch-tokens", 0], ["batch_tokens is 0"]),
+        (["--max-input-length", 0], ["max_input_length is 0"]),
+        (["--threads", 0], ["threads is 0", "between 1 and 1024"]),
+        (["--backend", "magic"], ["backend is 'magic'", "native or torch"]),
+        (["--isa", "mmx"], ["isa is 'mmx'", "auto or scalar or avx2 or avx512"]),
+        (["--format", "xml"], ["format is 'xml'", "text or jsonl"]),
+        (["--errors", "ignore"], ["errors is 'ignore'", "strict or replace"]),
+        (["--beam-sise", 3], ["--beam-sise", "--beam-size", "quickbeam translate --help"]),
+        (["--resume"], ["--resume and --restart need --output"]),
+    ],
+)
+def test_wrong_values_are_named(call: Run, tiny_model: Path, text: Path, flags: list[object], parts: list[str]) -> None:
+    call("translate", tiny_model, text, *flags).refused(2, *parts)
+
+
+def test_wrong_use_is_one_line(call: Run) -> None:
+    call("translate").refused(2, "model", "quickbeam translate --help")
+    call("transalte", "x").refused(2, "transalte", "quickbeam --help")

@@ -1,0 +1,215 @@
+"""`--output` survives kill -9 at any moment: `--resume` gives the bytes of an uninterrupted run."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from cli.command import Run, start
+
+from quickbeam.cli import job
+from quickbeam.cli.output import OutputFile
+from quickbeam.models.folder import read_config, read_tensors, save_model
+
+KILLS = 5
+
+
+@pytest.fixture
+def source(tmp_path: Path, sentences: list[str]) -> Path:
+    """300 lines."""
+    path = tmp_path / "in"
+    path.write_text("".join(line + "\n" for line in sentences))
+    return path
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "CHUNK", 20)
+
+
+def arguments(model: Path, source: Path) -> tuple[object, ...]:
+    return ("translate", model, source, "--output", source.with_name("out"), "--format", "jsonl")
+
+
+def test_kill_at_random_moments(call: Run, tiny_model: Path, source: Path) -> None:
+    """Each run is killed after a random time, or at the end; the last one is left to finish."""
+    command = arguments(tiny_model, source)
+    output = source.with_name("out")
+    assert call(*command).status == 0
+    whole = output.read_bytes()
+    output.unlink()
+    draw = random.Random(7)
+    journal = source.with_name("out.part.json")
+    reached = []
+    for _ in range(KILLS):
+        before = journal.stat().st_mtime_ns if journal.exists() else 0
+        process = start(*command, "--resume", chunk=2)
+        while process.poll() is None and not (journal.exists() and journal.stat().st_mtime_ns != before):
+            time.sleep(0.002)  # it starts and loads the model
+        time.sleep(draw.uniform(0.0, 0.15))
+        process.kill()
+        _, said = process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), said
+        if not journal.exists():
+            break
+        reached.append(json.loads(journal.read_text())["lines"])
+    assert reached == sorted(reached)
+    assert any(0 < lines < 300 for lines in reached), "no kill struck in the middle; the test shows nothing"
+    if not output.exists():
+        assert call(*command, "--resume").status == 0
+    assert output.read_bytes() == whole
+    assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]
+
+
+@pytest.fixture
+def interrupted(
+    call: Run, tiny_model: Path, source: Path, small_chunks: None, monkeypatch: pytest.MonkeyPatch
+) -> tuple[object, ...]:
+    """A command line whose run died after 60 of 300 lines, as a kill leaves it."""
+    command = arguments(tiny_model, source)
+    write = OutputFile.write
+
+    def dying(self: OutputFile, lines: list[str], result: str) -> None:
+        if self._journal.lines == 60:
+            raise KeyboardInterrupt
+        write(self, lines, result)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OutputFile, "write", dying)
+        assert call(*command).status == 130
+    assert json.loads(source.with_name("out.part.json").read_text())["lines"] == 60
+    return command
+
+
+@pytest.fixture
+def whole(call: Run, tiny_model: Path, source: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The result of the uninterrupted run."""
+    return call("translate", tiny_model, source, "--format", "jsonl").out
+
+
+def test_only_the_rest_is_translated(call: Run, source: Path, interrupted: tuple[object, ...], whole: bytes) -> None:
+    result = call(*interrupted, "--resume", "--stats")
+    assert json.loads(result.err)["sentences"] == 240
+    assert source.with_name("out").read_bytes() == whole
+
+
+@pytest.mark.parametrize("cut", [0, 1, 500])
+def test_what_a_kill_left_half_written_is_cut_off(
+    call: Run, source: Path, interrupted: tuple[object, ...], whole: bytes, cut: int
+) -> None:
+    with source.with_name("out.part").open("ab") as part:
+        part.write(b'{"index": 60, "so' * cut)
+    assert call(*interrupted, "--resume").status == 0
+    assert source.with_name("out").read_bytes() == whole
+
+
+def test_nothing_is_done_twice_at_the_end(
+    call: Run, source: Path, interrupted: tuple[object, ...], whole: bytes
+) -> None:
+    """Killed after the last line and before the rename."""
+    text = source.read_text().splitlines(keepends=True)
+    source.write_text("".join(text[:60]))
+    assert call(*interrupted, "--resume").status == 0
+    assert source.with_name("out").read_bytes() == b"".join(whole.splitlines(keepends=True)[:60])
+
+
+def test_a_second_run_must_say_what_it_wants(
+    call: Run, source: Path, interrupted: tuple[object, ...], whole: bytes
+) -> None:
+    part = source.with_name("out.part").read_bytes()
+    call(*interrupted).refused(1, "holds an interrupted run", "--resume", "--restart")
+    call(*interrupted, "--resume", "--restart").refused(2, "exclude each other")
+    assert source.with_name("out.part").read_bytes() == part
+    assert call(*interrupted, "--restart").status == 0
+    assert source.with_name("out").read_bytes() == whole
+
+
+def test_resume_with_nothing_to_resume_begins(call: Run, tiny_model: Path, source: Path, whole: bytes) -> None:
+    assert call(*arguments(tiny_model, source), "--resume").status == 0
+    assert source.with_name("out").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("flag", "part"),
+    [
+        (("--beam-size", 4), "beam_size was 5 and is 4"),
+        (("--length-penalty", 0.5), "length_penalty was 1.0 and is 0.5"),
+        (("--max-length", 9), "max_length was 256 and is 9"),
+        (("--format", "text"), "format was 'jsonl' and is 'text'"),
+        (("--errors", "replace"), "errors was 'strict' and is 'replace'"),
+    ],
+)
+def test_other_options_cannot_resume(
+    call: Run, source: Path, interrupted: tuple[object, ...], whole: bytes, flag: tuple[object, ...], part: str
+) -> None:
+    call(*interrupted, *flag, "--resume").refused(2, "cannot resume", part, "--restart")
+    assert call(*interrupted, "--resume", "--threads", 2).status == 0  # threads change nothing
+    assert source.with_name("out").read_bytes() == whole
+
+
+def test_another_model_cannot_resume(
+    call: Run, tiny_model: Path, tmp_path: Path, interrupted: tuple[object, ...]
+) -> None:
+    other = tmp_path / "other"
+    config = read_config(tiny_model)
+    tensors = read_tensors(tiny_model, config)
+    tensors["output_bias"][7] += 1
+    save_model(other, config, tensors, {"source.spm": (tiny_model / "source.spm").read_bytes()}, "# other\n")
+    verb, _, *rest = interrupted
+    call(verb, other, *rest, "--resume").refused(2, "cannot resume", "model was")
+
+
+@pytest.mark.parametrize("change", ["first line", "last done line", "cut", "one line less"])
+def test_other_input_cannot_resume(call: Run, source: Path, interrupted: tuple[object, ...], change: str) -> None:
+    lines = source.read_text().splitlines(keepends=True)
+    part = source.with_name("out.part").read_bytes()
+    if change == "first line":
+        lines[0] = "Bu.\n"
+    elif change == "last done line":
+        lines[59] = "Bu.\n"
+    elif change == "cut":
+        del lines[59:]
+    else:
+        del lines[3]
+    source.write_text("".join(lines))
+    call(*interrupted, "--resume").refused(1, "the first 60 input lines are not those of the interrupted run")
+    assert source.with_name("out.part").read_bytes() == part
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "no object", "later version"])
+def test_a_damaged_journal_is_said(call: Run, source: Path, interrupted: tuple[object, ...], damage: str) -> None:
+    journal = source.with_name("out.part.json")
+    text = journal.read_text()
+    if damage == "gone":
+        journal.unlink()
+    else:
+        journal.write_text(
+            {"cut": text[:40], "no object": "7", "later version": text.replace('"version": 1', '"version": 2')}[damage]
+        )
+    call(*interrupted, "--resume").refused(1, "out.part.json is missing or damaged", "--restart")
+    call(*interrupted).refused(1, "holds an interrupted run")
+
+
+def test_a_part_shorter_than_its_journal_is_said(call: Run, source: Path, interrupted: tuple[object, ...]) -> None:
+    with source.with_name("out.part").open("r+b") as part:
+        part.truncate(100)
+    call(*interrupted, "--resume").refused(1, "shorter than its journal says", "--restart")
+
+
+def test_two_runs_cannot_write_one_file(call: Run, tiny_model: Path, source: Path) -> None:
+    other = OutputFile(source.with_name("out"), resume=False, restart=False)
+    other.begin({})
+    call(*arguments(tiny_model, source), "--resume").refused(1, "is being written by another process")
+    other.close(failed=True)
+
+
+def test_a_link_stays_a_link(call: Run, tiny_model: Path, source: Path, whole: bytes) -> None:
+    (source.parent / "folder").mkdir()
+    source.with_name("out").symlink_to(source.parent / "folder" / "real")
+    assert call(*arguments(tiny_model, source)).status == 0
+    assert source.with_name("out").is_symlink()
+    assert (source.parent / "folder" / "real").read_bytes() == whole

@@ -1,0 +1,166 @@
+"""`quickbeam translate`: lines in = lines out, in order, whatever the lines are and however they come."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pty
+from pathlib import Path
+
+import pytest
+from cli.command import Run
+
+from quickbeam import Translator
+from quickbeam.cli import job
+
+ODD_LINES = {
+    "empty": "",
+    "spaces": "   ",
+    "tabs and no-break spaces": "\t\u00a0\u3000 ",
+    "20,000 characters": "bade ki lomu " * 1539,
+    "20,000 characters without a space": "bade" * 5000,
+    "NUL": "ba\0de ki",
+    "only NUL": "\0",
+    "control characters": "".join(map(chr, [*range(1, 10), *range(11, 32), 127])),
+    "line separators of Unicode": "ba\u2028de\u2029ki\u0085lo\x0bmu\x0c",
+    "carriage return inside": "ba\rde",
+    "characters never seen": "猫が好き 🦆 Ωμέγα",
+    "combining characters": "a\u0301\u0302\u0303" * 50,
+    "right to left": "\u202e\u05e9\u05dc\u05dd\u202c",
+    "names of special pieces": "<s> </s> <unk> <pad>",
+}
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """All odd lines in one file, the last without a line feed."""
+    path = tmp_path / "odd"
+    path.write_bytes("\n".join(ODD_LINES.values()).encode())
+    return path
+
+
+def test_odd_lines_give_one_line_each(call: Run, tiny_model: Path, odd: Path) -> None:
+    result = call("translate", tiny_model, odd, "--beam-size", 2, "--max-length", 12)
+    assert result.status == 0, result.err
+    answers = dict(zip(ODD_LINES, result.lines, strict=True))
+    assert [answers["empty"], answers["spaces"], answers["tabs and no-break spaces"]] == [""] * 3
+    assert answers["20,000 characters"] and answers["characters never seen"]
+    assert result.err.count("\n") == 2  # the two long lines are cut, and nothing else is said
+    for number in (4, 5):
+        assert f"line {number} has more than 512 tokens (max_input_length); its end was cut off." in result.err
+
+
+@pytest.mark.parametrize(("data", "lines"), [(b"", 0), (b"\n", 1), (b"ba", 1), (b"ba\r\n", 1), (b"\n\n\nba", 4)])
+def test_lines_in_are_lines_out(call: Run, tiny_model: Path, tmp_path: Path, data: bytes, lines: int) -> None:
+    (tmp_path / "in").write_bytes(data)
+    assert len(call("translate", tiny_model, tmp_path / "in", "--max-length", 5).lines) == lines
+
+
+def test_line_ends_do_not_change_the_answer(call: Run, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "unix").write_bytes(b"Bade ki.\nLomu.\n")
+    (tmp_path / "dos").write_bytes(b"\xef\xbb\xbfBade ki.\r\nLomu.\r\n")
+    unix = call("translate", tiny_model, tmp_path / "unix")
+    assert unix.out == call("translate", tiny_model, tmp_path / "dos").out
+    assert len(unix.lines) == 2
+
+
+def test_file_gzip_stdin_and_output_say_the_same(run: Run, call: Run, tiny_model: Path, text: Path) -> None:
+    expected = call("translate", tiny_model, text)
+    assert len(expected.lines) == 60
+    packed = text.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(text.read_bytes()))
+    assert call("translate", tiny_model, packed).out == expected.out
+    assert run("translate", tiny_model, stdin=text.read_bytes()).out == expected.out
+    result = call("translate", tiny_model, text, "--output", text.with_name("out"))
+    assert (result.status, result.out, result.err) == (0, b"", "")
+    assert text.with_name("out").read_bytes() == expected.out
+    assert sorted(path.name for path in text.parent.iterdir()) == ["out", "text", "text.gz"]
+
+
+def test_several_files_are_one_text(call: Run, tiny_model: Path, text: Path) -> None:
+    once, twice = call("translate", tiny_model, text), call("translate", tiny_model, text, text)
+    assert twice.out == once.out * 2
+
+
+@pytest.mark.parametrize("options", [("--threads", 3), ("--batch-tokens", 7), ("--isa", "scalar")])
+def test_how_it_is_computed_does_not_change_the_answer(
+    call: Run, tiny_model: Path, text: Path, options: tuple[str, object]
+) -> None:
+    plain = ("translate", tiny_model, text, "--format", "jsonl")
+    assert call(*plain, *options).out == call(*plain).out
+
+
+@pytest.mark.parametrize("size", [1, 7, 60])
+def test_chunks_do_not_change_the_answer(
+    call: Run, tiny_model: Path, text: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = ("translate", tiny_model, text, "--format", "jsonl")
+    expected = call(*plain)
+    monkeypatch.setattr(job, "CHUNK", size)
+    assert call(*plain).out == expected.out
+
+
+def test_the_options_reach_the_translator(call: Run, tiny_model: Path, text: Path) -> None:
+    options = {"beam_size": 3, "length_penalty": 0.5, "early_stopping": "never", "min_length": 2, "max_length": 9}
+    flags = [word for name, value in options.items() for word in ("--" + name.replace("_", "-"), value)]
+    expected = Translator(tiny_model).translate(text.read_text().split("\n")[:-1], **options)
+    assert call("translate", tiny_model, text, *flags).lines == [translation.text for translation in expected]
+    assert call("translate", tiny_model, text, *flags).out != call("translate", tiny_model, text).out
+
+
+def test_n_best_gives_n_lines_for_each_line(call: Run, tiny_model: Path, text: Path) -> None:
+    result = call("translate", tiny_model, text, "--num-hypotheses", 3)
+    expected = Translator(tiny_model).translate(text.read_text().split("\n")[:-1], num_hypotheses=3)
+    answers = [[h.text for h in t.hypotheses] if t.source else [""] * 3 for t in expected]
+    assert result.lines == [answer for three in answers for answer in three]
+    assert len(result.lines) == 3 * 60
+
+
+def test_jsonl_holds_index_source_and_scores(
+    call: Run, tiny_model: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "CHUNK", 25)
+    result = call("translate", tiny_model, text, "--format", "jsonl", "--num-hypotheses", 2, "--length-penalty", 0)
+    records = [json.loads(line) for line in result.lines]
+    assert [record["index"] for record in records] == list(range(60))
+    assert [record["source"] for record in records] == text.read_text().split("\n")[:-1]
+    for record in records:
+        assert len(record["hypotheses"]) == (2 if record["source"] else 1)
+        for hypothesis in record["hypotheses"]:
+            assert hypothesis["score"] == pytest.approx(sum(hypothesis["token_scores"]), abs=1e-4)
+
+
+def test_stats_are_one_json_line_on_stderr(call: Run, tiny_model: Path, text: Path) -> None:
+    result = call("translate", tiny_model, text, "--stats")
+    stats = json.loads(result.err)
+    assert stats["sentences"] == 60
+    assert stats["source_words"] == len(text.read_text().split())
+    assert stats["target_words"] == len(result.out.decode().split())
+    assert stats["words_per_second"] == pytest.approx(stats["source_words"] / stats["seconds"], rel=0.02)
+    assert 10 < stats["peak_memory_mib"] < 4000
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_the_progress_bar_is_for_terminals(run: Run, tiny_model: Path, text: Path, shown: bool) -> None:
+    terminal, its_end = pty.openpty()
+    with os.fdopen(terminal, "rb") as screen, os.fdopen(its_end, "wb") as stderr:
+        arguments = ("translate", tiny_model, text, "--output", text.with_name("out"))
+        result = run(*arguments, stderr=stderr) if shown else run(*arguments)
+        assert result.status == 0
+        assert result.err == ""
+        if shown:
+            seen = screen.read1(100_000)
+            assert b"translating" in seen
+            assert b"60/60" in seen
+
+
+def test_max_length_ends_every_answer(call: Run, tiny_model: Path, text: Path) -> None:
+    result = call("translate", tiny_model, text, "--max-length", 3, "--min-length", 2, "--format", "jsonl")
+    counts = {
+        len(hypothesis["token_scores"])
+        for record in map(json.loads, result.lines)
+        for hypothesis in record["hypotheses"]
+        if record["source"]
+    }
+    assert counts == {3}
