@@ -26,7 +26,8 @@ struct Kernels {
   void (*multiply)(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
                    int64_t rows, int64_t in, int64_t out);
 
-  // In place, element-wise. Error bounds against libm are stated and tested.
+  // In place, element-wise, within 3 units in the last place of the exact value; NaN stays. sigmoid is 0 below -87.3,
+  // where it is no normal number.
   void (*tanh)(float* x, int64_t n);
   void (*sigmoid)(float* x, int64_t n);
 
@@ -39,14 +40,17 @@ struct Kernels {
                      int64_t dim);
   // scores[s] = sum over a of keys[s][a] * query[a]
   void (*attend_dot)(const float* query, const float* keys, float* scores, int64_t positions, int64_t dim);
-  // In place softmax of n scores.
+  // In place softmax of n scores; one below e^-87.3 of the largest becomes 0. NaN where there is a NaN or +inf, or
+  // where all are -inf.
   void (*softmax)(float* x, int64_t n);
   // out[d] = sum over s of weights[s] * values[s][d], one chain over s for each d.
   void (*weighted_sum)(const float* weights, const float* values, float* out, int64_t positions, int64_t dim);
 
-  // log(sum(exp(x))), in 16 lanes.
+  // log(sum(exp(x))), in 16 lanes, within 1e-6 relative (absolute, where it is below 1). -inf where all are -inf; NaN
+  // where there is a NaN or +inf.
   float (*log_sum_exp)(const float* x, int64_t n);
-  // The k largest of x[0..n), largest first, equal values by lower index. Needs 1 <= k <= n.
+  // The k largest of x[0..n), largest first, equal values by lower index; a NaN counts, and is given back, as -inf.
+  // Needs 1 <= k <= n.
   void (*top_k)(const float* x, int64_t n, int64_t k, float* values, int32_t* indices);
 };
 

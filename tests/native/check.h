@@ -1,0 +1,23 @@
+// What the native tests share: checks that count failures, and random numbers that are the same on every machine.
+#pragma once
+
+#include <cstdint>
+
+#include "guarded.h"
+
+// Counts a failure and says where, unless `holds`.
+void check(bool holds, const char* what, const char* table, int64_t size);
+#define CHECK(condition, table, size) check((condition), #condition, (table), (size))
+
+// A number from -1 to 1 (fill: times `scale`), and one from `low` to `high`.
+float draw();
+void fill(Guarded<float>& array, float scale);
+int64_t draw_size(int64_t low, int64_t high);
+
+// Whether n elements have the same bits; any NaN equals any other.
+bool same(const float* a, const float* b, int64_t n);
+bool same(const int32_t* a, const int32_t* b, int64_t n);
+
+void test_kernels();
+void test_projection();
+void test_recurrent();

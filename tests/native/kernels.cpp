@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "check.h"
+#include "kernels/matrix.h"
+#include "kernels/table.h"
+
+namespace {
+
+using quickbeam::Kernels;
+using InPlace = void (*)(float*, int64_t);
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Some of the elements become values that arithmetic treats in a special way.
+void salt(Guarded<float>& x) {
+  const float special[] = {0.0f, -0.0f, kInfinity, -kInfinity, kNan, 1e-42f, -3e38f, 89.0f, -104.0f};
+  for (int64_t i = 0; i < x.size(); ++i) {
+    if (draw_size(0, 19) == 0) x[i] = special[draw_size(0, 8)];
+  }
+}
+
+void test_in_place(const Kernels& table, InPlace Kernels::* kernel, bool salted) {
+  const Kernels& scalar = quickbeam::kernels("scalar");
+  for (int64_t n = 1; n <= 100; ++n) {
+    Guarded<float> a(n), b(n);
+    fill(a, 30.0f);
+    if (salted) salt(a);
+    std::copy(a.get(), a.get() + n, b.get());
+    (scalar.*kernel)(a.get(), n);
+    (table.*kernel)(b.get(), n);
+    CHECK(same(a.get(), b.get(), n), table.name, n);
+  }
+}
+
+void test_layers(const Kernels& table) {
+  const Kernels& scalar = quickbeam::kernels("scalar");
+  for (int64_t dim = 1; dim <= 100; ++dim) {
+    Guarded<float> input(3 * dim), hidden(3 * dim), a(dim), b(dim);
+    fill(input, 3.0f), fill(hidden, 3.0f), fill(a, 1.0f);
+    scalar.gru(input.get(), hidden.get(), a.get(), b.get(), dim);
+    table.gru(input.get(), hidden.get(), a.get(), a.get(), dim);  // in place
+    CHECK(same(a.get(), b.get(), dim), table.name, dim);
+
+    const int64_t positions = draw_size(1, 20);
+    Guarded<float> query(dim), keys(positions * dim), weight(dim), s(positions), t(positions);
+    fill(query, 2.0f), fill(keys, 2.0f), fill(weight, 1.0f);
+    scalar.attend_mlp(query.get(), keys.get(), weight.get(), s.get(), positions, dim);
+    table.attend_mlp(query.get(), keys.get(), weight.get(), t.get(), positions, dim);
+    CHECK(same(s.get(), t.get(), positions), table.name, dim);
+    scalar.attend_dot(query.get(), keys.get(), s.get(), positions, dim);
+    table.attend_dot(query.get(), keys.get(), t.get(), positions, dim);
+    CHECK(same(s.get(), t.get(), positions), table.name, dim);
+    scalar.weighted_sum(s.get(), keys.get(), a.get(), positions, dim);
+    table.weighted_sum(s.get(), keys.get(), b.get(), positions, dim);
+    CHECK(same(a.get(), b.get(), dim), table.name, dim);
+  }
+}
+
+void test_log_sum_exp(const Kernels& table) {
+  for (int64_t n = 1; n <= 200; ++n) {
+    Guarded<float> x(n);
+    fill(x, 10.0f);
+    if (n % 2 == 0) salt(x);
+    const float a = quickbeam::kernels("scalar").log_sum_exp(x.get(), n), b = table.log_sum_exp(x.get(), n);
+    CHECK(same(&a, &b, 1), table.name, n);
+  }
+}
+
+void test_top_k(const Kernels& table) {
+  for (int64_t n = 1; n <= 300; ++n) {
+    Guarded<float> x(n), order(n);
+    fill(x, 5.0f);
+    for (int64_t i = 0; i < n; ++i) x[i] = std::floor(x[i]);  // many are equal
+    salt(x);
+    const int64_t k = draw_size(1, n);
+    Guarded<float> a(k);
+    Guarded<int32_t> i(k), j(n);
+    table.top_k(x.get(), n, k, a.get(), i.get());
+    for (int64_t s = 0; s < n; ++s) {
+      j[s] = static_cast<int32_t>(s);
+      order[s] = std::isnan(x[s]) ? -kInfinity : x[s];
+    }
+    std::stable_sort(j.get(), j.get() + n, [&](int32_t s, int32_t t) { return order[s] > order[t]; });
+    CHECK(same(i.get(), j.get(), k), table.name, n);
+    for (int64_t s = 0; s < k; ++s) CHECK(a[s] == order[j[s]], table.name, n);
+  }
+}
+
+void test_multiply(const Kernels& table) {
+  const Kernels& scalar = quickbeam::kernels("scalar");
+  for (int round = 0; round < 200; ++round) {
+    const int64_t rows = draw_size(0, 20), in = draw_size(1, 40), out = draw_size(1, 200), wider = draw_size(0, 3);
+    Guarded<float> weight(out * in), bias(out), x(rows * (in + wider)), a(rows * (out + wider)),
+        b(rows * (out + wider));
+    fill(weight, 1.0f), fill(bias, 1.0f), fill(x, 1.0f), fill(a, 1.0f);
+    std::copy(a.get(), a.get() + a.size(), b.get());  // what lies between the rows must stay
+    const quickbeam::Matrix matrix(weight.get(), out, in, in, round % 2 ? bias.get() : nullptr);
+    matrix.multiply(scalar, x.get(), in + wider, a.get(), out + wider, rows);
+    matrix.multiply(table, x.get(), in + wider, b.get(), out + wider, rows);
+    CHECK(same(a.get(), b.get(), a.size()), table.name, rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      Guarded<float> alone(out);
+      matrix.multiply(table, x.get() + r * (in + wider), in, alone.get(), out, 1);
+      CHECK(same(alone.get(), a.get() + r * (out + wider), out), table.name, rows);
+      float sum = round % 2 ? bias[out - 1] : 0.0f;  // the chain that the header promises
+      for (int64_t k = 0; k < in; ++k) sum = std::fma(x[r * (in + wider) + k], weight[(out - 1) * in + k], sum);
+      CHECK(same(&sum, alone.get() + out - 1, 1), table.name, rows);
+    }
+  }
+}
+
+void test_part_of_a_matrix() {
+  Guarded<float> weight(70 * 9), x(4), a(70), b(70);
+  fill(weight, 1.0f), fill(x, 1.0f);
+  const quickbeam::Matrix part(weight.get() + 5, 70, 4, 9, nullptr);  // columns 5 to 8 of 9
+  part.multiply(quickbeam::kernels(), x.get(), 4, a.get(), 70, 1);
+  for (int64_t n = 0; n < 70; ++n) {
+    b[n] = 0.0f;
+    for (int64_t k = 0; k < 4; ++k) b[n] = std::fma(x[k], weight[n * 9 + 5 + k], b[n]);
+  }
+  CHECK(same(a.get(), b.get(), 70), quickbeam::kernels().name, 70);
+}
+
+void test_names() {
+  CHECK(quickbeam::kernel_names()[0] == std::string("scalar"), "scalar", 0);
+  bool thrown = false;
+  try {
+    quickbeam::kernels("none");
+  } catch (const std::invalid_argument& error) {
+    thrown = std::string(error.what()).find("isa is \"none\"; this machine can run: scalar") == 0;
+  }
+  CHECK(thrown, "none", 0);
+}
+
+}  // namespace
+
+void test_kernels() {
+  test_names();
+  test_part_of_a_matrix();
+  for (const char* const* name = quickbeam::kernel_names(); *name != nullptr; ++name) {
+    const Kernels& table = quickbeam::kernels(*name);
+    test_in_place(table, &Kernels::tanh, true);
+    test_in_place(table, &Kernels::sigmoid, true);
+    test_in_place(table, &Kernels::softmax, false);
+    test_in_place(table, &Kernels::softmax, true);
+    test_layers(table);
+    test_log_sum_exp(table);
+    test_top_k(table);
+    test_multiply(table);
+  }
+}

@@ -1,0 +1,97 @@
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "projections/exact.h"
+
+namespace {
+
+using quickbeam::ExactProjection;
+
+struct Answer {
+  Guarded<float> log_prob;
+  Guarded<int32_t> token;
+
+  Answer(const ExactProjection& projection, Guarded<float>& hidden, int64_t k)
+      : log_prob(hidden.size() / projection.dim() * k), token(log_prob.size()) {
+    projection.topk(hidden.get(), hidden.size() / projection.dim(), k, log_prob.get(), token.get());
+  }
+  bool operator==(const Answer& other) const {
+    return same(log_prob.get(), other.log_prob.get(), log_prob.size()) &&
+           same(token.get(), other.token.get(), token.size());
+  }
+};
+
+template <typename Call>
+bool refused(Call call) {
+  try {
+    call();
+  } catch (const std::invalid_argument&) {
+    return true;
+  }
+  return false;
+}
+
+void test_shape(int64_t rows, int64_t dim, int64_t vocab, int64_t k) {
+  Guarded<float> weight(vocab * dim), bias(vocab), hidden(rows * dim);
+  fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
+  const ExactProjection scalar(weight.get(), bias.get(), vocab, dim, quickbeam::kernels("scalar"));
+  const Answer truth(scalar, hidden, k);
+  for (const char* const* name = quickbeam::kernel_names(); *name != nullptr; ++name) {
+    const ExactProjection projection(weight.get(), bias.get(), vocab, dim, quickbeam::kernels(*name));
+    CHECK(Answer(projection, hidden, k) == truth, *name, vocab);
+    Guarded<int32_t> best(rows);
+    Guarded<float> wanted(rows), got(rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      best[r] = truth.token.get()[r * k];
+      wanted[r] = truth.log_prob.get()[r * k];
+    }
+    projection.log_prob(hidden.get(), best.get(), rows, got.get());
+    CHECK(same(got.get(), wanted.get(), rows), *name, vocab);
+  }
+}
+
+void test_threads() {
+  Guarded<float> weight(500 * 20), bias(500), hidden(60 * 20);
+  fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
+  const ExactProjection projection(weight.get(), bias.get(), 500, 20, quickbeam::kernels());
+  const Answer truth(projection, hidden, 5);
+  std::vector<int> equal(4, 0);
+  std::vector<std::thread> threads;
+  for (int& count : equal) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) count += Answer(projection, hidden, 5) == truth;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int count : equal) CHECK(count == 20, quickbeam::kernels().name, 500);
+}
+
+void test_refusals() {
+  Guarded<float> weight(12), bias(4), hidden(3), out(5);
+  fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
+  Guarded<int32_t> token(5);
+  const ExactProjection projection(weight.get(), bias.get(), 4, 3, quickbeam::kernels());
+  for (const int64_t k : {INT64_MIN, int64_t{-1}, int64_t{0}, int64_t{5}, INT64_MAX}) {
+    CHECK(refused([&] { projection.topk(hidden.get(), 1, k, out.get(), token.get()); }), "any", k);
+  }
+  for (const int32_t id : {INT32_MIN, -1, 4, INT32_MAX}) {
+    token[0] = id;
+    CHECK(refused([&] { projection.log_prob(hidden.get(), token.get(), 1, out.get()); }), "any", id);
+  }
+  CHECK(refused([&] { ExactProjection(weight.get(), bias.get(), 0, 3, quickbeam::kernels()); }), "any", 0);
+}
+
+}  // namespace
+
+void test_projection() {
+  for (int round = 0; round < 40; ++round) {
+    const int64_t rows = draw_size(0, 60), dim = draw_size(1, 40), vocab = draw_size(1, 400), k = draw_size(1, vocab);
+    test_shape(rows, dim, vocab, k);
+  }
+  test_shape(50, 2, 30000, 7);  // so many words that fewer rows are taken at a time
+  test_shape(8, 1, 1 << 18, 2);
+  test_threads();
+  test_refusals();
+}
