@@ -39,29 +39,21 @@ def _coerce(hint: Any, value: Any, name: str) -> Any:
     """Return `value` as the annotated type, or raise; an int may stand for a float, a list for a tuple."""
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        if value is None and type(None) in get_args(hint):
-            return None
-        return _coerce(next(a for a in get_args(hint) if a is not type(None)), value, name)
+        inner = next(a for a in get_args(hint) if a is not type(None))
+        return None if value is None else _coerce(inner, value, name)
     if origin is Literal:
-        if value not in get_args(hint):
-            raise OptionError(f"{name} is {value!r}; it must be one of {', '.join(map(str, get_args(hint)))}.")
-        return value
-    if origin is tuple:
-        if not isinstance(value, (list, tuple)):
-            raise OptionError(f"{name} is {value!r}; it must be a list.")
-        return tuple(_coerce(get_args(hint)[0], item, name) for item in value)
-    if hint is float and type(value) is int:
-        return float(value)
-    if origin is dict or hint is dict:
-        if not isinstance(value, Mapping):
-            raise OptionError(f"{name} is {value!r}; it must be a table.")
-        return dict(value)
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        if not isinstance(value, Mapping):
-            raise OptionError(f"{name} is {value!r}; it must be a table.")
-        return build(hint, value, name)
-    if type(value) is not hint:
-        raise OptionError(f"{name} is {value!r}; it must be of type {hint.__name__}.")
+        allowed = get_args(hint)
+        require(value in allowed, name, value, f"one of {', '.join(map(str, allowed))}")
+    elif origin is tuple:
+        require(isinstance(value, (list, tuple)), name, value, "a list")
+        value = tuple(_coerce(get_args(hint)[0], item, name) for item in value)
+    elif origin is dict or dataclasses.is_dataclass(hint):
+        require(isinstance(value, Mapping), name, value, "a table")
+        value = dict(value) if origin is dict else build(hint, value, name)
+    elif hint is float and type(value) is int:
+        value = float(value)
+    else:
+        require(type(value) is hint, name, value, f"of type {hint.__name__}")
     return value
 
 

@@ -43,8 +43,16 @@ class RecurrentConfig:
     def __post_init__(self) -> None:
         check_positive(
             self,
-            ("source_vocab_size", "target_vocab_size", "embedding_dim", "encoder_layers", "encoder_dim")
-            + ("decoder_dim", "attention_dim", "hidden_dim"),
+            (
+                "source_vocab_size",
+                "target_vocab_size",
+                "embedding_dim",
+                "encoder_layers",
+                "encoder_dim",
+                "decoder_dim",
+                "attention_dim",
+                "hidden_dim",
+            ),
         )
         check_choices(self)
         if self.fc_layers < 0:
@@ -60,7 +68,8 @@ class RecurrentConfig:
             )
         if self.tied_output and self.hidden_dim != self.embedding_dim:
             raise ModelError(
-                f"tied_output needs hidden_dim = embedding_dim, but they are {self.hidden_dim} and {self.embedding_dim}."
+                f"tied_output needs hidden_dim = embedding_dim, but they are {self.hidden_dim} and "
+                f"{self.embedding_dim}."
             )
         if self.readout == "none" and self.hidden_dim != self.stack_dim:
             raise ModelError(

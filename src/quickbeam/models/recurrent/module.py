@@ -149,9 +149,7 @@ class Decoder(nn.Module):
             self.first = GRU(c.embedding_dim + c.memory_dim, c.decoder_dim)
             query_dim = c.decoder_dim + c.embedding_dim
         self.attention = Attention(c.attention, query_dim, c.memory_dim, c.attention_dim)
-        self.fc = nn.ModuleList(
-            nn.Linear(c.decoder_dim if i == 0 else c.fc_dim, c.fc_dim) for i in range(c.fc_layers)
-        )
+        self.fc = nn.ModuleList(nn.Linear(c.decoder_dim if i == 0 else c.fc_dim, c.fc_dim) for i in range(c.fc_layers))
         below = c.fc_dim if c.fc_layers else c.decoder_dim
         if c.top == "tanh":
             self.top = nn.Linear(below, c.top_dim)
@@ -175,7 +173,9 @@ class Decoder(nn.Module):
         bottom = torch.tanh(self.bridge(mean)).float()
         return F.pad(bottom, (0, self.state_dim - bottom.shape[1]))
 
-    def bottom(self, embedded: Tensor, projected: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    def bottom(
+        self, embedded: Tensor, projected: Tensor, state: Tensor, memory: Memory
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """One step of the bottom cell -> state [R, H], context [R, M], attention weights [R, S].
 
         Conditional (CUBE eq. 13-14): s~ = GRU1(e, s);  c = attend(s~);  s' = GRU2(c, s~).
@@ -291,9 +291,10 @@ class RecurrentModule(nn.Module):
 
     def embed(self, token: Tensor) -> Tensor:
         """Target ids [...] -> [..., E]."""
-        return self.dropout(F.embedding(token, self.target_embedding))
+        words: Tensor = self.dropout(F.embedding(token, self.target_embedding))
+        return words
 
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
-        hidden: Tensor = self.decoder(self.embed(target), self.encode(source, mask))
-        return self.dropout(hidden)
+        hidden: Tensor = self.dropout(self.decoder(self.embed(target), self.encode(source, mask)))
+        return hidden
