@@ -155,6 +155,19 @@ def test_the_progress_bar_is_for_terminals(run: Run, tiny_model: Path, text: Pat
             assert b"60/60" in seen
 
 
+def test_the_bar_makes_room_for_translations_on_the_same_terminal(
+    run: Run, call: Run, tiny_model: Path, text: Path
+) -> None:
+    text.write_text("".join(text.read_text().splitlines(keepends=True)[:4]))
+    arguments = ("translate", tiny_model, text, "--max-length", 9)  # short: nobody reads the terminal while it runs
+    terminal, its_end = pty.openpty()
+    with os.fdopen(terminal, "rb") as screen, os.fdopen(its_end, "wb") as both:
+        assert run(*arguments, stdout=both, stderr=both).status == 0
+        seen = screen.read1(100_000)
+    assert b"translating" in seen
+    assert call(*arguments).out.replace(b"\n", b"\r\n") in seen
+
+
 def test_max_length_ends_every_answer(call: Run, tiny_model: Path, text: Path) -> None:
     result = call("translate", tiny_model, text, "--max-length", 3, "--min-length", 2, "--format", "jsonl")
     counts = {

@@ -60,8 +60,8 @@ def evaluate(
     sources, references = [left for left, _ in pairs], [right for _, right in pairs]
     for choice in searches:
         options = dataclasses.asdict(choice) | dataclasses.asdict(schedule)
-        with progress_bar(f"beam {choice.beam_size}", len(pairs)) as advance:
-            found = measure.evaluate(translator, sources, references, advance, **options)
+        with progress_bar(f"beam {choice.beam_size}", len(pairs)) as bar:
+            found = measure.evaluate(translator, sources, references, bar, **options)
         print(json.dumps(_record(model, options, found)) if as_json else _lines(choice.beam_size, found), flush=True)
 
 

@@ -70,12 +70,17 @@ class TranslationJob:
         lines = read_all(self.files, self.errors)
         self._skip(lines, done, output)
         began = time.perf_counter()
-        size = 1 if _interactive(self.files) else CHUNK
-        with progress_bar("translating", self._total(), done, not output.on_terminal) as advance:
+        typed = not self.files and sys.stdin.isatty()  # a person waits for the answer to each line
+        size = 1 if typed else CHUNK
+        if typed:
+            print("quickbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
+        with progress_bar("translating", self._total(), done, not typed) as bar:
             while chunk := list(islice(lines, size)):
-                translations = translator.translate(chunk, **options, progress=advance)
-                output.write(chunk, "".join(self._render(number + i, t) for i, t in enumerate(translations)))
-                self._warn(number, translations)
+                translations = translator.translate(chunk, **options, progress=bar)
+                result = "".join(self._render(number + i, t) for i, t in enumerate(translations))
+                with bar.aside():
+                    output.write(chunk, result)
+                    self._warn(number, translations)
                 number += len(chunk)
                 count.sentences += len(chunk)
                 count.source_words += sum(len(line.split()) for line in chunk)
@@ -135,11 +140,6 @@ class TranslationJob:
         texts = [h.text.replace("\n", " ").replace("\r", " ") for h in hypotheses]
         texts += [""] * (self.search.num_hypotheses - len(texts))  # a vocabulary may be too small for so many
         return "".join(text + "\n" for text in texts)
-
-
-def _interactive(files: Sequence[Path]) -> bool:
-    """Whether a person types the text and waits for each answer."""
-    return not files and sys.stdin.isatty()
 
 
 def _fingerprint(folder: Path) -> str:

@@ -25,8 +25,6 @@ Job = Mapping[str, Any]  # what decides the bytes of the result: options, model,
 class Output(Protocol):
     """A place for results, chunk by chunk."""
 
-    on_terminal: bool  # people see the results appear, and a progress bar would only be in the way
-
     def begin(self, job: Job) -> int:
         """Be ready to write; returns how many input lines are done already."""
 
@@ -45,9 +43,6 @@ class Output(Protocol):
 
 class StandardOutput:
     """Results on stdout, flushed chunk by chunk."""
-
-    def __init__(self) -> None:
-        self.on_terminal = sys.stdout.isatty()
 
     def begin(self, job: Job) -> int:
         """There is never anything done."""
@@ -101,8 +96,6 @@ class Journal:
 
 class OutputFile:
     """Results in FILE, by way of FILE.part."""
-
-    on_terminal = False
 
     def __init__(self, path: Path, *, resume: bool, restart: bool) -> None:
         """Check that FILE can be written, before any slow work; raises OutputError or OptionError."""

@@ -5,36 +5,56 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
-class Advance(Protocol):
-    """What moves a bar: called with the number of sentences that were just done."""
+class Bar:
+    """A bar of sentences. Calling it with the number of sentences that were just done moves it on."""
+
+    def __init__(self, title: str, total: int | None, done: int, shown: bool) -> None:
+        self._progress: Progress | None = None
+        if shown and sys.stderr.isatty():
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+            )
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._progress.add_task(title, total=total, completed=done, rate="")
+            self._progress.start()
 
     def __call__(self, sentences: int, /) -> None:
         """Move the bar on."""
+        if self._progress:
+            speed = self._progress.tasks[0].speed
+            rate = f"{speed:.0f} sentences/s" if speed else ""
+            self._progress.update(self._task, advance=sentences, rate=rate)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the bar off the screen while something is printed, perhaps on the same terminal."""
+        if self._progress:
+            self._progress.stop()
+        yield
+        if self._progress:
+            self._progress.start()
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._progress:
+            self._progress.stop()
 
 
 @contextmanager
-def progress_bar(title: str, total: int | None, done: int = 0, shown: bool = True) -> Iterator[Advance]:
-    """A bar of sentences while the block runs; `total` is None where the number of lines is not known."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    console, hidden = Console(stderr=True), not (shown and sys.stderr.isatty())
-    with Progress(*columns, console=console, disable=hidden, transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task(title, total=total, completed=done, rate="")
-
-        def advance(sentences: int, /) -> None:
-            speed = bar.tasks[task].speed
-            bar.update(task, advance=sentences, rate=f"{speed:.0f} sentences/s" if speed else "")
-
-        yield advance
+def progress_bar(title: str, total: int | None, done: int = 0, shown: bool = True) -> Iterator[Bar]:
+    """A bar while the block runs; `total` is None where the number of lines is not known."""
+    bar = Bar(title, total, done, shown)
+    try:
+        yield bar
+    finally:
+        bar.stop()

@@ -67,15 +67,16 @@ def score(
     index = 0
     warnings = _ChunkWarnings()
     logging.getLogger("quickbeam").addHandler(warnings)
-    with progress_bar("scoring", None, shown=not sys.stdout.isatty()) as advance:
+    with progress_bar("scoring", None) as bar:
         while chunk := list(islice(_checked(pairs, index), CHUNK)):
             warnings.first_line = index + 1
             answers = translator.score([left for left, _ in chunk], [right for _, right in chunk], **options)
             result = "".join(_render(index + i, answer, format_) for i, answer in enumerate(answers))
-            sys.stdout.buffer.write(result.encode())
-            sys.stdout.buffer.flush()
+            with bar.aside():
+                sys.stdout.buffer.write(result.encode())
+                sys.stdout.buffer.flush()
             index += len(chunk)
-            advance(len(chunk))
+            bar(len(chunk))
 
 
 class _ChunkWarnings(logging.Handler):
