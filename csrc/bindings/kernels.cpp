@@ -36,6 +36,17 @@ nb::object gru(AnyArray input, AnyArray hidden, AnyArray state, const char* isa)
   return next.array;
 }
 
+nb::tuple lstm(AnyArray input, AnyArray hidden, AnyArray cell, const char* isa) {
+  const float* old = checked<float>(cell, "cell", {kAnySize});
+  const int64_t dim = size_of(cell, 0);
+  const float* from_input = checked<float>(input, "input", {4 * dim});
+  const float* from_hidden = checked<float>(hidden, "hidden", {4 * dim});
+  auto next = new_array<float>({cell.shape(0)});
+  auto output = new_array<float>({cell.shape(0)});
+  table_named(isa).lstm(from_input, from_hidden, old, next.data, output.data, dim);
+  return nb::make_tuple(next.array, output.array);
+}
+
 nb::object attend_mlp(AnyArray query, AnyArray keys, AnyArray weight, const char* isa) {
   const float* k = checked<float>(keys, "keys", {kAnySize, kAnySize});
   const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
@@ -123,6 +134,7 @@ void bind_kernels(nb::module_& module) {
       "softmax", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).softmax); }, "x"_a,
       "isa"_a = "auto");
   module.def("gru", &gru, "input"_a, "hidden"_a, "state"_a, "isa"_a = "auto");
+  module.def("lstm", &lstm, "input"_a, "hidden"_a, "cell"_a, "isa"_a = "auto");
   module.def("attend_mlp", &attend_mlp, "query"_a, "keys"_a, "weight"_a, "isa"_a = "auto");
   module.def("attend_dot", &attend_dot, "query"_a, "keys"_a, "isa"_a = "auto");
   module.def("weighted_sum", &weighted_sum, "weights"_a, "values"_a, "isa"_a = "auto");

@@ -84,6 +84,18 @@ void gru_kernel(const float* input, const float* hidden, const float* state, flo
   }
 }
 
+void lstm_kernel(const float* input, const float* hidden, const float* cell, float* next, float* output, int64_t dim) {
+  for (int64_t d = 0; d < dim; d += kLanes) {
+    const int64_t left = dim - d;
+    const auto at = [=](const float* p) { return left >= kLanes ? load(p + d) : load_part(p + d, left, 0.0f); };
+    const auto gate = [=](int64_t k) { return add(at(input + k * dim), at(hidden + k * dim)); };
+    const Vec i = sigmoid_vec(gate(0)), f = sigmoid_vec(gate(1)), g = tanh_vec(gate(2)), o = sigmoid_vec(gate(3));
+    const Vec c = fma(f, at(cell), mul(i, g));
+    store_part(next + d, left, c);
+    store_part(output + d, left, mul(o, tanh_vec(c)));
+  }
+}
+
 // ---------------------------------------------------------------------------------------------- attention
 
 void attend_mlp_kernel(const float* query, const float* keys, const float* weight, float* scores, int64_t positions,
@@ -377,6 +389,7 @@ constexpr Kernels make_table(const char* name) {
           tanh_kernel,
           sigmoid_kernel,
           gru_kernel,
+          lstm_kernel,
           attend_mlp_kernel,
           attend_dot_kernel,
           softmax_kernel,

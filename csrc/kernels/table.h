@@ -35,6 +35,10 @@ struct Kernels {
   // `input` and `hidden` are [3 * dim]; `next` may be `state`.
   void (*gru)(const float* input, const float* hidden, const float* state, float* next, int64_t dim);
 
+  // One LSTM row, gates in the order i, f, g, o: next = f * cell + i * g and output = o * tanh(next), where
+  // i, f, o = sigmoid(x + h), g = tanh(x + h). `input` and `hidden` are [4 * dim]; `next` may be `cell`.
+  void (*lstm)(const float* input, const float* hidden, const float* cell, float* next, float* output, int64_t dim);
+
   // scores[s] = sum over a of weight[a] * tanh(keys[s][a] + query[a])   (CUBE eq. 4)
   void (*attend_mlp)(const float* query, const float* keys, const float* weight, float* scores, int64_t positions,
                      int64_t dim);

@@ -121,6 +121,19 @@ def test_gru(size):
 
 
 @pytest.mark.parametrize("size", SIZES)
+def test_lstm(size):
+    inputs, hidden, cell = normal(1, 4 * size), normal(2, 4 * size), normal(3, size)
+
+    def errors(*arguments: np.ndarray) -> list[float]:
+        return [error(a, b) for a, b in zip(got, reference.lstm(*arguments), strict=True)]
+
+    got = _core.lstm(inputs, hidden, cell)
+    assert max(errors(inputs, hidden, cell)) <= 5e-7
+    assert min(errors(inputs, hidden, changed(cell, 1e-2))) > 5e-7
+    assert min(errors(inputs, changed(hidden, 1e-2), cell)) > 5e-7
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_attention(size):
     query, keys, weight = normal(1, size), normal(2, 11, size), normal(3, size)
     tolerance = 1e-6 * size**0.5

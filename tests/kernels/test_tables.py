@@ -35,6 +35,7 @@ CALLS = {
     "softmax": lambda n, isa: _core.softmax(normal(n, n, scale=5), isa),
     "log_sum_exp": lambda n, isa: np.float32(_core.log_sum_exp(normal(n, n, scale=5), isa)),
     "gru": lambda n, isa: _core.gru(normal(1, 3 * n), normal(2, 3 * n), normal(3, n), isa),
+    "lstm": lambda n, isa: np.stack(_core.lstm(normal(1, 4 * n), normal(2, 4 * n), normal(3, n), isa)),
     "attend_mlp": lambda n, isa: _core.attend_mlp(normal(1, n), normal(2, 7, n), normal(3, n), isa),
     "attend_dot": lambda n, isa: _core.attend_dot(normal(1, n), normal(2, 7, n), isa),
     "weighted_sum": lambda n, isa: _core.weighted_sum(normal(1, 9), normal(2, 9, n), isa),

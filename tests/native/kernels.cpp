@@ -46,6 +46,12 @@ void test_layers(const Kernels& table) {
     table.gru(input.get(), hidden.get(), a.get(), a.get(), dim);  // in place
     CHECK(same(a.get(), b.get(), dim), table.name, dim);
 
+    Guarded<float> x(4 * dim), h(4 * dim), c(dim), d(dim), y(dim), z(dim);
+    fill(x, 3.0f), fill(h, 3.0f), fill(c, 1.0f);
+    scalar.lstm(x.get(), h.get(), c.get(), d.get(), y.get(), dim);
+    table.lstm(x.get(), h.get(), c.get(), c.get(), z.get(), dim);  // in place
+    CHECK(same(c.get(), d.get(), dim) && same(y.get(), z.get(), dim), table.name, dim);
+
     const int64_t positions = draw_size(1, 20);
     Guarded<float> query(dim), keys(positions * dim), weight(dim), s(positions), t(positions);
     fill(query, 2.0f), fill(keys, 2.0f), fill(weight, 1.0f);

@@ -40,6 +40,17 @@ def gru(inputs: Array, hidden: Array, state: Array) -> Doubles:
     return (1.0 - z) * n + z * _double(state)
 
 
+def lstm(inputs: Array, hidden: Array, cell: Array) -> tuple[Doubles, Doubles]:
+    """One step of an LSTM: `inputs` and `hidden` [4 D] are W x + b and U h + c, gates in the order i, f, g, o; cell [D].
+
+    next = f cell + i g, output = o tanh(next), where i, f, o = sigmoid(inputs + hidden), g = tanh(inputs + hidden);
+    returns next and output.
+    """
+    i, f, g, o = np.split(_double(inputs) + _double(hidden), 4)
+    after = sigmoid(f) * _double(cell) + sigmoid(i) * np.tanh(g)
+    return after, sigmoid(o) * np.tanh(after)
+
+
 def attend_mlp(query: Array, keys: Array, weight: Array) -> Doubles:
     """Scores [S] of query [A] at keys [S, A]: weight . tanh(key + query), CUBE eq. 4."""
     return np.tanh(_double(keys) + _double(query)) @ _double(weight)
