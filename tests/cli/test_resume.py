@@ -133,6 +133,15 @@ def test_resume_with_nothing_to_resume_begins(call: Run, tiny_model: Path, sourc
     assert source.with_name("out").read_bytes() == whole
 
 
+def test_a_kill_before_the_first_chunk_leaves_nothing_in_the_way(
+    call: Run, tiny_model: Path, source: Path, whole: bytes
+) -> None:
+    """While the model is loaded there is an empty part and no journal yet."""
+    source.with_name("out.part").touch()
+    assert call(*arguments(tiny_model, source), "--resume").status == 0
+    assert source.with_name("out").read_bytes() == whole
+
+
 @pytest.mark.parametrize(
     ("flag", "part"),
     [

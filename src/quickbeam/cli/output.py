@@ -107,7 +107,8 @@ class OutputFile:
         if self.path.exists() and not self.path.is_file():
             raise OutputError(f"{path} is not a regular file; use '> {path}' instead of --output.")
         found = Journal.load(self.journal_path) if self.part.exists() else None
-        begun = self.part.exists() and (found is None or found.lines > 0)
+        size = self.part.stat().st_size if self.part.exists() else 0
+        begun = found.lines > 0 if found else size > 0  # a kill before the first chunk leaves an empty part
         if begun and not resume and not restart:
             raise OutputError(
                 f"{self.part} holds an interrupted run; go on with --resume, or begin again with --restart."

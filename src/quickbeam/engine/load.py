@@ -61,4 +61,13 @@ def load_parts(folder: Path, machine: MachineOptions) -> Parts:
                 f"restore the vocabulary that the model was trained with."
             )
     model = load_model(folder, machine.backend, machine.isa)
-    return Parts(model, ExactProjection.build(*model.output(), machine.isa), source, target)
+    return Parts(model, _exact(model, machine), source, target)
+
+
+def _exact(model: Model, machine: MachineOptions) -> Projection:
+    """The exact output layer of the machine's backend."""
+    if machine.backend == "native":
+        return ExactProjection.build(*model.output(), machine.isa)
+    from quickbeam.projections.torch_exact import TorchProjection  # PyTorch is an extra
+
+    return TorchProjection(*model.output())

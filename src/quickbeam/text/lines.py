@@ -49,7 +49,7 @@ def decode_lines(raw_lines: Iterable[bytes], name: str, errors: DecodingErrors) 
         except UnicodeDecodeError as error:
             raise InputError(
                 f"{name}, line {number}: byte {error.start + 1} (0x{line[error.start]:02x}) is not valid UTF-8; "
-                f"mend the input or use --errors replace."
+                f"mend it, or give --errors replace where the command has it."
             ) from error
 
 
