@@ -6,4 +6,5 @@ NB_MODULE(_core, module) {
   quickbeam::bind_kernels(module);
   quickbeam::bind_projections(module);
   quickbeam::bind_recurrent(module);
+  quickbeam::bind_lstm_lm(module);
 }

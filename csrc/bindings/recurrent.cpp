@@ -3,16 +3,12 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
-#include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
-#include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "bindings/run.h"
 #include "models/recurrent.h"
 
 namespace nb = nanobind;
@@ -57,75 +53,9 @@ RecurrentConfig read_config(nb::dict facts) {
   return config;
 }
 
-// Shares the memory of the NumPy arrays: the model keeps those alive that it does not pack.
-Weights read_weights(nb::dict tensors) {
-  std::map<std::string, Tensor> weights;
-  for (auto [key, value] : tensors) {
-    const std::string name = nb::cast<std::string>(key);
-    const AnyArray array = nb::cast<AnyArray>(value);
-    const bool vector = array.ndim() == 1;
-    const float* data = vector ? checked<float>(array, name.c_str(), {kAnySize})
-                               : checked<float>(array, name.c_str(), {kAnySize, kAnySize});
-    Tensor tensor{Array(std::make_shared<AnyArray>(array), data), {}};
-    for (size_t i = 0; i < array.ndim(); ++i) tensor.shape.push_back(static_cast<int64_t>(array.shape(i)));
-    weights.emplace(name, std::move(tensor));
-  }
-  return Weights(std::move(weights));
-}
-
 std::shared_ptr<RecurrentModel> build(nb::dict facts, nb::dict tensors, const std::string& isa) {
   return std::make_shared<RecurrentModel>(read_config(facts), read_weights(tensors), table_named(isa.c_str()));
 }
-
-// A decoding run as Python sees it. Other Python threads go on during a call, so a mutex keeps calls of one run apart.
-class Run {
- public:
-  explicit Run(std::shared_ptr<const RecurrentModel> model) : decoding_(std::move(model)) {}
-
-  nb::object admit(AnyArray request, AnyArray token, AnyArray length) {
-    const auto count = static_cast<int64_t>(request.ndim() ? request.shape(0) : 0);
-    const auto* indices = checked<int32_t>(request, "request", {kAnySize});
-    const Sources sources{checked<int32_t>(token, "token", {kAnySize}), checked<int32_t>(length, "length", {count}),
-                          count, static_cast<int64_t>(token.size())};
-    NewArray<int32_t> handles = new_array<int32_t>({static_cast<size_t>(count)});
-    alone([&] { decoding_.admit(indices, sources, handles.data); });
-    return handles.array;
-  }
-
-  nb::tuple step(AnyArray request, AnyArray state, AnyArray token) {
-    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
-    const size_t rows = request.shape(0);
-    const auto wanted = static_cast<int64_t>(rows);
-    const auto* states = checked<int32_t>(state, "state", {wanted});
-    const auto* tokens = checked<int32_t>(token, "token", {wanted});
-    const auto width = static_cast<size_t>(decoding_.model().config().hidden_dim);
-    NewArray<float> hidden = new_array<float>({rows, width});
-    NewArray<int32_t> handles = new_array<int32_t>({rows});
-    alone([&] { decoding_.step(requests, states, tokens, wanted, hidden.data, handles.data); });
-    return nb::make_tuple(hidden.array, handles.array);
-  }
-
-  void retain(AnyArray state) {
-    const auto* states = checked<int32_t>(state, "state", {kAnySize});
-    alone([&] { decoding_.retain(states, static_cast<int64_t>(state.size())); });
-  }
-
-  void evict(AnyArray request) {
-    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
-    alone([&] { decoding_.evict(requests, static_cast<int64_t>(request.size())); });
-  }
-
- private:
-  template <typename Call>
-  void alone(Call call) {
-    nb::gil_scoped_release release;
-    std::lock_guard<std::mutex> lock(mutex_);
-    call();
-  }
-
-  RecurrentDecoding decoding_;
-  std::mutex mutex_;
-};
 
 }  // namespace
 
@@ -137,14 +67,7 @@ void bind_recurrent(nb::module_& module) {
            "Facts as in RecurrentConfig, float32 arrays by name (not to be written to again), and a table's name or "
            "'auto'.")
       .def_prop_ro("isa", [](const RecurrentModel& model) { return model.table().name; });
-  nb::class_<Run>(module, "RecurrentDecoding", "The caches of one decoding run; see quickbeam.models.door.Decoding.")
-      .def(nb::init<std::shared_ptr<RecurrentModel>>(), "model"_a)
-      .def("admit", &Run::admit, "request"_a, "token"_a, "length"_a,
-           "Encode sources that stand one behind the other in `token`; returns the handles of their initial states.")
-      .def("step", &Run::step, "request"_a, "state"_a, "token"_a,
-           "Feed one token to each row; returns hidden [R, D] and the handles of the new states [R].")
-      .def("retain", &Run::retain, "state"_a, "Free every state but the named ones.")
-      .def("evict", &Run::evict, "request"_a, "Forget the sources of the named requests.");
+  Run<RecurrentModel, RecurrentDecoding>::bind(module, "RecurrentDecoding");
 }
 
 }  // namespace quickbeam

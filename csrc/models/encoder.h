@@ -6,16 +6,9 @@
 
 #include "models/config.h"
 #include "models/gru.h"
+#include "models/sources.h"
 
 namespace quickbeam {
-
-// Sources one behind the other; every length is 1 or more and every token lies in the vocabulary.
-struct Sources {
-  const int32_t* token;   // [positions]
-  const int32_t* length;  // [count]
-  int64_t count;
-  int64_t positions;  // sum of the lengths
-};
 
 class Encoder {
  public:

@@ -56,11 +56,7 @@ class RecurrentDecoding {
   const RecurrentModel& model() const { return *model_; }
 
  private:
-  void check_admit(const int32_t* request, const Sources& sources) const;
-  void check_states(const int32_t* state, int64_t count) const;
   const Source& source(int32_t request) const;
-  // Copies the distinct states of the rows to parents_ and sets parent_; returns how many there are.
-  int64_t gather_parents(const int32_t* state, int64_t rows);
 
   std::shared_ptr<const RecurrentModel> model_;
   std::unordered_map<int32_t, Source> sources_;
@@ -68,7 +64,6 @@ class RecurrentDecoding {
   StepBuffers buffers_;
   Buffer parents_;                     // [U, state_dim]
   std::vector<int32_t> parent_;        // [R]
-  std::vector<int32_t> parent_of_;     // [slots] index into parents_, or -1
   std::vector<const Source*> source_;  // [R]
   std::vector<float*> next_;           // [R]
 };

@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from quickbeam.errors import ModelError, nearest
+from quickbeam.models.architectures import Task, architecture_of
 from quickbeam.models.door import Model
 from quickbeam.models.folder import read_config
 from quickbeam.models.load import load_model
@@ -14,6 +15,11 @@ from quickbeam.options.decode import MachineOptions
 from quickbeam.projections.door import Projection
 from quickbeam.projections.exact import ExactProjection
 from quickbeam.text.vocabulary import Vocabulary, read_vocabularies
+
+USES: dict[Task, str] = {
+    "translation": "Use it with Translator, or `quickbeam translate`.",
+    "language": "Use it with Generator and Scorer, or `quickbeam generate` and `quickbeam score`.",
+}
 
 
 @dataclass(frozen=True)
@@ -49,9 +55,15 @@ def find_model(model: str | Path) -> Path:
     )
 
 
-def load_parts(folder: Path, machine: MachineOptions) -> Parts:
-    """Read the model folder and check that vocabularies, weights and projection fit. Raises ModelError."""
+def load_parts(folder: Path, machine: MachineOptions, task: Task = "translation") -> Parts:
+    """Read the model folder and check that it is for `task` and that vocabularies, weights and projection fit.
+
+    Raises ModelError.
+    """
     config = read_config(folder)
+    found = architecture_of(config).task
+    if found != task:
+        raise ModelError(f"{folder} is a {found} model; a {task} model is needed here. {USES[found]}")
     source, target = read_vocabularies(folder)
     sides = (("source", source, config.source_vocab_size), ("target", target, config.target_vocab_size))
     for side, vocabulary, size in sides:

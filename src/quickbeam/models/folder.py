@@ -18,9 +18,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from quickbeam.errors import ModelError
+from quickbeam.models.architectures import Config, architecture_of, find_architecture
 from quickbeam.models.facts import from_facts
-from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.tensors import check_shapes
 
 FORMAT_VERSION = 1
 CONFIG_LIMIT = 1 << 16  # bytes; a real config.json has about 700
@@ -30,21 +29,22 @@ Tensors = dict[str, NDArray[Any]]
 
 def save_model(
     folder: Path,
-    config: RecurrentConfig,
+    config: Config,
     tensors: Mapping[str, NDArray[Any]],
     vocabularies: Mapping[str, bytes],
     card: str,
 ) -> None:
     """Write a whole model folder beside `folder`, then rename it into place (an old one is replaced).
 
-    `vocabularies` maps file names (source.spm, target.spm) to their bytes; `card` is the README.
+    `vocabularies` maps file names (source.spm, target.spm; vocab.json) to their bytes; `card` is the README.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         weights = beside / "model.safetensors"
         save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, weights)
-        facts = {"format_version": FORMAT_VERSION, "architecture": "recurrent", **dataclasses.asdict(config)}
+        facts = {"format_version": FORMAT_VERSION, "architecture": architecture_of(config).name}
+        facts |= dataclasses.asdict(config)
         facts[DIGEST] = _digest(weights)
         (beside / "config.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
         for name, data in vocabularies.items():
@@ -63,22 +63,20 @@ def save_model(
         raise
 
 
-def read_config(folder: Path) -> RecurrentConfig:
+def read_config(folder: Path) -> Config:
     """The facts in `folder`/config.json; anything missing, unknown or mistyped raises ModelError by name."""
     path, facts = folder / "config.json", _read_facts(folder)
     facts.pop(DIGEST, None)
     version, architecture = facts.pop("format_version", None), facts.pop("architecture", None)
     if type(version) is not int or version != FORMAT_VERSION:
         raise ModelError(f"{path}: format_version is {version!r}; this Quickbeam reads {FORMAT_VERSION}.")
-    if architecture != "recurrent":
-        raise ModelError(f"{path}: architecture is {architecture!r}; this Quickbeam reads 'recurrent'.")
     try:
-        return from_facts(RecurrentConfig, facts)
+        return from_facts(find_architecture(architecture).config, facts)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
 
 
-def read_tensors(folder: Path, config: RecurrentConfig) -> Tensors:
+def read_tensors(folder: Path, config: Config) -> Tensors:
     """The weights in `folder` as float32, checked by digest, name, shape and finiteness against `config`."""
     path = folder / "model.safetensors"
     digest = _read_facts(folder).get(DIGEST)
@@ -99,12 +97,13 @@ def read_tensors(folder: Path, config: RecurrentConfig) -> Tensors:
     return {name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in found.items()}
 
 
-def _read_checked(path: Path, config: RecurrentConfig) -> Tensors:
+def _read_checked(path: Path, config: Config) -> Tensors:
     """Read the header first: no tensor is loaded before all names, shapes and dtypes are as `config` asks."""
     with safe_open(path, framework="np") as file:
         headers = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         try:
-            check_shapes(config, {name: tuple(header.get_shape()) for name, header in headers.items()})
+            shapes = {name: tuple(header.get_shape()) for name, header in headers.items()}
+            architecture_of(config).check_shapes(config, shapes)
         except ModelError as error:
             raise ModelError(f"{path}: {error}") from None
         for name, header in headers.items():

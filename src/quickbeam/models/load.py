@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 from quickbeam.errors import OptionError
+from quickbeam.models.architectures import architecture_of
 from quickbeam.models.door import Model
 from quickbeam.models.folder import read_config, read_tensors
 
@@ -21,10 +22,7 @@ def load_model(folder: Path, backend: str = "native", isa: str = "auto") -> Mode
         raise OptionError("backend 'torch' needs PyTorch, which is not installed: pip install quickbeam[train]")
     config = read_config(folder)
     tensors = read_tensors(folder, config)
+    architecture = architecture_of(config)
     if backend == "native":
-        from quickbeam.models.recurrent.native import NativeModel
-
-        return NativeModel(config, tensors, isa)
-    from quickbeam.models.recurrent.torch_model import TorchModel
-
-    return TorchModel(config, tensors)
+        return architecture.native(config, tensors, isa)
+    return architecture.torch(config, tensors)

@@ -27,15 +27,20 @@ class Vocabulary(Protocol):
 
 
 def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
-    """Source and target vocabulary of a model folder; without a file of its own the target has the source's."""
-    source = _read(folder, "source")
+    """Source and target vocabulary of a model folder.
+
+    A language model has one vocabulary for both, and a target without a file of its own has the source's.
+    """
+    source = _read(folder, "source.spm", "source.vocab.json") or _read(folder, "vocab.spm", "vocab.json")
     if source is None:
-        raise ModelError(f"{folder} has neither source.spm nor source.vocab.json; the model folder is incomplete.")
-    return source, _read(folder, "target") or source
+        language = "vocab.spm or vocab.json in a language model"
+        raise ModelError(
+            f"{folder} has neither source.spm nor source.vocab.json ({language}); the model folder is incomplete."
+        )
+    return source, _read(folder, "target.spm", "target.vocab.json") or source
 
 
-def _read(folder: Path, side: str) -> Vocabulary | None:
-    pieces, words = folder / f"{side}.spm", folder / f"{side}.vocab.json"
-    if pieces.exists():
-        return SentencePieceVocabulary(pieces)
-    return WordVocabulary.load(words) if words.exists() else None
+def _read(folder: Path, pieces: str, words: str) -> Vocabulary | None:
+    if (folder / pieces).exists():
+        return SentencePieceVocabulary(folder / pieces)
+    return WordVocabulary.load(folder / words) if (folder / words).exists() else None

@@ -7,41 +7,14 @@ kernel table. Sources are kept ragged, nothing is padded.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Mapping
 
 from quickbeam import _core
 from quickbeam.errors import OptionError
+from quickbeam.models.native_run import NativeDecoding
 from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.recurrent.tensors import check_shapes
-from quickbeam.types import Floats, Ids, Request
-
-
-class NativeDecoding:
-    """`models.door.Decoding` on the compiled core. A caller's mistake raises ValueError and changes nothing."""
-
-    def __init__(self, model: _core.RecurrentModel) -> None:
-        self._run = _core.RecurrentDecoding(model)
-
-    def admit(self, requests: Sequence[Request]) -> Ids:
-        """Encode `requests` together; returns the handle of each one's initial state, [B] int32."""
-        index = np.array([request.index for request in requests], dtype=np.int32)
-        length = np.array([len(request.source) for request in requests], dtype=np.int32)
-        token = np.concatenate([np.empty(0, np.int32), *(request.source for request in requests)])
-        return self._run.admit(index, token, length)
-
-    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
-        """Feed one token to each of R rows; returns hidden [R, D] float32 and the new states' handles [R] int32."""
-        return self._run.step(request, state, token)
-
-    def retain(self, state: Ids) -> None:
-        """Free every state but the named ones (repeats allowed)."""
-        self._run.retain(state)
-
-    def evict(self, request: Ids) -> None:
-        """Forget the sources of the requests named by index, [n] int32."""
-        self._run.evict(request)
+from quickbeam.types import Floats
 
 
 class NativeModel:
@@ -74,4 +47,4 @@ class NativeModel:
 
     def open(self) -> NativeDecoding:
         """Fresh caches for one decoding run, to be used by one thread at a time."""
-        return NativeDecoding(self._core)
+        return NativeDecoding(_core.RecurrentDecoding(self._core))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quickbeam.errors import ModelError
 from quickbeam.models.recurrent.config import RecurrentConfig
-
-Shape = tuple[int, ...]
+from quickbeam.models.shapes import Shape, compare_shapes
 
 
 def tensor_shapes(config: RecurrentConfig) -> dict[str, Shape]:
@@ -51,17 +49,7 @@ def tensor_shapes(config: RecurrentConfig) -> dict[str, Shape]:
 
 def check_shapes(config: RecurrentConfig, found: Mapping[str, Shape]) -> None:
     """Raise ModelError unless `found` has exactly the names and shapes of `tensor_shapes(config)`."""
-    layers = config.encoder_layers + config.fc_layers
-    if layers > len(found):  # a damaged config must not make us list billions of names
-        raise ModelError(f"the config asks for {layers} layers, but there are only {len(found)} tensors.")
-    wanted = tensor_shapes(config)
-    for name in sorted(wanted.keys() | found.keys()):
-        if name not in found:
-            raise ModelError(f"tensor {name!r} is missing.")
-        if name not in wanted:
-            raise ModelError(f"unknown tensor {name!r}.")
-        if found[name] != wanted[name]:
-            raise ModelError(f"tensor {name!r} has shape {found[name]}; the config asks for {wanted[name]}.")
+    compare_shapes(config.encoder_layers + config.fc_layers, lambda: tensor_shapes(config), found)
 
 
 def _linear(name: str, inputs: int, outputs: int) -> dict[str, Shape]:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.recurrent.module import Memory, RecurrentModule
 from quickbeam.models.recurrent.tensors import check_shapes
+from quickbeam.models.torch_slots import TorchSlots, check_admit, check_requests, check_rows
 from quickbeam.types import Floats, Ids, Request
 
 
@@ -22,14 +22,13 @@ class TorchDecoding:
     def __init__(self, module: RecurrentModule) -> None:
         self.module = module
         self.sources: dict[int, tuple[Tensor, Tensor]] = {}  # request -> values [S, M] and keys [S, A]
-        self.states = torch.zeros(0, module.decoder.state_dim)  # [slots, state_dim]; a handle is a slot
-        self.used = np.zeros(0, dtype=np.bool_)  # [slots]
+        self.slots = TorchSlots(module.decoder.state_dim)
         self.padded: tuple[Ids, Memory] | None = None  # the memory of the last step's rows: often the next one's too
 
     @torch.inference_mode()
     def admit(self, requests: Sequence[Request]) -> Ids:
         """Encode `requests` in one padded batch; returns the handle of each one's initial state, [B] int32."""
-        self._check_admit(requests)
+        check_admit(requests, self.sources, self.module.config.source_vocab_size)
         if not requests:
             return np.empty(0, np.int32)
         lengths = [len(request.source) for request in requests]
@@ -38,32 +37,27 @@ class TorchDecoding:
         for i, request in enumerate(requests):
             self.sources[request.index] = memory.values[i, : lengths[i]], memory.keys[i, : lengths[i]]
         self.padded = None
-        return self._store(self.module.decoder.begin(memory))
+        return self.slots.put(self.module.decoder.begin(memory))
 
     @torch.inference_mode()
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Feed one token to each of R rows; returns hidden [R, D] float32 and the new states' handles [R] int32."""
-        if not len(request) == len(state) == len(token):
-            raise ValueError(f"request, state and token have {len(request)}, {len(state)} and {len(token)} rows.")
-        self._check_states(state)
-        self._check_requests(request)
-        _check_tokens("token", token, self.module.config.target_vocab_size)
+        check_rows(request, state, token, self.module.config.target_vocab_size)
+        self.slots.check(state)
+        check_requests(request, self.sources)
         if not len(request):
             return np.empty((0, self.module.config.hidden_dim), np.float32), np.empty(0, np.int32)
         words = self.module.embed(torch.from_numpy(token.astype(np.int64)))
-        old = self.states[torch.from_numpy(state.astype(np.int64))]
-        hidden, new, _ = self.module.decoder.step(words, old, self._memory(request))
-        return hidden.numpy(), self._store(new)
+        hidden, new, _ = self.module.decoder.step(words, self.slots.get(state), self._memory(request))
+        return hidden.numpy(), self.slots.put(new)
 
     def retain(self, state: Ids) -> None:
         """Free every state but the named ones (repeats allowed)."""
-        self._check_states(state)
-        self.used[:] = False
-        self.used[state] = True
+        self.slots.retain(state)
 
     def evict(self, request: Ids) -> None:
         """Forget the sources of the requests named by index, [n] int32."""
-        self._check_requests(request)
+        check_requests(request, self.sources)
         for index in set(request.tolist()):
             del self.sources[index]
         self.padded = None
@@ -77,40 +71,6 @@ class TorchDecoding:
             memory = Memory(pad_sequence(values, batch_first=True), pad_sequence(keys, batch_first=True), mask)
             self.padded = request.copy(), memory
         return self.padded[1]
-
-    def _store(self, states: Tensor) -> Ids:
-        """Put states [n, state_dim] into free slots, the lowest first; returns the slots."""
-        missing = len(states) - int((~self.used).sum())
-        if missing > 0:
-            more = max(missing, len(self.used))
-            self.states = torch.cat([self.states, self.states.new_zeros(more, self.states.shape[1])])
-            self.used = np.concatenate([self.used, np.zeros(more, dtype=np.bool_)])
-        slots: NDArray[np.intp] = np.flatnonzero(~self.used)[: len(states)]
-        self.states[torch.from_numpy(slots)] = states
-        self.used[slots] = True
-        return slots.astype(np.int32)
-
-    def _check_admit(self, requests: Sequence[Request]) -> None:
-        seen = set(self.sources)
-        for request in requests:
-            if request.index in seen:
-                raise ValueError(f"request {request.index} is admitted already; evict it first.")
-            if len(request.source) < 1:
-                raise ValueError(f"request {request.index} has a source of 0 tokens; it must have 1 or more.")
-            _check_tokens("source token", request.source, self.module.config.source_vocab_size)
-            seen.add(request.index)
-
-    def _check_states(self, state: Ids) -> None:
-        known = (state >= 0) & (state < len(self.used))
-        known[known] = self.used[state[known]]
-        if not known.all():
-            i = int(np.argmin(known))
-            raise ValueError(f"state {i} is {state[i]}; it must be a handle from admit or step that retain has kept.")
-
-    def _check_requests(self, request: Ids) -> None:
-        for index in request.tolist():
-            if index not in self.sources:
-                raise ValueError(f"request is {index}; it must be one that was admitted and not yet evicted.")
 
 
 class TorchModel:
@@ -139,10 +99,3 @@ def _mask(lengths: Sequence[int]) -> Tensor | None:
     if min(lengths) == max(lengths):
         return None
     return torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]
-
-
-def _check_tokens(name: str, token: Ids, vocab_size: int) -> None:
-    bad = (token < 0) | (token >= vocab_size)
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise ValueError(f"{name} {i} is {token[i]}; it must be between 0 and {vocab_size - 1}.")

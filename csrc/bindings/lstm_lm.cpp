@@ -1,0 +1,38 @@
+// quickbeam._core: LstmLm and LstmLmDecoding.
+#include "models/lstm_lm.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <string>
+
+#include "bindings/bindings.h"
+#include "bindings/run.h"
+
+namespace nb = nanobind;
+
+namespace quickbeam {
+namespace {
+
+std::shared_ptr<LstmLm> build(nb::dict facts, nb::dict tensors, const std::string& isa) {
+  const auto size = [&](const char* key) { return nb::cast<int64_t>(facts[key]); };
+  const LstmLmConfig config{size("vocab_size"), size("embedding_dim"), size("hidden_dim"), size("layers"),
+                            size("bos_id")};
+  return std::make_shared<LstmLm>(config, read_weights(tensors), table_named(isa.c_str()));
+}
+
+}  // namespace
+
+void bind_lstm_lm(nb::module_& module) {
+  using namespace nb::literals;
+  nb::class_<LstmLm>(module, "LstmLm", "The packed weights of an LSTM language model; any number of runs share them.")
+      .def(nb::new_(&build), "facts"_a, "tensors"_a, "isa"_a,
+           "Facts as in LstmLmConfig, float32 arrays by name (not to be written to again), and a table's name or "
+           "'auto'.")
+      .def_prop_ro("isa", [](const LstmLm& model) { return model.table().name; });
+  Run<LstmLm, LstmLmDecoding>::bind(module, "LstmLmDecoding");
+}
+
+}  // namespace quickbeam

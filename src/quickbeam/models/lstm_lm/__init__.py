@@ -1,0 +1,1 @@
+"""The LSTM language model of the paper L2S."""
