@@ -4,6 +4,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "projections/scan.h"
 
 namespace quickbeam {
 namespace {
@@ -11,10 +12,41 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
+// The arguments of a projection that is made of weight and bias.
+struct Layer {
+  Layer(const AnyArray& weight, const AnyArray& bias)
+      : w(checked<float>(weight, "weight", {kAnySize, kAnySize})),
+        vocab(static_cast<int64_t>(weight.shape(0))),
+        dim(static_cast<int64_t>(weight.shape(1))),
+        b(checked<float>(bias, "bias", {vocab})) {}
+  const float* w;
+  int64_t vocab, dim;
+  const float* b;
+};
+
 void construct(ExactProjection* self, AnyArray weight, AnyArray bias, const char* isa) {
-  const float* w = checked<float>(weight, "weight", {kAnySize, kAnySize});
-  const int64_t vocab = static_cast<int64_t>(weight.shape(0)), dim = static_cast<int64_t>(weight.shape(1));
-  new (self) ExactProjection(w, checked<float>(bias, "bias", {vocab}), vocab, dim, table_named(isa));
+  const Layer layer(weight, bias);
+  new (self) ExactProjection(layer.w, layer.b, layer.vocab, layer.dim, table_named(isa));
+}
+
+void construct_scan(ScanProjection* self, AnyArray weight, AnyArray bias, const char* isa, float trust) {
+  const Layer layer(weight, bias);
+  new (self) ScanProjection(layer.w, layer.b, layer.vocab, layer.dim, table_named(isa), trust);
+}
+
+// (log_prob, token, total, rescored)
+nb::tuple scan_topk(const ScanProjection& self, AnyArray hidden, int64_t k) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
+  auto log_prob = new_array<float>({rows, width});
+  auto token = new_array<int32_t>({rows, width});
+  auto total = new_array<float>({rows});
+  auto rescored = new_array<int32_t>({rows});
+  {
+    nb::gil_scoped_release release;
+    self.topk(x, static_cast<int64_t>(rows), k, log_prob.data, token.data, total.data, rescored.data);
+  }
+  return nb::make_tuple(log_prob.array, token.array, total.array, rescored.array);
 }
 
 nb::tuple topk(const ExactProjection& self, AnyArray hidden, int64_t k) {
@@ -29,7 +61,8 @@ nb::tuple topk(const ExactProjection& self, AnyArray hidden, int64_t k) {
   return nb::make_tuple(log_prob.array, token.array);
 }
 
-nb::object log_prob(const ExactProjection& self, AnyArray hidden, AnyArray token) {
+template <typename Projection>
+nb::object log_prob(const Projection& self, AnyArray hidden, AnyArray token) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const int64_t rows = static_cast<int64_t>(hidden.shape(0));
   const int32_t* tokens = checked<int32_t>(token, "token", {rows});
@@ -47,9 +80,15 @@ void bind_projections(nb::module_& module) {
   nb::class_<ExactProjection>(module, "ExactProjection")
       .def("__init__", &construct, "weight"_a, "bias"_a, "isa"_a = "auto")
       .def("topk", &topk, "hidden"_a, "k"_a)
-      .def("log_prob", &log_prob, "hidden"_a, "token"_a)
+      .def("log_prob", &log_prob<ExactProjection>, "hidden"_a, "token"_a)
       .def_prop_ro("vocab_size", &ExactProjection::vocab)
       .def_prop_ro("dim", &ExactProjection::dim);
+  nb::class_<ScanProjection>(module, "ScanProjection")
+      .def("__init__", &construct_scan, "weight"_a, "bias"_a, "isa"_a = "auto", "trust"_a = 1.0f)
+      .def("topk", &scan_topk, "hidden"_a, "k"_a)
+      .def("log_prob", &log_prob<ScanProjection>, "hidden"_a, "token"_a)
+      .def_prop_ro("vocab_size", &ScanProjection::vocab)
+      .def_prop_ro("dim", &ScanProjection::dim);
 }
 
 }  // namespace quickbeam

@@ -84,6 +84,41 @@ inline float highest(Vec a) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
+struct Ints {
+  __m256i low, high;
+};
+inline Ints set_ints(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+inline Ints add_ints(Ints a, Ints b) { return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
+inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
+
+// Four byte products of each lane: even and odd bytes as 16-bit numbers, multiplied and added in pairs. (vpmaddubsw
+// would saturate.)
+struct Weights {
+  Ints even, odd;
+};
+inline Weights load_weights(const uint8_t* p) {
+  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32));
+  const __m256i mask = _mm256_set1_epi16(0xff);
+  return {{_mm256_and_si256(low, mask), _mm256_and_si256(high, mask)},
+          {_mm256_srli_epi16(low, 8), _mm256_srli_epi16(high, 8)}};
+}
+struct Inputs {
+  __m256i even, odd;
+};
+inline Inputs load_inputs(const int8_t* p) {
+  int32_t word;
+  __builtin_memcpy(&word, p, sizeof word);
+  const __m256i bytes = _mm256_set1_epi32(word);
+  return {_mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), _mm256_srai_epi16(bytes, 8)};
+}
+inline __m256i dot(__m256i even, __m256i odd, const Inputs& x) {
+  return _mm256_add_epi32(_mm256_madd_epi16(even, x.even), _mm256_madd_epi16(odd, x.odd));
+}
+inline Ints dot(Ints total, const Weights& w, const Inputs& x) {
+  return add_ints(total, {dot(w.even.low, w.odd.low, x), dot(w.even.high, w.odd.high, x)});
+}
+
 #include "kernels/body.h"
 
 }  // namespace

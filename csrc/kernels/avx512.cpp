@@ -8,52 +8,27 @@
 
 namespace {
 
-constexpr int kBlockRows = 6;  // 6 x 4 sums and 4 weights of the 32 registers; broadcasts come from memory
-constexpr int kBlockVecs = 4;
-constexpr int kRowVecs = 8;  // two panels: 8 chains hide the latency of fma on two ports
+#include "kernels/avx512_lanes.h"
 
-using Vec = __m512;
-using Mask = __mmask16;
-
-inline __mmask16 lanes_below(int64_t n) {
-  return n >= 16 ? 0xffff : n <= 0 ? 0 : static_cast<__mmask16>((1u << n) - 1u);
+// Four byte products of each lane without VNNI: even and odd bytes as 16-bit numbers, multiplied and added in pairs.
+struct Weights {
+  Ints even, odd;
+};
+inline Weights load_weights(const uint8_t* p) {
+  const Ints bytes = load_ints(p);
+  return {_mm512_and_si512(bytes, _mm512_set1_epi16(0xff)), _mm512_srli_epi16(bytes, 8)};
 }
-inline Vec load(const float* p) { return _mm512_loadu_ps(p); }
-inline Vec load_part(const float* p, int64_t n, float fill) {
-  return _mm512_mask_loadu_ps(_mm512_set1_ps(fill), lanes_below(n), p);
+struct Inputs {
+  Ints even, odd;
+};
+inline Inputs load_inputs(const int8_t* p) {
+  int32_t word;
+  __builtin_memcpy(&word, p, sizeof word);
+  const Ints bytes = _mm512_set1_epi32(word);
+  return {_mm512_srai_epi16(_mm512_slli_epi16(bytes, 8), 8), _mm512_srai_epi16(bytes, 8)};
 }
-inline void store(float* p, Vec a) { _mm512_storeu_ps(p, a); }
-inline void store_part(float* p, int64_t n, Vec a) { _mm512_mask_storeu_ps(p, lanes_below(n), a); }
-inline Vec set(float x) { return _mm512_set1_ps(x); }
-inline Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
-inline Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
-inline Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
-inline Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
-inline Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
-inline Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
-inline Vec abs(Vec a) { return _mm512_abs_ps(a); }
-inline Vec copysign(Vec size, Vec from) {
-  const Vec sign = _mm512_set1_ps(-0.0f);
-  return _mm512_or_ps(_mm512_andnot_ps(sign, size), _mm512_and_ps(sign, from));
-}
-inline Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
-inline uint32_t bits(Mask mask) { return mask; }
-inline Vec select(Mask mask, Vec yes, Vec no) { return _mm512_mask_blend_ps(mask, no, yes); }
-inline Vec power_of_two(Vec t) {
-  const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
-  return _mm512_castsi512_ps(_mm512_add_epi32(exponent, _mm512_set1_epi32(0x3f800000)));
-}
-inline float sum(Vec a) {
-  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-inline float highest(Vec a) {
-  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
-  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+inline Ints dot(Ints total, const Weights& w, const Inputs& x) {
+  return add_ints(total, add_ints(_mm512_madd_epi16(w.even, x.even), _mm512_madd_epi16(w.odd, x.odd)));
 }
 
 #include "kernels/body.h"

@@ -9,6 +9,9 @@
 //   less, select, bits
 //   power_of_two(t)   2^n for t = kRound + n
 //   sum, highest      over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
+//   Ints              16 whole numbers of 32 bits: set_ints, add_ints, to_floats
+//   Weights, Inputs   64 bytes of packed weights, and 4 bytes of a row for all lanes: load_weights, load_inputs,
+//                     dot(total, w, x) = total + the four products of each lane
 //   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a product
 //
 // No order of operations here may depend on the registers, and the build forbids the compiler to fuse or reorder
@@ -19,6 +22,7 @@ using quickbeam::kLanes;
 using quickbeam::kPanel;
 
 constexpr int64_t kAhead = 32 * kPanel;  // how far weights that come from memory are prefetched
+constexpr int64_t kAheadBytes = 4096;    // the same in an int8 product
 constexpr float kInfinity = __builtin_inff();
 constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
 constexpr float kExpLow = -87.3f;      // below it exp is no normal number, and taken as zero
@@ -383,6 +387,8 @@ void multiply_kernel(const float* packed, const float* bias, const float* x, int
   }
 }
 
+#include "kernels/int8_body.h"
+
 constexpr Kernels make_table(const char* name) {
   return {name,
           multiply_kernel,
@@ -394,6 +400,10 @@ constexpr Kernels make_table(const char* name) {
           attend_dot_kernel,
           softmax_kernel,
           weighted_sum_kernel,
+          multiply_int8_kernel,
+          quantize_kernel,
+          reaching_kernel,
+          multiply_rows_kernel,
           log_sum_exp_kernel,
           top_k_kernel};
 }

@@ -13,8 +13,8 @@ constexpr const char* kVariable = "QUICKBEAM_ISA";
 
 // The tables that this machine can run, lowest first.
 struct Available {
-  const Kernels* tables[3] = {};
-  const char* names[4] = {};
+  const Kernels* tables[4] = {};
+  const char* names[5] = {};
   int count = 0;
 
   Available() {
@@ -25,6 +25,7 @@ struct Available {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl")) {
       add(kAvx512Kernels);
+      if (__builtin_cpu_supports("avx512vnni")) add(kAvx512VnniKernels);
     }
 #endif
   }

@@ -77,6 +77,32 @@ inline float highest(const Vec& a) {
   return half.lane[0];
 }
 
+struct Ints {
+  int32_t lane[16];
+};
+inline Ints set_ints(int32_t x) {
+  Ints out;
+  for (int32_t& lane : out.lane) lane = x;
+  return out;
+}
+inline Ints add_ints(const Ints& a, const Ints& b) {
+  Ints out;
+  for (int i = 0; i < 16; ++i) out.lane[i] = a.lane[i] + b.lane[i];
+  return out;
+}
+inline Vec to_floats(const Ints& a) { QUICKBEAM_LANES(static_cast<float>(a.lane[i])); }
+
+using Weights = const uint8_t*;
+using Inputs = const int8_t*;
+inline Weights load_weights(const uint8_t* p) { return p; }
+inline Inputs load_inputs(const int8_t* p) { return p; }
+inline Ints dot(Ints total, Weights w, Inputs x) {
+  for (int i = 0; i < 16; ++i) {
+    for (int b = 0; b < 4; ++b) total.lane[i] += int32_t{w[4 * i + b]} * x[b];
+  }
+  return total;
+}
+
 #undef QUICKBEAM_LANES
 
 #include "kernels/body.h"

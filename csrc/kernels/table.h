@@ -18,6 +18,11 @@ constexpr int kPanel = 64;  // output columns that are packed side by side
 // panel at k * kPanel + column.
 constexpr int64_t packed_size(int64_t in, int64_t out) { return (out + kPanel - 1) / kPanel * kPanel * in; }
 
+constexpr int kBytes = 4;  // neighbours along `in` that an int8 product takes at a time
+constexpr int64_t padded_bytes(int64_t in) { return (in + kBytes - 1) / kBytes * kBytes; }
+// The most `in` of an int8 product: 255 * 127 * in must fit 32 bits.
+constexpr int64_t kMostInt8 = 65536;
+
 struct Kernels {
   const char* name;
 
@@ -50,6 +55,24 @@ struct Kernels {
   // out[d] = sum over s of weights[s] * values[s][d], one chain over s for each d.
   void (*weighted_sum)(const float* weights, const float* values, float* out, int64_t positions, int64_t dim);
 
+  // 16 lanes of whole numbers, so any order is exact; then one rounding of each float operation:
+  // y[r][n] = bias[n] + x_scale[r] * (scale[n] * float(sum over k of x[r][k] * w[n][k])), for r < rows, n < out.
+  // `packed`: panels of kPanel words, then blocks of kBytes of `in`, then for each word kBytes bytes w + 128. x is
+  // [rows, x_stride], each x and w from -127 to 127, zero from `in` to the next multiple of kBytes.
+  void (*multiply_int8)(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x, int64_t x_stride,
+                        const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in, int64_t out);
+  // Rounds x [n] to q [n] from -127 to 127 times the scale that is given back, max |x| / 127 (0 where all are zero).
+  // No promise about x with a NaN or an infinity but that it ends.
+  float (*quantize)(const float* x, int64_t n, int8_t* q);
+  // Indices i with not (x[i] + by_a * a[i] + by_b * b[i] < bar), ascending, into `found` (room for n + kLanes);
+  // how many there are. A NaN is found.
+  int64_t (*reaching)(const float* x, const float* a, const float* b, float by_a, float by_b, float bar, int64_t n,
+                      int32_t* found);
+  // y[i] = bias[word] + sum over k of x[k] * weight[word][k], word = words[i]: the bits of `multiply`, from a
+  // row-major `weight` [.., dim].
+  void (*multiply_rows)(const float* weight, const float* bias, const float* x, const int32_t* words, int64_t count,
+                        int64_t dim, float* y);
+
   // log(sum(exp(x))), in 16 lanes, within 1e-6 relative (absolute, where it is below 1). -inf where all are -inf; NaN
   // where there is a NaN or +inf.
   float (*log_sum_exp)(const float* x, int64_t n);
@@ -58,8 +81,8 @@ struct Kernels {
   void (*top_k)(const float* x, int64_t n, int64_t k, float* values, int32_t* indices);
 };
 
-// The table to use: the best of this machine, or a lower one named by QUICKBEAM_ISA (scalar, avx2, avx512); another
-// name, or one that this machine lacks, throws std::invalid_argument.
+// The table to use: the best of this machine, or a lower one named by QUICKBEAM_ISA (scalar, avx2, avx512,
+// avx512vnni); another name, or one that this machine lacks, throws std::invalid_argument.
 const Kernels& kernels();
 // The table `name`, for tests; throws std::invalid_argument with the names that this machine has.
 const Kernels& kernels(const char* name);

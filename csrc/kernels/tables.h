@@ -9,6 +9,7 @@ extern const Kernels kScalarKernels;
 #ifdef QUICKBEAM_X86
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
+extern const Kernels kAvx512VnniKernels;
 #endif
 
 }  // namespace quickbeam

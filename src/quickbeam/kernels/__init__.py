@@ -6,7 +6,7 @@ from quickbeam import _core
 
 
 def table_names() -> list[str]:
-    """Names of the kernel tables that this machine can run, lowest first: scalar, avx2, avx512."""
+    """Names of the kernel tables that this machine can run, lowest first: scalar, avx2, avx512, avx512vnni."""
     return _core.table_names()
 
 

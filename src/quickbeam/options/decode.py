@@ -95,10 +95,12 @@ class MachineOptions:
 
     backend: Literal["native", "torch"] = option("native", "torch: the PyTorch twin, slow, for checks and GPUs")
     threads: int = option(1, "workers that decode batches side by side")
-    isa: Literal["auto", "scalar", "avx2", "avx512"] = option("auto", "kernel table; QUICKBEAM_ISA lowers the default")
+    isa: Literal["auto", "scalar", "avx2", "avx512", "avx512vnni"] = option(
+        "auto", "kernel table; QUICKBEAM_ISA lowers the default"
+    )
 
     def __post_init__(self) -> None:
         require(1 <= self.threads <= 1024, "threads", self.threads, "between 1 and 1024")
         require(self.backend in ("native", "torch"), "backend", self.backend, "native or torch")
-        tables = ("auto", "scalar", "avx2", "avx512")
+        tables = ("auto", "scalar", "avx2", "avx512", "avx512vnni")
         require(self.isa in tables, "isa", self.isa, " or ".join(tables))

@@ -1,0 +1,34 @@
+// A packed matrix of bytes, a scale for each output.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/buffer.h"
+#include "kernels/table.h"
+
+namespace quickbeam {
+
+class Int8Matrix {
+ public:
+  Int8Matrix() = default;
+  // All zero. Throws std::invalid_argument where `in` is more than kMostInt8.
+  Int8Matrix(int64_t out, int64_t in);
+
+  // Rounds `w` [in] to whole multiples of its largest size / 127. Gives back the Euclidean norm of what that loses, in
+  // double precision; where `lost` is not null it gets the loss of each element, w - rounded, too.
+  double set_row(int64_t row, const double* w, double* lost = nullptr);
+
+  // y = bias + x_scale * (scale * (x W')), x [rows, x_stride] bytes. `bias` is [out].
+  void multiply(const Kernels& table, const float* bias, const int8_t* x, int64_t x_stride, const float* x_scale,
+                float* y, int64_t y_stride, int64_t rows) const;
+
+  int64_t in() const { return in_; }
+  int64_t out() const { return out_; }
+
+ private:
+  Buffer packed_;  // bytes, not floats
+  Buffer scale_;
+  int64_t in_ = 0, out_ = 0;
+};
+
+}  // namespace quickbeam

@@ -1,0 +1,87 @@
+#include "projections/words.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace quickbeam {
+namespace {
+
+constexpr float kLargest = 1e12f;
+
+void check_values(const float* x, int64_t n, const char* name) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (!(std::fabs(x[i]) <= kLargest)) {
+      throw std::invalid_argument(std::string(name) + " holds " + std::to_string(x[i]) +
+                                  "; values must be finite and at most 1e12 in size");
+    }
+  }
+}
+
+}  // namespace
+
+Words::Words(const float* weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table)
+    : vocab_(vocab), dim_(dim), table_(&table) {
+  if (vocab < 1 || dim < 1) {
+    throw std::invalid_argument("weight has the shape [" + std::to_string(vocab) + ", " + std::to_string(dim) +
+                                "]; both sizes must be at least 1");
+  }
+  check_values(weight, vocab * dim, "weight");
+  check_values(bias, vocab, "bias");
+  weight_.reserve(vocab * dim);
+  bias_.reserve(vocab);
+  std::copy_n(weight, vocab * dim, weight_.get());
+  std::copy_n(bias, vocab, bias_.get());
+}
+
+void Words::logits(const float* hidden, const int32_t* words, int64_t count, float* out) const {
+  table_->multiply_rows(weight_.get(), bias_.get(), hidden, words, count, dim_, out);
+}
+
+void Words::all_logits(const float* hidden, float* out) const {
+  constexpr int32_t kSome = 64;
+  int32_t words[kSome];
+  for (int64_t first = 0; first < vocab_; first += kSome) {
+    const int64_t count = std::min<int64_t>(kSome, vocab_ - first);
+    for (int64_t i = 0; i < count; ++i) words[i] = static_cast<int32_t>(first + i);
+    logits(hidden, words, count, out + first);
+  }
+}
+
+void Words::check_k(int64_t k) const {
+  if (k < 1 || k > vocab_) {
+    throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
+                                std::to_string(vocab_));
+  }
+}
+
+void Words::check_tokens(const int32_t* token, int64_t rows) const {
+  for (int64_t row = 0; row < rows; ++row) {
+    if (token[row] < 0 || token[row] >= vocab_) {
+      throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
+                                  "; it must be from 0 to " + std::to_string(vocab_ - 1));
+    }
+  }
+}
+
+void rank(const Kernels& table, float* logits, const int32_t* words, int64_t count, float total, int64_t k,
+          float* log_prob, int32_t* token) {
+  // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
+  for (int64_t i = 0; i < count; ++i) logits[i] -= total;
+  table.top_k(logits, count, k, log_prob, token);
+  for (int64_t i = 0; i < k; ++i) token[i] = words[token[i]];
+}
+
+float bar_below(float logit, float total) {
+  const double size = std::fabs(static_cast<double>(logit)) + std::fabs(static_cast<double>(total));
+  return -above(size * 0x1p-19 + 1e-30 - static_cast<double>(logit));
+}
+
+float above(double x) {
+  const float near = static_cast<float>(x);
+  return near >= x ? near : std::nextafter(near, std::numeric_limits<float>::infinity());
+}
+
+}  // namespace quickbeam

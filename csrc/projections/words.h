@@ -1,0 +1,50 @@
+// The output matrix word by word: exact logits of a few words, with the bits of the exact layer.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/buffer.h"
+#include "kernels/table.h"
+
+namespace quickbeam {
+
+class Words {
+ public:
+  // Copies `weight` [vocab, dim] and `bias` [vocab]. Throws std::invalid_argument if a size is < 1, or a value is not
+  // finite or larger than 1e12: no bound holds there.
+  Words(const float* weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table);
+
+  int64_t vocab() const { return vocab_; }
+  int64_t dim() const { return dim_; }
+  const Kernels& table() const { return *table_; }
+  const float* row(int64_t word) const { return weight_.get() + word * dim_; }
+  const float* bias() const { return bias_.get(); }
+
+  // Logits of `words` [count] for one hidden vector [dim]: the bits of ExactProjection's.
+  void logits(const float* hidden, const int32_t* words, int64_t count, float* out) const;
+  // The same of all words; `out` is [vocab].
+  void all_logits(const float* hidden, float* out) const;
+
+  // Throw std::invalid_argument, as the exact projection does.
+  void check_k(int64_t k) const;
+  void check_tokens(const int32_t* token, int64_t rows) const;
+
+ private:
+  Buffer weight_, bias_;
+  int64_t vocab_, dim_;
+  const Kernels* table_;
+};
+
+// The k best of `logits` [count], which belong to `words` (ascending): their log probabilities logit - total, largest
+// first, equal ones by lower word. `logits` is overwritten.
+void rank(const Kernels& table, float* logits, const int32_t* words, int64_t count, float total, int64_t k,
+          float* log_prob, int32_t* token);
+
+// A float that is at least x.
+float above(double x);
+
+// A little below `logit`, the k-th largest: words below the result have a smaller logit - total than it has, also after
+// rounding, and 2^-20 of its size is left for the rounding of the comparison.
+float bar_below(float logit, float total);
+
+}  // namespace quickbeam
