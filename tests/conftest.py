@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from quickbeam.models.folder import save_model
 from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.recurrent.tensors import tensor_shapes
 from quickbeam.text.sentencepiece import train_sentencepiece
+
+# Read when PyTorch is loaded: the products of tests are tiny, and threads that wait for each other on a busy
+# machine take minutes where one takes seconds.
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 
 _SYLLABLES = [consonant + vowel for consonant in "bdklmn" for vowel in "aeiou"]
 

@@ -52,13 +52,15 @@ def assert_same(found: list[Translation], wanted: list[Translation], exact: bool
     if exact:
         assert found == wanted
     for t, w in zip(found, wanted, strict=True):
-        np.testing.assert_allclose([h.score for h in t.hypotheses], [h.score for h in w.hypotheses], rtol=0, atol=TORCH_TOLERANCE)
+        scores, wanted_scores = ([h.score for h in one.hypotheses] for one in (t, w))
+        np.testing.assert_allclose(scores, wanted_scores, rtol=0, atol=TORCH_TOLERANCE)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_one_by_one_is_batch_is_any_order(translator: Translator, texts: list[str], beam_size: int) -> None:
-    options = OPTIONS | {"beam_size": beam_size, "num_hypotheses": beam_size}
     exact = type(translator.parts.model).__name__ == "NativeModel"
+    # The lower ranks of a random model are near ties, which PyTorch's rounding may settle otherwise in another batch.
+    options = OPTIONS | {"beam_size": beam_size, "num_hypotheses": beam_size if exact else 1}
     together = translator.translate(texts, **options)
     assert [t.source for t in together] == texts
     assert len({t.text for t in together}) > len(texts) // 2  # the answers depend on the input
