@@ -43,6 +43,7 @@ def save_model(
     try:
         weights = beside / "model.safetensors"
         save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, weights)
+        weights.chmod(0o644)  # safetensors makes it private
         facts = {"format_version": FORMAT_VERSION, "architecture": architecture_of(config).name}
         facts |= dataclasses.asdict(config)
         facts[DIGEST] = _digest(weights)
