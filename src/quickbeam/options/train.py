@@ -12,7 +12,7 @@ from quickbeam.options.schema import require
 class DataOptions:
     """Where the text is. Paths are relative to the recipe; names ending in .gz are read through gzip."""
 
-    train: tuple[str, ...]  # tab-separated files, or the source sides of line-parallel files
+    train: tuple[str, ...]  # tab-separated files, the source sides of line-parallel files, or a language model's text
     valid: tuple[str, ...]
     train_target: tuple[str, ...] = ()  # target sides of line-parallel files, in the order of `train`
     valid_target: tuple[str, ...] = ()
@@ -52,12 +52,16 @@ class TrainOptions:
 
     max_steps: int
     batch_tokens: int = 2048  # longer side of a batch, padding included
-    learning_rate: float = 1e-3  # Adam's peak
+    unroll: int = 35  # of a language model: words of a column in a batch, which has batch_tokens / unroll columns
+    optimizer: Literal["adam", "sgd"] = "adam"  # sgd without momentum
+    learning_rate: float = 1e-3  # the peak
     warmup_steps: int = 500
-    schedule: Literal["linear", "inverse_sqrt", "constant"] = "linear"  # after the warm-up; linear ends at zero
+    schedule: Literal["linear", "inverse_sqrt", "constant", "epochs"] = "linear"  # after the warm-up; linear ends at 0
+    hold_epochs: int = 4  # of the schedule "epochs": so many at the peak,
+    epoch_decay: float = 0.5  # then each one's rate is the one's before, times this
     adam_beta2: float = 0.98
     clip_norm: float = 1.0
-    dropout: float = 0.2  # one mask for all positions of a sequence
+    dropout: float = 0.2  # translation: one mask for all positions of a sequence; language: one for each position
     label_smoothing: float = 0.1
     self_normalisation: float = 0.0  # alpha of CUBE-4: loss + alpha (log Z)^2
     average_decay: float = 0.999  # of the running average of the weights that is validated and saved; 0 = none
@@ -68,14 +72,15 @@ class TrainOptions:
     log_every: int = 50
     validate_every: int = 1000
     checkpoint_every: int = 250
-    patience: int = 0  # stop after so many validations without a better BLEU; 0 = never
+    patience: int = 0  # stop after so many validations without a better one; 0 = never
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "batch_tokens", "log_every", "validate_every", "checkpoint_every"):
+        for name in ("max_steps", "batch_tokens", "unroll", "log_every", "validate_every", "checkpoint_every"):
             require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "1 or more")
-        for name in ("warmup_steps", "threads", "patience", "self_normalisation"):
+        for name in ("warmup_steps", "hold_epochs", "threads", "patience", "self_normalisation"):
             require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "0 or more")
         require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "above 0")
+        require(0 < self.epoch_decay <= 1, "train.epoch_decay", self.epoch_decay, "in (0, 1]")
         require(self.clip_norm > 0, "train.clip_norm", self.clip_norm, "above 0")
         for name in ("dropout", "label_smoothing", "average_decay", "adam_beta2"):
             require(0 <= getattr(self, name) < 1, f"train.{name}", getattr(self, name), "in [0, 1)")

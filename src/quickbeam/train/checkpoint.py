@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +23,8 @@ class Progress:
     step: int = 0  # optimiser steps done
     epoch: int = 0
     batch: int = 0  # batches of this epoch done
-    best_bleu: float = -1.0
+    best_bleu: float = -1.0  # of a translation model
+    best_nll: float = math.inf  # of a language model, in nats for each word
     since_best: int = 0  # validations since the best one
     words: int = 0  # target tokens seen
     seconds: float = 0.0  # spent training, all runs together
@@ -32,9 +34,14 @@ class Progress:
 
 
 def write_checkpoint(
-    path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Adam, progress: Progress
+    path: Path,
+    model: nn.Module,
+    average: dict[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+    progress: Progress,
+    carried: dict[str, Tensor],
 ) -> None:
-    """Write model, running average, Adam's moments, random states and progress to `path`.
+    """Write model, running average, Adam's moments, random states, progress and what the task carries to `path`.
 
     A write that fails raises OSError and leaves the checkpoint that was there before.
     """
@@ -49,6 +56,8 @@ def write_checkpoint(
                 tensors[f"{key}.{name}"] = torch.as_tensor(state[key])
     for name, value in average.items():
         tensors[f"average.{name}"] = value
+    for name, value in carried.items():
+        tensors[f"carried.{name}"] = value
     beside = path.with_name(path.name + ".new")
     metadata = {"progress": json.dumps(asdict(progress))}
     try:
@@ -64,8 +73,10 @@ def write_checkpoint(
         raise
 
 
-def read_checkpoint(path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Adam) -> Progress:
-    """Fill model, average and optimizer from `path`, set the random state, and return the progress."""
+def read_checkpoint(
+    path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Optimizer
+) -> tuple[Progress, dict[str, Tensor]]:
+    """Fill model, average and optimizer from `path`, set the random state; returns progress and what was carried."""
     try:
         with safe_open(path, framework="pt") as file:
             progress = Progress(**json.loads(file.metadata()["progress"]))
@@ -79,6 +90,7 @@ def read_checkpoint(path: Path, model: nn.Module, average: dict[str, Tensor], op
                     }
                 if name in average:
                     average[name].copy_(file.get_tensor(f"average.{name}"))
+            carried = {n.removeprefix("carried."): file.get_tensor(n) for n in names if n.startswith("carried.")}
             torch.set_rng_state(file.get_tensor("random_state"))
             if torch.cuda.is_available() and "cuda_random_state" in names:
                 torch.cuda.set_rng_state(file.get_tensor("cuda_random_state"))
@@ -86,4 +98,4 @@ def read_checkpoint(path: Path, model: nn.Module, average: dict[str, Tensor], op
         raise ModelError(
             f"{path} is no checkpoint of this recipe ({error}); start in another --output folder."
         ) from error
-    return progress
+    return progress, carried

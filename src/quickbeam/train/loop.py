@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
-from torch import Tensor
+from torch import Tensor, nn
 
 from quickbeam.errors import OptionError, QuickbeamError
-from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.module import RecurrentModule
-from quickbeam.options.schema import build
+from quickbeam.models.architectures import find_architecture
+from quickbeam.models.folder import save_model
 from quickbeam.options.train import Recipe, TrainOptions
-from quickbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
 from quickbeam.train.checkpoint import Progress, read_checkpoint, write_checkpoint
-from quickbeam.train.data import Batch, ParallelData, read_pairs
 from quickbeam.train.interrupt import Interrupt
-from quickbeam.train.loss import output_loss
+from quickbeam.train.language_model import LanguageTask
 from quickbeam.train.report import Report
-from quickbeam.train.validate import save_average, validate
+from quickbeam.train.task import Task
+from quickbeam.train.translation import TranslationTask
+
+TASKS: dict[str, Callable[[Recipe, Path, Path], Task]] = {"translation": TranslationTask, "language": LanguageTask}
 
 
-def learning_rate(options: TrainOptions, step: int) -> float:
-    """Rate of step `step` (from 1): a linear warm-up to the peak, then the schedule."""
+def learning_rate(options: TrainOptions, step: int, epoch: int = 0) -> float:
+    """Rate of step `step` (from 1) in epoch `epoch` (from 0): a linear warm-up to the peak, then the schedule."""
     peak, warmup = options.learning_rate, options.warmup_steps
     if step <= warmup:
         return peak * step / max(warmup, 1)
@@ -33,6 +35,8 @@ def learning_rate(options: TrainOptions, step: int) -> float:
         return peak * max(options.max_steps - step, 0) / max(options.max_steps - warmup, 1)
     if options.schedule == "inverse_sqrt":
         return peak * float((max(warmup, 1) / step) ** 0.5)
+    if options.schedule == "epochs":
+        return peak * float(options.epoch_decay ** max(epoch + 1 - options.hold_epochs, 0))
     return peak
 
 
@@ -46,54 +50,23 @@ class Trainer:
         output.mkdir(parents=True, exist_ok=True)
         if self.options.threads:
             torch.set_num_threads(self.options.threads)
-        data = recipe.data
-        pairs = read_pairs(data.train, data.train_target, data, base)
-        self.valid_pairs = read_pairs(data.valid, data.valid_target, data, base)
-        self.source, self.target = self._vocabularies(pairs)
-        self.train_data = ParallelData(pairs, self.source, self.target, data.max_length)
-        self.valid_data = ParallelData(self.valid_pairs, self.source, self.target, 1 << 20)
-        facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
-        facts.pop("architecture", None)
-        self.config = build(RecurrentConfig, facts, "recipe: model")
+        task = find_architecture(recipe.model.get("architecture", "recurrent")).task
+        self.task = TASKS[task](recipe, base, output)
         torch.manual_seed(self.options.seed)
         torch.set_flush_denormal(True)  # tiny softmax values would take the slow path of the CPU
         self.device = torch.device(self.options.device)
-        self.model = RecurrentModule(self.config, self.options.dropout).to(self.device)
+        self.model = self.task.module().to(self.device)
         self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=0.0, betas=(0.9, self.options.adam_beta2), eps=1e-8, fused=True
-        )
+        self.optimizer = _optimizer(self.options, self.model)
         self.progress = Progress()
         self.checkpoint = output / "checkpoint.safetensors"
         if self.checkpoint.exists():
-            self.progress = read_checkpoint(self.checkpoint, self.model, self.average, self.optimizer)
-
-    def _vocabularies(self, pairs: list[tuple[str, str]]) -> tuple[SentencePieceVocabulary, SentencePieceVocabulary]:
-        """Train the vocabularies once; a resumed run reads them back."""
-        sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
-        apart = {"source.spm": sources, "target.spm": targets}
-        texts = {"source.spm": sources + targets} if self.recipe.vocabulary.shared else apart
-        vocabularies = [self._vocabulary(self.output / name, lines) for name, lines in texts.items()]
-        return vocabularies[0], vocabularies[-1]
-
-    def _vocabulary(self, path: Path, lines: list[str]) -> SentencePieceVocabulary:
-        options = self.recipe.vocabulary
-        if not path.exists():
-            try:
-                train_sentencepiece(lines, path, options.size, options.character_coverage, self.options.seed)
-            except RuntimeError as error:  # SentencePiece says which sizes the text allows
-                raise OptionError(f"vocabulary.size is {options.size}; the text does not allow it: {error}") from error
-        vocabulary = SentencePieceVocabulary(path)
-        if len(vocabulary) != options.size:
-            raise OptionError(
-                f"vocabulary.size is {options.size}, but {path} of an earlier run has {len(vocabulary)} pieces; "
-                "start in another --output folder."
-            )
-        return vocabulary
+            self.progress, carried = read_checkpoint(self.checkpoint, self.model, self.average, self.optimizer)
+            self.task.carry(carried)
 
     @property
     def finished(self) -> bool:
-        """Whether max_steps are done, or patience has run out without a better validation BLEU."""
+        """Whether max_steps are done, or patience has run out without a better validation."""
         patience, progress = self.options.patience, self.progress
         return progress.step >= self.options.max_steps or 0 < patience <= progress.since_best
 
@@ -104,7 +77,10 @@ class Trainer:
         disk) raises QuickbeamError and leaves the checkpoint before. Either way a new run goes on from the checkpoint.
         """
         try:
-            with Report(self.output, self.options.max_steps, self.progress.step) as report, Interrupt() as interrupt:
+            with (
+                Report(self.output, self.options.max_steps, self.progress.step, self.task.measure) as report,
+                Interrupt() as interrupt,
+            ):
                 self._run(report, interrupt)
         except (OSError, SafetensorError) as error:
             raise QuickbeamError(
@@ -119,51 +95,47 @@ class Trainer:
             began = time.perf_counter()
             figures = self._step(batch)
             progress.seconds += time.perf_counter() - began
-            report.step(progress, figures, learning_rate(options, progress.step), options.log_every)
+            report.step(progress, figures, self._rate(), options.log_every)
             if progress.step % options.validate_every == 0 or progress.step >= options.max_steps:
                 self._validate(report)
             if progress.step % options.checkpoint_every == 0 or self.finished or interrupt.wanted:
-                write_checkpoint(self.checkpoint, self.model, self.average, self.optimizer, progress)
+                self._write_checkpoint()
             if self.finished:
                 return
             if interrupt.wanted:
                 report.say(f"Stopped at step {progress.step} with a checkpoint; the same command goes on from there.")
                 raise KeyboardInterrupt
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Iterator[Any]:
         """Batches from where the run stands, epoch after epoch; progress counts each before it is trained on."""
         while not self.finished:
-            options, progress = self.options, self.progress
-            for batch in self.train_data.epoch(options.batch_tokens, options.seed, progress.epoch, progress.batch):
+            progress = self.progress
+            for batch in self.task.epoch(progress.epoch, progress.batch):
                 progress.batch += 1
                 yield batch
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
-    def _step(self, batch: Batch) -> tuple[Tensor, int]:
+    def _step(self, batch: Any) -> tuple[Tensor, int]:
         """One optimiser step; returns the sums of `output_loss` and the number of target tokens."""
-        options = self.options
-        low = options.precision == "bfloat16"
         self.model.train()
-        mask = None if batch.source_mask is None else batch.source_mask.to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
-            hidden = self.model(batch.source.to(self.device), mask, batch.target.to(self.device))
-        keep = batch.label_mask.to(self.device)
-        label = batch.label.to(self.device)[keep]
-        weight, bias = self.model.output()
-        dtype = torch.bfloat16 if low else torch.float32
-        figures = output_loss(
-            hidden.float()[keep], weight, bias, label, options.label_smoothing, options.self_normalisation, dtype
-        )
-        (figures[0] / label.numel()).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip_norm)
+        figures, words = self.task.loss(self.model, batch)
+        (figures[0] / words).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_norm)
         self.progress.step += 1
-        self.progress.words += label.numel()
+        self.progress.words += words
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(options, self.progress.step)
+            group["lr"] = self._rate()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self._update_average()
-        return figures.detach(), label.numel()
+        return figures.detach(), words
+
+    def _rate(self) -> float:
+        return learning_rate(self.options, self.progress.step, self.progress.epoch)
+
+    def _write_checkpoint(self) -> None:
+        carried = self.task.carried()
+        write_checkpoint(self.checkpoint, self.model, self.average, self.optimizer, self.progress, carried)
 
     @torch.no_grad()
     def _update_average(self) -> None:
@@ -175,13 +147,29 @@ class Trainer:
 
     def _validate(self, report: Report) -> None:
         """Measure the averaged weights, keep them if they are the best so far."""
-        loss, bleu = validate(self.config, self.average, self.valid_data, self.valid_pairs, self.target, self.device)
-        better = bleu > self.progress.best_bleu
+        figures = self.task.validate(self.average)
+        better = self.task.better(figures, self.progress)
         self.progress.since_best = 0 if better else self.progress.since_best + 1
-        self.progress.best_bleu = max(self.progress.best_bleu, bleu)
-        report.validation(self.progress, loss, bleu)
+        report.validation(self.progress, figures)
         if better:
-            vocabularies = {"source.spm": self.source.serialized}
-            if self.target is not self.source:
-                vocabularies["target.spm"] = self.target.serialized
-            save_average(self.output / "best", self.config, self.average, vocabularies, self.recipe, self.progress)
+            self._save(figures)
+
+    def _save(self, figures: dict[str, float]) -> None:
+        """Save the averaged weights as a float16 model folder with a card of recipe, progress and `figures`."""
+        tensors = {name: value.detach().cpu().numpy().astype(np.float16) for name, value in self.average.items()}
+        data, progress = self.recipe.data, self.progress
+        key, measure = self.task.measure
+        card = (
+            f"# {self.recipe.name}\n\nTrained by `quickbeam train` on {', '.join((*data.train, *data.train_target))}."
+            f"\n\n| figure | value |\n|---|---|\n| steps | {progress.step} |\n| epochs | {progress.epoch + 1} |\n"
+            f"| target tokens seen | {progress.words} |\n| training time, s | {progress.seconds:.0f} |\n"
+            f"| {measure} | {figures[key]:.2f} |\n"
+        )
+        save_model(self.output / "best", self.task.config, tensors, self.task.vocabularies(), card)
+
+
+def _optimizer(options: TrainOptions, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimiser that `options` name, its rate still zero."""
+    if options.optimizer == "sgd":
+        return torch.optim.SGD(model.parameters(), lr=0.0)
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, options.adam_beta2), eps=1e-8, fused=True)

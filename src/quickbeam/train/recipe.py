@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from quickbeam.errors import InputError, OptionError
+from quickbeam.errors import InputError, ModelError, OptionError
+from quickbeam.models.architectures import find_architecture
 from quickbeam.options.schema import build
 from quickbeam.options.train import Recipe
 
@@ -30,7 +31,8 @@ def read_recipe(path: Path) -> Recipe:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"the recipe {path} is not TOML: {error}.") from error
     recipe = build(Recipe, table, path.name)
-    architecture = recipe.model.get("architecture", "recurrent")
-    if architecture != "recurrent":
-        raise OptionError(f"{path.name}: model: architecture is {architecture!r}; it must be 'recurrent'.")
+    try:
+        find_architecture(recipe.model.get("architecture", "recurrent"))
+    except ModelError as error:
+        raise OptionError(f"{path.name}: model: {error}") from error
     return recipe

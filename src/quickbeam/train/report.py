@@ -20,7 +20,8 @@ from quickbeam.train.checkpoint import Progress
 class Report:
     """Collects the figures of a run. On resuming, metrics beyond the checkpoint are dropped: none stands twice."""
 
-    def __init__(self, output: Path, max_steps: int, step: int) -> None:
+    def __init__(self, output: Path, max_steps: int, step: int, measure: tuple[str, str]) -> None:
+        self._measure = measure
         self._path = output / "metrics.jsonl"
         self._plot = output / "curves.png"
         self._history = [r for r in _read(self._path) if r["step"] <= step]
@@ -68,17 +69,9 @@ class Report:
         progress.sums, progress.sum_words = [0.0] * 4, 0
         self._since, self._timed_words = now, 0
 
-    def validation(self, progress: Progress, loss: float, bleu: float) -> None:
+    def validation(self, progress: Progress, figures: dict[str, float]) -> None:
         """Write the figures of one validation and draw the curves anew."""
-        self._write(
-            {
-                "step": progress.step,
-                "epoch": progress.epoch,
-                "valid_nll": loss,
-                "bleu": bleu,
-                "seconds": progress.seconds,
-            }
-        )
+        self._write({"step": progress.step, "epoch": progress.epoch, **figures, "seconds": progress.seconds})
         self.draw()
         self._since, self._timed_words = time.perf_counter(), 0
 
@@ -87,7 +80,7 @@ class Report:
         self._bar.console.print(text, markup=False, highlight=False)
 
     def draw(self) -> None:
-        """Draw loss and BLEU over the steps to curves.png."""
+        """Draw loss and measure over the steps to curves.png."""
         import matplotlib
 
         matplotlib.use("Agg")
@@ -99,9 +92,10 @@ class Report:
             left.plot(*zip(*points, strict=True) if points else ((), ()), label=label)
         left.set(xlabel="step", ylabel="nats per target token", ylim=(0, 8))
         left.legend()
-        points = [(r["step"], r["bleu"]) for r in self._history if "bleu" in r]
+        key, label = self._measure
+        points = [(r["step"], r[key]) for r in self._history if key in r]
         right.plot(*zip(*points, strict=True), marker="o")
-        right.set(xlabel="step", ylabel="validation BLEU, greedy")
+        right.set(xlabel="step", ylabel=label)
         figure.tight_layout()
         beside = self._plot.with_name(self._plot.name + ".new")
         figure.savefig(beside, format="png")

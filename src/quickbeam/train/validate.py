@@ -1,20 +1,14 @@
-"""Validation during training: loss and greedy BLEU of the averaged weights, and saving them as a model folder."""
+"""Validation of a translation model during training: loss and greedy BLEU."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
 import sacrebleu
 import torch
 from torch import Tensor
 
-from quickbeam.models.folder import save_model
 from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.recurrent.module import RecurrentModule
-from quickbeam.options.train import Recipe
 from quickbeam.text.sentencepiece import SentencePieceVocabulary
-from quickbeam.train.checkpoint import Progress
 from quickbeam.train.data import Batch, ParallelData
 from quickbeam.train.loss import output_loss
 
@@ -70,23 +64,3 @@ def greedy(model: RecurrentModule, batch: Batch, device: torch.device) -> list[l
     if not tokens:
         return [[] for _ in range(len(token))]
     return [[t for t in row if t != config.eos_id] for row in torch.stack(tokens, 1).tolist()]
-
-
-def save_average(
-    folder: Path,
-    config: RecurrentConfig,
-    weights: dict[str, Tensor],
-    vocabularies: dict[str, bytes],
-    recipe: Recipe,
-    progress: Progress,
-) -> None:
-    """Save averaged weights as a float16 model folder with a card of recipe and progress."""
-    tensors = {name: value.detach().cpu().numpy().astype(np.float16) for name, value in weights.items()}
-    data = ", ".join((*recipe.data.train, *recipe.data.train_target))
-    card = (
-        f"# {recipe.name}\n\nTrained by `quickbeam train` on {data}.\n\n"
-        f"| figure | value |\n|---|---|\n| steps | {progress.step} |\n| epochs | {progress.epoch + 1} |\n"
-        f"| target tokens seen | {progress.words} |\n| training time, s | {progress.seconds:.0f} |\n"
-        f"| validation BLEU, greedy | {progress.best_bleu:.2f} |\n"
-    )
-    save_model(folder, config, tensors, vocabularies, card)

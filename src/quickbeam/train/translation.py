@@ -1,0 +1,111 @@
+"""The task of translation: parallel text, SentencePiece vocabularies, the recurrent model, greedy BLEU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from quickbeam.errors import OptionError
+from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.recurrent.module import RecurrentModule
+from quickbeam.options.schema import build
+from quickbeam.options.train import Recipe
+from quickbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
+from quickbeam.train.checkpoint import Progress
+from quickbeam.train.data import Batch, ParallelData, read_pairs
+from quickbeam.train.loss import output_loss
+from quickbeam.train.validate import validate
+
+
+class TranslationTask:
+    """`train.task.Task` for the recurrent model."""
+
+    measure = ("bleu", "validation BLEU, greedy")
+
+    def __init__(self, recipe: Recipe, base: Path, output: Path) -> None:
+        """Read the text; vocabularies are trained once, a resumed run reads them back from `output`."""
+        self.recipe, self.options, self.output = recipe, recipe.train, output
+        self.device = torch.device(self.options.device)
+        data = recipe.data
+        pairs = read_pairs(data.train, data.train_target, data, base)
+        self.valid_pairs = read_pairs(data.valid, data.valid_target, data, base)
+        self.source, self.target = self._vocabularies(pairs)
+        self.train_data = ParallelData(pairs, self.source, self.target, data.max_length)
+        self.valid_data = ParallelData(self.valid_pairs, self.source, self.target, 1 << 20)
+        facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
+        facts.pop("architecture", None)
+        self.config = build(RecurrentConfig, facts, "recipe: model")
+
+    def _vocabularies(self, pairs: list[tuple[str, str]]) -> tuple[SentencePieceVocabulary, SentencePieceVocabulary]:
+        sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
+        apart = {"source.spm": sources, "target.spm": targets}
+        texts = {"source.spm": sources + targets} if self.recipe.vocabulary.shared else apart
+        vocabularies = [self._vocabulary(self.output / name, lines) for name, lines in texts.items()]
+        return vocabularies[0], vocabularies[-1]
+
+    def _vocabulary(self, path: Path, lines: list[str]) -> SentencePieceVocabulary:
+        options = self.recipe.vocabulary
+        if not path.exists():
+            try:
+                train_sentencepiece(lines, path, options.size, options.character_coverage, self.options.seed)
+            except RuntimeError as error:  # SentencePiece says which sizes the text allows
+                raise OptionError(f"vocabulary.size is {options.size}; the text does not allow it: {error}") from error
+        vocabulary = SentencePieceVocabulary(path)
+        if len(vocabulary) != options.size:
+            raise OptionError(
+                f"vocabulary.size is {options.size}, but {path} of an earlier run has {len(vocabulary)} pieces; "
+                "start in another --output folder."
+            )
+        return vocabulary
+
+    def module(self) -> RecurrentModule:
+        """A fresh model."""
+        return RecurrentModule(self.config, self.options.dropout)
+
+    def epoch(self, epoch: int, skip: int) -> Iterator[Batch]:
+        """All pairs once, in an order that seed and epoch fix."""
+        return self.train_data.epoch(self.options.batch_tokens, self.options.seed, epoch, skip)
+
+    def loss(self, model: RecurrentModule, batch: Batch) -> tuple[Tensor, int]:
+        """Sums over the target tokens of a batch, and their number."""
+        options = self.options
+        low = options.precision == "bfloat16"
+        mask = None if batch.source_mask is None else batch.source_mask.to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
+            hidden = model(batch.source.to(self.device), mask, batch.target.to(self.device))
+        keep = batch.label_mask.to(self.device)
+        label = batch.label.to(self.device)[keep]
+        weight, bias = model.output()
+        dtype = torch.bfloat16 if low else torch.float32
+        figures = output_loss(
+            hidden.float()[keep], weight, bias, label, options.label_smoothing, options.self_normalisation, dtype
+        )
+        return figures, label.numel()
+
+    def carried(self) -> dict[str, Tensor]:
+        """Nothing: sentences stand alone."""
+        return {}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Nothing is carried."""
+
+    def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
+        """Loss and greedy BLEU."""
+        loss, bleu = validate(self.config, weights, self.valid_data, self.valid_pairs, self.target, self.device)
+        return {"valid_nll": loss, "bleu": bleu}
+
+    def better(self, figures: dict[str, float], progress: Progress) -> bool:
+        """Whether the BLEU is higher than any before."""
+        best = progress.best_bleu
+        progress.best_bleu = max(best, figures["bleu"])
+        return figures["bleu"] > best
+
+    def vocabularies(self) -> dict[str, bytes]:
+        """One file, or two where the sides have their own."""
+        files = {"source.spm": self.source.serialized}
+        if self.target is not self.source:
+            files["target.spm"] = self.target.serialized
+        return files
