@@ -28,8 +28,8 @@ inline std::string shape_text(const AnyArray& array) {
 // Throws std::invalid_argument naming the argument, what came and what is allowed.
 template <typename T>
 const T* checked(const AnyArray& array, const char* name, std::initializer_list<int64_t> shape) {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, int32_t>);
-  const char* type = std::is_same_v<T, float> ? "float32" : "int32";
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t>);
+  const char* type = std::is_same_v<T, float> ? "float32" : std::is_same_v<T, double> ? "float64" : "int32";
   std::string wanted = "[";
   bool same = array.ndim() == shape.size();
   size_t axis = 0;

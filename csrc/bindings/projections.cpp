@@ -4,6 +4,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "projections/certified.h"
 #include "projections/scan.h"
 
 namespace quickbeam {
@@ -34,8 +35,38 @@ void construct_scan(ScanProjection* self, AnyArray weight, AnyArray bias, const 
   new (self) ScanProjection(layer.w, layer.b, layer.vocab, layer.dim, table_named(isa), trust);
 }
 
+void construct_certified(CertifiedProjection* self, AnyArray weight, AnyArray bias, AnyArray basis, AnyArray shift,
+                         AnyArray centre, AnyArray rows, AnyArray gram, int64_t coordinates, double rest,
+                         double head_norm, double balance, const char* isa, float trust) {
+  const Layer layer(weight, bias);
+  const PreviewView view{checked<float>(basis, "basis", {layer.dim, layer.dim}),
+                         checked<float>(shift, "shift", {layer.dim}),
+                         checked<float>(centre, "centre", {layer.dim}),
+                         checked<double>(rows, "rows", {layer.vocab, layer.dim}),
+                         checked<double>(gram, "gram", {layer.dim}),
+                         coordinates,
+                         rest,
+                         head_norm,
+                         balance};
+  new (self) CertifiedProjection(layer.w, layer.b, layer.vocab, layer.dim, view, table_named(isa), trust);
+}
+
+// (total, error)
+nb::tuple log_total(const CertifiedProjection& self, AnyArray hidden, int64_t refined, float tolerance) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  const size_t rows = hidden.shape(0);
+  auto total = new_array<float>({rows});
+  auto error = new_array<float>({rows});
+  {
+    nb::gil_scoped_release release;
+    self.log_total(x, static_cast<int64_t>(rows), refined, tolerance, total.data, error.data);
+  }
+  return nb::make_tuple(total.array, error.array);
+}
+
 // (log_prob, token, total, rescored)
-nb::tuple scan_topk(const ScanProjection& self, AnyArray hidden, int64_t k) {
+template <typename Projection>
+nb::tuple topk_with_total(const Projection& self, AnyArray hidden, int64_t k) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
   auto log_prob = new_array<float>({rows, width});
@@ -85,10 +116,19 @@ void bind_projections(nb::module_& module) {
       .def_prop_ro("dim", &ExactProjection::dim);
   nb::class_<ScanProjection>(module, "ScanProjection")
       .def("__init__", &construct_scan, "weight"_a, "bias"_a, "isa"_a = "auto", "trust"_a = 1.0f)
-      .def("topk", &scan_topk, "hidden"_a, "k"_a)
+      .def("topk", &topk_with_total<ScanProjection>, "hidden"_a, "k"_a)
       .def("log_prob", &log_prob<ScanProjection>, "hidden"_a, "token"_a)
       .def_prop_ro("vocab_size", &ScanProjection::vocab)
       .def_prop_ro("dim", &ScanProjection::dim);
+  nb::class_<CertifiedProjection>(module, "CertifiedProjection")
+      .def("__init__", &construct_certified, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "centre"_a, "rows"_a, "gram"_a,
+           "coordinates"_a, "rest"_a, "head_norm"_a, "balance"_a, "isa"_a = "auto", "trust"_a = 1.0f)
+      .def("topk", &topk_with_total<CertifiedProjection>, "hidden"_a, "k"_a)
+      .def("log_prob", &log_prob<CertifiedProjection>, "hidden"_a, "token"_a)
+      .def("log_total", &log_total, "hidden"_a, "refined"_a, "tolerance"_a)
+      .def_prop_ro("vocab_size", &CertifiedProjection::vocab)
+      .def_prop_ro("dim", &CertifiedProjection::dim)
+      .def_prop_ro("coordinates", &CertifiedProjection::coordinates);
 }
 
 }  // namespace quickbeam

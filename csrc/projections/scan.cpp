@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <vector>
+
+#include "projections/candidates.h"
 
 namespace quickbeam {
 namespace {
@@ -14,13 +15,12 @@ constexpr double kUnit = 0x1p-24;                // u
 constexpr double kUp = 1.0 + 0x1p-20;            // what bounds are widened by
 constexpr double kBiasShare = 256.0;             // A a pays for g |b|
 constexpr double kSmall = 1e-20, kLarge = 1e12;  // sizes of hidden vectors that are scanned
-constexpr int64_t kExactShare = 4;               // more than one word in so many to rescore: take them all
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 struct Scratch {
-  Buffer logits, bytes, exact;
-  std::vector<int32_t> found;
+  Buffer logits, bytes;
+  CandidateScratch candidates;
 };
 
 Scratch& scratch() {
@@ -79,8 +79,7 @@ void ScanProjection::for_each_row(const float* hidden, int64_t rows, Visit visit
   Scratch& mine = scratch();
   mine.logits.reserve(block * stride);
   mine.bytes.reserve(block * width / static_cast<int64_t>(sizeof(float)) + 1);
-  mine.exact.reserve(vocab());
-  mine.found.resize(std::max(mine.found.size(), static_cast<size_t>(vocab() + kLanes)));
+  mine.candidates.reserve(vocab());
   int8_t* bytes = reinterpret_cast<int8_t*>(mine.bytes.get());
   Row row[kMostRows];
   float scale[kMostRows];
@@ -95,53 +94,21 @@ void ScanProjection::for_each_row(const float* hidden, int64_t rows, Visit visit
   }
 }
 
-namespace {
-
-// Puts the exact logits of the kRefined largest into `logits`, and gives back the log-sum-exp. `seeds` and `exact` get
-// the `count` largest words with their exact logits, count >= kRefined or all words.
-float refine(const Words& words, const float* hidden, float* logits, int64_t count, int32_t* seeds, float* exact) {
-  words.table().top_k(logits, words.vocab(), count, exact, seeds);
-  words.logits(hidden, seeds, count, exact);
-  const int64_t refined = std::min(count, ScanProjection::kRefined);
-  for (int64_t i = 0; i < refined; ++i) logits[seeds[i]] = exact[i];
-  return words.table().log_sum_exp(logits, words.vocab());
-}
-
-}  // namespace
-
-float ScanProjection::exact_logits(const float* hidden, float* logits) const {
-  words_.all_logits(hidden, logits);
-  return words_.table().log_sum_exp(logits, vocab());
-}
-
 void ScanProjection::topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token, float* total,
                           int32_t* rescored) const {
   words_.check_k(k);
-  const Kernels& table = words_.table();
-  const int64_t seeds = std::min(vocab(), std::max(k, kRefined));
   for_each_row(hidden, rows, [&](int64_t at, const Row& row, float* logits) {
     const float* x = hidden + at * dim();
-    int32_t* found = scratch().found.data();
-    float* exact = scratch().exact.get();
-    int64_t count = vocab();
-    if (row.scanned) {
-      total[at] = refine(words_, x, logits, seeds, found, exact);
-      std::nth_element(exact, exact + (k - 1), exact + seeds, std::greater<float>());
-      const float bar = bar_below(exact[k - 1], total[at]);
-      count = table.reaching(logits, norm_.get(), lost_.get(), row.by_norm, row.by_lost, bar, vocab(), found);
-    } else {
-      total[at] = exact_logits(x, logits);
+    float* to = log_prob + at * k;
+    rescored[at] = static_cast<int32_t>(vocab());
+    if (!row.scanned) {
+      exact_topk(words_, x, logits, k, to, token + at * k, total + at);
+      return;
     }
-    if (count < k || count * kExactShare > vocab()) {
-      if (row.scanned) words_.all_logits(x, logits);
-      for (int64_t v = 0; v < vocab(); ++v) logits[v] -= total[at];
-      table.top_k(logits, vocab(), k, log_prob + at * k, token + at * k);
-      count = vocab();
-    } else {
-      words_.logits(x, found, count, exact);
-      rank(table, exact, found, count, total[at], k, log_prob + at * k, token + at * k);
-    }
-    rescored[at] = static_cast<int32_t>(count);
+    Candidates candidates(words_, x, logits, k, kRefined, scratch().candidates);
+    total[at] = candidates.total(0.0, 0.0);
+    const Bound bound{norm_.get(), lost_.get(), row.by_norm, row.by_lost, 0.0};
+    rescored[at] = static_cast<int32_t>(candidates.best(bound, total[at], to, token + at * k));
   });
 }
 
@@ -149,9 +116,8 @@ void ScanProjection::log_prob(const float* hidden, const int32_t* token, int64_t
   words_.check_tokens(token, rows);
   for_each_row(hidden, rows, [&](int64_t at, const Row& row, float* logits) {
     const float* x = hidden + at * dim();
-    const int64_t seeds = std::min(vocab(), kRefined);
-    const float total = row.scanned ? refine(words_, x, logits, seeds, scratch().found.data(), scratch().exact.get())
-                                    : exact_logits(x, logits);
+    const float total = row.scanned ? Candidates(words_, x, logits, 1, kRefined, scratch().candidates).total(0.0, 0.0)
+                                    : exact_total(words_, x, logits);
     words_.logits(x, token + at, 1, log_prob + at);
     log_prob[at] -= total;
   });

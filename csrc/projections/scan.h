@@ -51,7 +51,6 @@ class ScanProjection {
   template <typename Visit>
   void for_each_row(const float* hidden, int64_t rows, Visit visit) const;
   Row quantized(const float* hidden, int8_t* bytes) const;
-  float exact_logits(const float* hidden, float* logits) const;  // gives back their log-sum-exp
 
   Words words_;
   Int8Matrix bytes_;

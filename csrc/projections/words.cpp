@@ -74,9 +74,9 @@ void rank(const Kernels& table, float* logits, const int32_t* words, int64_t cou
   for (int64_t i = 0; i < k; ++i) token[i] = words[token[i]];
 }
 
-float bar_below(float logit, float total) {
-  const double size = std::fabs(static_cast<double>(logit)) + std::fabs(static_cast<double>(total));
-  return -above(size * 0x1p-19 + 1e-30 - static_cast<double>(logit));
+float bar_below(float logit, float total, double shift) {
+  const double size = std::fabs(static_cast<double>(logit)) + std::fabs(static_cast<double>(total)) + std::fabs(shift);
+  return -above(size * 0x1p-19 + 1e-30 - (static_cast<double>(logit) - shift));
 }
 
 float above(double x) {

@@ -43,8 +43,8 @@ void rank(const Kernels& table, float* logits, const int32_t* words, int64_t cou
 // A float that is at least x.
 float above(double x);
 
-// A little below `logit`, the k-th largest: words below the result have a smaller logit - total than it has, also after
-// rounding, and 2^-20 of its size is left for the rounding of the comparison.
-float bar_below(float logit, float total);
+// A little below `logit` - shift, where `logit` is the k-th largest: words below the result have a smaller
+// logit - total than it has, also after rounding, and 2^-20 of its size is left for the rounding of the comparison.
+float bar_below(float logit, float total, double shift);
 
 }  // namespace quickbeam

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from quickbeam.types import Floats, Ids
+from quickbeam.types import Floats, Ids, Scores
 
 def table_names() -> list[str]: ...
 def table_name() -> str: ...
@@ -35,6 +35,30 @@ class ScanProjection:
     def __init__(self, weight: Floats, bias: Floats, isa: str = "auto", trust: float = 1.0) -> None: ...
     def topk(self, hidden: Floats, k: int) -> tuple[Floats, Ids, Floats, Ids]: ...
     def log_prob(self, hidden: Floats, token: Ids) -> Floats: ...
+
+class CertifiedProjection:
+    vocab_size: int
+    dim: int
+    coordinates: int
+    def __init__(
+        self,
+        weight: Floats,
+        bias: Floats,
+        basis: Floats,
+        shift: Floats,
+        centre: Floats,
+        rows: Scores,
+        gram: Scores,
+        coordinates: int,
+        rest: float,
+        head_norm: float,
+        balance: float,
+        isa: str = "auto",
+        trust: float = 1.0,
+    ) -> None: ...
+    def topk(self, hidden: Floats, k: int) -> tuple[Floats, Ids, Floats, Ids]: ...
+    def log_prob(self, hidden: Floats, token: Ids) -> Floats: ...
+    def log_total(self, hidden: Floats, refined: int, tolerance: float) -> tuple[Floats, Floats]: ...
 
 class RecurrentModel:
     isa: str

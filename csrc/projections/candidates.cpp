@@ -1,0 +1,79 @@
+#include "projections/candidates.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace quickbeam {
+namespace {
+
+constexpr int64_t kExactShare = 4;  // more than one word in so many could be the best: take them all
+
+void rank_all(const Words& words, float* logits, float total, int64_t k, float* log_prob, int32_t* token) {
+  for (int64_t v = 0; v < words.vocab(); ++v) logits[v] -= total;
+  words.table().top_k(logits, words.vocab(), k, log_prob, token);
+}
+
+}  // namespace
+
+void CandidateScratch::reserve(int64_t vocab) {
+  exact.reserve(vocab);
+  found.resize(std::max(found.size(), static_cast<size_t>(vocab + kLanes)));
+}
+
+Candidates::Candidates(const Words& words, const float* hidden, float* approx, int64_t k, int64_t refined,
+                       CandidateScratch& scratch)
+    : words_(words),
+      hidden_(hidden),
+      approx_(approx),
+      k_(k),
+      refined_(std::min(refined, words.vocab())),
+      seeds_(std::max(k, refined_)),
+      scratch_(scratch) {
+  float* exact = scratch_.exact.get();
+  words_.table().top_k(approx_, words_.vocab(), seeds_, exact, scratch_.found.data());
+  words_.logits(hidden_, scratch_.found.data(), seeds_, exact);
+}
+
+float Candidates::total(double shift, double lift) {
+  scratch_.kept.resize(static_cast<size_t>(refined_));
+  for (int64_t i = 0; i < refined_; ++i) {
+    float& at = approx_[scratch_.found[static_cast<size_t>(i)]];
+    scratch_.kept[static_cast<size_t>(i)] = at;
+    at = static_cast<float>(static_cast<double>(scratch_.exact.get()[i]) - shift - lift);
+  }
+  const float sum = words_.table().log_sum_exp(approx_, words_.vocab());
+  for (int64_t i = 0; i < refined_; ++i) {
+    approx_[scratch_.found[static_cast<size_t>(i)]] = scratch_.kept[static_cast<size_t>(i)];
+  }
+  return static_cast<float>(static_cast<double>(sum) + shift + lift);
+}
+
+int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32_t* token) {
+  const Kernels& table = words_.table();
+  float* exact = scratch_.exact.get();
+  int32_t* found = scratch_.found.data();
+  std::nth_element(exact, exact + (k_ - 1), exact + seeds_, std::greater<float>());
+  const float bar = bar_below(exact[k_ - 1], total, bound.shift);
+  const int64_t count = table.reaching(approx_, bound.a, bound.b, bound.by_a, bound.by_b, bar, words_.vocab(), found);
+  if (count < k_ || count * kExactShare > words_.vocab()) {
+    words_.all_logits(hidden_, approx_);
+    rank_all(words_, approx_, total, k_, log_prob, token);
+    return words_.vocab();
+  }
+  words_.logits(hidden_, found, count, exact);
+  rank(table, exact, found, count, total, k_, log_prob, token);
+  return count;
+}
+
+float exact_total(const Words& words, const float* hidden, float* logits) {
+  words.all_logits(hidden, logits);
+  return words.table().log_sum_exp(logits, words.vocab());
+}
+
+void exact_topk(const Words& words, const float* hidden, float* logits, int64_t k, float* log_prob, int32_t* token,
+                float* total) {
+  *total = exact_total(words, hidden, logits);
+  rank_all(words, logits, *total, k, log_prob, token);
+}
+
+}  // namespace quickbeam

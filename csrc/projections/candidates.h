@@ -1,0 +1,56 @@
+// From approximate logits with a proven bound to the k best by exact logits: what the scan and the certified
+// projection share.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "projections/words.h"
+
+namespace quickbeam {
+
+// For every word: exact logit <= shift + approximate logit + by_a * a[word] + by_b * b[word].
+struct Bound {
+  const float *a, *b;  // [vocab]
+  float by_a, by_b;
+  double shift;  // of the row
+};
+
+// The room that one row needs. Each thread has its own.
+struct CandidateScratch {
+  Buffer exact;
+  std::vector<int32_t> found;
+  std::vector<float> kept;
+  void reserve(int64_t vocab);
+};
+
+// One row: its words with large approximate logits, and what is made of them.
+class Candidates {
+ public:
+  // `approx` [vocab] are the approximate logits, less the shift; they are overwritten later. `refined` of the largest,
+  // or k if that is more, get exact logits at once.
+  Candidates(const Words& words, const float* hidden, float* approx, int64_t k, int64_t refined,
+             CandidateScratch& scratch);
+
+  // Log-sum-exp of shift + approximate logits + lift, with exact logits for the `refined` largest. Does not depend
+  // on k.
+  float total(double shift, double lift);
+  // The k best with log_prob = exact logit - total; gives back how many could be among them, vocab where so many
+  // could that all were taken. To be called last.
+  int64_t best(const Bound& bound, float total, float* log_prob, int32_t* token);
+
+ private:
+  const Words& words_;
+  const float* hidden_;
+  float* approx_;
+  int64_t k_, refined_, seeds_;
+  CandidateScratch& scratch_;
+};
+
+// What the exact layer answers for one row; `logits` [vocab] is room for it. `total` gets the log-sum-exp.
+void exact_topk(const Words& words, const float* hidden, float* logits, int64_t k, float* log_prob, int32_t* token,
+                float* total);
+float exact_total(const Words& words, const float* hidden, float* logits);
+
+}  // namespace quickbeam
