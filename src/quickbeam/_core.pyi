@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from quickbeam.types import Floats, Ids, Scores
 
 def table_names() -> list[str]: ...
@@ -59,6 +62,28 @@ class CertifiedProjection:
     def topk(self, hidden: Floats, k: int) -> tuple[Floats, Ids, Floats, Ids]: ...
     def log_prob(self, hidden: Floats, token: Ids) -> Floats: ...
     def log_total(self, hidden: Floats, refined: int, tolerance: float) -> tuple[Floats, Floats]: ...
+
+class ScreenedProjection:
+    vocab_size: int
+    dim: int
+    floats: int
+    def __init__(
+        self,
+        weight: Floats,
+        bias: Floats,
+        cluster_weight: Floats,
+        cluster_bias: Floats,
+        start: Ids,
+        token: Ids,
+        isa: str = "auto",
+        center: Floats | None = None,
+        doubt_k: int = 0,
+        slope: float = 0.0,
+        offset: float = 0.0,
+    ) -> None: ...
+    def topk(self, hidden: Floats, k: int) -> tuple[Floats, Ids, NDArray[np.bool_]]: ...
+    def topk_union(self, hidden: Floats, k: int) -> tuple[Floats, Ids]: ...
+    def log_prob(self, hidden: Floats, token: Ids) -> tuple[Floats, NDArray[np.bool_]]: ...
 
 class RecurrentModel:
     isa: str

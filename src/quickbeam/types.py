@@ -62,6 +62,34 @@ class TopK:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Which rows a screen must not answer: its k-th best logit - slope * its distance to the cluster's center < offset.
+
+    Words outside the set may score higher the farther a row is from what the set was made from.
+    """
+
+    center: Floats  # [C, D] mean of the hidden vectors of each cluster
+    k: int
+    slope: float
+    offset: float
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What picks the candidates of a row: its cluster, and the words that are kept for that cluster (L2S, CVP).
+
+    The cluster of a hidden vector h is the t with the largest weight[t] . h + bias[t], the lowest one on ties; for
+    k-means `weight` is the centroids and `bias` is -|centroid|^2 / 2 (CVP section 2.3).
+    """
+
+    weight: Floats  # [C, D]
+    bias: Floats  # [C]
+    start: Ids  # [C + 1] the words of cluster t are token[start[t] : start[t + 1]], at least one
+    token: Ids  # [start[C]] ids, ascending within a cluster
+    doubt: Doubt | None = None  # None: every row is answered
+
+
+@dataclass(frozen=True, slots=True)
 class Hypothesis:
     """A finished sequence of one request."""
 

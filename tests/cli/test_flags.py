@@ -13,9 +13,9 @@ from cli.command import Run
 from quickbeam.cli.evaluate import evaluate
 from quickbeam.cli.score import score
 from quickbeam.cli.translate import translate
-from quickbeam.options.decode import MachineOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
 
-ALL = (SearchOptions, ScheduleOptions, MachineOptions)
+ALL = (SearchOptions, ScheduleOptions, ProjectionOptions, MachineOptions)
 
 
 @pytest.mark.parametrize("verb", [translate, score, evaluate])
@@ -33,7 +33,7 @@ def test_translate_has_every_option() -> None:
     assert names <= inspect.signature(translate).parameters.keys()
 
 
-@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info"])
+@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info", "fit-screen"])
 def test_help_has_examples(call: Run, verb: str) -> None:
     result = call(verb, "--help")
     assert result.status == 0
@@ -43,7 +43,7 @@ def test_help_has_examples(call: Run, verb: str) -> None:
 
 def test_help_lists_the_verbs(call: Run) -> None:
     text = call("--help").out.decode()
-    assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info"))
+    assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info", "fit-screen"))
 
 
 @pytest.mark.parametrize(

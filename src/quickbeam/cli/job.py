@@ -18,7 +18,7 @@ from quickbeam.cli.output import Job, Output
 from quickbeam.cli.progress import progress_bar
 from quickbeam.cli.version import program_version
 from quickbeam.evaluate.memory import peak_memory
-from quickbeam.options.decode import MachineOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
 from quickbeam.text.lines import DecodingErrors, read_all
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Count:
     source_words: int = 0  # separated by spaces
     target_words: int = 0  # of the best hypotheses
     seconds: float = 0.0  # translating and writing, without loading the model
+    fallback_share: float | None = None  # of the rows that a screen had to pass on to the exact layer
 
     def stats(self) -> str:
         """One JSON object with speeds (words are source words) and peak memory."""
@@ -56,15 +57,17 @@ class TranslationJob:
     errors: DecodingErrors
     search: SearchOptions
     schedule: ScheduleOptions
+    output: ProjectionOptions
     machine: MachineOptions
 
     def run(self, output: Output) -> Count:
         """Translate everything that is not done yet."""
         from quickbeam.engine.translator import Translator
+        from quickbeam.projections.screened import ScreenedProjection
 
         logging.getLogger("quickbeam").setLevel(logging.ERROR)  # `_warn` says it with the number of the line
         translator = Translator(self.model, machine=self.machine)
-        options = dataclasses.asdict(self.search) | dataclasses.asdict(self.schedule)
+        options = dataclasses.asdict(self.search) | dataclasses.asdict(self.schedule) | dataclasses.asdict(self.output)
         done = output.begin(self._identity(translator.folder))
         count, number = Count(), done
         lines = read_all(self.files, self.errors)
@@ -87,6 +90,8 @@ class TranslationJob:
                 count.target_words += sum(len(t.text.split()) for t in translations)
         output.finish()
         count.seconds = time.perf_counter() - began
+        layer = translator.projection(self.output.projection)
+        count.fallback_share = layer.fallback_share if isinstance(layer, ScreenedProjection) else None
         return count
 
     def _identity(self, folder: Path) -> Job:
@@ -96,6 +101,7 @@ class TranslationJob:
             "model": _fingerprint(folder),
             **dataclasses.asdict(self.search),
             **dataclasses.asdict(self.schedule),
+            **dataclasses.asdict(self.output),
             "format": self.format,
             "errors": self.errors,
             "backend": self.machine.backend,

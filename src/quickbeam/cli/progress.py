@@ -11,9 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class Bar:
-    """A bar of sentences. Calling it with the number of sentences that were just done moves it on."""
+    """A bar of sentences, or of another unit. Calling it with the number that were just done moves it on."""
 
-    def __init__(self, title: str, total: int | None, done: int, shown: bool) -> None:
+    def __init__(self, title: str, total: int | None, done: int, shown: bool, unit: str = "sentences") -> None:
+        self._unit = unit
         self._progress: Progress | None = None
         if shown and sys.stderr.isatty():
             columns = (
@@ -28,12 +29,12 @@ class Bar:
             self._task = self._progress.add_task(title, total=total, completed=done, rate="")
             self._progress.start()
 
-    def __call__(self, sentences: int, /) -> None:
+    def __call__(self, number: int, /) -> None:
         """Move the bar on."""
         if self._progress:
             speed = self._progress.tasks[0].speed
-            rate = f"{speed:.0f} sentences/s" if speed else ""
-            self._progress.update(self._task, advance=sentences, rate=rate)
+            rate = f"{speed:.0f} {self._unit}/s" if speed else ""
+            self._progress.update(self._task, advance=number, rate=rate)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -51,9 +52,11 @@ class Bar:
 
 
 @contextmanager
-def progress_bar(title: str, total: int | None, done: int = 0, shown: bool = True) -> Iterator[Bar]:
+def progress_bar(
+    title: str, total: int | None, done: int = 0, shown: bool = True, unit: str = "sentences"
+) -> Iterator[Bar]:
     """A bar while the block runs; `total` is None where the number of lines is not known."""
-    bar = Bar(title, total, done, shown)
+    bar = Bar(title, total, done, shown, unit)
     try:
         yield bar
     finally:

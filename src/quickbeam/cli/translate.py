@@ -12,7 +12,7 @@ from quickbeam.cli.flags import with_options
 from quickbeam.cli.job import TranslationJob
 from quickbeam.cli.output import Output, OutputFile, StandardOutput
 from quickbeam.errors import OptionError
-from quickbeam.options.decode import MachineOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
 from quickbeam.options.schema import require
 from quickbeam.text.lines import DecodingErrors, check_readable
 
@@ -40,6 +40,7 @@ def translate(
     stats: Annotated[bool, typer.Option("--stats", help="Print speed and memory on stderr, as JSON.")] = False,
     search: SearchOptions,
     schedule: ScheduleOptions,
+    layer: ProjectionOptions,
     machine: MachineOptions,
 ) -> None:
     """Translate text, line by line.
@@ -64,7 +65,7 @@ def translate(
         raise OptionError("--resume and --restart need --output FILE.")
     paths = files or []
     check_readable(paths)
-    job = TranslationJob(model, paths, format_, cast(DecodingErrors, errors), search, schedule, machine)
+    job = TranslationJob(model, paths, format_, cast(DecodingErrors, errors), search, schedule, layer, machine)
     place: Output = OutputFile(output, resume=resume, restart=restart) if output else StandardOutput()
     failed = True
     try:

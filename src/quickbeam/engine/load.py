@@ -11,9 +11,11 @@ from quickbeam.models.architectures import Task, architecture_of
 from quickbeam.models.door import Model
 from quickbeam.models.folder import read_config
 from quickbeam.models.load import load_model
+from quickbeam.models.screen_folder import read_screen
 from quickbeam.options.decode import MachineOptions
 from quickbeam.projections.door import Projection
 from quickbeam.projections.exact import ExactProjection
+from quickbeam.projections.screened import ScreenedProjection
 from quickbeam.text.vocabulary import Vocabulary, read_vocabularies
 
 USES: dict[Task, str] = {
@@ -83,3 +85,15 @@ def _exact(model: Model, machine: MachineOptions) -> Projection:
     from quickbeam.projections.torch_exact import TorchProjection  # PyTorch is an extra
 
     return TorchProjection(*model.output())
+
+
+def load_projection(name: str, folder: Path, parts: Parts, machine: MachineOptions) -> Projection:
+    """The output layer `name` for the model in `folder`: "exact", or "screen", which falls back to the exact one.
+
+    Raises ModelError where the folder has no sound screen for this model.
+    """
+    if name == "exact":
+        return parts.projection
+    weight, bias = parts.model.output()
+    screen = read_screen(folder, weight, bias)
+    return ScreenedProjection.build(weight, bias, screen, parts.projection, machine.isa)

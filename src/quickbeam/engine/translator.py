@@ -6,17 +6,19 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
-from quickbeam.engine.load import find_model, load_parts
+from quickbeam.engine.load import find_model, load_parts, load_projection
 from quickbeam.engine.translation import EMPTY, Answer, Translation
 from quickbeam.engine.workers import run_workers
 from quickbeam.errors import InputError
 from quickbeam.options.decode import DecodeOptions, MachineOptions
+from quickbeam.projections.door import Projection
 from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
 from quickbeam.search.beam import BeamSearch
 from quickbeam.types import Floats, Hypothesis, Ids, Request
@@ -29,16 +31,18 @@ log = logging.getLogger("quickbeam")
 class Translator:
     """A translation model, ready to use. Its methods may be called from several threads at once.
 
-    The keyword options of its methods are the fields of SearchOptions and ScheduleOptions (beam_size,
-    num_hypotheses, length_penalty, early_stopping, min_length, max_length, batch_tokens, max_input_length);
-    an unknown name or a wrong value raises OptionError.
+    The keyword options of its methods are the fields of SearchOptions, ScheduleOptions and ProjectionOptions
+    (beam_size, num_hypotheses, length_penalty, early_stopping, min_length, max_length, batch_tokens,
+    max_input_length, projection); an unknown name or a wrong value raises OptionError.
     """
 
     def __init__(self, model: str | Path, *, machine: MachineOptions = MachineOptions()) -> None:  # noqa: B008 (frozen)
         """Load `model`, a folder or the name of a bundled model; raises ModelError."""
         self.folder = find_model(model)
-        self._threads = machine.threads
+        self._machine = machine
         self.parts = load_parts(self.folder, machine)
+        self._layers: dict[str, Projection] = {}  # output layers beside the exact one, read when first asked for
+        self._lock = Lock()
 
     def translate(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
@@ -64,6 +68,7 @@ class Translator:
         """
         choices = DecodeOptions.from_names(options)
         self._search(choices)
+        self.projection(choices.output.projection)
         requests, truncated = self._requests(texts, choices.schedule.max_input_length)
         return self._translate(texts, requests, truncated, choices)
 
@@ -82,7 +87,7 @@ class Translator:
         if len(requests) < len(sources):
             empty = min(set(range(len(sources))) - {request.index for request in requests})
             raise InputError(f"source {empty} is empty, so its target cannot be scored; leave the pair out.")
-        model, projection = self.parts.model, self.parts.projection
+        model, projection = self.parts.model, self.projection(choices.output.projection)
         tokens = {i: np.array([*self.parts.target.encode(t), model.eos_id], np.int32) for i, t in enumerate(targets)}
         queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
 
@@ -93,10 +98,19 @@ class Translator:
         penalty = choices.search.length_penalty
         return [self._scored(targets[i], tokens[i], scored[i], penalty) for i in range(len(sources))]
 
+    def projection(self, name: str) -> Projection:
+        """The output layer `name`, as in ProjectionOptions; raises ModelError where the model has none."""
+        if name == "exact":
+            return self.parts.projection
+        with self._lock:
+            if name not in self._layers:
+                self._layers[name] = load_projection(name, self.folder, self.parts, self._machine)
+            return self._layers[name]
+
     def _translate(
         self, texts: Sequence[str], requests: list[Request], truncated: set[int], choices: DecodeOptions
     ) -> Generator[tuple[int, Translation], None, None]:
-        model, projection = self.parts.model, self.parts.projection
+        model, projection = self.parts.model, self.projection(choices.output.projection)
         queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
 
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
@@ -115,7 +129,7 @@ class Translator:
 
     def _workers(self, queue: BatchQueue) -> int:
         """No more workers than batches; none for none."""
-        return min(self._threads, len(queue))
+        return min(self._machine.threads, len(queue))
 
     def _requests(self, texts: Sequence[str], max_input_length: int) -> tuple[list[Request], set[int]]:
         """Texts as requests, without the empty ones; and the places of those that had to be cut."""

@@ -59,20 +59,32 @@ class ScheduleOptions:
 
 
 @dataclass(frozen=True)
+class ProjectionOptions:
+    """The output layer: how the next words are found."""
+
+    projection: Literal["exact", "screen"] = option(
+        "exact", "exact: every word is scored; screen: those that the model's screen picks (see fit-screen)"
+    )
+
+    def __post_init__(self) -> None:
+        require(self.projection in ("exact", "screen"), "projection", self.projection, "exact or screen")
+
+
+@dataclass(frozen=True)
 class DecodeOptions:
-    """Search, schedule and projection of one decoding run."""
+    """Search, schedule and output layer of one decoding run."""
 
     search: SearchOptions = SearchOptions()
     schedule: ScheduleOptions = ScheduleOptions()
-    projection: Literal["exact"] = "exact"
+    output: ProjectionOptions = ProjectionOptions()
 
     @classmethod
     def from_names(cls, values: Mapping[str, Any]) -> DecodeOptions:
-        """Options from keyword arguments: the fields of both groups side by side, early_stopping a bool if liked.
+        """Options from keyword arguments: the fields of all groups side by side, early_stopping a bool if liked.
 
         Raises OptionError for an unknown name (with the nearest one) or a wrong type.
         """
-        groups = {"search": SearchOptions, "schedule": ScheduleOptions}
+        groups = {"search": SearchOptions, "schedule": ScheduleOptions, "output": ProjectionOptions}
         names = {f.name: group for group, options in groups.items() for f in dataclasses.fields(options)}
         tables: dict[str, dict[str, Any]] = {group: {} for group in groups}
         for name, value in values.items():
@@ -86,6 +98,7 @@ class DecodeOptions:
         return cls(
             build(SearchOptions, tables["search"], "search options"),
             build(ScheduleOptions, tables["schedule"], "schedule options"),
+            build(ProjectionOptions, tables["output"], "projection options"),
         )
 
 

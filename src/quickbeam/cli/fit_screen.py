@@ -1,0 +1,91 @@
+"""`quickbeam fit-screen`: unlabelled text in, a screen in the model folder out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quickbeam.cli.flags import with_options
+from quickbeam.cli.progress import progress_bar
+from quickbeam.errors import OptionError
+from quickbeam.options.decode import MachineOptions
+from quickbeam.options.screen import ScreenOptions
+from quickbeam.text.lines import check_readable, read_all
+
+if TYPE_CHECKING:
+    from quickbeam.train.screen.fit import Fitted
+
+
+@with_options(without=("backend",))
+def fit_screen(
+    model: Annotated[str, typer.Argument(help="A model folder; the screen is written into it.")],
+    *,
+    text: Annotated[list[Path], typer.Option(help="Source text, one sentence a line; .gz too. May be repeated.")],
+    work: Annotated[
+        Path | None, typer.Option(help="Folder for the hidden vectors. Default: MODEL.vectors, beside the model.")
+    ] = None,
+    screen: ScreenOptions,
+    machine: MachineOptions,
+) -> None:
+    """Fit the screen of a model: which few words are scored, so that the model says the same in less time.
+
+    The text is decoded with the exact output layer, and the hidden vectors are kept in the work folder; they are
+    clustered, and each cluster keeps the words that it needs. Of all settings the cheapest is chosen whose fidelity,
+    with 95% confidence, is at least --fidelity on sentences that it was not fitted on; rows that it doubts go to the
+    exact layer. What was measured stands in screen.json. Killed while collecting, it goes on where it was when the same
+    command is given again; the work folder can be removed afterwards, or used for another fit.
+
+    Examples:
+
+    * `quickbeam fit-screen runs/de-en/best --text news.de.gz`
+    * `quickbeam fit-screen runs/de-en/best --text news.de --method l2s --clusters 100 --budget 300`
+    * `quickbeam translate runs/de-en/best book.txt --projection screen --stats`
+    """
+    if not text:
+        raise OptionError("--text is missing; give a file of source sentences, one a line.")
+    check_readable(text)
+    from quickbeam.engine.load import find_model, load_parts
+    from quickbeam.models.screen_folder import output_digest, save_screen
+    from quickbeam.train.screen.collect import Collector
+    from quickbeam.train.screen.fidelity import Output
+    from quickbeam.train.screen.fit import facts_of
+    from quickbeam.train.screen.fit import fit_screen as fit
+
+    folder = find_model(model)
+    parts = load_parts(folder, machine)
+    weight, bias = parts.model.output()
+    place = work or folder.with_name(folder.name + ".vectors")
+    files: list[dict[str, Any]] = [{"name": path.name, "bytes": path.stat().st_size} for path in text]
+    collector = Collector(parts, place, screen.beam_size, screen.top_k, machine.threads)
+    with progress_bar("collecting", screen.vectors, unit="vectors") as bar:
+        identity = {"output_sha256": output_digest(weight, bias), "text": files}
+        collection = collector.collect(read_all(text), identity, screen.vectors, bar)
+    fitted = fit(collection, Output(weight, bias), parts.model.eos_id, screen, _say)
+    save_screen(folder, fitted.screen, weight, bias, facts_of(fitted, screen) | {"text": files})
+    print(_summary(fitted, folder, screen.fidelity))
+    print(f"The hidden vectors are in {place}; another fit can use them, or remove them.", file=sys.stderr)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _summary(fitted: Fitted, folder: Path, fidelity: float) -> str:
+    """What was fitted, for people."""
+    setting, found = fitted.setting, fitted.held_out
+    text = (
+        f"{folder / 'screen.json'}: {setting.method}, {setting.clusters} clusters, {found.average_set:.0f} words on "
+        f"average.\nOn {found.sentences} sentences ({found.steps} steps) that it was not fitted on: P@1 "
+        f"{found.precision_1:.4f}, P@k {found.precision_k:.4f}, all k right {found.agreement:.4f}; with "
+        f"{found.fallback:.1%} of the rows sent to the exact layer {found.fidelity:.5f} (at least {found.bound:.5f} "
+        "with 95% confidence)."
+    )
+    if fidelity and not fitted.reached:
+        text += (
+            f"\nNo setting reaches a fidelity of {fidelity} with confidence on {setting.measure.sentences} sentences; "
+            "this is the best one. Give more text, or ask for less."
+        )
+    return text

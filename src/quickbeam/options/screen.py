@@ -1,0 +1,42 @@
+"""The choices of fitting a screen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from quickbeam.options.schema import option, require
+
+METHODS = ("kmeans", "spherical", "l2s")
+
+
+@dataclass(frozen=True)
+class ScreenOptions:
+    """What a screen is fitted on, and how. What is left to the search: the cheapest that is good enough wins."""
+
+    method: Literal["auto", "kmeans", "spherical", "l2s"] = option(
+        "auto", "how hidden vectors are clustered; l2s needs PyTorch; auto = searched"
+    )
+    clusters: int = option(0, "number of clusters; 0 = searched")
+    budget: float = option(0.0, "average words in a set; 0 = searched")
+    fidelity: float = option(
+        0.999, "share of steps whose top k must be the exact layer's, with 95% confidence; 0 = no test, no fallback"
+    )
+    top_k: int = option(5, "k of the fidelity: the candidates of a step that must be right")
+    set_k: int = option(0, "a set is made of the best so many words of each step; 0 = top_k")
+    beam_size: int = option(5, "of the search that the hidden vectors are collected from")
+    vectors: int = option(400_000, "hidden vectors to collect, at least; fewer where the text ends")
+    rounds: int = option(5, "of l2s: turns of learning clusters and sets")
+    seed: int = option(1, "of everything that is drawn")
+
+    def __post_init__(self) -> None:
+        require(self.method in ("auto", *METHODS), "method", self.method, "auto, kmeans, spherical or l2s")
+        require(self.clusters >= 0, "clusters", self.clusters, "0 or more")
+        require(self.budget >= 0, "budget", self.budget, "0 or more")
+        require(0 <= self.fidelity < 1, "fidelity", self.fidelity, "in [0, 1)")
+        require(self.top_k >= 1, "top_k", self.top_k, "1 or more")
+        require(0 <= self.set_k <= self.top_k, "set_k", self.set_k, f"between 0 and top_k ({self.top_k})")
+        require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
+        require(self.vectors >= 1, "vectors", self.vectors, "1 or more")
+        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
+        require(self.seed >= 0, "seed", self.seed, "0 or more")

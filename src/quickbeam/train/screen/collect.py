@@ -1,0 +1,184 @@
+"""Hidden vectors of a model on unlabelled text, with the exact layer's own top k (L2S section 3, CVP section 2.2).
+
+The text is taken in parts of `LINES` different sentences. Each part becomes one file, written beside and renamed, so a
+run that was killed goes on with the first part that is missing, and ends with the same bytes. The files are
+memory-mapped: a fit may use more vectors than fit into memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quickbeam.engine.decode import decode
+from quickbeam.engine.load import Parts
+from quickbeam.engine.workers import run_workers
+from quickbeam.errors import InputError
+from quickbeam.models.door import Decoding
+from quickbeam.options.decode import SearchOptions
+from quickbeam.projections.door import Projection
+from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
+from quickbeam.search.beam import BeamSearch
+from quickbeam.types import Floats, Hypothesis, Ids, Request, TopK
+
+LINES = 512  # sentences of one part
+BATCH_TOKENS = 512  # source tokens that are decoded together
+LONGEST = 256  # source tokens; what is beyond is cut off
+Records = NDArray[Any]  # of the dtype of `record_type`
+
+
+def record_type(dim: int, top_k: int) -> np.dtype[Any]:
+    """One decoding step: number of its sentence, hidden vector [D], exact top k, best first, and their log probs."""
+    fields = [("sentence", np.int32), ("hidden", np.float32, dim)]
+    return np.dtype([*fields, ("token", np.int32, top_k), ("log_prob", np.float32, top_k)])
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The steps of all parts, in the order of the text."""
+
+    parts: list[Records]  # memory-mapped
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def read(self, sentences: Callable[[Ids], NDArray[np.bool_]]) -> Records:
+        """The steps of the sentences that `sentences` (numbers [n] -> mask [n]) chooses, in memory."""
+        return np.concatenate([part[sentences(np.asarray(part["sentence"]))] for part in self.parts])
+
+
+class Recorder:
+    """Stands in the doors of model and projection of one decoding run, and keeps what passes through both."""
+
+    def __init__(self, run: Decoding, projection: Projection, top_k: int) -> None:
+        self._run, self._projection, self._top_k = run, projection, top_k
+        self._request: Ids = np.empty(0, np.int32)
+        self.vocab_size = projection.vocab_size
+        self.records: list[Records] = []
+
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        """As the model's."""
+        return self._run.admit(requests)
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """As the model's; whose row is whose is kept until `topk`."""
+        self._request = request
+        return self._run.step(request, state, token)
+
+    def retain(self, state: Ids) -> None:
+        """As the model's."""
+        self._run.retain(state)
+
+    def evict(self, request: Ids) -> None:
+        """As the model's."""
+        self._run.evict(request)
+
+    def topk(self, hidden: Floats, k: int) -> TopK:
+        """As the projection's, and kept."""
+        top = self._projection.topk(hidden, max(k, self._top_k))
+        records = np.empty(len(hidden), record_type(hidden.shape[1], self._top_k))
+        records["sentence"], records["hidden"] = self._request, hidden
+        records["token"], records["log_prob"] = top.token[:, : self._top_k], top.log_prob[:, : self._top_k]
+        self.records.append(records)
+        return TopK(top.log_prob[:, :k], top.token[:, :k])
+
+    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
+        """As the projection's."""
+        return self._projection.log_prob(hidden, token)
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Decodes text with the exact layer and writes what it sees to `folder`."""
+
+    parts: Parts
+    folder: Path
+    beam_size: int  # the vectors of all rows of the beam are kept
+    top_k: int
+    threads: int = 1
+
+    def collect(
+        self, lines: Iterable[str], identity: dict[str, Any], vectors: int, progress: Callable[[int], None]
+    ) -> Collection:
+        """Decode parts of `lines` until there are `vectors` steps or the lines end.
+
+        Repeated and empty lines are left out: a sentence that is fitted on must not be among those held out.
+        `identity` is what the lines and the answers depend on; `progress` is called with the number of new steps.
+        Raises InputError where `folder` holds the parts of another run, or the text has no sentence.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._check_identity(identity | {"beam_size": self.beam_size, "top_k": self.top_k})
+        found: list[Records] = []
+        unseen = _distinct(lines)
+        while sum(map(len, found)) < vectors and (chunk := list(islice(unseen, LINES))):
+            path = self.folder / f"part-{len(found):05d}.npy"
+            if not path.exists():
+                beside = path.with_suffix(".new")
+                with beside.open("wb") as file:
+                    np.save(file, self._decode(chunk, len(found) * LINES), allow_pickle=False)
+                os.replace(beside, path)
+            found.append(_mapped(path))
+            progress(len(found[-1]))
+        if not found:
+            raise InputError("the text has no sentence to decode; give a --text file with one sentence a line.")
+        return Collection(found)
+
+    def _decode(self, texts: Sequence[str], first: int) -> Records:
+        """The steps of `texts`, sentence by sentence; `first` is the number of the first."""
+        parts, queue = self.parts, BatchQueue(pack(self._requests(texts, first), BATCH_TOKENS))
+        recorders: list[Recorder] = []
+
+        def work() -> Iterator[tuple[int, list[Hypothesis]]]:
+            recorder = Recorder(parts.model.open(), parts.projection, self.top_k)
+            recorders.append(recorder)
+            options = SearchOptions(beam_size=self.beam_size)
+            search = BeamSearch(options, parts.model.bos_id, parts.model.eos_id, parts.projection.vocab_size)
+            return decode(recorder, recorder, search, FixedBatches(queue))
+
+        for _ in run_workers(work, queue, min(self.threads, len(queue))):
+            pass
+        # All steps of a sentence are one recorder's, so their order does not depend on the number of threads.
+        records = np.concatenate([step for recorder in recorders for step in recorder.records])
+        return records[np.argsort(records["sentence"], kind="stable")]
+
+    def _requests(self, texts: Sequence[str], first: int) -> list[Request]:
+        eos = self.parts.model.eos_id
+        ids = [self.parts.source.encode(text)[: LONGEST - 1] for text in texts]
+        return [Request(first + i, np.array([*tokens, eos], np.int32)) for i, tokens in enumerate(ids)]
+
+    def _check_identity(self, identity: dict[str, Any]) -> None:
+        path, text = self.folder / "collection.json", json.dumps(identity, indent=2, sort_keys=True) + "\n"
+        if not path.exists():
+            beside = path.with_suffix(".new")
+            beside.write_text(text, encoding="utf-8")
+            os.replace(beside, path)
+        elif path.read_text(encoding="utf-8") != text:
+            raise InputError(
+                f"{self.folder} holds hidden vectors of another model, other text or other options (see {path.name} "
+                "there); remove it or give another --work folder."
+            )
+
+
+def _distinct(lines: Iterable[str]) -> Iterator[str]:
+    """Lines that are not empty, each once."""
+    seen: set[str] = set()
+    for line in lines:
+        if line.strip() and line not in seen:
+            seen.add(line)
+            yield line
+
+
+def _mapped(path: Path) -> Records:
+    try:
+        records: Records = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); remove it and run again.") from error
+    return records

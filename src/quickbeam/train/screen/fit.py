@@ -1,0 +1,174 @@
+"""Fitting: clusters, sets and the test of doubtful rows, from collected hidden vectors to the cheapest good screen.
+
+Sentences are dealt into three parts, by their number: eight tenths to fit on, one to choose and calibrate on, and one
+that decides nothing, on which the chosen screen is measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from quickbeam.errors import InputError, OptionError
+from quickbeam.options.screen import METHODS, ScreenOptions
+from quickbeam.train.screen.collect import Collection, Records
+from quickbeam.train.screen.fidelity import Measure, Output, calibrate, measure
+from quickbeam.train.screen.kmeans import assign, kmeans
+from quickbeam.train.screen.sets import Counts, count, knapsack, screen_of
+from quickbeam.types import Floats, Ids, Screen
+
+CLUSTERS = (100, 200, 400)  # searched
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)  # searched budgets, as shares of the average set with every word that was seen
+LEARNED = 0.5  # the same share, of the budget that l2s learns its clusters with where none is given
+CONFIDENCE = 0.95  # that all bounds of one search hold together (Bonferroni)
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the curve: a screen's options, and what it does on the part that is chosen on."""
+
+    method: str
+    clusters: int
+    budget: float  # 0: every word that was seen
+    measure: Measure
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The chosen screen, its place on the curve, and what it does on sentences that decided nothing."""
+
+    screen: Screen
+    setting: Setting
+    held_out: Measure
+    curve: list[Setting]
+    reached: bool  # whether the lower bound reaches the fidelity that was asked for
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """The fitting vectors in clusters."""
+
+    method: str
+    weight: Floats  # [C, D]
+    bias: Floats  # [C]
+    label: Ids  # [n]
+    counts: Counts
+
+    def center(self, hidden: Floats) -> Floats:
+        """Mean of the vectors `hidden` [n, D] of each cluster [C, D]; the mean of all where a cluster has none."""
+        center = np.tile(hidden.mean(axis=0), (len(self.weight), 1))
+        for cluster in np.unique(self.label):
+            center[cluster] = hidden[self.label == cluster].mean(axis=0)
+        return center.astype(np.float32)
+
+
+def deal(collection: Collection) -> tuple[Records, Records, Records]:
+    """The steps to fit on, to choose on, and to measure on; raises InputError where a part is empty."""
+    fit = collection.read(lambda sentence: sentence % 10 > 1)
+    choose = collection.read(lambda sentence: sentence % 10 == 1)
+    held_out = collection.read(lambda sentence: sentence % 10 == 0)
+    if not (len(fit) and len(choose) and len(held_out)):
+        raise InputError("the text has fewer than 3 different sentences; give more --text to fit a screen on.")
+    return fit, choose, held_out
+
+
+def fit_screen(
+    collection: Collection, output: Output, eos_id: int, options: ScreenOptions, say: Say = lambda text: None
+) -> Fitted:
+    """Fit every setting that `options` leaves open, and choose: the cheapest whose bound reaches the fidelity.
+
+    Without a fidelity, or where no bound reaches it, the one with the highest fidelity, the cheapest of these. `say` is
+    told of each setting. Raises OptionError for a method that this installation lacks.
+    """
+    fit, choose, held_out = deal(collection)
+    clusterings = list(_clusterings(fit, output, eos_id, options, say))
+    settings = len(clusterings) * (1 if options.budget or not options.fidelity else len(SHARES))
+    confidence = 1 - (1 - CONFIDENCE) / settings
+    found: list[tuple[Setting, Screen]] = []
+    for clustering in clusterings:
+        center = clustering.center(fit["hidden"]) if options.fidelity else None
+        for budget in _budgets(clustering, options):
+            kept = knapsack(clustering.counts, budget)
+            screen = screen_of(clustering.weight, clustering.bias, clustering.counts, kept)
+            if center is not None:
+                screen = calibrate(screen, output, choose, options.top_k, center, options.fidelity, confidence)
+            result = measure(screen, output, choose, options.top_k, confidence)
+            found.append((Setting(clustering.method, len(clustering.weight), budget, result), screen))
+            say(_line(found[-1][0]))
+    good = [(s, screen) for s, screen in found if options.fidelity and s.measure.bound >= options.fidelity]
+    if good:
+        setting, screen = min(good, key=lambda pair: pair[0].measure.cost)
+    else:
+        setting, screen = max(found, key=lambda pair: (pair[0].measure.fidelity, -pair[0].measure.cost))
+    final = measure(screen, output, held_out, options.top_k, CONFIDENCE)
+    return Fitted(screen, setting, final, [s for s, _ in found], bool(good))
+
+
+def _clusterings(fit: Records, output: Output, eos_id: int, options: ScreenOptions, say: Say) -> Iterator[Clustering]:
+    hidden, top = np.ascontiguousarray(fit["hidden"]), fit["token"][:, : options.set_k or options.top_k]
+    vocab, always = len(output.bias), np.array([eos_id], np.int32)
+    for clusters in _numbers(len(fit), options):
+        for method in _methods(options):
+            say(f"{method}, {clusters} clusters of {len(fit)} vectors")
+            weight, bias = kmeans(hidden, clusters, options.seed, spherical=method != "kmeans")
+            if method == "l2s":
+                from quickbeam.train.screen.l2s import Task, learn
+
+                start = count(assign(hidden, weight, bias), top, clusters, vocab, always)
+                task = Task(hidden, top, vocab, always, options.budget or LEARNED * start.everything)
+                weight = learn(task, weight, options.rounds, options.seed)
+            label = assign(hidden, weight, bias)
+            yield Clustering(method, weight, bias, label, count(label, top, clusters, vocab, always))
+
+
+def _numbers(rows: int, options: ScreenOptions) -> Sequence[int]:
+    """Numbers of clusters to try; never more than there are vectors."""
+    searched = CLUSTERS if options.fidelity else CLUSTERS[:1]
+    return sorted({min(number, rows) for number in ((options.clusters,) if options.clusters else searched)})
+
+
+def _methods(options: ScreenOptions) -> Sequence[str]:
+    import importlib.util
+
+    torch = importlib.util.find_spec("torch") is not None
+    if options.method == "l2s" and not torch:
+        raise OptionError("method 'l2s' needs PyTorch, which is not installed; run: pip install 'quickbeam[train]'")
+    if options.method != "auto":
+        return (options.method,)
+    return [method for method in METHODS if torch or method != "l2s"] if options.fidelity else METHODS[:1]
+
+
+def _budgets(clustering: Clustering, options: ScreenOptions) -> Sequence[float]:
+    if options.budget or not options.fidelity:
+        return (options.budget,)
+    everything = clustering.counts.everything
+    return [share * everything if share < 1 else 0.0 for share in SHARES]
+
+
+def _line(setting: Setting) -> str:
+    m = setting.measure
+    return (
+        f"{setting.method:<9} {setting.clusters:>5} clusters, sets of {m.average_set:6.1f}: P@1 {m.precision_1:.4f}, "
+        f"P@k {m.precision_k:.4f}, all k {m.agreement:.4f}; with {m.fallback:.1%} falling back {m.fidelity:.5f} "
+        f"(bound {m.bound:.5f}), {m.cost / 1024:.0f} KiB a row"
+    )
+
+
+def facts_of(fitted: Fitted, options: ScreenOptions) -> dict[str, object]:
+    """What screen.json says of the fit, as plain values."""
+    setting = dataclasses.asdict(fitted.setting)
+    return {
+        "method": setting["method"],
+        "clusters": setting["clusters"],
+        "budget": setting["budget"] or None,
+        "options": dataclasses.asdict(options),
+        "fidelity_reached": fitted.reached,
+        "chosen_on": setting["measure"],
+        "held_out": dataclasses.asdict(fitted.held_out),
+        "set_sizes": np.diff(fitted.screen.start).tolist(),
+        "curve": [dataclasses.asdict(point) for point in fitted.curve],
+    }
