@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 namespace quickbeam {
 namespace {
@@ -52,15 +53,30 @@ int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32
   const Kernels& table = words_.table();
   float* exact = scratch_.exact.get();
   int32_t* found = scratch_.found.data();
+  // The seeds have their exact logits already: they are put aside, in the order of their ids.
+  auto& seeds = scratch_.seeds;
+  seeds.clear();
+  for (int64_t i = 0; i < seeds_; ++i) {
+    seeds.emplace_back(found[i], exact[i]);
+    approx_[found[i]] = -std::numeric_limits<float>::infinity();
+  }
+  std::sort(seeds.begin(), seeds.end());
   std::nth_element(exact, exact + (k_ - 1), exact + seeds_, std::greater<float>());
   const float bar = bar_below(exact[k_ - 1], total, bound.shift);
-  const int64_t count = table.reaching(approx_, bound.a, bound.b, bound.by_a, bound.by_b, bar, words_.vocab(), found);
-  if (count < k_ || count * kExactShare > words_.vocab()) {
+  const int64_t others = table.reaching(approx_, bound.a, bound.b, bound.by_a, bound.by_b, bar, words_.vocab(), found);
+  const int64_t count = others + seeds_;
+  if (count * kExactShare > words_.vocab()) {
     words_.all_logits(hidden_, approx_);
     rank_all(words_, approx_, total, k_, log_prob, token);
     return words_.vocab();
   }
-  words_.logits(hidden_, found, count, exact);
+  words_.logits(hidden_, found, others, exact);
+  for (int64_t to = count, i = others, j = seeds_; j > 0; --to) {  // merged from the end, in place
+    const bool seed = i == 0 || seeds[static_cast<size_t>(j - 1)].first > found[i - 1];
+    found[to - 1] = seed ? seeds[static_cast<size_t>(j - 1)].first : found[i - 1];
+    exact[to - 1] = seed ? seeds[static_cast<size_t>(j - 1)].second : exact[i - 1];
+    seed ? --j : --i;
+  }
   rank(table, exact, found, count, total, k_, log_prob, token);
   return count;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/buffer.h"
@@ -22,6 +23,7 @@ struct CandidateScratch {
   Buffer exact;
   std::vector<int32_t> found;
   std::vector<float> kept;
+  std::vector<std::pair<int32_t, float>> seeds;
   void reserve(int64_t vocab);
 };
 
@@ -36,8 +38,8 @@ class Candidates {
   // Log-sum-exp of shift + approximate logits + lift, with exact logits for the `refined` largest. Does not depend
   // on k.
   float total(double shift, double lift);
-  // The k best with log_prob = exact logit - total; gives back how many could be among them, vocab where so many
-  // could that all were taken. To be called last.
+  // The k best with log_prob = exact logit - total; gives back how many words took exact logits, vocab
+  // where so many could be among the best that all did. To be called last.
   int64_t best(const Bound& bound, float total, float* log_prob, int32_t* token);
 
  private:

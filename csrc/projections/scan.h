@@ -37,7 +37,8 @@ class ScanProjection {
 
   // As ExactProjection::topk, with the same logits; log_prob = logit - total, where total is the log-sum-exp of the
   // int8 logits with the kRefined largest replaced by exact ones. `total` [rows] gets it, `rescored`
-  // [rows] the number of words that could be among the k best (vocab where so many could that all were taken).
+  // [rows] the number of words that took exact logits: the kRefined or k largest, and all that could be among the k
+  // best; vocab where that is many.
   void topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token, float* total,
             int32_t* rescored) const;
 

@@ -136,7 +136,7 @@ class CertifiedProjection:
         return self._native.log_total(hidden, min(refined, self.vocab_size), tolerance)
 
     def rescored(self, hidden: Floats, k: int) -> Ids:
-        """How many words [R] each row of `hidden` could not rule out, so that it took their exact logits."""
+        """How many words [R] took exact logits: some of the largest, and all that the bound does not rule out."""
         return self._native.topk(hidden, k)[3]
 
 

@@ -37,5 +37,5 @@ class ScanProjection:
         return self._native.log_prob(hidden, token)
 
     def rescored(self, hidden: Floats, k: int) -> Ids:
-        """How many words [R] each row of `hidden` could not rule out, so that it took their exact logits."""
+        """How many words [R] took exact logits: some of the largest, and all that the bound does not rule out."""
         return self._native.topk(hidden, k)[3]
