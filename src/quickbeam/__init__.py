@@ -12,24 +12,32 @@ from typing import TYPE_CHECKING, Any
 from quickbeam.errors import InputError, ModelError, OptionError, QuickbeamError
 
 if TYPE_CHECKING:
+    from quickbeam.engine.generator import Generation, Generator
+    from quickbeam.engine.scorer import Scorer
     from quickbeam.engine.translation import Answer, Translation
     from quickbeam.engine.translator import Translator
     from quickbeam.options.decode import MachineOptions
 
 __all__ = [
     "Answer",
+    "Generation",
+    "Generator",
     "InputError",
     "MachineOptions",
     "ModelError",
     "OptionError",
     "QuickbeamError",
+    "Scorer",
     "Translation",
     "Translator",
 ]
 
 _HOMES = {
     "Answer": "quickbeam.engine.translation",
+    "Generation": "quickbeam.engine.generator",
+    "Generator": "quickbeam.engine.generator",
     "MachineOptions": "quickbeam.options.decode",
+    "Scorer": "quickbeam.engine.scorer",
     "Translation": "quickbeam.engine.translation",
     "Translator": "quickbeam.engine.translator",
 }

@@ -55,6 +55,7 @@ def _installation() -> dict[str, Any]:
 
 def _model(model: str) -> dict[str, Any]:
     from quickbeam.engine.load import find_model
+    from quickbeam.models.architectures import architecture_of
     from quickbeam.models.folder import read_config, read_tensors
     from quickbeam.text.vocabulary import read_vocabularies
 
@@ -66,7 +67,7 @@ def _model(model: str) -> dict[str, Any]:
     files = [path for path in folder.iterdir() if path.is_file()]
     return {
         "folder": str(folder),
-        "architecture": "recurrent",
+        "architecture": architecture_of(config).name,
         "parameters": parameters,
         "memory_mib": round(parameters * 4 / 2**20, 1),  # weights as float32
         "disk_mib": round(sum(path.stat().st_size for path in files) / 2**20, 1),

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,21 +38,42 @@ def score(
     format_: Annotated[
         str, typer.Option("--format", metavar="text|jsonl", help="text: the score; jsonl: with token scores.")
     ] = "text",
+    apart: Annotated[
+        bool, typer.Option("--apart", help="Language models: each line by itself, not as one text with those before.")
+    ] = False,
     schedule: ScheduleOptions,
     machine: MachineOptions,
 ) -> None:
-    """Score translations: one score a line, the higher the better.
+    """Score translations, or text by a language model: one score a line, the higher the better.
 
     Without `--source` and `--target`, standard input gives a source, a tab and its translation on each line.
     In jsonl a line holds `index`, `score`, `log_prob`, `tokens` and `token_scores`; the last token score is that of
     the end of the sentence.
 
+    A language model scores the lines of `--target`, or of standard input, and says the log probability and the
+    perplexity of all of them on standard error.
+
     Examples:
 
     * `quickbeam score de-en --source test.de --target test.en`
     * `paste test.de test.en | quickbeam score de-en --format jsonl`
+    * `quickbeam score runs/lm-ptb-small/best --target ptb.test.txt`
     """
     require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
+    from quickbeam.cli.score_text import score_text
+    from quickbeam.engine.load import find_model
+    from quickbeam.models.architectures import architecture_of
+    from quickbeam.models.folder import read_config
+
+    folder = find_model(model)
+    if architecture_of(read_config(folder)).task == "language":
+        if source is not None:
+            raise OptionError("--source is for translations; a language model scores --target or standard input.")
+        check_readable([target] if target else [])
+        score_text(folder, target, apart, length_penalty, partial(_render, format_=format_), machine)
+        return
+    if apart:
+        raise OptionError("--apart is for language models; translations are always scored one by one.")
     if (source is None) != (target is None):
         raise OptionError("--source and --target belong together; give both, or tab-separated text on standard input.")
     if source and target:

@@ -1,0 +1,101 @@
+"""What users call to go on with a text: prompts in, continuations out, in the order asked."""
+
+from __future__ import annotations
+
+import logging
+from collections import abc
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quickbeam.engine.load import find_model, load_parts
+from quickbeam.engine.runs import Runs
+from quickbeam.engine.texts import check_texts
+from quickbeam.engine.translation import Answer
+from quickbeam.options.decode import DecodeOptions, MachineOptions
+from quickbeam.types import Request
+
+__all__ = ["Generation", "Generator"]
+
+log = logging.getLogger("quickbeam")
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The continuations of one prompt, best first. Their texts and scores are without the prompt."""
+
+    prompt: str  # as it was given
+    hypotheses: tuple[Answer, ...]  # at least one
+    truncated: bool = False  # the prompt was longer than max_input_length, and its beginning was cut off
+
+    @property
+    def text(self) -> str:
+        """The best continuation."""
+        return self.hypotheses[0].text
+
+
+class Generator:
+    """A language model that goes on with prompts. Its methods may be called from several threads at once.
+
+    A prompt is the beginning of a sentence, and its continuation ends with it. The keyword options are those of
+    `Translator`; an unknown name or a wrong value raises OptionError.
+    """
+
+    def __init__(self, model: str | Path, *, machine: MachineOptions = MachineOptions()) -> None:  # noqa: B008 (frozen)
+        """Load `model`, a folder or the name of a bundled model; raises ModelError."""
+        self.folder = find_model(model)
+        self.parts = load_parts(self.folder, machine, "language")
+        self._runs = Runs(self.parts, machine.threads)
+
+    def generate(
+        self, prompts: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> list[Generation]:
+        """Go on with each of `prompts`, in their order; an empty one asks for whole sentences.
+
+        `progress` is called with the number of prompts that were just done.
+        """
+        done: dict[int, Generation] = {}
+        with closing(self.generate_iter(prompts, **options)) as results:
+            for index, generation in results:
+                done[index] = generation
+                if progress is not None:
+                    progress(1)
+        return [done[index] for index in range(len(prompts))]
+
+    def generate_iter(
+        self, prompts: Sequence[str], **options: Any
+    ) -> abc.Generator[tuple[int, Generation], None, None]:
+        """Yield (place in `prompts`, generation) as they are done, which is not the order asked.
+
+        Closing the iterator stops the work and its threads. Options and prompts are checked at once.
+        """
+        choices = DecodeOptions.from_names(options)
+        self._runs.search(choices)
+        requests, truncated = self._requests(prompts, choices.schedule.max_input_length)
+
+        def results() -> abc.Generator[tuple[int, Generation], None, None]:
+            with closing(self._runs.decode(requests, choices)) as decoded:
+                for index, hypotheses in decoded:
+                    answers = tuple(self._runs.answer(hypothesis) for hypothesis in hypotheses)
+                    yield index, Generation(prompts[index], answers, index in truncated)
+
+        return results()
+
+    def _requests(self, prompts: Sequence[str], most: int) -> tuple[list[Request], set[int]]:
+        """Prompts behind the end of a sentence that was not said, and the places of those that had to be cut."""
+        check_texts(prompts, "prompt")
+        requests, truncated = [], set()
+        for index, prompt in enumerate(prompts):
+            ids = [self.parts.model.eos_id, *self.parts.source.encode(prompt)]
+            if len(ids) > most:
+                truncated.add(index)
+                log.warning(
+                    "prompt %d has %d tokens; all before the last %d are cut off (max_input_length)",
+                    *(index, len(ids), most),
+                )
+            requests.append(Request(index, np.array(ids[-most:], np.int32)))
+        return requests, truncated
