@@ -35,17 +35,36 @@ def continuations(beam: Beam, next_log_probs: NextLogProbs, options: SearchOptio
     return found
 
 
+def is_done(finished: list[Beam], top: float, best: float, length: int, options: SearchOptions) -> bool:
+    """Whether to stop while there are live rows, the best with the sum `best`, after `length` tokens; `top` is the
+    highest sum of all that ever finished."""
+    answers, penalty, rule = options.num_hypotheses, options.length_penalty, options.early_stopping
+    if options.stop_margin is not None and len(finished) >= answers and best < top - options.stop_margin:
+        return True
+    if rule == "exhaustive":
+        return False
+    if rule == "proven":
+        ends = range(max(length, options.min_length) + 1, options.max_length + 1)
+        return len(finished) >= answers and all(best / end**penalty <= finished[answers - 1].score for end in ends)
+    if len(finished) < round(options.beam_size * options.patience):
+        return False
+    flatters = rule == "never" and penalty > 0
+    return rule == "true" or best / (options.max_length if flatters else length) ** penalty <= finished[-1].score
+
+
 def reference_search(next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int) -> list[Beam]:
     """The finished hypotheses of one request, best first; eos is among their tokens."""
     width, penalty = options.beam_size, options.length_penalty
+    room = width if options.early_stopping in ("proven", "exhaustive") else round(width * options.patience)
     running = [Beam((), (), 0.0)]
     finished: list[Beam] = []
+    top = -np.inf
     for length in range(1, options.max_length + 1):
         candidates = [
             next_beam for beam in running for next_beam in continuations(beam, next_log_probs, options, eos_id)
         ]
         candidates.sort(key=lambda beam: -beam.total)  # stable: lower row first
-        candidates = candidates[: 2 * width]
+        candidates = candidates[: 2 * width if width > 1 else 1]
 
         def ends(beam: Beam) -> bool:
             return beam.tokens[-1] == eos_id or len(beam.tokens) == options.max_length
@@ -55,19 +74,14 @@ def reference_search(next_log_probs: NextLogProbs, options: SearchOptions, eos_i
             if ends(beam):
                 beam.score = beam.total / length**penalty
                 finished.append(beam)
-        finished = sorted(finished, key=lambda beam: -beam.score)[:width]
+                top = max(top, beam.total)
+        finished = sorted(finished, key=lambda beam: -beam.score)[:room]
         if not running and not finished:  # nothing was possible at all: what there is, is the answer
             for beam in before:
                 beam.score = beam.total / max(length - 1, 1) ** penalty
-            finished = sorted(before, key=lambda beam: -beam.score)[:width]
-        if not running:
+            finished = sorted(before, key=lambda beam: -beam.score)[:room]
+        if not running or is_done(finished, top, running[0].total, length, options):
             break
-        if len(finished) == width:
-            if options.early_stopping == "true" or width == 1:
-                break
-            flatters = options.early_stopping == "never" and penalty > 0
-            if running[0].total / (options.max_length if flatters else length) ** penalty <= finished[-1].score:
-                break
     return finished[: options.num_hypotheses]
 
 

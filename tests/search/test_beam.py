@@ -46,7 +46,7 @@ def assert_equal(found: list[Hypothesis], wanted: list, options: SearchOptions) 
         assert hypothesis.score == pytest.approx(beam.score, rel=1e-12)
 
 
-@pytest.mark.parametrize("early_stopping", ["true", "false", "never"])
+@pytest.mark.parametrize("early_stopping", ["true", "false", "never", "proven", "exhaustive"])
 @pytest.mark.parametrize("beam_size", [1, 2, 4, 5])
 def test_equals_the_reference(beam_size: int, early_stopping: str) -> None:
     for seed, penalty in enumerate((0.0, 0.6, 1.0, 2.0, -1.0)):
@@ -54,7 +54,7 @@ def test_equals_the_reference(beam_size: int, early_stopping: str) -> None:
         projection = ToyProjection(*model.output(), steps=0 if seed % 2 else 4)
         options = SearchOptions(
             beam_size=beam_size,
-            num_hypotheses=beam_size,
+            num_hypotheses=1 + seed % beam_size,
             length_penalty=penalty,
             early_stopping=early_stopping,
             min_length=seed % 3,
@@ -124,16 +124,20 @@ class Table(dict):
     vocab=st.integers(3, 12),
     beam_size=st.integers(1, 6),
     length_penalty=st.sampled_from([0.0, 1.0, 0.5, 2.0, -0.7]),
-    early_stopping=st.sampled_from(["true", "false", "never"]),
+    early_stopping=st.sampled_from(["true", "false", "never", "proven", "exhaustive"]),
+    patience=st.sampled_from([1.0, 1.0, 2.0, 0.5]),
+    stop_margin=st.sampled_from([None, None, 0.0, 1.0]),
     min_length=st.integers(0, 3),
     max_length=st.integers(4, 7),
     levels=st.sampled_from([1, 2, 5, 1000]),
     impossible=st.sampled_from([0.0, 0.3, 0.9]),
     dead=st.sampled_from([0.0, 0.2]),
 )
-def test_any_scores(seed, batch, vocab, beam_size, levels, impossible, dead, **values) -> None:
+def test_any_scores(seed, batch, vocab, beam_size, levels, impossible, dead, patience, **values) -> None:
     beam_size = min(beam_size, vocab)
-    options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, **values)
+    answers = max(1, int(beam_size * min(patience, 1.0)) - seed % 2)
+    patience = max(patience, answers / beam_size)
+    options = SearchOptions(beam_size=beam_size, num_hypotheses=answers, patience=patience, **values)
     tables = {7 * i + 3: Table(seed + i, vocab, levels, impossible, dead) for i in range(batch)}
     found = scripted(tables, options, vocab)
     assert found.keys() == tables.keys()

@@ -18,10 +18,17 @@ class SearchOptions:
     beam_size: int = option(5, "hypotheses kept at each step; 1 = greedy")
     num_hypotheses: int = option(1, "answers for each request, at most beam_size")
     length_penalty: float = option(1.0, "score = log_prob / length ** length_penalty; length counts eos")
-    early_stopping: Literal["true", "false", "never"] = option(
+    early_stopping: Literal["true", "false", "never", "proven", "exhaustive"] = option(
         "false",
-        "when a request is done, as in Hugging Face: true = beam_size hypotheses are finished; "
-        "false = the live ones are unlikely to beat them; never = they cannot",
+        "when a request is done. As in Hugging Face: true = beam_size hypotheses are finished; "
+        "false = the live ones are unlikely to beat them; never = nor with max_length. "
+        "exhaustive = at max_length only; proven = as early as is sure to give the same answers as exhaustive",
+    )
+    patience: float = option(
+        1.0, "true, false and never: beam_size * patience hypotheses have to be finished (Kasai et al. 2022)"
+    )
+    stop_margin: float | None = option(
+        None, "stop when the best live log probability is this far below the best finished one; 3.0 is usual"
     )
     min_length: int = option(0, "tokens before eos is allowed, eos not counted")
     max_length: int = option(256, "tokens after which a hypothesis is ended, eos counted")
@@ -35,8 +42,11 @@ class SearchOptions:
             f"between 1 and beam_size ({self.beam_size})",
         )
         require(abs(self.length_penalty) <= 10, "length_penalty", self.length_penalty, "between -10 and 10")
-        allowed = ("true", "false", "never")
+        allowed = ("true", "false", "never", "proven", "exhaustive")
         require(self.early_stopping in allowed, "early_stopping", self.early_stopping, " or ".join(allowed))
+        least = self.num_hypotheses / self.beam_size
+        require(least <= self.patience <= 1000, "patience", self.patience, f"between {least:.4g} and 1000")
+        require(self.stop_margin is None or self.stop_margin >= 0, "stop_margin", self.stop_margin, "0 or more")
         require(self.max_length >= 1, "max_length", self.max_length, "1 or more")
         require(
             0 <= self.min_length < self.max_length,
@@ -62,12 +72,15 @@ class ScheduleOptions:
 class ProjectionOptions:
     """The output layer: how the next words are found."""
 
-    projection: Literal["exact", "screen"] = option(
-        "exact", "exact: every word is scored; screen: those that the model's screen picks (see fit-screen)"
+    projection: Literal["exact", "scan", "certified", "screen"] = option(
+        "exact",
+        "exact: every word is scored; scan: the same words from int8 scores of all; certified: from a preview of all "
+        "(the model needs one); screen: from those that the model's screen picks (see fit-screen)",
     )
 
     def __post_init__(self) -> None:
-        require(self.projection in ("exact", "screen"), "projection", self.projection, "exact or screen")
+        allowed = ("exact", "scan", "certified", "screen")
+        require(self.projection in allowed, "projection", self.projection, " or ".join(allowed))
 
 
 @dataclass(frozen=True)

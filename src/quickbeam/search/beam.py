@@ -7,10 +7,8 @@ Each step, for each request (K = beam_size):
    dropped otherwise. It scores log_prob / length ** length_penalty, where length counts eos. The K best finished
    ones are kept; the older one wins a tie.
 3. The K best candidates that do not end are the rows of the next step.
-4. Once K are finished, `early_stopping` says when the request is done: "true": at once; "false": when the best live
-   row, if it ended with its present length, would not beat the worst finished one; "never": the same with the
-   length that flatters the row most, max_length for a positive length_penalty.
-   Without live rows (as at max_length) it is done in any case.
+4. `early_stopping` says when the request is done (search/stopping.py). Without live rows (as at max_length) it is done
+   in any case.
 With K = 1 this is greedy search: the first eos ends it, whatever `early_stopping` says, as in Hugging Face.
 """
 
@@ -18,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +23,12 @@ from numpy.typing import NDArray
 from quickbeam.errors import ModelError
 from quickbeam.options.decode import SearchOptions
 from quickbeam.options.schema import require
+from quickbeam.search.stopping import Finished, Pool, StopRule
 from quickbeam.search.tree import ROOT, TokenTree
+from quickbeam.search.work import Work
 from quickbeam.types import Hypothesis, Ids, Move, Rows, Scores, TopK
 
 Index = NDArray[np.intp]
-
-
-@dataclass(frozen=True, slots=True)
-class _Finished:
-    score: float
-    log_prob: float
-    node: int
 
 
 class BeamSearch:
@@ -52,13 +44,16 @@ class BeamSearch:
         self._keep = 1 if beam == 1 else 2 * beam
         self.candidates = min(self._keep + (options.min_length > 0), vocab_size)  # one more where eos may be banned
         self._tree = TokenTree()
-        self._finished: dict[int, list[_Finished]] = {}  # of each request in flight, best first, at most `beam`
-        self._full = 0  # requests in flight with `beam` finished hypotheses
+        self._stop = StopRule(options)
+        self._falling = options.early_stopping == "proven"  # the proof needs sums that only fall
+        self._finished: dict[int, Pool] = {}  # of each request in flight
+        self._ripe = 0  # requests in flight with so many finished hypotheses that they may be done
+        self.work = Work()
 
     def begin(self, request: Sequence[int], state: Ids) -> Rows:
         """One row for each new request, at bos."""
         size = len(request)
-        self._finished.update((index, []) for index in request)
+        self._finished.update((index, Pool()) for index in request)
         return Rows(
             request=np.array(request, np.int32),
             state=state,
@@ -76,6 +71,9 @@ class BeamSearch:
         """One step for every request in flight; raises ModelError where a log probability is not a number."""
         beam, k = self._options.beam_size, top.token.shape[1]
         first = self._first_rows(rows)  # [B]
+        self.work.steps += 1
+        self.work.expansions += len(rows)
+        self.work.request_steps += len(first)
         grid = _side_by_side(self._totals(rows, top), first)  # [B, n k]
         # C = 2K candidates of each request, best first. A cell is a place in the flat [R, k] of `top`; padding of the
         # grid has a cell too, but no finite score.
@@ -94,7 +92,7 @@ class BeamSearch:
         if ended.any():
             slot, rank = ended.nonzero()
             self._finish(self._continue(rows, top, cell[slot, rank], score[slot, rank]))
-        if not self._full and lives.any(axis=1).all():
+        if not self._ripe and lives.any(axis=1).all():
             return Move(going, {})
         best = np.where(lives, score, -math.inf).max(axis=1)  # [B]
         return self._settle(rows, first, going, best)
@@ -111,6 +109,11 @@ class BeamSearch:
     def _totals(self, rows: Rows, top: TopK) -> Scores:
         """Sum of log probabilities of every candidate, [R, k]; -inf for those that are not allowed."""
         total: Scores = rows.score[:, None] + top.log_prob
+        if self._falling and top.log_prob[:, 0].max() > 0:
+            raise ModelError(
+                f"the model gave a log probability of {top.log_prob[:, 0].max()}, above 0: its output layer is not "
+                f'normalised, so early_stopping "proven" proves nothing. Choose another early_stopping.'
+            )
         if not np.maximum.reduce(total, axis=None) < math.inf:  # NaN or +inf; -inf is allowed
             row = int((~(total < math.inf)).any(axis=1).argmax())
             raise ModelError(
@@ -136,48 +139,37 @@ class BeamSearch:
         )
 
     def _finish(self, rows: Rows) -> None:
-        """Put `rows` among the finished hypotheses of their requests, of which the best K stay."""
-        beam, penalty = self._options.beam_size, self._options.length_penalty
+        """Put `rows` among the finished hypotheses of their requests, of which the best stay."""
+        stop = self._stop
         columns = (rows.request, rows.length, rows.score, rows.node)
         for request, length, log_prob, node in zip(*(column.tolist() for column in columns), strict=True):
-            finished = self._finished[request]
-            was_full = len(finished) == beam
-            finished.append(_Finished(log_prob / _penalty(length, penalty), log_prob, node))
-            finished.sort(key=_descending)  # stable: the older one wins a tie
-            del finished[beam:]
-            self._full += not was_full and len(finished) == beam
+            pool = self._finished[request]
+            was_ripe = len(pool) >= stop.enough
+            pool.add(Finished(stop.score(log_prob, length), log_prob, node), stop.room)
+            self._ripe += not was_ripe and len(pool) >= stop.enough
 
     def _settle(self, rows: Rows, first: Index, going: Rows, best: Scores) -> Move:
         """Close the requests that are done; `best` [B] is the score of each one's best live row, -inf without any."""
         done: dict[int, list[Hypothesis]] = {}
         lengths = (rows.length[first] + 1).tolist()
         for request, score, length in zip(rows.request[first].tolist(), best.tolist(), lengths, strict=True):
-            if not self._is_done(self._finished[request], score, length):
+            if not self._stop.is_done(self._finished[request], score, length):
                 continue
             if not self._finished[request]:  # no row had any candidate: end them as they are
                 self._finish(rows.select(rows.request == request))
-            finished = self._finished.pop(request)
-            self._full -= len(finished) == self._options.beam_size
-            done[request] = [self._hypothesis(request, f) for f in finished[: self._options.num_hypotheses]]
+            pool = self._finished.pop(request)
+            self._ripe -= len(pool) >= self._stop.enough
+            done[request] = [self._hypothesis(request, f) for f in pool.best[: self._options.num_hypotheses]]
+            self.work.requests += 1
+            if score > -math.inf:
+                self.work.saved_steps += self._options.max_length - length
         if done:
             going = going.select(~np.isin(going.request, list(done)))
         if not self._finished:
             self._tree.clear()
         return Move(going, done)
 
-    def _is_done(self, finished: list[_Finished], best: float, length: int) -> bool:
-        options = self._options
-        if best == -math.inf:
-            return True
-        if len(finished) < options.beam_size:
-            return False
-        if options.early_stopping == "true":
-            return True
-        if options.early_stopping == "never" and options.length_penalty > 0:
-            length = options.max_length
-        return best / _penalty(length, options.length_penalty) <= finished[-1].score
-
-    def _hypothesis(self, request: int, finished: _Finished) -> Hypothesis:
+    def _hypothesis(self, request: int, finished: Finished) -> Hypothesis:
         tokens, log_probs = self._tree.path(finished.node)
         if tokens and tokens[-1] == self._eos_id:
             tokens.pop()
@@ -198,12 +190,3 @@ def _side_by_side(total: Scores, first: Index) -> Scores:
     slot = np.arange(batch).repeat(size)  # [R]
     grid[slot, np.arange(rows) - first[slot]] = total
     return grid.reshape(batch, -1)
-
-
-def _penalty(length: int, penalty: float) -> float:
-    """What a sum of log probabilities is divided by; an empty hypothesis counts as one token."""
-    return math.pow(max(length, 1), penalty)
-
-
-def _descending(finished: _Finished) -> float:
-    return -finished.score

@@ -1,0 +1,96 @@
+"""When a request is done. The rules look at its finished hypotheses and at its best live row only.
+
+In all rules a request without live rows is done. Else, N = beam_size * patience, n = num_hypotheses:
+
+* "true": N are finished. With patience = 1 the rule of Hugging Face, with another one that of Kasai et al. (2022).
+* "false", "never": N are finished, and the best live row would not beat the worst of them if it ended with its present
+  length ("false": a guess, for a longer end may score better), or with max_length where the penalty is positive
+  ("never": sure, but it waits for answers that nobody asked for). The rules of Hugging Face.
+* "exhaustive": never before max_length. Of all hypotheses that ever finish, the n best are the answer.
+* "proven": n are finished, and no live row can ever beat the worst of these n. Log probabilities only fall, so a row
+  with the sum s scores at most s / w, where w is the largest length ** length_penalty of all lengths at which it may
+  still end (after min_length, up to max_length). The older one wins a tie, so s / w may equal the worst. The rows of a
+  search do not depend on what is finished, hence the answer is the one of "exhaustive", token for token.
+
+`stop_margin` ends a request under any rule once n are finished and the best live row's sum of log probabilities is
+more than the margin below the highest of all finished ones (3.0 in "Sharp Models on Dull Hardware").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from quickbeam.options.decode import SearchOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A hypothesis that has ended."""
+
+    score: float
+    log_prob: float
+    node: int  # its last one in the search's tree of tokens
+
+
+class Pool:
+    """What is finished of one request."""
+
+    def __init__(self) -> None:
+        self.best: list[Finished] = []  # best first
+        self.top = -math.inf  # the highest log probability of all that ever finished
+
+    def __len__(self) -> int:
+        return len(self.best)
+
+    def add(self, finished: Finished, room: int) -> None:
+        """Keep `finished` if it is among the `room` best; the older one wins a tie."""
+        self.top = max(self.top, finished.log_prob)
+        self.best.append(finished)
+        self.best.sort(key=_descending)  # stable
+        del self.best[room:]
+
+
+class StopRule:
+    """The rule that the options ask for."""
+
+    def __init__(self, options: SearchOptions) -> None:
+        self._name, self._margin = options.early_stopping, options.stop_margin
+        self._answers = options.num_hypotheses
+        heuristic = self._name in ("true", "false", "never")
+        self.room = round(options.beam_size * options.patience) if heuristic else options.beam_size
+        """How many finished hypotheses of a request are kept, the best ones."""
+        early = self._name == "proven" or self._margin is not None
+        self.enough = self._answers if early else self.room if heuristic else self.room + 1
+        """A request with fewer finished hypotheses is not done while it has live rows."""
+        penalty = options.length_penalty
+        self._weight = [math.pow(max(length, 1), penalty) for length in range(options.max_length + 1)]
+        # By length now: the largest weight of the lengths at which the row may end.
+        ends = np.array(self._weight)
+        ends[: options.min_length + 1] = 0.0
+        self._widest: list[float] = np.maximum.accumulate(ends[::-1])[::-1].tolist()[1:]
+        self._flatters = options.max_length if self._name == "never" and penalty > 0 else 0
+
+    def score(self, log_prob: float, length: int) -> float:
+        """What ranks finished hypotheses; an empty one counts as one token."""
+        return log_prob / self._weight[length]
+
+    def is_done(self, pool: Pool, best: float, length: int) -> bool:
+        """Whether a request is done: `best` is the sum of log probabilities of its best live row, -inf without any."""
+        if best == -math.inf:
+            return True
+        if len(pool) < self.enough:
+            return False
+        if self._margin is not None and best < pool.top - self._margin:
+            return True
+        if self._name == "proven":
+            return best / self._widest[length] <= pool.best[self._answers - 1].score
+        if self._name == "exhaustive" or len(pool) < self.room:
+            return False
+        return self._name == "true" or self.score(best, max(length, self._flatters)) <= pool.best[-1].score
+
+
+def _descending(finished: Finished) -> float:
+    return -finished.score

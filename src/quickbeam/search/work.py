@@ -1,0 +1,21 @@
+"""What searches cost, in units that do not depend on the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Work:
+    """Counts of one search, or of several after `add`."""
+
+    steps: int = 0  # calls of `advance`: one run of the model and of the projection each
+    expansions: int = 0  # rows in all of these steps; the paper's "candidate expansions"
+    requests: int = 0  # that are done
+    request_steps: int = 0  # the steps of each request, summed: independent of the schedule
+    saved_steps: int = 0  # request_steps that stopping with live rows spared; each would have gone on to max_length
+
+    def add(self, other: Work) -> None:
+        """Add the counts of another search."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
