@@ -1,6 +1,7 @@
 #include "projections/candidates.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -47,6 +48,14 @@ float Candidates::total(double shift, double lift) {
     approx_[scratch_.found[static_cast<size_t>(i)]] = scratch_.kept[static_cast<size_t>(i)];
   }
   return static_cast<float>(static_cast<double>(sum) + shift + lift);
+}
+
+double Candidates::share_of_others(float total) const {
+  double known = 0.0;
+  for (int64_t i = 0; i < refined_; ++i) {
+    known += std::exp(static_cast<double>(scratch_.exact.get()[i]) - static_cast<double>(total));
+  }
+  return refined_ == words_.vocab() ? 0.0 : std::max(0.0, 1.0 - known);
 }
 
 int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32_t* token) {

@@ -38,6 +38,8 @@ class Candidates {
   // Log-sum-exp of shift + approximate logits + lift, with exact logits for the `refined` largest. Does not depend
   // on k.
   float total(double shift, double lift);
+  // How much of exp(total) the words that `total` did not take exactly have.
+  double share_of_others(float total) const;
   // The k best with log_prob = exact logit - total; gives back how many words took exact logits, vocab
   // where so many could be among the best that all did. To be called last.
   int64_t best(const Bound& bound, float total, float* log_prob, int32_t* token);

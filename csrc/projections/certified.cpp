@@ -7,8 +7,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "projections/candidates.h"
-
 namespace quickbeam {
 namespace {
 
@@ -22,7 +20,7 @@ constexpr double kSmall = 1e-20, kLarge = 1e12;  // sizes of hidden vectors that
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 struct Scratch {
-  Buffer coordinates, preview, bytes;
+  Buffer coordinates, preview, bytes, logits;
   CandidateScratch candidates;
 };
 
@@ -177,6 +175,14 @@ void CertifiedProjection::for_each_row(const float* hidden, int64_t rows, Visit 
   }
 }
 
+float CertifiedProjection::measured_total(const float* hidden, const Row& row, Candidates& candidates) const {
+  const float total = candidates.total(row.shift, row.lift);
+  if (std::expm1(row.lift) * candidates.share_of_others(total) <= kMostLift) return total;
+  Buffer& logits = scratch().logits;
+  logits.reserve(vocab());
+  return exact_total(words_, hidden, logits.get());
+}
+
 void CertifiedProjection::topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token,
                                float* total, int32_t* rescored) const {
   words_.check_k(k);
@@ -189,7 +195,7 @@ void CertifiedProjection::topk(const float* hidden, int64_t rows, int64_t k, flo
       return;
     }
     Candidates candidates(words_, x, preview, k, kRefined, scratch().candidates);
-    total[at] = candidates.total(row.shift, row.lift);
+    total[at] = measured_total(x, row, candidates);
     const Bound bound{norm_.get(), lost_.get(), above(row.by_norm), above(row.by_lost), row.shift};
     rescored[at] = static_cast<int32_t>(candidates.best(bound, total[at], to, token + at * k));
   });
@@ -199,11 +205,13 @@ void CertifiedProjection::log_prob(const float* hidden, const int32_t* token, in
   words_.check_tokens(token, rows);
   for_each_row(hidden, rows, [&](int64_t at, const Row& row, float* preview) {
     const float* x = hidden + at * dim();
-    const float total =
-        row.bounded ? Candidates(words_, x, preview, 1, kRefined, scratch().candidates).total(row.shift, row.lift)
-                    : exact_total(words_, x, preview);
     words_.logits(x, token + at, 1, log_prob + at);
-    log_prob[at] -= total;
+    if (row.bounded) {
+      Candidates candidates(words_, x, preview, 1, kRefined, scratch().candidates);
+      log_prob[at] -= measured_total(x, row, candidates);
+    } else {
+      log_prob[at] -= exact_total(words_, x, preview);
+    }
   });
 }
 

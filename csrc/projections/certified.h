@@ -45,6 +45,7 @@
 
 #include "kernels/int8_matrix.h"
 #include "kernels/matrix.h"
+#include "projections/candidates.h"
 #include "projections/words.h"
 
 namespace quickbeam {
@@ -75,7 +76,8 @@ class CertifiedProjection {
   int64_t coordinates() const { return preview_.in(); }
 
   // As ScanProjection::topk: the exact layer's words and logits. `total` is the log-sum-exp of the preview with exact
-  // logits for the kRefined largest, and the mean of what exp gains by the preview's errors.
+  // logits for the kRefined largest, and the mean of what exp gains by the preview's errors. Where that mean makes more
+  // than kMostLift of it, the row's preview is too rough: `total` is then taken from all exact logits.
   void topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token, float* total,
             int32_t* rescored) const;
   void log_prob(const float* hidden, const int32_t* token, int64_t rows, float* log_prob) const;
@@ -85,12 +87,14 @@ class CertifiedProjection {
   void log_total(const float* hidden, int64_t rows, int64_t refined, float tolerance, float* total, float* error) const;
 
   static constexpr int64_t kRefined = 32;
+  static constexpr double kMostLift = 0.005;
 
  private:
   struct Row;
   template <typename Visit>
   void for_each_row(const float* hidden, int64_t rows, Visit visit) const;
   Row bounded(const float* hidden, const float* coordinates, int8_t* bytes) const;
+  float measured_total(const float* hidden, const Row& row, Candidates& candidates) const;
   float proven_total(const float* hidden, const Row& row, float* preview, int64_t refined, float* error) const;
 
   Words words_;

@@ -11,10 +11,13 @@ from quickbeam.models.architectures import Task, architecture_of
 from quickbeam.models.door import Model
 from quickbeam.models.folder import read_config
 from quickbeam.models.load import load_model
+from quickbeam.models.preview_folder import read_preview
 from quickbeam.models.screen_folder import read_screen
 from quickbeam.options.decode import MachineOptions
+from quickbeam.projections.certified import CertifiedProjection, Preview
 from quickbeam.projections.door import Projection
 from quickbeam.projections.exact import ExactProjection
+from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
 from quickbeam.text.vocabulary import Vocabulary, read_vocabularies
 
@@ -88,12 +91,17 @@ def _exact(model: Model, machine: MachineOptions) -> Projection:
 
 
 def load_projection(name: str, folder: Path, parts: Parts, machine: MachineOptions) -> Projection:
-    """The output layer `name` for the model in `folder`: "exact", or "screen", which falls back to the exact one.
+    """The output layer `name` for the model in `folder`, one of ProjectionOptions.
 
-    Raises ModelError where the folder has no sound screen for this model.
+    Raises ModelError where the folder has no sound screen or preview for this model, and that layer needs it.
     """
     if name == "exact":
         return parts.projection
     weight, bias = parts.model.output()
+    if name == "scan":
+        return ScanProjection.build(weight, bias, machine.isa)
+    if name == "certified":
+        preview = Preview.from_arrays(read_preview(folder, weight, bias))
+        return CertifiedProjection.build(weight, bias, preview, machine.isa)
     screen = read_screen(folder, weight, bias)
     return ScreenedProjection.build(weight, bias, screen, parts.projection, machine.isa)

@@ -81,8 +81,8 @@ class Preview:
 class CertifiedProjection:
     """The exact layer's k best words and logits, for every hidden vector; log probabilities are approximate.
 
-    Their normaliser takes exact logits of the 32 best words and previews of the others, `log_total` one with a proven
-    error. Any number of threads may share one; a row's answer has the same bits whatever the rows around it and the
+    Their normaliser takes exact logits of the 32 best words and previews of the others, or all exact logits where the
+    preview is rough; `log_total` gives one with a proven error. Any number of threads may share one; a row's answer has the same bits whatever the rows around it and the
     table.
     """
 

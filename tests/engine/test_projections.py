@@ -1,0 +1,62 @@
+"""The output layers that a user can choose: same words as the exact one, clear errors where something is missing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quickbeam import Translator
+from quickbeam.errors import ModelError
+from quickbeam.models.preview_folder import save_preview
+from quickbeam.projections.certified import Preview
+
+TEXTS = ["das ist ein haus", "wir gehen nach hause", "ein hund", "der mann sieht das haus"]
+
+
+@pytest.fixture()
+def folder(tiny_model: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+
+def fit(folder: Path) -> None:
+    weight, bias = Translator(folder).parts.model.output()
+    samples = np.random.default_rng(0).normal(size=(100, weight.shape[1])).astype(np.float32)
+    save_preview(folder, Preview.fit(weight, samples).arrays(), weight, bias)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("projection", ["scan", "certified"])
+def test_translations_are_those_of_the_exact_layer(folder, projection, beam_size):
+    fit(folder)
+    translator = Translator(folder)
+    exact = translator.translate(TEXTS, beam_size=beam_size, max_length=12)
+    got = translator.translate(TEXTS, beam_size=beam_size, max_length=12, projection=projection)
+    assert [t.text for t in got] == [t.text for t in exact]
+    for a, b in zip(got, exact, strict=True):
+        assert a.score == pytest.approx(b.score, abs=2e-2)
+    scores = translator.score(TEXTS, [t.text for t in exact], projection=projection)
+    wanted = translator.score(TEXTS, [t.text for t in exact])
+    assert [a.score for a in scores] == pytest.approx([a.score for a in wanted], abs=2e-2)
+
+
+def test_without_a_preview_certified_says_what_to_do(folder):
+    with pytest.raises(ModelError, match=r"has no preview\.safetensors.*use another projection: exact or scan"):
+        Translator(folder).translate(TEXTS, projection="certified")
+
+
+def test_a_preview_of_other_weights_is_refused(folder):
+    weight, bias = Translator(folder).parts.model.output()
+    samples = np.ones((3, weight.shape[1]), np.float32)
+    save_preview(folder, Preview.fit(weight, samples).arrays(), weight, bias + 1)
+    with pytest.raises(ModelError, match="fitted for other weights"):
+        Translator(folder).translate(TEXTS, projection="certified")
+
+
+@pytest.mark.parametrize("damage", [b"", b"not tensors at all"])
+def test_a_damaged_preview_is_refused(folder, damage):
+    (folder / "preview.safetensors").write_bytes(damage)
+    with pytest.raises(ModelError, match="cannot be read as safetensors"):
+        Translator(folder).translate(TEXTS, projection="certified")
