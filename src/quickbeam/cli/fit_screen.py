@@ -65,7 +65,7 @@ def fit_screen(
         collection = collector.collect(read_all(text), identity, screen.vectors, bar)
     fitted = fit(collection, Output(weight, bias), parts.model.eos_id, screen, _say)
     save_screen(folder, fitted.screen, weight, bias, facts_of(fitted, screen) | {"text": files})
-    print(_summary(fitted, folder, screen.fidelity))
+    print(_summary(fitted, folder, screen.fidelity, 4 * weight.size))
     print(f"The hidden vectors are in {place}; another fit can use them, or remove them.", file=sys.stderr)
 
 
@@ -73,8 +73,8 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _summary(fitted: Fitted, folder: Path, fidelity: float) -> str:
-    """What was fitted, for people."""
+def _summary(fitted: Fitted, folder: Path, fidelity: float, exact_cost: int) -> str:
+    """What was fitted, for people; `exact_cost` is the bytes that the exact layer reads for a row."""
     setting, found = fitted.setting, fitted.held_out
     text = (
         f"{folder / 'screen.json'}: {setting.method}, {setting.clusters} clusters, {found.average_set:.0f} words on "
@@ -88,4 +88,6 @@ def _summary(fitted: Fitted, folder: Path, fidelity: float) -> str:
             f"\nNo setting reaches a fidelity of {fidelity} with confidence on {setting.measure.sentences} sentences; "
             "this is the best one. Give more text, or ask for less."
         )
+    if setting.measure.cost >= exact_cost:
+        text += "\nIt reads no less than the exact layer does: at this fidelity a screen does not pay for this model."
     return text

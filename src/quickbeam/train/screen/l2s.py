@@ -17,13 +17,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from quickbeam.train.screen.kmeans import assign
-from quickbeam.train.screen.sets import PENALTY, Counts, count, knapsack
+from quickbeam.train.screen.sets import Counts, count, knapsack
 from quickbeam.types import Floats, Ids
 
+PENALTY = 0.0003  # lambda of eq. 6: what a word that is kept but not needed costs, against a miss
 OVERDRAFT = 10.0  # gamma of eq. 8: what a word of the average set above the budget costs
 MARGIN = 8.0  # of the first weights: the mean lead of the best cluster's logit; Gumbel noise spreads by 1.3
 BATCH = 512
-EPOCHS = 2  # over the vectors, in each turn
+STEPS = 1500  # of gradient descent, in each turn
 RATE = 0.003  # Adam's, in units of the weights' root mean square
 MEMORY = 0.99  # of the moving average of the set size
 
@@ -44,7 +45,7 @@ class Task:
         return label, count(label, self.top, len(weight), self.vocab, self.always)
 
 
-def learn(task: Task, weight: Floats, rounds: int, seed: int) -> Floats:
+def learn(task: Task, weight: Floats, rounds: int, seed: int, steps: int = STEPS) -> Floats:
     """Cluster weights [C, D], without bias, learned from the spherical k-means `weight` [C, D] in `rounds` turns."""
     torch.manual_seed(seed)
     weight = weight * np.float32(MARGIN / max(_lead(task.hidden, weight), 1e-6))
@@ -56,7 +57,7 @@ def learn(task: Task, weight: Floats, rounds: int, seed: int) -> Floats:
         if loss < least:
             best, least = weight, loss
         if turn < rounds:
-            weight = _descend(task, weight, counts, kept)
+            weight = _descend(task, weight, counts, kept, steps)
     return best
 
 
@@ -70,8 +71,8 @@ def objective(counts: Counts, kept: NDArray[np.bool_], needed: int) -> float:
     return float(needed - found + PENALTY * (offered - found))
 
 
-def _descend(task: Task, weight: Floats, counts: Counts, kept: NDArray[np.bool_]) -> Floats:
-    """Some epochs of Adam on eq. 8 with fixed sets."""
+def _descend(task: Task, weight: Floats, counts: Counts, kept: NDArray[np.bool_], steps: int) -> Floats:
+    """So many steps of Adam on eq. 8 with fixed sets; its rate falls to zero."""
     clusters = len(weight)
     member = torch.zeros(clusters, task.vocab)
     member[torch.from_numpy(counts.cluster[kept]).long(), torch.from_numpy(counts.token[kept]).long()] = 1.0
@@ -79,24 +80,21 @@ def _descend(task: Task, weight: Floats, counts: Counts, kept: NDArray[np.bool_]
     size = member.sum(dim=1)  # [C]
     v = torch.from_numpy(weight.copy()).requires_grad_()
     optimizer = torch.optim.Adam([v], lr=RATE * float(np.sqrt(np.mean(weight**2))))
-    steps, done = EPOCHS * -(-len(task.hidden) // BATCH), 0
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
     average: Tensor | None = None
-    for _ in range(EPOCHS):
-        for index in torch.split(torch.randperm(len(task.hidden)), BATCH):
-            rows = index.numpy()
-            logits = torch.from_numpy(task.hidden[rows]) @ v.T
-            choice = functional.gumbel_softmax(logits, tau=1.0, hard=True)  # [B, C]
-            found = by_word[torch.from_numpy(task.top[rows]).long()].sum(dim=1)  # [B, C] needed words of each set
-            loss = (choice * (task.top.shape[1] - found + PENALTY * (size - found))).sum(dim=1).mean()
-            used = (choice @ size).mean()
-            average = used if average is None else MEMORY * average.detach() + (1 - MEMORY) * used
-            loss = loss + OVERDRAFT * functional.relu(average - task.budget)
-            optimizer.zero_grad()
-            loss.backward()
-            done += 1
-            for group in optimizer.param_groups:
-                group["lr"] = RATE * float(np.sqrt(np.mean(weight**2))) * (1 - (done - 1) / steps)
-            optimizer.step()
+    for _ in range(steps):
+        rows = torch.randint(len(task.hidden), (BATCH,)).numpy()
+        logits = torch.from_numpy(task.hidden[rows]) @ v.T
+        choice = functional.gumbel_softmax(logits, tau=1.0, hard=True)  # [B, C]
+        found = by_word[torch.from_numpy(task.top[rows]).long()].sum(dim=1)  # [B, C] needed words of each set
+        loss = (choice * (task.top.shape[1] - found + PENALTY * (size - found))).sum(dim=1).mean()
+        used = (choice @ size).mean()
+        average = used if average is None else MEMORY * average.detach() + (1 - MEMORY) * used
+        loss = loss + OVERDRAFT * functional.relu(average - task.budget)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
     return v.detach().numpy()
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from quickbeam.types import Floats, Ids, Screen
 
-PENALTY = 0.0003  # lambda of L2S eq. 6: what a word that is kept but not needed costs, against a miss
-
 
 @dataclass(frozen=True)
 class Counts:
@@ -52,17 +50,17 @@ def count(label: Ids, top: Ids, clusters: int, vocab: int, always: Ids) -> Count
 def knapsack(counts: Counts, budget: float) -> NDArray[np.bool_]:
     """Which pairs to keep [n], so that the average set over the fitting vectors has at most `budget` words.
 
-    A pair's value is what it takes off the loss of L2S eq. 6, count - lambda (rows - count); its weight, the share of
-    vectors whose set it enlarges. Greedy by value over weight, which is the order of `share`, until one does not fit or
-    is worth nothing; equal ones by cluster, then word. A budget of 0 has no end.
+    A pair's value is the misses that it takes off the loss of L2S eq. 6; its weight, the share of vectors whose set it
+    enlarges. Greedy by value over weight, which is the order of `share`, until one does not fit; equal ones by cluster,
+    then word. (The lambda of eq. 6, for each useless word, keeps this order.) A budget of 0 has no end: every word that
+    was seen is kept.
     """
-    value = counts.count - PENALTY * (counts.rows[counts.cluster] - counts.count)
     weight = counts.rows[counts.cluster] / counts.rows.sum()
     order = np.argsort(-counts.share, kind="stable")
     fits = np.cumsum(weight[order]) <= budget + 1e-9 if budget else np.ones(len(order), np.bool_)
     fits |= counts.share[order] >= 1.0  # what every vector needs is kept
     kept = np.zeros(len(order), np.bool_)
-    kept[order] = fits & (value[order] > 0)
+    kept[order] = fits
     return kept
 
 

@@ -1,0 +1,32 @@
+"""The verb `fit-screen`, and translating with what it made."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from cli.command import Run
+
+from quickbeam.models.screen_folder import read_facts
+
+
+def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    flags = ("--method", "kmeans", "--clusters", 6, "--fidelity", 0.5, "--top-k", 2, "--beam-size", 1)
+    result = call("fit-screen", model, "--text", text, *flags)
+    assert result.status == 0, result.err
+    assert "6 clusters" in result.out.decode()
+    facts = read_facts(model)
+    assert facts["text"] == [{"name": text.name, "bytes": text.stat().st_size}]
+    assert facts["fidelity_reached"] and len(facts["curve"]) == 5 and facts["options"]["top_k"] == 2
+    first = (model / "screen.safetensors").read_bytes()
+    assert call("fit-screen", model, "--text", text, *flags).status == 0  # from the vectors that are there
+    assert (model / "screen.safetensors").read_bytes() == first
+    result = call("translate", model, text, "--projection", "screen", "--stats")
+    assert result.status == 0
+    assert 0 <= json.loads(result.err)["fallback_share"] < 1
+    call("translate", tiny_model, text, "--projection", "screen").refused(1, "has no screen")
+    call("translate", tiny_model, text, "--projection", "best").refused(2, "projection is 'best'")
+    call("fit-screen", model, "--text", tmp_path / "none").refused(1, "cannot read")

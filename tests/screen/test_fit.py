@@ -1,0 +1,259 @@
+"""From text to a screen and back: collecting, calibrating, choosing, saving, and what a damaged folder says."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quickbeam.engine.load import load_parts
+from quickbeam.engine.translator import Translator
+from quickbeam.errors import InputError, ModelError, OptionError
+from quickbeam.models.screen_folder import read_screen, save_screen
+from quickbeam.options.decode import MachineOptions
+from quickbeam.options.screen import ScreenOptions
+from quickbeam.projections.screened import ScreenedProjection
+from quickbeam.train.screen import collect
+from quickbeam.train.screen.bound import lower_bound
+from quickbeam.train.screen.collect import Collection, Collector
+from quickbeam.train.screen.fidelity import NEVER, Output, calibrate, measure
+from quickbeam.train.screen.fit import Fitted, deal, fit_screen
+
+QUIET: list[int] = []
+
+
+@pytest.fixture(scope="module")
+def collection(tiny_model: Path, sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    parts = load_parts(tiny_model, MachineOptions())
+    folder = tmp_path_factory.mktemp("vectors")
+    return Collector(parts, folder, beam_size=2, top_k=3).collect(sentences, {}, 10**9, QUIET.append)
+
+
+@pytest.fixture(scope="module")
+def output(tiny_model: Path) -> Output:
+    return Output(*load_parts(tiny_model, MachineOptions()).model.output())
+
+
+@pytest.fixture(scope="module")
+def fitted(collection: Collection, output: Output) -> Fitted:
+    return fit_screen(
+        collection, output, 2, ScreenOptions(method="kmeans", clusters=10, budget=30, fidelity=0.8, top_k=3)
+    )
+
+
+@pytest.fixture
+def folder(tiny_model: Path, tmp_path: Path, fitted: Fitted, output: Output) -> Path:
+    """A copy of the tiny model with a screen."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    save_screen(folder, fitted.screen, output.weight, output.bias, {"method": "kmeans"})
+    return folder
+
+
+# ---- collecting
+
+
+def test_what_is_collected_is_what_the_exact_layer_says(collection: Collection, tiny_model: Path) -> None:
+    exact = load_parts(tiny_model, MachineOptions()).projection
+    for part in collection.parts:
+        top = exact.topk(np.ascontiguousarray(part["hidden"]), 3)
+        assert top.token.tolist() == part["token"].tolist()
+        assert top.log_prob.tobytes() == np.ascontiguousarray(part["log_prob"]).tobytes()
+        assert (np.diff(part["sentence"]) >= 0).all()
+
+
+def test_the_vectors_are_those_of_the_translation(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+    """Greedy: one step for each token of each sentence, and the best of each step is that token."""
+    parts = load_parts(tiny_model, MachineOptions())
+    found = Collector(parts, tmp_path, beam_size=1, top_k=1).collect(sentences[:9], {}, 10**9, QUIET.append)
+    (part,) = found.parts
+    for i, translation in enumerate(Translator(tiny_model).translate(sentences[:9], beam_size=1)):
+        steps = part["token"][part["sentence"] == i, 0]
+        assert len(steps) == len(translation.token_scores)
+        assert [parts.target.piece(t) for t in steps[: len(translation.tokens)]] == list(translation.tokens)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_killed_collection_goes_on_to_the_same_files(
+    tiny_model: Path, sentences: list[str], tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "LINES", 20)
+    parts = load_parts(tiny_model, MachineOptions())
+
+    def killed(lines: list[str], after: int) -> Iterator[str]:
+        yield from lines[:after]
+        raise KeyboardInterrupt
+
+    lines = [*sentences[:70], "", *sentences[:5], " "]  # repeats and empty lines do not count
+    whole, torn = tmp_path / "whole", tmp_path / "torn"
+    found = Collector(parts, whole, 2, 3).collect(lines, {}, 10**9, QUIET.append)
+    assert [len(np.unique(part["sentence"])) for part in found.parts] == [20, 20, 20, 10]
+    with pytest.raises(KeyboardInterrupt):
+        Collector(parts, torn, 2, 3).collect(killed(lines, 50), {}, 10**9, QUIET.append)
+    assert len(list(torn.glob("*.npy"))) == 2
+    (torn / "part-00002.new").write_bytes(b"half")
+    Collector(parts, torn, 2, 3, threads).collect(lines, {}, 10**9, QUIET.append)
+    assert {p.name: p.read_bytes() for p in torn.iterdir()} == {p.name: p.read_bytes() for p in whole.iterdir()}
+
+
+def test_collecting_ends_with_enough_vectors(
+    tiny_model: Path, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "LINES", 10)
+    parts = load_parts(tiny_model, MachineOptions())
+    found = Collector(parts, tmp_path, 2, 3).collect(sentences, {}, 300, QUIET.append)
+    assert len(found) >= 300 > len(found) - len(found.parts[-1])
+
+
+def test_another_run_s_vectors_are_refused(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+    parts = load_parts(tiny_model, MachineOptions())
+    Collector(parts, tmp_path, 2, 3).collect(sentences[:3], {"text": 1}, 10, QUIET.append)
+    for collector, identity in ((Collector(parts, tmp_path, 1, 3), 1), (Collector(parts, tmp_path, 2, 3), 2)):
+        with pytest.raises(InputError, match="another model, other text or other options"):
+            collector.collect(sentences[:3], {"text": identity}, 10, QUIET.append)
+    (tmp_path / "part-00000.npy").write_bytes(b"\x93NUMPY damaged")
+    with pytest.raises(InputError, match=r"part-00000.npy cannot be read"):
+        Collector(parts, tmp_path, 2, 3).collect(sentences[:3], {"text": 1}, 10, QUIET.append)
+
+
+# ---- choosing
+
+
+def test_parts_share_no_sentence(collection: Collection, sentences: list[str]) -> None:
+    groups = [set(part["sentence"].tolist()) for part in deal(collection)]
+    assert sum(map(len, groups)) == len(set().union(*groups)) == len(set(sentences))
+
+
+def test_measured_as_decoded(fitted: Fitted, collection: Collection, output: Output, tiny_model: Path) -> None:
+    """P@k, fallback and fidelity are those of the projection that people will run."""
+    exact = load_parts(tiny_model, MachineOptions()).projection
+    held_out = deal(collection)[2]
+    hidden, truth = np.ascontiguousarray(held_out["hidden"]), held_out["token"]
+    with_test = ScreenedProjection.build(output.weight, output.bias, fitted.screen, exact)
+    alone = ScreenedProjection.build(output.weight, output.bias, replace(fitted.screen, doubt=None))
+    found = fitted.held_out
+    hits = (truth[:, :, None] == alone.topk(hidden, 3).token[:, None]).any(axis=2)
+    assert found.precision_k == pytest.approx(hits.mean())
+    assert found.agreement == pytest.approx(hits.all(axis=1).mean())
+    assert found.fidelity == pytest.approx((with_test.topk(hidden, 3).token == truth).all(axis=1).mean())
+    assert found.fallback == pytest.approx(with_test.fallback_share)
+    assert 0 < found.fallback < 1 and found.agreement < found.fidelity
+
+
+def test_the_bound_reaches_what_was_asked(collection: Collection, output: Output) -> None:
+    """More fidelity costs more rows, the bound is kept, and the cheapest setting that keeps it is taken."""
+    shares = []
+    for fidelity in (0.8, 0.9, 0.95):
+        options = ScreenOptions(method="kmeans", clusters=10, fidelity=fidelity, top_k=3)
+        fitted = fit_screen(collection, output, 2, options)
+        assert fitted.reached and fitted.setting.measure.bound >= fidelity
+        good = [point.measure.cost for point in fitted.curve if point.measure.bound >= fidelity]
+        assert fitted.setting.measure.cost == min(good)
+        shares.append(fitted.setting.measure.cost)
+    assert shares == sorted(shares) and shares[0] < shares[-1]
+
+
+def test_too_few_sentences_for_the_fidelity(collection: Collection, output: Output) -> None:
+    options = ScreenOptions(method="kmeans", clusters=5, budget=30, fidelity=0.9999, top_k=3)
+    fitted = fit_screen(collection, output, 2, options)
+    assert not fitted.reached
+    assert fitted.screen.doubt is not None and fitted.screen.doubt.offset == NEVER
+    assert fitted.setting.measure.fallback == 1 and fitted.setting.measure.fidelity == 1
+
+
+def test_a_screen_without_misses_sends_nothing_back(collection: Collection, output: Output, fitted: Fitted) -> None:
+    vocab, dim = output.weight.shape
+    everything = replace(
+        fitted.screen,
+        weight=np.zeros((1, dim), np.float32),
+        bias=np.zeros(1, np.float32),
+        start=np.array([0, vocab], np.int32),
+        token=np.arange(vocab, dtype=np.int32),
+    )
+    records = deal(collection)[1]
+    screen = calibrate(everything, output, records, 3, np.zeros((1, dim), np.float32), 0.9, 0.95)
+    found = measure(screen, output, records, 3, 0.95)
+    assert (found.fallback, found.fidelity, found.average_set) == (0, 1, vocab)
+    assert found.bound == pytest.approx(lower_bound(len(records), len(records)))
+
+
+@pytest.mark.parametrize("method", ["kmeans", "spherical"])
+def test_without_a_fidelity_there_is_no_test(collection: Collection, output: Output, method: str) -> None:
+    options = ScreenOptions(method=method, clusters=8, budget=25, fidelity=0, top_k=3)  # type: ignore[arg-type]
+    fitted = fit_screen(collection, output, 2, options)
+    assert fitted.screen.doubt is None and len(fitted.curve) == 1
+    assert fitted.held_out.average_set == pytest.approx(25, rel=0.2)
+    starts, tokens = fitted.screen.start, fitted.screen.token
+    assert all(2 in tokens[a:b] for a, b in itertools.pairwise(starts))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [({"method": "x"}, "method is 'x'"), ({"fidelity": 1.0}, "fidelity is 1.0"), ({"set_k": 9}, "set_k is 9")],
+)
+def test_options_are_checked(values: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        ScreenOptions(**values)  # type: ignore[arg-type]
+
+
+# ---- the folder
+
+
+def test_save_and_load(folder: Path, fitted: Fitted, output: Output) -> None:
+    found, made = read_screen(folder, output.weight, output.bias), fitted.screen
+    for name in ("weight", "bias", "start", "token"):
+        assert getattr(found, name).tobytes() == getattr(made, name).tobytes()
+    assert found.doubt is not None and made.doubt is not None
+    assert found.doubt.center.tobytes() == made.doubt.center.tobytes()
+    assert replace(found.doubt, center=made.doubt.center) == made.doubt
+    assert {path.name for path in folder.iterdir()} == {
+        *("config.json", "model.safetensors", "source.spm", "README.md", "screen.json", "screen.safetensors")
+    }
+
+
+def test_a_model_with_its_screen_translates(folder: Path, sentences: list[str]) -> None:
+    translator = Translator(folder)
+    found = translator.translate(sentences[:40], projection="screen", max_length=20)
+    exact = translator.translate(sentences[:40], max_length=20)
+    assert len(found) == 40
+    assert sum(a.text == b.text for a, b in zip(found, exact, strict=True)) > 0
+    alone = [translator.translate([s], projection="screen", max_length=20)[0] for s in sentences[:40]]
+    assert alone == found  # whatever the batch
+    layer = translator.projection("screen")
+    assert isinstance(layer, ScreenedProjection) and 0 < layer.fallback_share < 1
+
+
+def test_other_weights_are_refused(folder: Path, output: Output) -> None:
+    for weight, bias in ((output.weight + np.float32(1e-6), output.bias), (output.weight, output.bias * np.float32(2))):
+        with pytest.raises(ModelError, match="fitted for other weights"):
+            read_screen(folder, weight, bias)
+
+
+def edit(folder: Path, **changes: object) -> None:
+    path = folder / "screen.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: (f / "screen.json").unlink(), "has no screen; make one: quickbeam fit-screen"),
+        (lambda f: (f / "screen.safetensors").unlink(), "screen.safetensors is missing"),
+        (lambda f: (f / "screen.json").write_text("{"), "cannot be read as JSON"),
+        (lambda f: (f / "screen.json").write_text("[]"), "format_version is None"),
+        (lambda f: edit(f, format_version=9), "format_version is 9; this Quickbeam reads 1"),
+        (lambda f: edit(f, doubt={"k": 3}), "it needs k, slope and offset"),
+        (lambda f: edit(f, doubt=None), "holds bias, center, start, token, weight; it must hold"),
+        (lambda f: (f / "screen.safetensors").write_bytes(b"x" * 99), "its SHA-256 differs"),
+    ],
+)
+def test_a_damaged_screen_is_refused(folder: Path, output: Output, damage, message: str) -> None:
+    damage(folder)
+    with pytest.raises(ModelError, match=message):
+        read_screen(folder, output.weight, output.bias)

@@ -1,0 +1,202 @@
+"""The screened projection: exact logits on the set, a full set = the exact projection, each row for itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from quickbeam.kernels import table_names
+from quickbeam.projections.exact import ExactProjection
+from quickbeam.projections.screened import ReferenceScreenedProjection, ScreenedProjection
+from quickbeam.types import Doubt, Screen
+
+TABLES = table_names()
+TOLERANCE = 2e-5  # of a log probability, as for the exact projection
+
+
+def normal(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def whole(seed: int, *shape: int) -> np.ndarray:
+    """Small whole numbers: every product and sum is exact, and many logits and cluster scores are equal."""
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float32)
+
+
+def make_screen(seed: int, clusters: int, dim: int, vocab: int, least: int = 1, numbers=normal) -> Screen:
+    """Random clusters and sets of random sizes from `least` to V."""
+    draw = np.random.default_rng(seed)
+    sets = [np.sort(draw.permutation(vocab)[: draw.integers(least, vocab + 1)]) for _ in range(clusters)]
+    start = np.cumsum([0, *map(len, sets)]).astype(np.int32)
+    weight = numbers(seed + 1, clusters, dim)
+    return Screen(weight, numbers(seed + 2, clusters), start, np.concatenate(sets).astype(np.int32))
+
+
+def words(screen: Screen, hidden: np.ndarray) -> list[np.ndarray]:
+    """The set of each row."""
+    cluster = np.argmax(hidden.astype(np.float64) @ screen.weight.T.astype(np.float64) + screen.bias, axis=1)
+    return [screen.token[screen.start[t] : screen.start[t + 1]] for t in cluster]
+
+
+def doubtful_screen(screen: Screen, seed: int, k: int) -> Screen:
+    """With a test that doubts some rows and not others."""
+    return replace(screen, doubt=Doubt(normal(seed, *screen.weight.shape), k, 0.5, 5.0))
+
+
+@pytest.mark.parametrize("isa", TABLES)
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (7, 3, 5, 9), (60, 4, 33, 130), (100, 9, 70, 257), (13, 200, 64, 64)])
+def test_as_the_reference_where_sums_are_exact(isa, shape):
+    rows, clusters, dim, vocab = shape
+    weight, bias, hidden = whole(0, vocab, dim), whole(1, vocab), whole(2, rows, dim)
+    screen = make_screen(3, clusters, dim, vocab, numbers=whole)
+    for k in {1, min(5, vocab), vocab}:
+        got = ScreenedProjection.build(weight, bias, screen, isa=isa).topk(hidden, k)
+        wanted = ReferenceScreenedProjection(weight, bias, screen).topk(hidden, k)
+        assert got.token.tolist() == wanted.token.tolist()
+        np.testing.assert_allclose(got.log_prob, wanted.log_prob, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("isa", TABLES)
+def test_as_the_reference_with_doubts(isa):
+    weight, bias, hidden = normal(0, 150, 40), normal(1, 150), normal(2, 90, 40)
+    screen = doubtful_screen(make_screen(3, 6, 40, 150), 9, 4)
+    exact = ExactProjection.build(weight, bias, isa)
+    native = ScreenedProjection.build(weight, bias, screen, exact, isa)
+    reference = ReferenceScreenedProjection(weight, bias, screen, exact)
+    got, wanted = native.topk(hidden, 3), reference.topk(hidden, 3)
+    assert got.token.tolist() == wanted.token.tolist()
+    np.testing.assert_allclose(got.log_prob, wanted.log_prob, atol=TOLERANCE, rtol=0)
+    same = (got.log_prob == exact.topk(hidden, 3).log_prob).all(axis=1)
+    assert 0.1 < same.mean() < 0.9  # the test doubts some rows, not all
+    assert native.fallback_share == pytest.approx(same.mean())
+    for j in range(3):
+        token = got.token[:, j].copy()
+        assert native.log_prob(hidden, token).tobytes() == got.log_prob[:, j].tobytes()
+        np.testing.assert_allclose(reference.log_prob(hidden, token), got.log_prob[:, j], atol=TOLERANCE, rtol=0)
+
+
+def test_every_table_gives_the_same_bytes():
+    weight, bias, hidden = normal(0, 300, 70), normal(1, 300), normal(2, 60, 70)
+    screen = doubtful_screen(make_screen(3, 8, 70, 300), 9, 5)
+    answers = set()
+    for isa in TABLES:
+        exact = ExactProjection.build(weight, bias, isa)
+        top = ScreenedProjection.build(weight, bias, screen, exact, isa).topk(hidden, 6)
+        answers.add(top.log_prob.tobytes() + top.token.tobytes())
+    assert len(answers) == 1
+
+
+def test_logits_are_those_of_the_exact_projection():
+    """Truth 5: two log probabilities of a row differ as the exact logits do; outside the set they are -inf."""
+    weight, bias, hidden = whole(0, 120, 20), whole(1, 120), whole(2, 50, 20)
+    screen = make_screen(3, 5, 20, 120, least=2)
+    top = ScreenedProjection.build(weight, bias, screen).topk(hidden, 120)
+    logits = hidden @ weight.T + bias
+    for row, inside in enumerate(words(screen, hidden)):
+        size = len(inside)
+        assert sorted(top.token[row, :size]) == inside.tolist()
+        assert (top.log_prob[row, size:] == -np.inf).all()
+        gap = top.log_prob[row, :size] - top.log_prob[row, 0]
+        np.testing.assert_allclose(gap, logits[row, top.token[row, :size]] - logits[row, inside].max(), atol=1e-4)
+        order = list(zip(-top.log_prob[row, :size], top.token[row, :size], strict=True))
+        assert order == sorted(order)  # ties by lower id
+
+
+@pytest.mark.parametrize("isa", TABLES)
+@pytest.mark.parametrize("union", [False, True])
+def test_full_sets_are_the_exact_projection_byte_for_byte(isa, union):
+    weight, bias, hidden = normal(0, 333, 50), normal(1, 333), normal(2, 70, 50)
+    everything = np.arange(333, dtype=np.int32)
+    screen = Screen(normal(3, 4, 50), normal(4, 4), np.arange(5, dtype=np.int32) * 333, np.tile(everything, 4))
+    exact = ExactProjection.build(weight, bias, isa)
+    screened = ScreenedProjection.build(weight, bias, screen, isa=isa, union=union)
+    for k in (1, 7, 333):
+        got, wanted = screened.topk(hidden, k), exact.topk(hidden, k)
+        assert got.log_prob.tobytes() == wanted.log_prob.tobytes()
+        assert got.token.tobytes() == wanted.token.tobytes()
+    token = np.arange(70, dtype=np.int32)
+    assert screened.log_prob(hidden, token).tobytes() == exact.log_prob(hidden, token).tobytes()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 6, 7, 48, 49, 160])
+def test_a_row_alone_is_the_row_in_its_batch(rows):
+    weight, bias, hidden = normal(0, 200, 65), normal(1, 200), normal(2, rows, 65)
+    screen = doubtful_screen(make_screen(3, 3, 65, 200), 9, 2)
+    screened = ScreenedProjection.build(weight, bias, screen, ExactProjection.build(weight, bias))
+    batch, turned = screened.topk(hidden, 9), screened.topk(hidden[::-1].copy(), 9)
+    assert turned.log_prob[::-1].tobytes() == batch.log_prob.tobytes()
+    for row in range(rows):
+        alone = screened.topk(hidden[row : row + 1], 9)
+        assert alone.log_prob.tobytes() == batch.log_prob[row : row + 1].tobytes()
+        assert alone.token.tobytes() == batch.token[row : row + 1].tobytes()
+
+
+def test_the_test_of_a_row_does_not_depend_on_k():
+    weight, bias, hidden = normal(0, 200, 30), normal(1, 200), normal(2, 80, 30)
+    screen = doubtful_screen(make_screen(3, 5, 30, 200, least=20), 9, 5)
+    exact = ExactProjection.build(weight, bias)
+    wide = ScreenedProjection.build(weight, bias, screen, exact).topk(hidden, 12)
+    for k in (1, 4, 5, 6):
+        assert ScreenedProjection.build(weight, bias, screen, exact).topk(hidden, k).log_prob.tolist() == (
+            wide.log_prob[:, :k].tolist()
+        )
+
+
+def test_the_union_scores_the_sets_of_all_rows():
+    weight, bias, hidden = whole(0, 90, 12), whole(1, 90), whole(2, 3, 12)
+    screen = make_screen(3, 40, 12, 90)
+    union = np.unique(np.concatenate(words(screen, hidden)))
+    assert len(union) < 90
+    top = ScreenedProjection.build(weight, bias, screen, union=True).topk(hidden, 90)
+    one = Screen(screen.weight[:1], screen.bias[:1], np.array([0, len(union)], np.int32), union.astype(np.int32))
+    wanted = ScreenedProjection.build(weight, bias, one).topk(hidden, 90)
+    assert top.token.tolist() == wanted.token.tolist()
+    assert top.log_prob.tobytes() == wanted.log_prob.tobytes()
+
+
+def test_outside_the_set_is_impossible():
+    weight, bias, hidden = normal(0, 50, 8), normal(1, 50), normal(2, 20, 8)
+    screen = make_screen(3, 3, 8, 50)
+    screened = ScreenedProjection.build(weight, bias, screen)
+    for token in range(50):
+        found = screened.log_prob(hidden, np.full(20, token, np.int32))
+        assert [bool(x > -np.inf) for x in found] == [token in inside for inside in words(screen, hidden)]
+
+
+def test_no_rows_and_no_numbers():
+    weight, bias = normal(0, 20, 4), normal(1, 20)
+    screened = ScreenedProjection.build(weight, bias, make_screen(3, 3, 4, 20))
+    assert screened.topk(np.empty((0, 4), np.float32), 3).token.shape == (0, 3)
+    assert (screened.topk(np.full((2, 4), np.nan, np.float32), 3).log_prob == -np.inf).all()
+
+
+GOOD = make_screen(3, 3, 4, 20, least=2)
+
+
+@pytest.mark.parametrize(
+    ("screen", "message"),
+    [
+        (replace(GOOD, weight=normal(0, 3, 5)), r"cluster_weight has the shape \[3, 5\]; it must be \[any, 4\]"),
+        (replace(GOOD, bias=normal(0, 2)), r"cluster_bias has the shape \[2\]"),
+        (replace(GOOD, start=GOOD.start[:-1].copy()), r"start has the shape \[3\]; it must be \[4\]"),
+        (replace(GOOD, start=np.array([0, 0, *GOOD.start[2:]], np.int32)), "each cluster has a word"),
+        (replace(GOOD, start=GOOD.start + np.int32(1)), r"token has the shape"),
+        (replace(GOOD, token=GOOD.token + np.int32(20)), "must ascend, from 0 to 19"),
+        (replace(GOOD, token=np.zeros_like(GOOD.token)), "must ascend, from 0 to 19"),
+    ],
+)
+def test_screens_that_do_not_fit_are_named(screen, message):
+    with pytest.raises(ValueError, match=message):
+        ScreenedProjection.build(normal(0, 20, 4), normal(1, 20), screen)
+
+
+@pytest.mark.parametrize("k", [0, 21])
+def test_k_is_checked(k):
+    weight, bias = normal(0, 20, 4), normal(1, 20)
+    for union in (False, True):
+        with pytest.raises(ValueError, match=f"k is {k}; it must be"):
+            ScreenedProjection.build(weight, bias, GOOD, union=union).topk(normal(2, 2, 4), k)
+    with pytest.raises(ValueError, match=f"k is {k}; it must be"):
+        ReferenceScreenedProjection(weight, bias, GOOD).topk(normal(2, 2, 4), k)
