@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quickbeam.cli.flags import with_options
-from quickbeam.options.decode import MachineOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
 from quickbeam.options.schema import require
 from quickbeam.text.lines import read_lines
 
@@ -35,6 +35,7 @@ def generate(
     ] = "text",
     search: SearchOptions,
     schedule: ScheduleOptions,
+    layer: ProjectionOptions,
     machine: MachineOptions,
 ) -> None:
     """Go on with each prompt until the end of its sentence; `--beam-size 1` is greedy.
@@ -51,7 +52,7 @@ def generate(
     from quickbeam.engine.generator import Generator
 
     generator = Generator(model, machine=machine)
-    options = dataclasses.asdict(search) | dataclasses.asdict(schedule)
+    options = dataclasses.asdict(search) | dataclasses.asdict(schedule) | dataclasses.asdict(layer)
     prompts = iter(prompt) if prompt else read_lines(None)
     size = 1 if not prompt and sys.stdin.isatty() else CHUNK  # a person waits for the answer to each line
     index = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def score_text(
     """Write each line's score to stdout; log probability and perplexity of all lines to stderr."""
     scorer = Scorer(folder, machine=machine)
     lines = read_lines(text)
-    answers = _apart(scorer, lines, length_penalty) if apart else scorer.score_stream(lines, length_penalty)
+    score = partial(_apart, scorer) if apart else scorer.score_stream
+    answers = score(lines, length_penalty=length_penalty)
     number, words, log_prob = 0, 0, 0.0
     with progress_bar("scoring", None) as bar:
         while chunk := list(islice(answers, CHUNK)):

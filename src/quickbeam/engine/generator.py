@@ -7,16 +7,14 @@ from collections import abc
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from quickbeam.engine.load import find_model, load_parts
-from quickbeam.engine.runs import Runs
+from quickbeam.engine.loaded import LoadedModel
 from quickbeam.engine.texts import check_texts
 from quickbeam.engine.translation import Answer
-from quickbeam.options.decode import DecodeOptions, MachineOptions
+from quickbeam.options.decode import DecodeOptions
 from quickbeam.types import Request
 
 __all__ = ["Generation", "Generator"]
@@ -38,18 +36,14 @@ class Generation:
         return self.hypotheses[0].text
 
 
-class Generator:
+class Generator(LoadedModel):
     """A language model that goes on with prompts. Its methods may be called from several threads at once.
 
     A prompt is the beginning of a sentence, and its continuation ends with it. The keyword options are those of
     `Translator`; an unknown name or a wrong value raises OptionError.
     """
 
-    def __init__(self, model: str | Path, *, machine: MachineOptions = MachineOptions()) -> None:  # noqa: B008 (frozen)
-        """Load `model`, a folder or the name of a bundled model; raises ModelError."""
-        self.folder = find_model(model)
-        self.parts = load_parts(self.folder, machine, "language")
-        self._runs = Runs(self.parts, machine.threads)
+    task = "language"
 
     def generate(
         self, prompts: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
@@ -74,13 +68,13 @@ class Generator:
         Closing the iterator stops the work and its threads. Options and prompts are checked at once.
         """
         choices = DecodeOptions.from_names(options)
-        self._runs.search(choices)
+        self._check(choices)
         requests, truncated = self._requests(prompts, choices.schedule.max_input_length)
 
         def results() -> abc.Generator[tuple[int, Generation], None, None]:
-            with closing(self._runs.decode(requests, choices)) as decoded:
+            with closing(self._decode(requests, choices)) as decoded:
                 for index, hypotheses in decoded:
-                    answers = tuple(self._runs.answer(hypothesis) for hypothesis in hypotheses)
+                    answers = tuple(self._answer(hypothesis) for hypothesis in hypotheses)
                     yield index, Generation(prompts[index], answers, index in truncated)
 
         return results()

@@ -1,63 +1,92 @@
-"""Decoding runs of one loaded model: requests in, hypotheses or log probabilities out, by several workers."""
+"""What Translator, Generator and Scorer share: a loaded model, its output layers, and runs by several workers."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
+from threading import Lock
+from typing import ClassVar
 
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
-from quickbeam.engine.load import Parts
+from quickbeam.engine.load import find_model, load_parts, load_projection
 from quickbeam.engine.translation import Answer
 from quickbeam.engine.workers import run_workers
-from quickbeam.options.decode import DecodeOptions
+from quickbeam.models.architectures import Task
+from quickbeam.options.decode import DecodeOptions, MachineOptions
+from quickbeam.projections.door import Projection
 from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
 from quickbeam.search.beam import BeamSearch
 from quickbeam.types import Floats, Hypothesis, Ids, Request
 
 
-class Runs:
-    """What the doors for people share. Its methods may be called from several threads at once."""
+class LoadedModel:
+    """A model, ready to use. Its methods may be called from several threads at once."""
 
-    def __init__(self, parts: Parts, threads: int) -> None:
-        """`parts` are shared by at most `threads` workers."""
-        self.parts, self._threads = parts, threads
+    task: ClassVar[Task]
 
-    def search(self, choices: DecodeOptions) -> BeamSearch:
-        """A fresh search; raises OptionError where the choices do not fit the model."""
-        parts = self.parts
-        return BeamSearch(choices.search, parts.model.bos_id, parts.model.eos_id, parts.projection.vocab_size)
+    def __init__(self, model: str | Path, *, machine: MachineOptions = MachineOptions()) -> None:  # noqa: B008 (frozen)
+        """Load `model`, a folder or the name of a bundled model; raises ModelError."""
+        self.folder = find_model(model)
+        self._machine = machine
+        self.parts = load_parts(self.folder, machine, self.task)
+        self._layers: dict[str, Projection] = {}  # output layers beside the exact one, read when first asked for
+        self._lock = Lock()
 
-    def decode(
+    def projection(self, name: str) -> Projection:
+        """The output layer `name`, as in ProjectionOptions; raises ModelError where the model has none."""
+        if name == "exact":
+            return self.parts.projection
+        with self._lock:
+            if name not in self._layers:
+                self._layers[name] = load_projection(name, self.folder, self.parts, self._machine)
+            return self._layers[name]
+
+    def _check(self, choices: DecodeOptions) -> None:
+        """Raise OptionError or ModelError, before any work, where the choices do not fit the model."""
+        self._search(choices)
+        self.projection(choices.output.projection)
+
+    def _decode(
         self, requests: list[Request], choices: DecodeOptions
     ) -> Generator[tuple[int, list[Hypothesis]], None, None]:
         """Yield (request index, its hypotheses, best first) as they are done; closing it stops the work."""
+        model, projection = self.parts.model, self.projection(choices.output.projection)
         queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
-        parts = self.parts
 
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
-            return decode(parts.model.open(), parts.projection, self.search(choices), FixedBatches(queue))
+            return decode(model.open(), projection, self._search(choices), FixedBatches(queue))
 
-        with closing(run_workers(work, queue, min(self._threads, len(queue)))) as results:
+        with closing(run_workers(work, queue, self._workers(queue))) as results:
             yield from results
 
-    def force(self, requests: list[Request], targets: Mapping[int, Ids], choices: DecodeOptions) -> dict[int, Floats]:
+    def _force(self, requests: list[Request], targets: Mapping[int, Ids], choices: DecodeOptions) -> dict[int, Floats]:
         """Log probability of each target token [T], by request index."""
+        model, projection = self.parts.model, self.projection(choices.output.projection)
         queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
-        parts = self.parts
 
         def work() -> Iterator[tuple[int, Floats]]:
-            return force(parts.model.open(), parts.projection, targets, parts.model.bos_id, queue)
+            return force(model.open(), projection, targets, model.bos_id, queue)
 
-        return dict(run_workers(work, queue, min(self._threads, len(queue))))
+        return dict(run_workers(work, queue, self._workers(queue)))
 
-    def answer(self, hypothesis: Hypothesis) -> Answer:
+    def _search(self, choices: DecodeOptions) -> BeamSearch:
+        model, projection = self.parts.model, self.parts.projection
+        return BeamSearch(choices.search, model.bos_id, model.eos_id, projection.vocab_size)
+
+    def _workers(self, queue: BatchQueue) -> int:
+        """No more workers than batches; none for none."""
+        return min(self._machine.threads, len(queue))
+
+    def _answer(self, hypothesis: Hypothesis) -> Answer:
         """A hypothesis as text."""
         vocabulary, ids = self.parts.target, hypothesis.tokens
         pieces = tuple(vocabulary.piece(token) for token in ids)
-        return Answer(vocabulary.decode(ids), hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs)
+        text = vocabulary.decode(ids)
+        return Answer(text, hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs)
 
-    def scored(self, text: str, tokens: Ids, log_probs: Floats, penalty: float) -> Answer:
+    def _scored(self, text: str, tokens: Ids, log_probs: Floats, penalty: float) -> Answer:
         """A given text, whose tokens [T] end in eos, with the log probability of each one."""
         scores = tuple(log_probs.tolist())
         pieces = tuple(self.parts.target.piece(token) for token in tokens[:-1].tolist())

@@ -4,49 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import exp
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from quickbeam.engine.load import find_model, load_parts
-from quickbeam.engine.runs import Runs
+from quickbeam.engine.loaded import LoadedModel
 from quickbeam.engine.texts import check_texts
 from quickbeam.engine.translation import Answer
-from quickbeam.options.decode import DecodeOptions, MachineOptions
+from quickbeam.options.decode import DecodeOptions
 from quickbeam.types import Ids, Request
 
 __all__ = ["Scorer", "perplexity"]
 
 
-class Scorer:
+class Scorer(LoadedModel):
     """A language model that scores sentences. Its methods may be called from several threads at once."""
 
-    def __init__(self, model: str | Path, *, machine: MachineOptions = MachineOptions()) -> None:  # noqa: B008 (frozen)
-        """Load `model`, a folder or the name of a bundled model; raises ModelError."""
-        self.folder = find_model(model)
-        self.parts = load_parts(self.folder, machine, "language")
-        self._runs = Runs(self.parts, machine.threads)
+    task = "language"
 
     def score(self, texts: Sequence[str], **options: Any) -> list[Answer]:
         """How likely each of `texts` is as a sentence of its own, its end included.
 
-        Of the options of `Translator`, length_penalty and batch_tokens matter.
+        Of the options of `Translator`, length_penalty, batch_tokens and projection matter.
         """
         choices = DecodeOptions.from_names(options)
         check_texts(texts, "text")
         tokens = {index: self._tokens(text) for index, text in enumerate(texts)}
         before = np.array([self.parts.model.eos_id], np.int32)
-        scored = self._runs.force([Request(index, before) for index in tokens], tokens, choices)
+        scored = self._force([Request(index, before) for index in tokens], tokens, choices)
         penalty = choices.search.length_penalty
-        return [self._runs.scored(text, tokens[i], scored[i], penalty) for i, text in enumerate(texts)]
+        return [self._scored(text, tokens[i], scored[i], penalty) for i, text in enumerate(texts)]
 
-    def score_stream(self, texts: Iterable[str], length_penalty: float = 1.0) -> Iterator[Answer]:
+    def score_stream(self, texts: Iterable[str], **options: Any) -> Iterator[Answer]:
         """How likely each of `texts` is after all those before it: one long text, as language models are measured.
 
-        One thread reads word by word; an answer comes as soon as its text has been read.
+        One thread reads word by word; an answer comes as soon as its text has been read. Of the options
+        length_penalty and projection matter.
         """
-        model, projection = self.parts.model, self.parts.projection
+        choices = DecodeOptions.from_names(options)
+        model, projection = self.parts.model, self.projection(choices.output.projection)
         run = model.open()
         request = np.zeros(1, np.int32)
         state = run.admit([Request(0, np.array([model.eos_id], np.int32))])
@@ -60,7 +56,7 @@ class Scorer:
                 hidden.append(row)
                 token = tokens[position : position + 1]
             log_probs = projection.log_prob(np.concatenate(hidden), tokens)
-            yield self._runs.scored(text, tokens, log_probs, length_penalty)
+            yield self._scored(text, tokens, log_probs, choices.search.length_penalty)
 
     def _tokens(self, text: str) -> Ids:
         """The words of a text and the end of the sentence, [T]."""

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from quickbeam.engine.decode import decode
-from quickbeam.engine.forced import force
-from quickbeam.engine.load import find_model, load_parts, load_projection
+from quickbeam.engine.loaded import LoadedModel
+from quickbeam.engine.texts import check_texts
 from quickbeam.engine.translation import EMPTY, Answer, Translation
-from quickbeam.engine.workers import run_workers
 from quickbeam.errors import InputError
-from quickbeam.options.decode import DecodeOptions, MachineOptions
-from quickbeam.projections.door import Projection
-from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
-from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Floats, Hypothesis, Ids, Request
+from quickbeam.options.decode import DecodeOptions
+from quickbeam.types import Request
 
 __all__ = ["Answer", "Translation", "Translator"]
 
 log = logging.getLogger("quickbeam")
 
 
-class Translator:
+class Translator(LoadedModel):
     """A translation model, ready to use. Its methods may be called from several threads at once.
 
     The keyword options of its methods are the fields of SearchOptions, ScheduleOptions and ProjectionOptions
@@ -36,13 +29,7 @@ class Translator:
     max_input_length, projection); an unknown name or a wrong value raises OptionError.
     """
 
-    def __init__(self, model: str | Path, *, machine: MachineOptions = MachineOptions()) -> None:  # noqa: B008 (frozen)
-        """Load `model`, a folder or the name of a bundled model; raises ModelError."""
-        self.folder = find_model(model)
-        self._machine = machine
-        self.parts = load_parts(self.folder, machine)
-        self._layers: dict[str, Projection] = {}  # output layers beside the exact one, read when first asked for
-        self._lock = Lock()
+    task = "translation"
 
     def translate(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
@@ -67,8 +54,7 @@ class Translator:
         result.
         """
         choices = DecodeOptions.from_names(options)
-        self._search(choices)
-        self.projection(choices.output.projection)
+        self._check(choices)
         requests, truncated = self._requests(texts, choices.schedule.max_input_length)
         return self._translate(texts, requests, truncated, choices)
 
@@ -80,60 +66,32 @@ class Translator:
         lengths, and for an empty source, which has no translation to score.
         """
         choices = DecodeOptions.from_names(options)
-        _check_texts(targets, "target")
+        check_texts(targets, "target")
         requests, _ = self._requests(sources, choices.schedule.max_input_length)
         if len(sources) != len(targets):
             raise InputError(f"{len(sources)} sources but {len(targets)} targets; give one target for each source.")
         if len(requests) < len(sources):
             empty = min(set(range(len(sources))) - {request.index for request in requests})
             raise InputError(f"source {empty} is empty, so its target cannot be scored; leave the pair out.")
-        model, projection = self.parts.model, self.projection(choices.output.projection)
-        tokens = {i: np.array([*self.parts.target.encode(t), model.eos_id], np.int32) for i, t in enumerate(targets)}
-        queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
-
-        def work() -> Iterator[tuple[int, Floats]]:
-            return force(model.open(), projection, tokens, model.bos_id, queue)
-
-        scored = dict(run_workers(work, queue, self._workers(queue)))
+        eos = self.parts.model.eos_id
+        tokens = {i: np.array([*self.parts.target.encode(t), eos], np.int32) for i, t in enumerate(targets)}
+        scored = self._force(requests, tokens, choices)
         penalty = choices.search.length_penalty
         return [self._scored(targets[i], tokens[i], scored[i], penalty) for i in range(len(sources))]
-
-    def projection(self, name: str) -> Projection:
-        """The output layer `name`, as in ProjectionOptions; raises ModelError where the model has none."""
-        if name == "exact":
-            return self.parts.projection
-        with self._lock:
-            if name not in self._layers:
-                self._layers[name] = load_projection(name, self.folder, self.parts, self._machine)
-            return self._layers[name]
 
     def _translate(
         self, texts: Sequence[str], requests: list[Request], truncated: set[int], choices: DecodeOptions
     ) -> Generator[tuple[int, Translation], None, None]:
-        model, projection = self.parts.model, self.projection(choices.output.projection)
-        queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
-
-        def work() -> Iterator[tuple[int, list[Hypothesis]]]:
-            return decode(model.open(), projection, self._search(choices), FixedBatches(queue))
-
         for index in sorted(set(range(len(texts))) - {request.index for request in requests}):
             yield index, Translation(texts[index], (EMPTY,))
-        with closing(run_workers(work, queue, self._workers(queue))) as results:
+        with closing(self._decode(requests, choices)) as results:
             for index, hypotheses in results:
                 answers = tuple(self._answer(hypothesis) for hypothesis in hypotheses)
                 yield index, Translation(texts[index], answers, truncated=index in truncated)
 
-    def _search(self, choices: DecodeOptions) -> BeamSearch:
-        model, projection = self.parts.model, self.parts.projection
-        return BeamSearch(choices.search, model.bos_id, model.eos_id, projection.vocab_size)
-
-    def _workers(self, queue: BatchQueue) -> int:
-        """No more workers than batches; none for none."""
-        return min(self._machine.threads, len(queue))
-
     def _requests(self, texts: Sequence[str], max_input_length: int) -> tuple[list[Request], set[int]]:
         """Texts as requests, without the empty ones; and the places of those that had to be cut."""
-        _check_texts(texts, "text")
+        check_texts(texts, "text")
         requests, truncated = [], set()
         for index, text in enumerate(texts):
             ids = [] if not text.strip() else self.parts.source.encode(text)
@@ -148,27 +106,3 @@ class Translator:
                 del ids[max_input_length - 1 :]
             requests.append(Request(index, np.array([*ids, self.parts.model.eos_id], np.int32)))
         return requests, truncated
-
-    def _answer(self, hypothesis: Hypothesis) -> Answer:
-        vocabulary, ids = self.parts.target, hypothesis.tokens
-        pieces = tuple(vocabulary.piece(token) for token in ids)
-        text = vocabulary.decode(ids)
-        return Answer(text, hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs)
-
-    def _scored(self, text: str, tokens: Ids, log_probs: Floats, penalty: float) -> Answer:
-        scores = tuple(log_probs.tolist())
-        pieces = tuple(self.parts.target.piece(token) for token in tokens[:-1].tolist())
-        return Answer(text, sum(scores) / len(scores) ** penalty, sum(scores), pieces, scores)
-
-
-def _check_texts(texts: Sequence[str], what: str) -> None:
-    """Raise InputError unless `texts` is a sequence of strings that can be written as UTF-8."""
-    if isinstance(texts, (str, bytes)):
-        raise InputError(f"give a list of {what}s, not a single one: [{what}].")
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(f"{what} {index} is {text!r}; it must be a str.")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"{what} {index} holds half a character (a surrogate) at {error.start}.") from error
