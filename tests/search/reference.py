@@ -32,7 +32,13 @@ def continuations(beam: Beam, next_log_probs: NextLogProbs, options: SearchOptio
         banned = token == eos_id and len(beam.tokens) < options.min_length
         if value > -np.inf and not banned:
             found.append(Beam((*beam.tokens, token), (*beam.log_probs, value), beam.total + value))
-    return found
+    return found[: options.max_children]
+
+
+def in_reach(beam: Beam, highest: float, options: SearchOptions) -> bool:
+    """Whether `beam` is above both thresholds."""
+    margin, ratio = options.max_score_margin, options.max_score_ratio
+    return (margin is None or beam.total >= highest - margin) and (ratio is None or beam.total >= highest * ratio)
 
 
 def is_done(finished: list[Beam], top: float, best: float, length: int, options: SearchOptions) -> bool:
@@ -44,6 +50,8 @@ def is_done(finished: list[Beam], top: float, best: float, length: int, options:
     if rule == "exhaustive":
         return False
     if rule == "proven":
+        if options.finishing == "stay" and any(best > beam.total for beam in finished[:answers]):
+            return False
         ends = range(max(length, options.min_length) + 1, options.max_length + 1)
         return len(finished) >= answers and all(best / end**penalty <= finished[answers - 1].score for end in ends)
     if len(finished) < round(options.beam_size * options.patience):
@@ -55,7 +63,9 @@ def is_done(finished: list[Beam], top: float, best: float, length: int, options:
 def reference_search(next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int) -> list[Beam]:
     """The finished hypotheses of one request, best first; eos is among their tokens."""
     width, penalty = options.beam_size, options.length_penalty
-    room = width if options.early_stopping in ("proven", "exhaustive") else round(width * options.patience)
+    stays = options.finishing == "stay"
+    sure = options.early_stopping in ("proven", "exhaustive")
+    room = width if sure or stays else round(width * options.patience)
     running = [Beam((), (), 0.0)]
     finished: list[Beam] = []
     top = -np.inf
@@ -65,6 +75,13 @@ def reference_search(next_log_probs: NextLogProbs, options: SearchOptions, eos_i
         ]
         candidates.sort(key=lambda beam: -beam.total)  # stable: lower row first
         candidates = candidates[: 2 * width if width > 1 else 1]
+        highest = max([top, *(beam.total for beam in candidates[:1])])
+        candidates = [beam for beam in candidates if in_reach(beam, highest, options)]
+        if stays:
+            held = [beam for beam in finished if in_reach(beam, highest, options)]
+            on_beam = sorted(held + candidates, key=lambda beam: -beam.total)[:width]
+            finished = [beam for beam in held if beam in on_beam]
+            candidates = [beam for beam in candidates if beam in on_beam]
 
         def ends(beam: Beam) -> bool:
             return beam.tokens[-1] == eos_id or len(beam.tokens) == options.max_length

@@ -117,7 +117,7 @@ class Table(dict):
         return row
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     batch=st.integers(1, 4),
@@ -127,6 +127,10 @@ class Table(dict):
     early_stopping=st.sampled_from(["true", "false", "never", "proven", "exhaustive"]),
     patience=st.sampled_from([1.0, 1.0, 2.0, 0.5]),
     stop_margin=st.sampled_from([None, None, 0.0, 1.0]),
+    max_score_margin=st.sampled_from([None, None, 0.0, 0.7, 2.0]),
+    max_score_ratio=st.sampled_from([None, None, 1.0, 1.5]),
+    max_children=st.sampled_from([None, None, 1, 2, 3]),
+    finishing=st.sampled_from(["leave", "stay"]),
     min_length=st.integers(0, 3),
     max_length=st.integers(4, 7),
     levels=st.sampled_from([1, 2, 5, 1000]),

@@ -36,15 +36,16 @@ def run(seed: int, options: SearchOptions, steps: int, eos_bias: float) -> tuple
     min_length=st.integers(0, 6),
     steps=st.sampled_from([0, 1, 4]),
     eos_bias=st.sampled_from([-2.0, 1.0, 4.0]),
+    finishing=st.sampled_from(["leave", "stay"]),
+    max_score_margin=st.sampled_from([None, 1.0, 5.0]),
 )
-def test_proven_is_exhaustive(seed, beam_size, fewer, length_penalty, min_length, steps, eos_bias) -> None:
+def test_proven_is_exhaustive(seed, beam_size, fewer, steps, eos_bias, **values) -> None:
     exhaustive = SearchOptions(
         beam_size=beam_size,
         num_hypotheses=max(1, beam_size - fewer),
-        length_penalty=length_penalty,
-        min_length=min_length,
         max_length=14,
         early_stopping="exhaustive",
+        **values,
     )
     wanted, full = run(seed, exhaustive, steps, eos_bias)
     found, work = run(seed, replace(exhaustive, early_stopping="proven"), steps, eos_bias)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,6 +31,18 @@ class SearchOptions:
     stop_margin: float | None = option(
         None, "stop when the best live log probability is this far below the best finished one; 3.0 is usual"
     )
+    max_score_margin: float | None = option(
+        None, "variable width: drop what is this much less likely (log probability) than the best of its request"
+    )
+    max_score_ratio: float | None = option(
+        None, "variable width: drop what has more than this many times the negative log probability of the best"
+    )
+    max_children: int | None = option(None, "variable width: keep at most this many continuations of one hypothesis")
+    finishing: Literal["leave", "stay"] = option(
+        "leave",
+        "leave: a finished hypothesis frees its place on the beam (Hugging Face, fairseq); "
+        "stay: it keeps the place until beam_size better ones push it off",
+    )
     min_length: int = option(0, "tokens before eos is allowed, eos not counted")
     max_length: int = option(256, "tokens after which a hypothesis is ended, eos counted")
 
@@ -47,6 +60,11 @@ class SearchOptions:
         least = self.num_hypotheses / self.beam_size
         require(least <= self.patience <= 1000, "patience", self.patience, f"between {least:.4g} and 1000")
         require(self.stop_margin is None or self.stop_margin >= 0, "stop_margin", self.stop_margin, "0 or more")
+        margin, ratio, children = self.max_score_margin, self.max_score_ratio, self.max_children
+        require(margin is None or margin >= 0, "max_score_margin", margin, "0 or more")
+        require(ratio is None or 1 <= ratio < math.inf, "max_score_ratio", ratio, "1 or more, and finite")
+        require(children is None or children >= 1, "max_children", children, "1 or more")
+        require(self.finishing in ("leave", "stay"), "finishing", self.finishing, "leave or stay")
         require(self.max_length >= 1, "max_length", self.max_length, "1 or more")
         require(
             0 <= self.min_length < self.max_length,

@@ -1,8 +1,9 @@
-"""Greedy and fixed-width beam search over many requests at once, with the rules of Hugging Face's `generate`.
+"""Greedy search and beam search over many requests at once: by default with the rules of Hugging Face's `generate`.
 
 Each step, for each request (K = beam_size):
 1. The 2K best continuations of all its rows are its candidates, ranked by the sum of log probabilities. Equal sums
    stand in the order of their rows, then in the projection's order (higher log probability, then lower id).
+   Of one row at most `max_children` are taken, and none below the thresholds of search/width.py.
 2. A candidate that ends (with eos, or because it reaches max_length) is finished if it ranks among the first K, and
    dropped otherwise. It scores log_prob / length ** length_penalty, where length counts eos. The K best finished
    ones are kept; the older one wins a tie.
@@ -10,6 +11,10 @@ Each step, for each request (K = beam_size):
 4. `early_stopping` says when the request is done (search/stopping.py). Without live rows (as at max_length) it is done
    in any case.
 With K = 1 this is greedy search: the first eos ends it, whatever `early_stopping` says, as in Hugging Face.
+
+With finishing = "stay" (STREAM appendix A.1) step 2 and 3 are: finished hypotheses and candidates together are ranked
+by the sum of log probabilities, finished ones first on ties, and the K best stay on the beam. So the beam gets narrower
+with each one that finishes, and a finished one is lost when K better ones are found.
 """
 
 from __future__ import annotations
@@ -25,10 +30,12 @@ from quickbeam.options.decode import SearchOptions
 from quickbeam.options.schema import require
 from quickbeam.search.stopping import Finished, Pool, StopRule
 from quickbeam.search.tree import ROOT, TokenTree
+from quickbeam.search.width import Width
 from quickbeam.search.work import Work
 from quickbeam.types import Hypothesis, Ids, Move, Rows, Scores, TopK
 
 Index = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 class BeamSearch:
@@ -42,7 +49,9 @@ class BeamSearch:
         self._bos_id, self._eos_id = bos_id, eos_id
         # Of 2K at most K are eos, so K can go on. Greedy search has no use for the second best: eos ends it.
         self._keep = 1 if beam == 1 else 2 * beam
-        self.candidates = min(self._keep + (options.min_length > 0), vocab_size)  # one more where eos may be banned
+        children = min(self._keep, options.max_children or self._keep)
+        self.candidates = min(children + (options.min_length > 0), vocab_size)  # one more where eos may be banned
+        self._width = Width(options)
         self._tree = TokenTree()
         self._stop = StopRule(options)
         self._falling = options.early_stopping == "proven"  # the proof needs sums that only fall
@@ -84,6 +93,10 @@ class BeamSearch:
         last = rows.length[first] + 1 >= self._options.max_length  # [B]
         ends = (token == self._eos_id) | last[:, None]
         possible = score > -math.inf
+        if self._width.varies:
+            possible &= score >= self._floor(rows.request[first], score[:, 0])[:, None]
+        if self._options.finishing == "stay":
+            possible = self._share(rows.request[first], score, possible)
         lives = possible & ~ends
         lives &= lives.cumsum(axis=1) <= beam
         ended = (possible & ends)[:, :beam]
@@ -96,6 +109,30 @@ class BeamSearch:
             return Move(going, {})
         best = np.where(lives, score, -math.inf).max(axis=1)  # [B]
         return self._settle(rows, first, going, best)
+
+    def _floor(self, request: Ids, best: Scores) -> Scores:
+        """The threshold of each request [B], whose best candidates have the scores `best` [B]."""
+        top = np.array([self._finished[index].top for index in request.tolist()])
+        return self._width.floor(np.maximum(top, best))
+
+    def _share(self, request: Ids, score: Scores, possible: Mask) -> Mask:
+        """Which of the possible candidates [B, C] have a place on a beam that they share with the finished ones.
+
+        Finished ones that have no place any more, or are below the threshold, are forgotten.
+        """
+        shared = np.zeros_like(possible)
+        floors = self._floor(request, score[:, 0]).tolist()
+        for b, (index, floor) in enumerate(zip(request.tolist(), floors, strict=True)):
+            pool = self._finished[index]
+            was_ripe = len(pool) >= self._stop.enough
+            places = possible[b].nonzero()[0]
+            held = [f for f in pool.best if f.log_prob >= floor]
+            both = np.concatenate([[f.log_prob for f in held], score[b, places]])
+            chosen = (-both).argsort(kind="stable")[: self._options.beam_size]
+            shared[b, places[chosen[chosen >= len(held)] - len(held)]] = True
+            pool.best = [held[i] for i in sorted(chosen[chosen < len(held)].tolist())]
+            self._ripe -= was_ripe and len(pool) < self._stop.enough
+        return shared
 
     def _first_rows(self, rows: Rows) -> Index:
         """The place of the first row of each request, [B]."""
@@ -123,6 +160,8 @@ class BeamSearch:
         if self._options.min_length:
             early = rows.length < self._options.min_length
             total[(top.token == self._eos_id) & early[:, None]] = -math.inf
+            if self._options.max_children is not None:  # without a banned eos there is a child too many
+                total[(total > -math.inf).cumsum(axis=1) > self._options.max_children] = -math.inf
         return total
 
     def _continue(self, rows: Rows, top: TopK, cell: Index, score: Scores) -> Rows:

@@ -10,7 +10,8 @@ In all rules a request without live rows is done. Else, N = beam_size * patience
 * "proven": n are finished, and no live row can ever beat the worst of these n. Log probabilities only fall, so a row
   with the sum s scores at most s / w, where w is the largest length ** length_penalty of all lengths at which it may
   still end (after min_length, up to max_length). The older one wins a tie, so s / w may equal the worst. The rows of a
-  search do not depend on what is finished, hence the answer is the one of "exhaustive", token for token.
+  search do not depend on when it stops, hence the answer is the one of "exhaustive", token for token. Where finished
+  hypotheses stay on the beam, no live row may be more likely than one of the n either, or it could push it off.
 
 `stop_margin` ends a request under any rule once n are finished and the best live row's sum of log probabilities is
 more than the margin below the highest of all finished ones (3.0 in "Sharp Models on Dull Hardware").
@@ -60,10 +61,12 @@ class StopRule:
         self._name, self._margin = options.early_stopping, options.stop_margin
         self._answers = options.num_hypotheses
         heuristic = self._name in ("true", "false", "never")
-        self.room = round(options.beam_size * options.patience) if heuristic else options.beam_size
+        self._stays = options.finishing == "stay"
+        self._need = round(options.beam_size * options.patience) if heuristic else options.beam_size
+        self.room = options.beam_size if self._stays else self._need
         """How many finished hypotheses of a request are kept, the best ones."""
         early = self._name == "proven" or self._margin is not None
-        self.enough = self._answers if early else self.room if heuristic else self.room + 1
+        self.enough = self._answers if early else self._need if heuristic else self.room + 1
         """A request with fewer finished hypotheses is not done while it has live rows."""
         penalty = options.length_penalty
         self._weight = [math.pow(max(length, 1), penalty) for length in range(options.max_length + 1)]
@@ -86,8 +89,10 @@ class StopRule:
         if self._margin is not None and best < pool.top - self._margin:
             return True
         if self._name == "proven":
-            return best / self._widest[length] <= pool.best[self._answers - 1].score
-        if self._name == "exhaustive" or len(pool) < self.room:
+            answers = pool.best[: self._answers]
+            safe = not self._stays or best <= min(answer.log_prob for answer in answers)
+            return safe and best / self._widest[length] <= answers[-1].score
+        if self._name == "exhaustive" or len(pool) < self._need:
             return False
         return self._name == "true" or self.score(best, max(length, self._flatters)) <= pool.best[-1].score
 
