@@ -60,17 +60,13 @@ def score(
     * `quickbeam score runs/lm-ptb-small/best --target ptb.test.txt`
     """
     require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
-    from quickbeam.cli.score_text import score_text
-    from quickbeam.engine.load import find_model
-    from quickbeam.models.architectures import architecture_of
-    from quickbeam.models.folder import read_config
-
-    folder = find_model(model)
-    if architecture_of(read_config(folder)).task == "language":
+    if _is_language(model):
         if source is not None:
             raise OptionError("--source is for translations; a language model scores --target or standard input.")
         check_readable([target] if target else [])
-        score_text(folder, target, apart, length_penalty, partial(_render, format_=format_), machine)
+        from quickbeam.cli.score_text import score_text
+
+        score_text(model, target, apart, length_penalty, partial(_render, format_=format_), machine)
         return
     if apart:
         raise OptionError("--apart is for language models; translations are always scored one by one.")
@@ -81,6 +77,26 @@ def score(
         pairs = file_pairs(source, target)
     else:
         pairs = column_pairs(None, 0, 1)
+    _score_pairs(model, pairs, format_, length_penalty, schedule, machine)
+
+
+def _is_language(model: str) -> bool:
+    """Whether this is a language model. Raises ModelError where it is none at all."""
+    from quickbeam.engine.load import find_model
+    from quickbeam.models.architectures import architecture_of
+    from quickbeam.models.folder import read_config
+
+    return architecture_of(read_config(find_model(model))).task == "language"
+
+
+def _score_pairs(
+    model: str,
+    pairs: Iterator[Pair],
+    format_: str,
+    length_penalty: float,
+    schedule: ScheduleOptions,
+    machine: MachineOptions,
+) -> None:
     from quickbeam.engine.translator import Translator
 
     translator = Translator(model, machine=machine)

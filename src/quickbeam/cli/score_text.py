@@ -18,7 +18,7 @@ from quickbeam.text.lines import read_lines
 
 
 def score_text(
-    folder: Path,
+    model: str,
     text: Path | None,
     apart: bool,
     length_penalty: float,
@@ -26,7 +26,7 @@ def score_text(
     machine: MachineOptions,
 ) -> None:
     """Write each line's score to stdout; log probability and perplexity of all lines to stderr."""
-    scorer = Scorer(folder, machine=machine)
+    scorer = Scorer(model, machine=machine)
     lines = read_lines(text)
     score = partial(_apart, scorer) if apart else scorer.score_stream
     answers = score(lines, length_penalty=length_penalty)

@@ -12,7 +12,11 @@ class Decoding(Protocol):
     """The caches of one decoding run. A handle names a recurrent state; it lives until `retain` leaves it out."""
 
     def admit(self, requests: Sequence[Request]) -> Ids:
-        """Encode `requests` and return the handle of each one's initial state, [B] int32, in their order."""
+        """Encode `requests` and return the handle of each one's initial state, [B] int32, in their order.
+
+        The source of a language model's request is its prompt; the state is the one behind it, and to be fed bos, as a
+        search does first, leaves it as it is.
+        """
 
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Feed one token to each of R rows: request indices, state handles and tokens, each [R] int32.
