@@ -87,7 +87,7 @@ class CertifiedProjection {
   void log_total(const float* hidden, int64_t rows, int64_t refined, float tolerance, float* total, float* error) const;
 
   static constexpr int64_t kRefined = 32;
-  static constexpr double kMostLift = 0.005;
+  static constexpr double kMostLift = 0.02;
 
  private:
   struct Row;
