@@ -240,69 +240,7 @@ float log_sum_exp_kernel(const float* x, int64_t n) {
 
 // ---------------------------------------------------------------------------------------------- top k
 
-// A heap of the k best, the worst at the root. A NaN counts as -inf.
-struct Heap {
-  float* value;
-  int32_t* index;
-
-  bool worse(int64_t a, int64_t b) const {
-    return value[a] < value[b] || (value[a] == value[b] && index[a] > index[b]);
-  }
-  void swap(int64_t a, int64_t b) const {
-    const float v = value[a];
-    const int32_t i = index[a];
-    value[a] = value[b];
-    index[a] = index[b];
-    value[b] = v;
-    index[b] = i;
-  }
-  void sink(int64_t at, int64_t size) const {
-    for (;;) {
-      int64_t child = 2 * at + 1;
-      if (child >= size) return;
-      if (child + 1 < size && worse(child + 1, child)) ++child;
-      if (!worse(child, at)) return;
-      swap(child, at);
-      at = child;
-    }
-  }
-};
-
-void top_k_kernel(const float* x, int64_t n, int64_t k, float* values, int32_t* indices) {
-  const Heap heap{values, indices};
-  for (int64_t i = 0; i < k; ++i) {
-    values[i] = x[i] == x[i] ? x[i] : -kInfinity;
-    indices[i] = static_cast<int32_t>(i);
-  }
-  for (int64_t i = k / 2; i-- > 0;) heap.sink(i, k);
-  // What follows has a higher index than all in the heap: it must beat the worst, not equal it.
-  const auto offer = [&](int64_t at, uint32_t found) {
-    for (; found != 0; found &= found - 1) {
-      const int64_t i = at + __builtin_ctz(found);
-      if (!(x[i] > values[0])) continue;
-      values[0] = x[i];
-      indices[0] = static_cast<int32_t>(i);
-      heap.sink(0, k);
-    }
-  };
-  int64_t i = k;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    const Vec bar = set(values[0]);
-    Vec part[4];
-#pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) part[c] = load(x + i + c * kLanes);
-    // A NaN in the first place of max gives way to the second place, which never holds one here.
-    const Vec top = max(max(part[0], max(part[1], bar)), max(part[2], max(part[3], bar)));
-    if (bits(less(bar, top)) == 0) continue;
-#pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) offer(i + c * kLanes, bits(less(bar, part[c])));
-  }
-  for (; i < n; i += kLanes) offer(i, bits(less(set(values[0]), load_part(x + i, n - i, -kInfinity))));
-  for (int64_t size = k; size-- > 1;) {  // the worst goes to the end
-    heap.swap(0, size);
-    heap.sink(0, size);
-  }
-}
+#include "kernels/top_k_body.h"
 
 // ---------------------------------------------------------------------------------------------- product
 
