@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from quickbeam.cli.output import Job, Output
 from quickbeam.cli.progress import progress_bar
 from quickbeam.cli.version import program_version
+from quickbeam.cli.warnings import engine_warnings
 from quickbeam.evaluate.memory import peak_memory
 from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
 from quickbeam.text.lines import DecodingErrors, read_all
@@ -65,7 +66,6 @@ class TranslationJob:
         from quickbeam.engine.translator import Translator
         from quickbeam.projections.screened import ScreenedProjection
 
-        logging.getLogger("quickbeam").setLevel(logging.ERROR)  # `_warn` says it with the number of the line
         translator = Translator(self.model, machine=self.machine)
         options = dataclasses.asdict(self.search) | dataclasses.asdict(self.schedule) | dataclasses.asdict(self.output)
         done = output.begin(self._identity(translator.folder))
@@ -77,7 +77,8 @@ class TranslationJob:
         size = 1 if typed else CHUNK
         if typed:
             print("quickbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
-        with progress_bar("translating", self._total(), done, not typed) as bar:
+        bar_of = progress_bar("translating", self._total(), done, not typed)
+        with engine_warnings(logging.NullHandler()), bar_of as bar:  # `_warn` says it with the number of the line
             while chunk := list(islice(lines, size)):
                 translations = translator.translate(chunk, **options, progress=bar)
                 result = "".join(self._render(number + i, t) for i, t in enumerate(translations))

@@ -16,6 +16,7 @@ import typer
 from quickbeam.cli.flags import with_options
 from quickbeam.cli.job import CHUNK
 from quickbeam.cli.progress import progress_bar
+from quickbeam.cli.warnings import engine_warnings
 from quickbeam.errors import InputError, OptionError
 from quickbeam.options.decode import MachineOptions, ScheduleOptions
 from quickbeam.options.schema import require
@@ -104,8 +105,7 @@ def _score_pairs(
     options["max_input_length"] = schedule.max_input_length
     index = 0
     warnings = _ChunkWarnings()
-    logging.getLogger("quickbeam").addHandler(warnings)
-    with progress_bar("scoring", None) as bar:
+    with engine_warnings(warnings), progress_bar("scoring", None) as bar:
         while chunk := list(islice(_checked(pairs, index), CHUNK)):
             warnings.first_line = index + 1
             answers = translator.score([left for left, _ in chunk], [right for _, right in chunk], **options)
