@@ -138,6 +138,7 @@ def test_stats_are_one_json_line_on_stderr(call: Run, tiny_model: Path, text: Pa
     assert stats["source_words"] == len(text.read_text().split())
     assert stats["target_words"] == len(result.out.decode().split())
     assert stats["words_per_second"] == pytest.approx(stats["source_words"] / stats["seconds"], rel=0.02)
+    assert stats["expansions"] > stats["steps"] > 0
     assert 10 < stats["peak_memory_mib"] < 4000
 
 

@@ -78,6 +78,21 @@ def test_any_number_of_threads_gives_the_same_bytes(native: Translator, tiny_mod
         assert translator.translate(texts, num_hypotheses=3, **OPTIONS) == wanted
 
 
+@pytest.mark.parametrize("schedule", ["stream", "stream-shortest", "stream-longest"])
+def test_any_schedule_gives_the_same_bytes(
+    native: Translator, tiny_model: Path, texts: list[str], schedule: str
+) -> None:
+    stream = {"schedule": schedule, "max_rows": 40, "max_step_rows": 13 if schedule == "stream-longest" else None}
+    for search in ({}, {"max_score_margin": 3.0, "early_stopping": "proven"}):
+        search |= {"num_hypotheses": 2, "max_length": 20}
+        wanted = native.translate(texts, **search)
+        for threads in (1, 3):
+            translator = Translator(tiny_model, machine=MachineOptions(threads=threads))
+            assert translator.translate(texts[::-1], **search, **stream)[::-1] == wanted
+            assert translator.work.requests == len([text for text in texts if text.strip()])
+            assert translator.work.expansions >= translator.work.steps > 0
+
+
 @pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512"])
 def test_every_kernel_table_gives_the_same_bytes(
     native: Translator, tiny_model: Path, texts: list[str], isa: str

@@ -36,6 +36,8 @@ class Count:
     source_words: int = 0  # separated by spaces
     target_words: int = 0  # of the best hypotheses
     seconds: float = 0.0  # translating and writing, without loading the model
+    steps: int = 0  # runs of the decoder and the output layer
+    expansions: int = 0  # hypotheses in all of them
     fallback_share: float | None = None  # of the rows that a screen had to pass on to the exact layer
 
     def stats(self) -> str:
@@ -91,6 +93,7 @@ class TranslationJob:
                 count.target_words += sum(len(t.text.split()) for t in translations)
         output.finish()
         count.seconds = time.perf_counter() - began
+        count.steps, count.expansions = translator.work.steps, translator.work.expansions
         layer = translator.projection(self.output.projection)
         count.fallback_share = layer.fallback_share if isinstance(layer, ScreenedProjection) else None
         return count

@@ -22,6 +22,7 @@ def decode(
         if entering := schedule.refill():
             state = model.admit(entering)
             rows = rows.extend(search.begin([request.index for request in entering], state))
+        rows = schedule.select(rows)
         run = search.plan(rows)
         hidden, run.state = model.step(run.request, run.state, run.token)  # [R, D], [R]
         top = projection.topk(hidden, search.candidates)  # [R, k]

@@ -16,8 +16,10 @@ from quickbeam.engine.workers import run_workers
 from quickbeam.models.architectures import Task
 from quickbeam.options.decode import DecodeOptions, MachineOptions
 from quickbeam.projections.door import Projection
-from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
+from quickbeam.schedule.batches import BatchQueue, pack
+from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
+from quickbeam.search.work import Work
 from quickbeam.types import Floats, Hypothesis, Ids, Request
 
 
@@ -33,6 +35,8 @@ class LoadedModel:
         self.parts = load_parts(self.folder, machine, self.task)
         self._layers: dict[str, Projection] = {}  # output layers beside the exact one, read when first asked for
         self._lock = Lock()
+        self.work = Work()
+        """What all searches so far took; forced scores are not counted."""
 
     def projection(self, name: str) -> Projection:
         """The output layer `name`, as in ProjectionOptions; raises ModelError where the model has none."""
@@ -53,13 +57,21 @@ class LoadedModel:
     ) -> Generator[tuple[int, list[Hypothesis]], None, None]:
         """Yield (request index, its hypotheses, best first) as they are done; closing it stops the work."""
         model, projection = self.parts.model, self.projection(choices.output.projection)
-        queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
+        plan = Plan(requests, choices.schedule, choices.search.beam_size, self._machine.threads)
+        searches: list[BeamSearch] = []
 
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
-            return decode(model.open(), projection, self._search(choices), FixedBatches(queue))
+            search = self._search(choices)
+            searches.append(search)
+            return decode(model.open(), projection, search, plan.schedule())
 
-        with closing(run_workers(work, queue, self._workers(queue))) as results:
-            yield from results
+        try:
+            with closing(run_workers(work, plan.queue, plan.workers)) as results:
+                yield from results
+        finally:
+            with self._lock:
+                for search in searches:
+                    self.work.add(search.work)
 
     def _force(self, requests: list[Request], targets: Mapping[int, Ids], choices: DecodeOptions) -> dict[int, Floats]:
         """Log probability of each target token [T], by request index."""
@@ -69,15 +81,11 @@ class LoadedModel:
         def work() -> Iterator[tuple[int, Floats]]:
             return force(model.open(), projection, targets, model.bos_id, queue)
 
-        return dict(run_workers(work, queue, self._workers(queue)))
+        return dict(run_workers(work, queue, min(self._machine.threads, len(queue))))
 
     def _search(self, choices: DecodeOptions) -> BeamSearch:
         model, projection = self.parts.model, self.parts.projection
         return BeamSearch(choices.search, model.bos_id, model.eos_id, projection.vocab_size)
-
-    def _workers(self, queue: BatchQueue) -> int:
-        """No more workers than batches; none for none."""
-        return min(self._machine.threads, len(queue))
 
     def _answer(self, hypothesis: Hypothesis) -> Answer:
         """A hypothesis as text."""

@@ -78,10 +78,28 @@ class SearchOptions:
 class ScheduleOptions:
     """Which requests are decoded together. The answer does not depend on it, only time and memory do."""
 
-    batch_tokens: int = option(512, "source tokens (longest x number) of the requests decoded together")
+    schedule: Literal["batches", "stream", "stream-shortest", "stream-longest"] = option(
+        "batches",
+        "batches: the next batch starts when the last one is done. Streams refill while they run; stream: every "
+        "request takes each step; stream-shortest, stream-longest: those with fewest or most tokens so far go first",
+    )
+    batch_tokens: int = option(512, "batches: source tokens (longest x number) of the requests decoded together")
+    max_rows: int = option(160, "streams: bounds memory; hypotheses of all requests in flight, for each thread")
+    refill_at: float = option(1 / 6, "streams: refill when at most this share of the requests is left")
+    max_step_rows: int | None = option(
+        None, "streams: hypotheses run in one step; no request is split. stream-shortest without: equal lengths only"
+    )
     max_input_length: int = option(512, "source tokens, eos counted; what is beyond is cut off, and said")
 
     def __post_init__(self) -> None:
+        allowed = ("batches", "stream", "stream-shortest", "stream-longest")
+        require(self.schedule in allowed, "schedule", self.schedule, " or ".join(allowed))
+        require(self.max_rows >= 1, "max_rows", self.max_rows, "1 or more")
+        require(0 <= self.refill_at < 1, "refill_at", self.refill_at, "at least 0 and below 1")
+        rows = self.max_step_rows
+        require(rows is None or rows >= 1, "max_step_rows", rows, "1 or more")
+        longest = self.schedule == "stream-longest" and rows is None
+        require(not longest, "max_step_rows", rows, "given for schedule stream-longest, which else runs all")
         require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
         require(self.max_input_length >= 1, "max_input_length", self.max_input_length, "1 or more")
 

@@ -75,6 +75,10 @@ class FixedBatches:
         entering, self._waiting, self._live = self._waiting, None, True
         return entering
 
+    def select(self, rows: Rows) -> Rows:
+        """All of them."""
+        return rows
+
     def apply(self, move: Move) -> Rows:
         """All surviving rows go on; after the last one the next batch is taken."""
         self._live = len(move.rows) > 0

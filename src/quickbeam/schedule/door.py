@@ -18,5 +18,8 @@ class Schedule(Protocol):
     def refill(self) -> Sequence[Request]:
         """The requests that enter now; often none."""
 
+    def select(self, rows: Rows) -> Rows:
+        """Which of all live rows run in this step, at least one; all rows of a request or none of them."""
+
     def apply(self, move: Move) -> Rows:
-        """Take note of a step; returns the rows of the next one."""
+        """Take note of a step; returns all live rows: those that waited, and those that `move` leaves."""

@@ -52,10 +52,10 @@ class BeamSearch:
         children = min(self._keep, options.max_children or self._keep)
         self.candidates = min(children + (options.min_length > 0), vocab_size)  # one more where eos may be banned
         self._width = Width(options)
-        self._tree = TokenTree()
         self._stop = StopRule(options)
         self._falling = options.early_stopping == "proven"  # the proof needs sums that only fall
         self._finished: dict[int, Pool] = {}  # of each request in flight
+        self._tree = TokenTree(self._finished.keys())
         self._ripe = 0  # requests in flight with so many finished hypotheses that they may be done
         self.work = Work()
 
@@ -77,7 +77,7 @@ class BeamSearch:
         return rows
 
     def advance(self, rows: Rows, top: TopK) -> Move:
-        """One step for every request in flight; raises ModelError where a log probability is not a number."""
+        """One step for every request in `rows`; raises ModelError where a log probability is not a number."""
         beam, k = self._options.beam_size, top.token.shape[1]
         first = self._first_rows(rows)  # [B]
         self.work.steps += 1
@@ -168,11 +168,12 @@ class BeamSearch:
         """The candidates at `cell` [n], with scores [n], as rows of the next step."""
         parent = cell // top.token.shape[1]
         token = top.token.ravel()[cell]
+        request = rows.request[parent]
         return Rows(
-            request=rows.request[parent],
+            request=request,
             state=rows.state[parent],
             token=token,
-            node=self._tree.add(rows.node[parent], token, top.log_prob.ravel()[cell]),
+            node=self._tree.add(rows.node[parent], token, top.log_prob.ravel()[cell], request),
             length=rows.length[parent] + np.int32(1),
             score=score,
         )

@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
+from numpy.typing import NDArray
 
 from quickbeam.types import Floats, Ids
 
 ROOT = -1  # parent of the first token of every hypothesis
+_NOBODY = -1  # owner of a node that was never given away
 
 
 class TokenTree:
-    """Growing arrays of parent, token and log probability; a node is its place in them, a hypothesis its last node."""
+    """Arrays of parent, token and log probability; a node is its place in them, a hypothesis its last node.
 
-    def __init__(self) -> None:
-        self._size = 0
+    Every node belongs to a request. When the room is used up, the nodes of requests that are done are given away
+    again, so a stream of requests that never ends needs no more room than those in flight at one time.
+    """
+
+    def __init__(self, in_flight: Collection[int]) -> None:
+        """`in_flight` is a live view of the requests whose nodes are needed."""
+        self._in_flight = in_flight
         self._parent = np.empty(1024, np.int32)
         self._token = np.empty(1024, np.int32)
         self._log_prob = np.empty(1024, np.float32)
+        self._owner = np.full(1024, _NOBODY, np.int32)
+        self._free: Ids | None = None  # the nodes to give away, from `_next` on; None = all in their order
+        self._next = 0
 
-    def __len__(self) -> int:
-        return self._size
+    @property
+    def room(self) -> int:
+        """How many nodes there is memory for."""
+        return len(self._token)
 
-    def add(self, parent: Ids, token: Ids, log_prob: Floats) -> Ids:
-        """Add one node for each entry, [n] each, and return the nodes."""
-        begin, end = self._size, self._size + len(token)
-        if end > len(self._token):
-            self._grow(end)
-        self._parent[begin:end] = parent
-        self._token[begin:end] = token
-        self._log_prob[begin:end] = log_prob
-        self._size = end
-        return np.arange(begin, end, dtype=np.int32)
+    def add(self, parent: Ids, token: Ids, log_prob: Floats, owner: Ids) -> Ids:
+        """Add one node for each entry, [n] each, and return the nodes. `owner` are the requests they belong to."""
+        if self._next + len(token) > (self.room if self._free is None else len(self._free)):
+            self._make_room(len(token))
+        begin, end = self._next, self._next + len(token)
+        self._next = end
+        where: slice | Ids
+        if self._free is None:
+            where, nodes = slice(begin, end), np.arange(begin, end, dtype=np.int32)
+        else:
+            where = nodes = self._free[begin:end]
+        self._parent[where] = parent
+        self._token[where] = token
+        self._log_prob[where] = log_prob
+        self._owner[where] = owner
+        return nodes
 
     def path(self, node: int) -> tuple[list[int], list[float]]:
         """Tokens and log probabilities from the root to `node`."""
@@ -45,12 +65,16 @@ class TokenTree:
 
     def clear(self) -> None:
         """Forget every node; the room is kept for the next batch."""
-        self._size = 0
+        self._free, self._next = None, 0
+        self._owner.fill(_NOBODY)
 
-    def _grow(self, need: int) -> None:
-        room = max(need, 2 * len(self._token))
-        for name in ("_parent", "_token", "_log_prob"):
-            old = getattr(self, name)
-            new = np.empty(room, old.dtype)
-            new[: self._size] = old[: self._size]
-            setattr(self, name, new)
+    def _make_room(self, need: int) -> None:
+        """Collect the nodes of requests that are done; grow where they are less than half, so that this is rare."""
+        free: NDArray[np.bool_] = ~np.isin(self._owner, list(self._in_flight))
+        if free.sum() < max(need, self.room // 2):
+            more = max(need, self.room)
+            self._parent, self._token = (np.append(a, np.empty(more, np.int32)) for a in (self._parent, self._token))
+            self._log_prob = np.append(self._log_prob, np.empty(more, np.float32))
+            self._owner = np.append(self._owner, np.full(more, _NOBODY, np.int32))
+            free = np.append(free, np.ones(more, np.bool_))
+        self._free, self._next = free.nonzero()[0].astype(np.int32), 0
