@@ -53,7 +53,6 @@ class Trainer:
         task = find_architecture(recipe.model.get("architecture", "recurrent")).task
         self.task = TASKS[task](recipe, base, output)
         torch.manual_seed(self.options.seed)
-        torch.set_flush_denormal(True)  # tiny softmax values would take the slow path of the CPU
         self.device = torch.device(self.options.device)
         self.model = self.task.module().to(self.device)
         self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
@@ -76,6 +75,7 @@ class Trainer:
         Ctrl-C ends after the step at work with a checkpoint, and raises KeyboardInterrupt; a write that fails (a full
         disk) raises QuickbeamError and leaves the checkpoint before. Either way a new run goes on from the checkpoint.
         """
+        torch.set_flush_denormal(True)  # tiny softmax values would take the slow path of the CPU
         try:
             with (
                 Report(self.output, self.options.max_steps, self.progress.step, self.task.measure) as report,
@@ -87,6 +87,8 @@ class Trainer:
                 f"training stopped at step {self.progress.step}, since {self.output} cannot be written: {error}. Make "
                 "room, then give the same command again: it goes on from the last checkpoint."
             ) from error
+        finally:
+            torch.set_flush_denormal(False)  # the caller's arithmetic is his own
 
     def _run(self, report: Report, interrupt: Interrupt) -> None:
         """Step by step; what happens between two steps, in this order: metrics, validation, checkpoint, the end."""
