@@ -25,8 +25,8 @@ class Translator(LoadedModel):
     """A translation model, ready to use. Its methods may be called from several threads at once.
 
     The keyword options of its methods are the fields of SearchOptions, ScheduleOptions and ProjectionOptions
-    (beam_size, num_hypotheses, length_penalty, early_stopping, min_length, max_length, batch_tokens,
-    max_input_length, projection); an unknown name or a wrong value raises OptionError.
+    (beam_size, num_hypotheses, length_penalty, early_stopping, max_length, schedule, projection and others);
+    an unknown name or a wrong value raises OptionError. `work` counts what all searches so far took.
     """
 
     task = "translation"
