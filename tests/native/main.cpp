@@ -51,6 +51,7 @@ bool same(const int32_t* a, const int32_t* b, int64_t n) {
 int main() {
   test_kernels();
   test_projection();
+  test_screened();
   test_recurrent();
   std::printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 && checks > 0 ? 0 : 1;
