@@ -53,11 +53,12 @@ def log_sum_exp(layer: Layer) -> np.ndarray:
 def test_the_k_best_are_the_exact_layers(seed, shape, shares, kind):
     rows, width, vocab = shape
     layer = layers(seed, vocab, width, rows)[kind]
-    coordinates = 1 + round(shares[1] * (width - 1))
+    preview = fitted(layer[0], 1 + round(shares[1] * (width - 1)))
     for k in {1, min(5, vocab), 1 + round(shares[0] * (vocab - 1))}:
         answers = []
         for isa in table_names():
-            log_prob, token, total, rescored = certified(layer, coordinates, isa)._native.topk(layer[2], k)
+            projection = CertifiedProjection.build(*layer[:2], preview, isa)
+            log_prob, token, total, rescored = projection._native.topk(layer[2], k)
             answers.append([a.tobytes() for a in (log_prob, token, total, rescored)])
         assert all(answer == answers[0] for answer in answers)
         check_topk(layer, k, (log_prob, token), total)
