@@ -52,8 +52,9 @@ install: $(MADE)/package
 demo: $(MADE)/package
 	$(BIN)/quickbeam translate de-en demo/german.txt --stats
 
+# One thread for each library: the products of tests are tiny, and threads waiting for each other are slow.
 test: $(MADE)/tests
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 # ---- the house rules ----
 
