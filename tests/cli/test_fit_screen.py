@@ -27,6 +27,9 @@ def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Pa
     result = call("translate", model, text, "--projection", "screen", "--stats")
     assert result.status == 0
     assert 0 <= json.loads(result.err)["fallback_share"] < 1
+    proven = call("translate", model, text, "--projection", "certified")
+    assert proven.status == 0
+    assert proven.out == call("translate", model, text).out
     call("translate", tiny_model, text, "--projection", "screen").refused(1, "has no screen")
     call("translate", tiny_model, text, "--projection", "best").refused(2, "projection is 'best'")
     call("fit-screen", model, "--text", tmp_path / "none").refused(1, "cannot read")

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from quickbeam.cli.flags import with_options
@@ -17,6 +18,8 @@ from quickbeam.text.lines import check_readable, read_all
 
 if TYPE_CHECKING:
     from quickbeam.train.screen.fit import Fitted
+
+PREVIEW_SHARE = 10  # a preview needs only the moments of hidden vectors: those of every tenth sentence
 
 
 @with_options(without=("backend",))
@@ -38,6 +41,8 @@ def fit_screen(
     exact layer. What was measured stands in screen.json. Killed while collecting, it goes on where it was when the same
     command is given again; the work folder can be removed afterwards, or used for another fit.
 
+    From the same vectors comes preview.safetensors, which --projection certified needs.
+
     Examples:
 
     * `quickbeam fit-screen runs/de-en/best --text news.de.gz`
@@ -48,7 +53,9 @@ def fit_screen(
         raise OptionError("--text is missing; give a file of source sentences, one a line.")
     check_readable(text)
     from quickbeam.engine.load import find_model, load_parts
+    from quickbeam.models.preview_folder import save_preview
     from quickbeam.models.screen_folder import output_digest, save_screen
+    from quickbeam.projections.certified import Preview
     from quickbeam.train.screen.collect import Collector
     from quickbeam.train.screen.fidelity import Output
     from quickbeam.train.screen.fit import facts_of
@@ -65,6 +72,8 @@ def fit_screen(
         collection = collector.collect(read_all(text), identity, screen.vectors, bar)
     fitted = fit(collection, Output(weight, bias), parts.model.eos_id, screen, _say)
     save_screen(folder, fitted.screen, weight, bias, facts_of(fitted, screen) | {"text": files})
+    samples = np.ascontiguousarray(collection.read(lambda sentence: sentence % PREVIEW_SHARE == 0)["hidden"])
+    save_preview(folder, Preview.fit(weight, samples).arrays(), weight, bias)
     print(_summary(fitted, folder, screen.fidelity, 4 * weight.size))
     print(f"The hidden vectors are in {place}; another fit can use them, or remove them.", file=sys.stderr)
 

@@ -41,7 +41,7 @@ def gru(inputs: Array, hidden: Array, state: Array) -> Doubles:
 
 
 def lstm(inputs: Array, hidden: Array, cell: Array) -> tuple[Doubles, Doubles]:
-    """One step of an LSTM: `inputs` and `hidden` [4 D] are W x + b and U h + c, gates in the order i, f, g, o; cell [D].
+    """An LSTM step: `inputs` and `hidden` [4 D] are W x + b and U h + c, gates in the order i, f, g, o; cell [D].
 
     next = f cell + i g, output = o tanh(next), where i, f, o = sigmoid(inputs + hidden), g = tanh(inputs + hidden);
     returns next and output.

@@ -82,8 +82,8 @@ class CertifiedProjection:
     """The exact layer's k best words and logits, for every hidden vector; log probabilities are approximate.
 
     Their normaliser takes exact logits of the 32 best words and previews of the others, or all exact logits where the
-    preview is rough; `log_total` gives one with a proven error. Any number of threads may share one; a row's answer has the same bits whatever the rows around it and the
-    table.
+    preview is rough; `log_total` gives one with a proven error. Any number of threads may share one; a row's answer has
+    the same bits whatever the rows around it and the table.
     """
 
     def __init__(self, native: _core.CertifiedProjection) -> None:
