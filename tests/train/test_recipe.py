@@ -94,8 +94,11 @@ def test_wrong_model_facts_and_missing_text_are_named(path):
     with pytest.raises(ModelError, match="embedding_dim is 0; it must be 1 or more"):
         Trainer(read_recipe(path), path.parent, path.parent / "out")
     path.write_text(GOOD.replace("size = 24", "size = 4000"))
-    with pytest.raises(OptionError, match=r"vocabulary.size is 4000; the text does not allow it: .* a value <= 30"):
+    with pytest.raises(
+        InputError, match=r"^vocabulary.size is 4000; the text for source.spm allows at most 30\. Lower"
+    ):
         Trainer(read_recipe(path), path.parent, path.parent / "new")
+    assert not list((path.parent / "new").glob("*.spm*"))
     with pytest.raises(OptionError, match=r"vocabulary.size is 4000, but .*source.spm of an earlier run has 24 pieces"):
         Trainer(read_recipe(path), path.parent, path.parent / "out")
     path.write_text(GOOD.replace("valid.tsv", "valid.txt"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import sentencepiece
 
-from quickbeam.errors import ModelError
+from quickbeam.errors import InputError, ModelError
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 
@@ -31,6 +32,18 @@ class SentencePieceVocabulary:
     def __len__(self) -> int:
         return int(self._processor.GetPieceSize())
 
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Ids of those of unk_id, bos_id, eos_id and pad_id that the model has."""
+        processor = self._processor
+        ids = {
+            "unk_id": processor.unk_id(),
+            "bos_id": processor.bos_id(),
+            "eos_id": processor.eos_id(),
+            "pad_id": processor.pad_id(),
+        }
+        return {name: int(token) for name, token in ids.items() if token >= 0}
+
     def encode(self, text: str) -> list[int]:
         """Text -> ids, no bos or eos. NUL is read as a space, since SentencePiece ends the text there."""
         return list(self._processor.EncodeAsIds(text.replace("\0", " ")))
@@ -51,21 +64,45 @@ class SentencePieceVocabulary:
 
 
 def train_sentencepiece(lines: Iterable[str], path: Path, size: int, coverage: float, seed: int) -> None:
-    """Train a unigram model of `size` pieces on `lines`, written to `path`; the same lines and seed give the same."""
+    """Train a unigram model of `size` pieces on `lines`, written to `path`; the same lines and seed give the same.
+
+    Raises InputError where the text does not allow `size`, saying which sizes it does.
+    """
     sentencepiece.set_random_generator_seed(seed)
     beside = path.with_name(path.name + ".new")
-    with beside.open("wb") as out:
-        sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=iter(lines),
-            model_writer=out,
-            vocab_size=size,
-            model_type="unigram",
-            character_coverage=coverage,
-            unk_id=UNK_ID,
-            bos_id=BOS_ID,
-            eos_id=EOS_ID,
-            pad_id=PAD_ID,
-            num_threads=1,  # more threads change the model
-            minloglevel=2,
+    try:
+        with beside.open("wb") as out:
+            sentencepiece.SentencePieceTrainer.Train(
+                sentence_iterator=iter(lines),
+                model_writer=out,
+                vocab_size=size,
+                model_type="unigram",
+                character_coverage=coverage,
+                unk_id=UNK_ID,
+                bos_id=BOS_ID,
+                eos_id=EOS_ID,
+                pad_id=PAD_ID,
+                num_threads=1,  # more threads change the model
+                minloglevel=2,
+            )
+        os.replace(beside, path)
+    except RuntimeError as error:
+        raise _refusal(str(error), path, size) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _refusal(said: str, path: Path, size: int) -> InputError:
+    """What SentencePiece says about a text, in our words."""
+    if "!sentences_.empty()" in said:
+        return InputError(f"cannot make {path.name}: the text has no line with a word in it; check files and columns.")
+    if found := re.search(r"to a value <= (\d+)", said):
+        return InputError(
+            f"vocabulary.size is {size}; the text for {path.name} allows at most {found[1]}. Lower it or add text."
         )
-    os.replace(beside, path)
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", said):
+        return InputError(
+            f"vocabulary.size is {size}; the text for {path.name} needs at least {found[1]}, one for each character. "
+            "Raise it or lower vocabulary.character_coverage."
+        )
+    return InputError(f"cannot make {path.name} with vocabulary.size {size}: {said}")

@@ -49,10 +49,7 @@ class TranslationTask:
     def _vocabulary(self, path: Path, lines: list[str]) -> SentencePieceVocabulary:
         options = self.recipe.vocabulary
         if not path.exists():
-            try:
-                train_sentencepiece(lines, path, options.size, options.character_coverage, self.options.seed)
-            except RuntimeError as error:  # SentencePiece says which sizes the text allows
-                raise OptionError(f"vocabulary.size is {options.size}; the text does not allow it: {error}") from error
+            train_sentencepiece(lines, path, options.size, options.character_coverage, self.options.seed)
         vocabulary = SentencePieceVocabulary(path)
         if len(vocabulary) != options.size:
             raise OptionError(
