@@ -14,6 +14,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from safetensors import safe_open  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+
 from quickbeam.errors import ModelError, QuickbeamError  # noqa: E402
 from quickbeam.models.folder import read_config, read_tensors  # noqa: E402
 from quickbeam.options.train import TrainOptions  # noqa: E402
@@ -151,3 +154,51 @@ def test_a_checkpoint_of_another_recipe_is_named(recipe, toy, train):
     wider = dataclasses.replace(recipe, model=recipe.model | {"decoder_dim": 20})
     with pytest.raises(ModelError, match="is no checkpoint of this recipe"):
         Trainer(wider, toy, toy / "out")
+
+
+def test_each_changed_setting_is_named_and_a_free_one_is_not(recipe, toy, train):
+    train(recipe, "out", max_steps=7)
+    with pytest.raises(ModelError, match=r"train.batch_tokens was 80 and is 70; train.seed was 1 and is 2\); start in"):
+        train(recipe, "out", batch_tokens=70, seed=2)
+    train(recipe, "out", max_steps=8, log_every=2, checkpoint_every=3, validate_every=4, patience=9)
+    with (toy / "train.tsv").open("a") as out:
+        out.write("ba ce\tce ba\n")
+    with pytest.raises(ModelError, match=r"the text of data.train is another"):
+        train(recipe, "out")
+
+
+def test_a_checkpoint_without_settings_is_read(recipe, toy, train):
+    train(recipe, "out", max_steps=7)
+    path = toy / "out/checkpoint.safetensors"
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        progress = file.metadata()["progress"]
+    save_file(tensors, path, metadata={"progress": progress})
+    assert Trainer(recipe, toy, toy / "out").progress.step == 7
+
+
+def test_two_runs_in_one_folder_are_refused(recipe, toy):
+    first = Trainer(recipe, toy, toy / "out")
+    with pytest.raises(QuickbeamError, match=r"another run is training in .*out; wait for its end"):
+        Trainer(recipe, toy, toy / "out")
+    first.run()
+    Trainer(recipe, toy, toy / "out")
+
+
+def test_a_run_that_diverges_stops_with_its_last_good_checkpoint(recipe, toy, train):
+    train(recipe, "out", max_steps=7)
+    before = (toy / "out/checkpoint.safetensors").read_bytes()
+    trainer = Trainer(recipe, toy, toy / "out")
+    with torch.no_grad():
+        next(trainer.model.parameters()).fill_(float("nan"))
+    with pytest.raises(QuickbeamError, match=r"diverged at step 8: the loss is nan .* Lower train.learning_rate"):
+        trainer.run()
+    assert (toy / "out/checkpoint.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("rate", [1e30, 1e8, float("inf")])
+def test_a_rate_that_is_too_high_leaves_no_model_and_no_nan(recipe, toy, train, rate):
+    with pytest.raises(QuickbeamError, match="training diverged at step"):
+        train(recipe, "out", learning_rate=rate, warmup_steps=0, log_every=1, max_steps=3, validate_every=1)
+    assert not (toy / "out/best").exists() and not (toy / "out/checkpoint.safetensors").exists()
+    assert "NaN" not in (toy / "out/metrics.jsonl").read_text()

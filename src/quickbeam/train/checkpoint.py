@@ -7,6 +7,7 @@ import math
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,6 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from quickbeam.errors import ModelError
+from quickbeam.train.identity import differences
 
 
 @dataclass
@@ -40,8 +42,11 @@ def write_checkpoint(
     optimizer: torch.optim.Optimizer,
     progress: Progress,
     carried: dict[str, Tensor],
+    settings: dict[str, Any],
 ) -> None:
     """Write model, running average, Adam's moments, random states, progress and what the task carries to `path`.
+
+    `settings` are those of `train.identity`, compared at the next reading.
 
     A write that fails raises OSError and leaves the checkpoint that was there before.
     """
@@ -59,7 +64,7 @@ def write_checkpoint(
     for name, value in carried.items():
         tensors[f"carried.{name}"] = value
     beside = path.with_name(path.name + ".new")
-    metadata = {"progress": json.dumps(asdict(progress))}
+    metadata = {"progress": json.dumps(asdict(progress)), "settings": json.dumps(settings)}
     try:
         save_file({k: v.contiguous() for k, v in tensors.items()}, beside, metadata=metadata)
         with beside.open("rb") as file:
@@ -74,12 +79,23 @@ def write_checkpoint(
 
 
 def read_checkpoint(
-    path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Optimizer
+    path: Path,
+    model: nn.Module,
+    average: dict[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+    settings: dict[str, Any],
 ) -> tuple[Progress, dict[str, Tensor]]:
-    """Fill model, average and optimizer from `path`, set the random state; returns progress and what was carried."""
+    """Fill model, average and optimizer from `path`, set the random state; returns progress and what was carried.
+
+    Raises ModelError where the file is damaged, or was written under other `settings`.
+    """
     try:
         with safe_open(path, framework="pt") as file:
-            progress = Progress(**json.loads(file.metadata()["progress"]))
+            metadata = file.metadata()
+            changed = differences(json.loads(metadata.get("settings", "{}")), settings)  # older ones have none
+            if changed:
+                raise ValueError("; ".join(changed))
+            progress = Progress(**json.loads(metadata["progress"]))
             names = set(file.keys())
             for name, parameter in model.named_parameters():
                 parameter.data.copy_(file.get_tensor(f"model.{name}"))
@@ -94,7 +110,7 @@ def read_checkpoint(
             torch.set_rng_state(file.get_tensor("random_state"))
             if torch.cuda.is_available() and "cuda_random_state" in names:
                 torch.cuda.set_rng_state(file.get_tensor("cuda_random_state"))
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RuntimeError, OSError) as error:
         raise ModelError(
             f"{path} is no checkpoint of this recipe ({error}); start in another --output folder."
         ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from quickbeam.models.architectures import find_architecture
 from quickbeam.models.folder import save_model
 from quickbeam.options.train import Recipe, TrainOptions
 from quickbeam.train.checkpoint import Progress, read_checkpoint, write_checkpoint
+from quickbeam.train.identity import identity
 from quickbeam.train.interrupt import Interrupt
 from quickbeam.train.language_model import LanguageTask
+from quickbeam.train.lock import FolderLock
 from quickbeam.train.report import Report
 from quickbeam.train.task import Task
 from quickbeam.train.translation import TranslationTask
@@ -48,6 +51,16 @@ class Trainer:
         if self.options.device == "cuda" and not torch.cuda.is_available():
             raise OptionError("train.device is 'cuda', but PyTorch finds no CUDA device here; set it to 'cpu'.")
         output.mkdir(parents=True, exist_ok=True)
+        self._lock = FolderLock(output)
+        try:
+            self._prepare(base)
+        except BaseException:
+            self._lock.release()  # whoever keeps the error must not keep the lock
+            raise
+
+    def _prepare(self, base: Path) -> None:
+        """Read the text, make the model, and go to where the checkpoint stands."""
+        recipe, output = self.recipe, self.output
         if self.options.threads:
             torch.set_num_threads(self.options.threads)
         task = find_architecture(recipe.model.get("architecture", "recurrent")).task
@@ -58,9 +71,12 @@ class Trainer:
         self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         self.optimizer = _optimizer(self.options, self.model)
         self.progress = Progress()
+        self.settings = identity(recipe, self.task.config, base, self.task.vocabularies())
         self.checkpoint = output / "checkpoint.safetensors"
         if self.checkpoint.exists():
-            self.progress, carried = read_checkpoint(self.checkpoint, self.model, self.average, self.optimizer)
+            self.progress, carried = read_checkpoint(
+                self.checkpoint, self.model, self.average, self.optimizer, self.settings
+            )
             self.task.carry(carried)
 
     @property
@@ -74,6 +90,7 @@ class Trainer:
 
         Ctrl-C ends after the step at work with a checkpoint, and raises KeyboardInterrupt; a write that fails (a full
         disk) raises QuickbeamError and leaves the checkpoint before. Either way a new run goes on from the checkpoint.
+        A loss, gradient, weight or figure that is not finite raises QuickbeamError, and nothing of it is written.
         """
         torch.set_flush_denormal(True)  # tiny softmax values would take the slow path of the CPU
         try:
@@ -89,6 +106,7 @@ class Trainer:
             ) from error
         finally:
             torch.set_flush_denormal(False)  # the caller's arithmetic is his own
+            self._lock.release()
 
     def _run(self, report: Report, interrupt: Interrupt) -> None:
         """Step by step; what happens between two steps, in this order: metrics, validation, checkpoint, the end."""
@@ -122,11 +140,16 @@ class Trainer:
         self.model.train()
         figures, words = self.task.loss(self.model, batch)
         (figures[0] / words).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_norm)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_norm)
         self.progress.step += 1
         self.progress.words += words
+        rate = self._rate()
+        if not (isfinite(rate) and bool(torch.isfinite(torch.cat([figures.detach(), norm.detach()[None]])).all())):
+            raise self._diverged(
+                f"the loss is {float(figures.detach()[0]) / words:g} and the norm of its gradient {norm:g}"
+            )
         for group in self.optimizer.param_groups:
-            group["lr"] = self._rate()
+            group["lr"] = rate
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self._update_average()
@@ -135,9 +158,19 @@ class Trainer:
     def _rate(self) -> float:
         return learning_rate(self.options, self.progress.step, self.progress.epoch)
 
+    def _diverged(self, found: str) -> QuickbeamError:
+        """The error of a run whose numbers are no longer finite."""
+        return QuickbeamError(
+            f"training diverged at step {self.progress.step}: {found}. Lower train.learning_rate (now "
+            f"{self.options.learning_rate:g}) or raise train.warmup_steps, and start in another --output folder."
+        )
+
     def _write_checkpoint(self) -> None:
-        carried = self.task.carried()
-        write_checkpoint(self.checkpoint, self.model, self.average, self.optimizer, self.progress, carried)
+        """Write where the run stands, unless the weights have gone beyond all numbers."""
+        if not all(bool(torch.isfinite(p).all()) for p in self.model.parameters()):
+            raise self._diverged("a weight is not finite")
+        progress, carried = self.progress, self.task.carried()
+        write_checkpoint(self.checkpoint, self.model, self.average, self.optimizer, progress, carried, self.settings)
 
     @torch.no_grad()
     def _update_average(self) -> None:
@@ -150,6 +183,8 @@ class Trainer:
     def _validate(self, report: Report) -> None:
         """Measure the averaged weights, keep them if they are the best so far."""
         figures = self.task.validate(self.average)
+        if not all(map(isfinite, figures.values())):
+            raise self._diverged(f"the validation gives {figures}")
         better = self.task.better(figures, self.progress)
         self.progress.since_best = 0 if better else self.progress.since_best + 1
         report.validation(self.progress, figures)
@@ -158,7 +193,11 @@ class Trainer:
 
     def _save(self, figures: dict[str, float]) -> None:
         """Save the averaged weights as a float16 model folder with a card of recipe, progress and `figures`."""
-        tensors = {name: value.detach().cpu().numpy().astype(np.float16) for name, value in self.average.items()}
+        with np.errstate(over="ignore"):  # looked for below
+            tensors = {name: value.detach().cpu().numpy().astype(np.float16) for name, value in self.average.items()}
+        for name, tensor in tensors.items():
+            if not np.isfinite(tensor).all():
+                raise self._diverged(f"the weights {name!r} have a value beyond float16, whose largest is 65504")
         data, progress = self.recipe.data, self.progress
         key, measure = self.task.measure
         card = (

@@ -103,11 +103,12 @@ class Report:
         pyplot.close(figure)
 
     def _write(self, record: dict[str, float]) -> None:
+        line = json.dumps(record, allow_nan=False)  # NaN is not JSON; the loop stops before there is one
         self._history.append(record)
         with self._path.open("a") as out:
-            out.write(json.dumps(record) + "\n")
+            out.write(line + "\n")
         if not sys.stderr.isatty():
-            print(json.dumps(record), file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
 
 
 def _read(path: Path) -> list[dict[str, float]]:
