@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import gzip
 import os
+import pty
 import resource
+import shlex
 import signal
+import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from cli.command import TIMEOUT, Run, start
+from cli.command import COMMAND, TIMEOUT, Run, environment, start
 
 from quickbeam.cli import job
+from quickbeam.errors import InputError
+from quickbeam.text.lines import check_readable
 
 BAD_UTF8 = b"Bade ki.\nLo\xff\xfemu.\nBu.\n"
 
@@ -177,3 +183,73 @@ def test_ctrl_c_without_output_is_quiet(tiny_model: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, said) == (130, b"quickbeam: interrupted.\n")
+
+
+def test_a_named_pipe_is_read_once_also_below_a_progress_bar(run: Run, call: Run, tiny_model: Path, text: Path) -> None:
+    pipe = text.with_name("pipe")
+    os.mkfifo(pipe)
+    wanted = call("translate", tiny_model, text).out
+    writer = threading.Thread(target=lambda: pipe.write_bytes(text.read_bytes()))
+    writer.start()
+    terminal, its_end = pty.openpty()
+    with os.fdopen(terminal, "rb"), os.fdopen(its_end, "wb") as stderr:
+        result = run("translate", tiny_model, pipe, stderr=stderr)
+    writer.join(TIMEOUT)
+    assert (result.status, result.out) == (0, wanted)
+
+
+def test_a_locked_pipe_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may read everything
+    with pytest.raises(InputError, match=f"cannot read {tmp_path / 'pipe'}: Permission denied"):
+        check_readable([tmp_path / "pipe"])
+
+
+@pytest.mark.parametrize("name", ["out", "link", "out.part", "out.part.json"])
+def test_an_input_is_never_overwritten(call: Run, tmp_path: Path, name: str) -> None:
+    (tmp_path / "link").symlink_to("out")
+    (tmp_path / name).write_text("Bade ki.\n")
+    result = call("translate", "no-model", tmp_path / name, "--output", tmp_path / "out", "--restart")
+    result.refused(2, "would overwrite the input")
+    assert (tmp_path / name).read_text() == "Bade ki.\n"
+
+
+def test_standard_input_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("Bade ki.\n")
+    with (tmp_path / "in").open("rb") as stdin:
+        done = subprocess.run(
+            [*COMMAND, "translate", "no-model", "--output", tmp_path / "in"],
+            stdin=stdin,
+            capture_output=True,
+            env=environment(),
+            timeout=TIMEOUT,
+            check=False,
+        )
+    assert (done.returncode, b"would overwrite the input" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("stream", "status", "said"),
+    [
+        ("<&-", 1, "quickbeam: cannot read standard input after line 0: Bad file descriptor.\n"),
+        (">&-", 1, "quickbeam: cannot write the result: Bad file descriptor.\n"),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_closed_standard_streams(tiny_model: Path, stream: str, status: int, said: str) -> None:
+    program = f'echo "Bade ki." | {shlex.join(COMMAND)} translate {shlex.quote(str(tiny_model))} {stream}'
+    done = subprocess.run(
+        ["bash", "-c", program], capture_output=True, text=True, env=environment(), timeout=TIMEOUT, check=False
+    )
+    assert (done.returncode, done.stderr) == (status, said)
+    assert done.stdout.count("\n") == (status == 0)
+
+
+def test_an_empty_output_is_refused(call: Run, text: Path) -> None:
+    call("translate", "no-model", text, "--output", "").refused(1, "is not a regular file but a folder")
+
+
+def test_an_unknown_command_is_said_in_clean_sentences(call: Run) -> None:
+    result = call("translat")
+    result.refused(2, "See 'quickbeam --help'.")
+    assert "?." not in result.err

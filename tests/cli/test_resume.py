@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import random
 import signal
@@ -129,8 +130,15 @@ def test_a_second_run_must_say_what_it_wants(
 
 
 def test_resume_with_nothing_to_resume_begins(call: Run, tiny_model: Path, source: Path, whole: bytes) -> None:
-    assert call(*arguments(tiny_model, source), "--resume").status == 0
+    command = arguments(tiny_model, source)
+    first = call(*command, "--resume")
+    assert (first.status, first.err) == (0, "")
     assert source.with_name("out").read_bytes() == whole
+    again = call(*command, "--resume")
+    assert (again.status, again.err) == (
+        0,
+        f"quickbeam: no interrupted run of {source.with_name('out')}; starting anew.\n",
+    )
 
 
 def test_a_kill_before_the_first_chunk_leaves_nothing_in_the_way(
@@ -148,6 +156,7 @@ def test_a_kill_before_the_first_chunk_leaves_nothing_in_the_way(
         (("--beam-size", 4), "beam_size was 5 and is 4"),
         (("--length-penalty", 0.5), "length_penalty was 1.0 and is 0.5"),
         (("--max-length", 9), "max_length was 256 and is 9"),
+        (("--max-input-length", 9), "max_input_length was 512 and is 9"),
         (("--format", "text"), "format was 'jsonl' and is 'text'"),
         (("--errors", "replace"), "errors was 'strict' and is 'replace'"),
     ],
@@ -156,7 +165,8 @@ def test_other_options_cannot_resume(
     call: Run, source: Path, interrupted: tuple[object, ...], whole: bytes, flag: tuple[object, ...], part: str
 ) -> None:
     call(*interrupted, *flag, "--resume").refused(2, "cannot resume", part, "--restart")
-    assert call(*interrupted, "--resume", "--threads", 2).status == 0  # threads change nothing
+    same = ("--threads", 2, "--batch-tokens", 90, "--isa", "scalar")  # these change nothing
+    assert call(*interrupted, "--resume", *same).status == 0
     assert source.with_name("out").read_bytes() == whole
 
 
@@ -214,6 +224,25 @@ def test_two_runs_cannot_write_one_file(call: Run, tiny_model: Path, source: Pat
     other.begin({})
     call(*arguments(tiny_model, source), "--resume").refused(1, "is being written by another process")
     other.close(failed=True)
+
+
+def test_a_run_that_ends_while_another_begins_keeps_its_result(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other run renames its part after this one has opened it, and before this one has the lock."""
+    output, part = source.with_name("out"), source.with_name("out.part")
+    part.write_text("done\n")
+    flock = fcntl.flock
+
+    def late(file: object, operation: int) -> None:
+        if not output.exists():
+            part.rename(output)
+        flock(file, operation)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    ours = OutputFile(output, resume=False, restart=True)
+    assert ours.begin({}) == 0
+    ours.write(["Bu."], "Bu.\n")
+    assert (output.read_text(), part.read_text()) == ("done\n", "Bu.\n")
+    ours.close(failed=True)
 
 
 def test_a_link_stays_a_link(call: Run, tiny_model: Path, source: Path, whole: bytes) -> None:

@@ -139,6 +139,7 @@ def test_stats_are_one_json_line_on_stderr(call: Run, tiny_model: Path, text: Pa
     assert stats["target_words"] == len(result.out.decode().split())
     assert stats["words_per_second"] == pytest.approx(stats["source_words"] / stats["seconds"], rel=0.02)
     assert stats["expansions"] > stats["steps"] > 0
+    assert None not in stats.values()
     assert 10 < stats["peak_memory_mib"] < 4000
 
 
@@ -178,3 +179,9 @@ def test_max_length_ends_every_answer(call: Run, tiny_model: Path, text: Path) -
         if record["source"]
     }
     assert counts == {3}
+
+
+def test_a_dash_is_standard_input(run: Run, call: Run, tiny_model: Path, text: Path) -> None:
+    both = run("translate", tiny_model, text, "-", stdin=b"Bade ki.\n")
+    assert both.status == 0, both.err
+    assert both.out == call("translate", tiny_model, text).out + run("translate", tiny_model, stdin=b"Bade ki.\n").out

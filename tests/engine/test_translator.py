@@ -283,3 +283,23 @@ def test_a_vocabulary_of_another_size_is_refused(native: Translator, tiny_model:
     (folder / "config.json").write_text(config.replace('"source_vocab_size": 200', '"source_vocab_size": 300'))
     with pytest.raises(ModelError, match="300"):
         Translator(folder)
+
+
+def test_texts_that_are_no_list_are_refused(native: Translator) -> None:
+    for texts, kind in (((text for text in ["Ba."]), "generator"), ({"Ba.": 1}, "dict"), ({"Ba."}, "set")):
+        with pytest.raises(InputError, match=f"the texts are a {kind}; give a list"):
+            native.translate(texts)  # type: ignore[arg-type]
+
+
+def test_a_model_that_is_no_name_is_refused() -> None:
+    with pytest.raises(ModelError, match="the model is None; give a folder"):
+        Translator(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["unk_id", "bos_id", "eos_id", "pad_id"])
+def test_special_ids_must_be_those_of_the_vocabulary(tiny_model: Path, tmp_path: Path, name: str) -> None:
+    config = read_config(tiny_model)
+    vocabulary = {"source.spm": (tiny_model / "source.spm").read_bytes()}
+    save_model(tmp_path / "odd", replace(config, **{name: 9}), read_tensors(tiny_model, config), vocabulary, "# odd\n")
+    with pytest.raises(ModelError, match=f"{name} is 9 in config.json, but {getattr(config, name)} in the source"):
+        Translator(tmp_path / "odd")

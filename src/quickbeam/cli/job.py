@@ -20,7 +20,7 @@ from quickbeam.cli.version import program_version
 from quickbeam.cli.warnings import engine_warnings
 from quickbeam.evaluate.memory import peak_memory
 from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
-from quickbeam.text.lines import DecodingErrors, read_all
+from quickbeam.text.lines import DecodingErrors, is_standard_input, read_all
 
 if TYPE_CHECKING:
     from quickbeam.engine.translator import Translation
@@ -41,13 +41,14 @@ class Count:
     fallback_share: float | None = None  # of the rows that a screen had to pass on to the exact layer
 
     def stats(self) -> str:
-        """One JSON object with speeds (words are source words) and peak memory."""
+        """One JSON object with speeds (words are source words) and peak memory; what is not known is left out."""
         rates = {
             "sentences_per_second": round(self.sentences / self.seconds, 2) if self.seconds else None,
             "words_per_second": round(self.source_words / self.seconds, 2) if self.seconds else None,
             "peak_memory_mib": round(peak_memory() / 2**20, 1),
         }
-        return json.dumps(dataclasses.asdict(self) | {"seconds": round(self.seconds, 6)} | rates)
+        facts = dataclasses.asdict(self) | {"seconds": round(self.seconds, 6)} | rates
+        return json.dumps({name: value for name, value in facts.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class TranslationJob:
         lines = read_all(self.files, self.errors)
         self._skip(lines, done, output)
         began = time.perf_counter()
-        typed = not self.files and sys.stdin.isatty()  # a person waits for the answer to each line
+        typed = all(map(is_standard_input, self.files)) and sys.stdin.isatty()  # a person waits
         size = 1 if typed else CHUNK
         if typed:
             print("quickbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
@@ -99,22 +100,28 @@ class TranslationJob:
         return count
 
     def _identity(self, folder: Path) -> Job:
-        """Everything but the input that decides the bytes of the result; threads do not."""
+        """Everything but the input that decides the bytes of the result.
+
+        Threads, kernel tables and schedules do not. With PyTorch the schedule does: padding may change last bits.
+        """
+        schedule = dataclasses.asdict(self.schedule)
+        if self.machine.backend == "native":
+            schedule = {"max_input_length": self.schedule.max_input_length}
         return {
             "program": f"quickbeam {program_version()}",
             "model": _fingerprint(folder),
             **dataclasses.asdict(self.search),
-            **dataclasses.asdict(self.schedule),
+            **schedule,
             **dataclasses.asdict(self.output),
             "format": self.format,
             "errors": self.errors,
             "backend": self.machine.backend,
-            "isa": self.machine.isa,
         }
 
     def _total(self) -> int | None:
-        """The number of input lines for the progress bar, where it is shown and they can be read twice."""
-        if not self.files or not sys.stderr.isatty():
+        """The number of input lines for the progress bar, where it is shown and no input is a pipe."""
+        twice = self.files and all(path.is_file() and not is_standard_input(path) for path in self.files)
+        if not twice or not sys.stderr.isatty():
             return None
         return sum(1 for _ in read_all(self.files, "replace"))
 

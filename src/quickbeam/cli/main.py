@@ -57,6 +57,7 @@ _UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: sys.argv) and return its exit status."""
     message = ""
+    _replace_closed_streams()
     try:
         status = int(app(args=arguments, prog_name="quickbeam", standalone_mode=False) or 0)
     except Exception as error:
@@ -78,12 +79,24 @@ def _explain(error: Exception) -> tuple[int, str]:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "quickbeam"
         message = error.format_message()  # type: ignore[attr-defined]
-        return WRONG_USE, message and f"{message.rstrip('.')}. See '{command} --help'."
+        end = "" if message.endswith((".", "?")) else "."
+        return WRONG_USE, message and f"{message}{end} See '{command} --help'."
     if isinstance(error, OSError):
         return FAILED, f"{error.filename or 'cannot write the result'}: {error.strerror or error}."
     if isinstance(error, MemoryError):
         return FAILED, "out of memory; try smaller --batch-tokens, --beam-size or --threads."
     raise error
+
+
+def _replace_closed_streams() -> None:
+    """Put something in the place of standard streams that the caller closed (`>&-`), which Python has as None.
+
+    To read or write them fails, as it should, with a plain OSError; what goes to stderr is lost. Their numbers 0 to 2
+    are taken again, so that no file of ours gets one.
+    """
+    for name, access, mode in (("stdin", os.O_WRONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
 
 
 def _silence_stdout() -> None:

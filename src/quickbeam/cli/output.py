@@ -15,9 +15,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 
 from quickbeam.errors import InputError, OptionError, OutputError
+from quickbeam.text.lines import is_standard_input
 
 Job = Mapping[str, Any]  # what decides the bytes of the result: options, model, program version
 
@@ -97,17 +98,69 @@ class Journal:
 class OutputFile:
     """Results in FILE, by way of FILE.part."""
 
-    def __init__(self, path: Path, *, resume: bool, restart: bool) -> None:
-        """Check that FILE can be written, before any slow work; raises OutputError or OptionError."""
+    def __init__(self, path: Path, *, resume: bool, restart: bool, inputs: Sequence[Path] = ()) -> None:
+        """Check that FILE can be written, before any slow work; raises OutputError or OptionError.
+
+        `inputs` are the files that will be read (none = standard input); FILE and its part must not be among them.
+        """
         self.path = Path(os.path.realpath(path))  # a link stays a link
         self.part = self.path.with_name(self.path.name + ".part")
         self.journal_path = self.path.with_name(self.path.name + ".part.json")
         if resume and restart:
             raise OptionError("--resume and --restart exclude each other; give one.")
+        if self.path.is_dir():
+            raise OutputError(f"--output {path} is not a regular file but a folder; give the name of a file.")
         if self.path.exists() and not self.path.is_file():
             raise OutputError(f"{path} is not a regular file; use '> {path}' instead of --output.")
-        found = Journal.load(self.journal_path) if self.part.exists() else None
-        size = self.part.stat().st_size if self.part.exists() else 0
+        self._refuse_inputs(inputs)
+        self._file = self._claim()
+        try:
+            begun, found = self._find(resume, restart)
+        except OutputError:
+            self._file.close()
+            raise
+        self._old = found if begun and resume else None
+        self._journal = self._old or Journal({})
+        self._digest = hashlib.sha256()
+        self._ours = not begun  # the part may be removed while nothing is done
+        self._resumable = True  # the same command with --resume would go on
+        self.anew = resume and not begun and self.path.exists()
+        """Whether there was nothing to resume and a whole FILE will be replaced."""
+
+    def _refuse_inputs(self, inputs: Sequence[Path]) -> None:
+        """Raise OptionError where an input is what would be overwritten."""
+        for place in (self.path, self.part, self.journal_path):
+            for source in inputs or [Path("-")]:
+                try:
+                    given = os.fstat(0) if is_standard_input(source) else source.stat()
+                    same = os.path.samestat(given, place.stat())
+                except OSError:  # one of them is not there, or standard input is closed
+                    continue
+                if same:
+                    raise OptionError(f"--output {self.path} would overwrite the input {place}; give another name.")
+
+    def _claim(self) -> BinaryIO:
+        """Open the part and lock it. The journal is read only then, or a run that goes on could change it."""
+        while True:
+            try:
+                file = cast(BinaryIO, open(self.part, "ab", buffering=0))  # noqa: SIM115  (held until close)
+            except OSError as error:
+                raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(file.fileno()), self.part.stat()):
+                    return file
+            except BlockingIOError as error:
+                file.close()
+                raise OutputError(f"{self.part} is being written by another process.") from error
+            except FileNotFoundError:
+                pass
+            file.close()  # meanwhile another run ended, and what was opened is its result
+
+    def _find(self, resume: bool, restart: bool) -> tuple[bool, Journal | None]:
+        """Whether the part holds an interrupted run, and its journal; raises OutputError unless that is wanted."""
+        size = os.fstat(self._file.fileno()).st_size
+        found = Journal.load(self.journal_path) if size else None  # that of an empty part is from an earlier run
         begun = found.lines > 0 if found else size > 0  # a kill before the first chunk leaves an empty part
         if begun and not resume and not restart:
             raise OutputError(
@@ -115,19 +168,7 @@ class OutputFile:
             )
         if begun and resume and found is None:
             raise OutputError(f"{self.journal_path} is missing or damaged; begin again with --restart.")
-        self._old = found if begun and resume else None
-        self._journal = self._old or Journal({})
-        self._digest = hashlib.sha256()
-        self._ours = not begun  # the part may be removed while nothing is done
-        self._resumable = True  # the same command with --resume would go on
-        try:
-            self._file = open(self.part, "ab", buffering=0)  # noqa: SIM115  (held until close)
-        except OSError as error:
-            raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise OutputError(f"{self.part} is being written by another process.") from error
+        return begun, found
 
     def begin(self, job: Job) -> int:
         """Take up the old run if there is one, which must be the same job; returns its lines done."""
@@ -184,9 +225,12 @@ class OutputFile:
 
     def close(self, failed: bool) -> str:
         """Close the part. A failed run that has nothing done leaves nothing behind."""
-        self._file.close()
-        if not failed:
-            return ""
+        try:
+            return self._leave() if failed else ""
+        finally:
+            self._file.close()  # last, since it gives the lock back
+
+    def _leave(self) -> str:
         if self._journal.lines:
             hint = f"{self._journal.lines} lines are kept in {self.part}; run the same command with --resume to go on."
             return hint if self._resumable else ""

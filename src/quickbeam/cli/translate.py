@@ -23,7 +23,7 @@ def translate(
         str, typer.Argument(help="A model folder, or the name of a bundled model (see `quickbeam info`).")
     ],
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Text, one sentence a line; .gz too. Default: standard input.")
+        list[Path] | None, typer.Argument(help="Text, one sentence a line; .gz too. Default, and -: standard input.")
     ] = None,
     *,
     output: Annotated[
@@ -66,7 +66,7 @@ def translate(
     paths = files or []
     check_readable(paths)
     job = TranslationJob(model, paths, format_, cast(DecodingErrors, errors), search, schedule, layer, machine)
-    place: Output = OutputFile(output, resume=resume, restart=restart) if output else StandardOutput()
+    place = _place(output, paths, resume, restart)
     failed = True
     try:
         count = job.run(place)
@@ -77,3 +77,13 @@ def translate(
             print(f"quickbeam: {kept}", file=sys.stderr)
     if stats:
         print(count.stats(), file=sys.stderr)
+
+
+def _place(output: Path | None, inputs: list[Path], resume: bool, restart: bool) -> Output:
+    """Where results go."""
+    if output is None:
+        return StandardOutput()
+    place = OutputFile(output, resume=resume, restart=restart, inputs=inputs)
+    if place.anew:
+        print(f"quickbeam: no interrupted run of {output}; starting anew.", file=sys.stderr)
+    return place

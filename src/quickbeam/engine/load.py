@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -48,6 +49,8 @@ def bundled_models() -> dict[str, Path]:
 def find_model(model: str | Path) -> Path:
     """The folder of a model: a bundled name comes first, anything else is a path. Raises ModelError."""
     bundled = bundled_models()
+    if not isinstance(model, (str, os.PathLike)):
+        raise ModelError(f"the model is {model!r}; give a folder, or the name of a bundled model as a str.")
     if isinstance(model, str) and model in bundled:
         return bundled[model]
     folder = Path(model)
@@ -77,6 +80,12 @@ def load_parts(folder: Path, machine: MachineOptions, task: Task = "translation"
                 f"{folder}: the {side} vocabulary has {len(vocabulary)} entries, but config.json says {size}; "
                 f"restore the vocabulary that the model was trained with."
             )
+        for name, own in vocabulary.special_ids.items():
+            if getattr(config, name) != own:
+                raise ModelError(
+                    f"{folder}: {name} is {getattr(config, name)} in config.json, but {own} in the {side} vocabulary; "
+                    f"restore the vocabulary that the model was trained with."
+                )
     model = load_model(folder, machine.backend, machine.isa)
     return Parts(model, _exact(model, machine), source, target)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from quickbeam.errors import InputError
 
@@ -11,6 +11,8 @@ def check_texts(texts: Sequence[str], what: str) -> None:
     """Raise InputError unless `texts` is a sequence of strings that can be written as UTF-8."""
     if isinstance(texts, (str, bytes)):
         raise InputError(f"give a list of {what}s, not a single one: [{what}].")
+    if isinstance(texts, Mapping) or not (hasattr(texts, "__len__") and hasattr(texts, "__getitem__")):
+        raise InputError(f"the {what}s are a {type(texts).__name__}; give a list of them.")
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"{what} {index} is {text!r}; it must be a str.")

@@ -19,7 +19,7 @@ def load_model(folder: Path, backend: str = "native", isa: str = "auto") -> Mode
     if backend not in ("native", "torch"):
         raise OptionError(f"backend is {backend!r}; it must be native or torch.")
     if backend == "torch" and importlib.util.find_spec("torch") is None:
-        raise OptionError("backend 'torch' needs PyTorch, which is not installed: pip install quickbeam[train]")
+        raise OptionError("backend 'torch' needs PyTorch, which is not installed; run: pip install 'quickbeam[train]'")
     config = read_config(folder)
     tensors = read_tensors(folder, config)
     architecture = architecture_of(config)

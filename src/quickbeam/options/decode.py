@@ -76,7 +76,11 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class ScheduleOptions:
-    """Which requests are decoded together. The answer does not depend on it, only time and memory do."""
+    """Which requests are decoded together, and how long one may be.
+
+    With the native backend the answer depends on max_input_length alone, and the rest decides time and memory. With
+    PyTorch other batches have other padding, which may change the last bits of a score.
+    """
 
     schedule: Literal["batches", "stream", "stream-shortest", "stream-longest"] = option(
         "batches",
@@ -153,7 +157,7 @@ class DecodeOptions:
 
 @dataclass(frozen=True)
 class MachineOptions:
-    """What the machine should do; the answers do not depend on it beyond float rounding."""
+    """What the machine should do. Neither threads nor isa change a bit of the answers; backend may change rounding."""
 
     backend: Literal["native", "torch"] = option("native", "torch: the PyTorch twin, slow, for checks and GPUs")
     threads: int = option(1, "workers that decode batches side by side")

@@ -6,7 +6,10 @@ A last line without a line feed counts, and a byte order mark at the start of an
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
+import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,14 +22,20 @@ from quickbeam.errors import InputError
 DecodingErrors = Literal["strict", "replace"]  # invalid UTF-8: raise, or put U+FFFD
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STANDARD_INPUT = "standard input"
+_DASH = Path("-")  # the name that stands for standard input
+
+
+def is_standard_input(path: Path | None) -> bool:
+    """Whether this is no file but standard input: None, or `-`."""
+    return path is None or path == _DASH
 
 
 def read_lines(path: Path | None, errors: DecodingErrors = "strict") -> Iterator[str]:
-    """The lines of a UTF-8 file (None = standard input), without line ends; .gz is read through gzip.
+    """The lines of a UTF-8 file (None or `-` = standard input), without line ends; .gz is read through gzip.
 
     Raises InputError with the name and the line where the file cannot be read, is not UTF-8, or is broken gzip.
     """
-    name = STANDARD_INPUT if path is None else str(path)
+    name = STANDARD_INPUT if is_standard_input(path) else str(path)
     done = 0
     try:
         with _open(path) as stream:
@@ -62,15 +71,24 @@ def read_all(paths: Sequence[Path], errors: DecodingErrors = "strict") -> Iterat
 
 
 def check_readable(paths: Sequence[Path]) -> None:
-    """Raise InputError for the first file that cannot be opened; for a quick answer before slow work."""
+    """Raise InputError for the first file that cannot be read; for a quick answer before slow work.
+
+    Only a regular file is opened to see: a pipe that was opened and closed has lost its writer.
+    """
     for path in paths:
+        if is_standard_input(path):
+            continue
         try:
-            path.open("rb").close()
+            mode = path.stat().st_mode
+            if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                path.open("rb").close()
+            elif not os.access(path, os.R_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def _open(path: Path | None) -> AbstractContextManager[Iterable[bytes]]:
-    if path is None:
+    if path is None or is_standard_input(path):
         return nullcontext(sys.stdin.buffer)
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")

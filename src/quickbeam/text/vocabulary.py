@@ -14,6 +14,10 @@ from quickbeam.text.words import WordVocabulary
 class Vocabulary(Protocol):
     """Text <-> ids. Ids of bos, eos and pad are never produced by `encode` and are silent in `decode`."""
 
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Ids of those of unk_id, bos_id, eos_id and pad_id that it has."""
+
     def __len__(self) -> int: ...
 
     def encode(self, text: str) -> list[int]:

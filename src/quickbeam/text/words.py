@@ -56,6 +56,11 @@ class WordVocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Ids of the special words: unk_id, bos_id, eos_id and pad_id."""
+        return {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
+
     def encode(self, text: str) -> list[int]:
         """Text -> ids, no bos or eos; a word that is not in the list is unk."""
         return [self._ids.get(word, UNK_ID) for word in text.split()]
