@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
+import os
 import random
+import shutil
 import struct
 
 import numpy as np
@@ -95,6 +98,64 @@ def test_a_save_that_fails_leaves_the_old_folder(folder, make_tensors):
         save_model(folder, TINY, make_tensors(TINY, seed=2), {"no/such/place.spm": b""}, "")
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
+
+
+def test_a_kill_at_any_call_of_the_system_leaves_a_whole_folder(folder, monkeypatch, make_tensors):
+    """A kill is played by an error at each flush, rename and removal, after which nothing is cleared up."""
+    calls, seen = 0, set()
+
+    class Kill(BaseException):
+        pass
+
+    def dying(real, last):
+        def call(*arguments, **options):
+            nonlocal calls
+            calls += 1
+            if calls >= last:
+                raise Kill
+            return real(*arguments, **options)
+
+        return call
+
+    old, new = answer(load_model(folder)), answer(NativeModel(TINY, make_tensors(TINY, seed=2)))
+    for last in range(1, 8):  # four files, their folder, the one above it, the removal of the old one
+        calls = 0
+        with monkeypatch.context() as patch, pytest.raises(Kill):
+            for module, name in ((os, "fsync"), (os, "replace"), (shutil, "rmtree")):
+                patch.setattr(module, name, dying(getattr(module, name), last))
+            save_model(folder, TINY, make_tensors(TINY, seed=2), {"source.spm": b""}, "")
+        found = answer(load_model(folder))
+        assert found in (old, new)
+        seen.add(found)
+        save_model(folder, TINY, make_tensors(TINY), {"source.spm": b"pieces"}, "")
+        assert [p.name for p in folder.parent.iterdir()] == ["model"]
+    assert seen == {old, new}
+
+
+def test_without_an_exchange_the_folder_is_replaced_all_the_same(folder, monkeypatch, make_tensors):
+    monkeypatch.setattr("quickbeam.models.swap._exchange", lambda one, other: False)
+    test_a_replaced_folder_is_whole(folder, make_tensors)
+
+
+def test_what_killed_runs_left_is_removed_and_nothing_else(folder, make_tensors):
+    names = (".model.ab_12xyz", ".model.old.ab_12xyz", ".model.mine", ".other.ab_12xyz", ".model.at_work_")
+    for name in names:
+        (folder.parent / name).mkdir()
+    at_work = os.open(folder.parent / names[-1], os.O_RDONLY)
+    fcntl.flock(at_work, fcntl.LOCK_EX)
+    save_model(folder, TINY, make_tensors(TINY), {}, "")
+    os.close(at_work)
+    assert {p.name for p in folder.parent.iterdir()} == {"model", *names[2:]}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_not_saved(folder, value, make_tensors):
+    tensors = make_tensors(TINY, seed=2)
+    tensors["output_bias"][0] = value
+    before = answer(load_model(folder))
+    with pytest.raises(ModelError, match="tensor 'output_bias' holds a value that is not finite"):
+        save_model(folder, TINY, tensors, {}, "")
+    assert answer(load_model(folder)) == before
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
@@ -261,5 +322,5 @@ def test_a_backend_that_is_not_there_says_what_to_do(folder, monkeypatch):
     with pytest.raises(OptionError, match="sse9"):
         load_model(folder, "native", "sse9")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(OptionError, match=r"pip install quickbeam\[train\]"):
+    with pytest.raises(OptionError, match=r"pip install '?quickbeam\[train\]"):
         load_model(folder, "torch")

@@ -5,9 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from safetensors.numpy import save_file
 from quickbeam.errors import ModelError
 from quickbeam.models.architectures import Config, architecture_of, find_architecture
 from quickbeam.models.facts import from_facts
+from quickbeam.models.swap import replacing
 
 FORMAT_VERSION = 1
 CONFIG_LIMIT = 1 << 16  # bytes; a real config.json has about 700
@@ -37,10 +35,14 @@ def save_model(
     """Write a whole model folder beside `folder`, then rename it into place (an old one is replaced).
 
     `vocabularies` maps file names (source.spm, target.spm; vocab.json) to their bytes; `card` is the README.
+    Raises ModelError for a weight that is not finite, since such a folder could not be read again.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    for name, tensor in tensors.items():
+        if not np.isfinite(tensor).all():
+            raise ModelError(
+                f"cannot save {folder}: tensor {name!r} holds a value that is not finite in {tensor.dtype}."
+            )
+    with replacing(folder) as beside:
         weights = beside / "model.safetensors"
         save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, weights)
         weights.chmod(0o644)  # safetensors makes it private
@@ -51,17 +53,6 @@ def save_model(
         for name, data in vocabularies.items():
             (beside / name).write_bytes(data)
         (beside / "README.md").write_text(card, encoding="utf-8")
-        beside.chmod(0o755)
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-            os.replace(folder, old / "model")
-            os.replace(beside, folder)
-            shutil.rmtree(old)
-        else:
-            os.replace(beside, folder)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
 
 
 def read_config(folder: Path) -> Config:
