@@ -6,11 +6,16 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli.command import Run
 
 from quickbeam import Translator
 from quickbeam.cli import score as score_verb
+from quickbeam.models.folder import save_model
+from quickbeam.models.lstm_lm.config import LstmLmConfig
+from quickbeam.models.lstm_lm.tensors import tensor_shapes
+from quickbeam.text.words import SPECIAL_WORDS, WordVocabulary
 
 OPTIONS = {"beam_size": 2, "max_length": 15}
 
@@ -133,6 +138,16 @@ def test_info_describes_a_model(call: Run, tiny_model: Path) -> None:
     text = call("info", tiny_model).out.decode()
     assert text.endswith("\n# tiny\n\nRandom weights, for tests.\n")
     call("info", "de-xx").refused(1, "there is no model 'de-xx'")
+
+
+def test_info_describes_a_language_model(call: Run, tmp_path: Path) -> None:
+    words = WordVocabulary([*SPECIAL_WORDS, "ba", "bu"])
+    config = LstmLmConfig(len(words), embedding_dim=3, hidden_dim=4, layers=1)
+    tensors = {name: np.zeros(shape, np.float32) for name, shape in tensor_shapes(config).items()}
+    save_model(tmp_path / "lm", config, tensors, {"vocab.json": words.serialized}, "# small\n")
+    facts = json.loads(call("info", tmp_path / "lm", "--json").out)
+    assert (facts["architecture"], facts["layers"]) == ("lstm-lm", 1)
+    assert facts["source_vocabulary"] == "WordVocabulary, 6 entries"
 
 
 RECIPE = """
