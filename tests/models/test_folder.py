@@ -322,5 +322,5 @@ def test_a_backend_that_is_not_there_says_what_to_do(folder, monkeypatch):
     with pytest.raises(OptionError, match="sse9"):
         load_model(folder, "native", "sse9")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(OptionError, match=r"pip install '?quickbeam\[train\]"):
+    with pytest.raises(OptionError, match=r"pip install 'quickbeam\[train\]'"):
         load_model(folder, "torch")
