@@ -47,7 +47,7 @@ def environment() -> dict[str, str]:
 def start(*arguments: object, chunk: int = 512) -> subprocess.Popen[bytes]:
     """`quickbeam` with the arguments in a process of its own that is left running; `chunk` lines are one step."""
     words = [str(argument) for argument in arguments]
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a job in the background ignores it
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # ignored in the background
     call = f"import sys; from quickbeam.cli import job, main; job.CHUNK = {chunk}; sys.exit(main.main({words!r}))"
     program = f"{heed}; {call}"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
