@@ -1,0 +1,186 @@
+"""`quickbeam screen-report`: what a screen does, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quickbeam.cli.extras import needs_extra
+from quickbeam.cli.flags import with_options
+from quickbeam.cli.progress import progress_bar
+from quickbeam.options.decode import MachineOptions
+from quickbeam.text.lines import check_readable, read_all
+
+if TYPE_CHECKING:
+    from quickbeam.engine.load import Parts
+    from quickbeam.types import Ids, Screen
+
+CONFIDENCE = 0.95
+BAR = 40  # characters of the longest bar of the histogram
+REPORT, PICTURE = "screen-report.json", "screen-report.png"
+
+
+@with_options(without=("backend",))
+def screen_report(
+    model: Annotated[str, typer.Argument(help="A model folder with a screen (see fit-screen).")],
+    *,
+    text: Annotated[
+        list[Path], typer.Option(help="Source text to measure on, one sentence a line; .gz too. May be repeated.")
+    ] = [],  # noqa: B006  (never changed)
+    vectors: Annotated[int, typer.Option(min=1, help="Hidden vectors of --text to measure on, at least.")] = 20_000,
+    clusters: Annotated[int, typer.Option(min=0, help="Clusters whose words are shown, from small to large.")] = 5,
+    words: Annotated[int, typer.Option(min=1, help="Words shown of each.")] = 15,
+    output: Annotated[
+        Path | None, typer.Option(help=f"Folder for {REPORT} and {PICTURE}; made where it is not there.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    machine: MachineOptions,
+) -> None:
+    """Say what the screen of a model does: how often it is right, what it saves, and what its clusters hold.
+
+    Without `--text`, the figures are those of fit-screen's held-out sentences. With `--text` (which the screen
+    should not have been fitted on), they are measured: P@1, P@k, the share of rows that go to the exact layer, and why.
+    There are three reasons: the set has *few* words, fewer than k; the k-th best logit is *low*; or the row is *far*
+    from the vectors that its set was made from, so that a word outside might score higher than it seems.
+
+    Words that nearly every set has are shown once; of each cluster those words that the fewest others have.
+
+    The picture needs Matplotlib: `pip install 'quickbeam[train]'`.
+
+    Examples:
+
+    * `quickbeam screen-report runs/de-en/best`
+    * `quickbeam screen-report runs/de-en/best --text test.de.gz --output report`
+    * `quickbeam screen-report runs/de-en/best --json | jq .sets`
+    """
+    check_readable(text)
+    from quickbeam.engine.load import find_model, load_parts
+    from quickbeam.evaluate.screens import set_sizes, shared_words, show_clusters
+    from quickbeam.models.architectures import architecture_of
+    from quickbeam.models.folder import read_config
+    from quickbeam.models.screen_folder import read_facts, read_screen
+
+    folder = find_model(model)
+    facts = read_facts(folder)
+    parts = load_parts(folder, machine, architecture_of(read_config(folder)).task)
+    weight, bias = parts.model.output()
+    screen = read_screen(folder, weight, bias)
+    report: dict[str, Any] = {
+        "model": folder.name,
+        "method": facts.get("method", "unknown method"),
+        "fitted_on": facts.get("text", []),
+        "options": facts.get("options", {}),
+        "held_out": facts.get("held_out", {}),
+        "exact_bytes": 4 * weight.size,
+        "sets": dataclasses.asdict(set_sizes(screen)),
+        "shared_words": _pieces(parts, shared_words(screen, len(bias))),
+        "words": [
+            {"cluster": c.number, "size": c.size, "words": _pieces(parts, c.telling)}
+            for c in show_clusters(screen, len(bias), clusters, words)
+        ],
+        "curve": facts.get("curve", []),
+    }
+    if text:
+        report["measured"] = _measure(parts, screen, text, vectors, facts, machine.threads)
+    if output is not None:
+        _write(report, output)
+    print(json.dumps(report, ensure_ascii=False) if as_json else _text(report, words))
+
+
+def _pieces(parts: Parts, ids: Ids) -> list[str]:
+    return [parts.target.piece(token) for token in ids.tolist()]
+
+
+def _measure(
+    parts: Parts, screen: Screen, text: list[Path], vectors: int, facts: Mapping[str, Any], threads: int
+) -> dict[str, Any]:
+    """What the screen does on `text`, decoded with the exact layer."""
+    import numpy as np
+
+    from quickbeam.evaluate.screens import doubts
+    from quickbeam.train.screen.collect import Collector
+    from quickbeam.train.screen.fidelity import Output, measure
+
+    options = facts.get("options", {})
+    k, beam_size = int(options.get("top_k", 5)), int(options.get("beam_size", 5))
+    with (
+        tempfile.TemporaryDirectory(prefix="quickbeam-") as work,
+        progress_bar("decoding", vectors, unit="vectors") as bar,
+    ):
+        collector = Collector(parts, Path(work), beam_size, k, threads)
+        records = collector.collect(read_all(text), {}, vectors, bar).read(lambda n: np.ones(len(n), np.bool_))
+    weight, bias = parts.model.output()
+    found = measure(screen, Output(weight, bias), records, k, CONFIDENCE)
+    why = doubts(screen, weight, bias, np.ascontiguousarray(records["hidden"]), records["token"])
+    return dataclasses.asdict(found) | {"k": k, "doubts": None if why is None else dataclasses.asdict(why)}
+
+
+def _write(report: Mapping[str, Any], output: Path) -> None:
+    """The report and its picture, each written beside and renamed."""
+    with needs_extra("the picture of a screen", "train"):
+        from matplotlib import pyplot  # noqa: F401  (before anything is written)
+    from quickbeam.evaluate.screen_picture import draw_screen
+
+    output.mkdir(parents=True, exist_ok=True)
+    beside = output / (REPORT + ".new")
+    beside.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(beside, output / REPORT)
+    draw_screen(report, output / PICTURE)
+
+
+def _text(report: Mapping[str, Any], words: int) -> str:
+    """The report, for people."""
+    sets = report["sets"]
+    files = ", ".join(str(file.get("name")) for file in report["fitted_on"]) or "unknown text"
+    lines = [f"{report['model']}: {report['method']}, {sets['clusters']} clusters, fitted on {files}", ""]
+    if report["held_out"]:
+        lines += ["When it was fitted, on held-out sentences", *_figures(report["held_out"], report["exact_bytes"]), ""]
+    if "measured" in report:
+        lines += ["On the given text", *_figures(report["measured"], report["exact_bytes"])]
+        lines += [*_reasons(report["measured"]["doubts"]), ""]
+    largest = max(count for _, _, count in sets["histogram"])
+    lines += [
+        f"Sets: {sets['least']} to {sets['most']} words, {sets['mean']:.0f} on average, median {sets['median']:.0f}; "
+        f"{sets['distinct']} different words",
+        *(
+            f"  {f'{least}-{most}':>13}  {'#' * round(BAR * count / largest):<{BAR}} {count}"
+            for least, most, count in sets["histogram"]
+        ),
+        "",
+    ]
+    shared = report["shared_words"]
+    more = f" and {len(shared) - words} more" if len(shared) > words else ""
+    lines.append(f"In nearly every set: {'  '.join(shared[:words]) or 'none'}{more}")
+    lines += [f"Cluster {c['cluster']}, {c['size']} words: {'  '.join(c['words'])}" for c in report["words"]]
+    return "\n".join(lines)
+
+
+def _figures(found: Mapping[str, Any], exact_bytes: int) -> list[str]:
+    return [
+        f"  {found['sentences']} sentences, {found['steps']} rows",
+        f"  alone          P@1 {found['precision_1']:.4f}, P@k {found['precision_k']:.4f}, all k right "
+        f"{found['agreement']:.4f}; sets of {found['average_set']:.0f} words",
+        f"  with fallback  {found['fallback']:.1%} of the rows go to the exact layer; all k right "
+        f"{found['fidelity']:.5f} (at least {found['bound']:.5f} with 95% confidence)",
+        f"  bytes a row    {found['cost'] / 1024:.0f} KiB, {exact_bytes / max(found['cost'], 1):.1f} times fewer than "
+        "the exact layer",
+    ]
+
+
+def _reasons(why: Mapping[str, int] | None) -> list[str]:
+    if why is None:
+        return ["  It has no test: no row goes to the exact layer."]
+    rows, sent = why["rows"], max(why["sent_back"], 1)
+    return [
+        f"  {why['sent_back']} of {rows} rows went to the exact layer: {why['few']} have a set of fewer than k words, "
+        f"{why['low']} a low k-th best logit, {why['far']} are far from the center",
+        f"  {why['needless']} of them ({why['needless'] / sent:.0%}) had the exact top k; {why['missed']} rows were "
+        f"answered with a word missing ({why['missed'] / max(rows, 1):.3%})",
+    ]

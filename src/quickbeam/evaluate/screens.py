@@ -1,0 +1,122 @@
+"""What a screen is and does: the sizes of its sets, the words of its clusters, and which rows it doubts, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quickbeam.projections.screened import ScreenedProjection
+from quickbeam.types import Floats, Ids, Screen
+
+SHARED = 0.9  # a word that is in so many of the sets tells nothing about one of them
+BLOCK = 4096  # rows at a time
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The sizes of the candidate sets, in words, over clusters."""
+
+    clusters: int
+    least: int
+    median: float
+    mean: float
+    most: int
+    distinct: int  # words that are in any set; the others can come from the exact layer only
+    histogram: list[tuple[int, int, int]]  # from, to (both included), clusters: sizes between powers of two
+
+
+def set_sizes(screen: Screen) -> Sets:
+    """How large the sets are."""
+    size = np.diff(screen.start)
+    power = np.floor(np.log2(size)).astype(int)
+    bins = [(2**p, 2 ** (p + 1) - 1, int((power == p).sum())) for p in range(power.min(), power.max() + 1)]
+    return Sets(
+        len(size),
+        int(size.min()),
+        float(np.median(size)),
+        float(size.mean()),
+        int(size.max()),
+        len(np.unique(screen.token)),
+        bins,
+    )
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One cluster: the number of its words, and those of them that the fewest other clusters have."""
+
+    number: int
+    size: int
+    telling: Ids
+
+
+def shared_words(screen: Screen, vocab: int) -> Ids:
+    """Ids of the words that nearly every set holds, those of most sets first."""
+    sets = np.bincount(screen.token, minlength=vocab)
+    shared = np.flatnonzero(sets >= SHARED * len(screen.weight))
+    return shared[np.argsort(-sets[shared], kind="stable")].astype(np.int32)
+
+
+def show_clusters(screen: Screen, vocab: int, clusters: int, words: int) -> list[Cluster]:
+    """`clusters` clusters from the smallest to the largest set, each with at most `words` telling words."""
+    size, sets = np.diff(screen.start), np.bincount(screen.token, minlength=vocab)
+    order = np.argsort(size, kind="stable")
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(clusters, len(order))).round().astype(int))]
+    found = []
+    for t in chosen.tolist():
+        own = screen.token[screen.start[t] : screen.start[t + 1]]
+        own = own[sets[own] < SHARED * len(size)]
+        found.append(Cluster(t, int(size[t]), own[np.argsort(sets[own], kind="stable")][:words]))
+    return found
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """Which of some rows go to the exact layer, and why. The three reasons add up to `sent_back`."""
+
+    rows: int
+    sent_back: int
+    few: int  # the set has fewer than k words
+    low: int  # the k-th best logit is so low that the row would be doubted at the middle distance too
+    far: int  # the row is so far from its cluster's center that the logit does not do, which would at that distance
+    needless: int  # of those sent back: the set had all of the k best words
+    missed: int  # not sent back, though a word is missing
+
+
+def doubts(screen: Screen, weight: Floats, bias: Floats, hidden: Floats, wanted: Ids) -> Doubts | None:
+    """The reasons over `hidden` [n, D] with the exact layer's k best `wanted` [n, k], k as in the screen's test.
+
+    None where the screen has no test.
+    """
+    if (test := screen.doubt) is None:
+        return None
+    sure, far, right = _look(screen, weight, bias, hidden, wanted)
+    sent = sure - np.float32(test.slope) * far < np.float32(test.offset)
+    few = sent & ~np.isfinite(sure)
+    low = sent & ~few & (sure - np.float32(test.slope * float(np.median(far))) < np.float32(test.offset))
+    masks = (sent, few, low, sent & ~few & ~low, sent & right, ~sent & ~right)
+    return Doubts(len(hidden), *(int(np.count_nonzero(mask)) for mask in masks))
+
+
+def _look(
+    screen: Screen, weight: Floats, bias: Floats, hidden: Floats, wanted: Ids
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Of each row [n]: its k-th best logit in the set, its distance to the center, and whether the set has `wanted`."""
+    assert screen.doubt is not None
+    alone = ScreenedProjection.build(weight, bias, replace(screen, doubt=None))
+    sure, far = np.empty(len(hidden), np.float32), np.empty(len(hidden), np.float32)
+    right = np.empty(len(hidden), np.bool_)
+    for first in range(0, len(hidden), BLOCK):
+        block = slice(first, first + BLOCK)
+        h = hidden[block]
+        top = alone.topk(h, wanted.shape[1])
+        word = top.token[:, -1]
+        logit = np.einsum("nd,nd->n", h, weight[word]) + bias[word]
+        found = top.log_prob > -np.inf
+        sure[block] = np.where(found[:, -1], logit, -np.inf)
+        cluster = np.argmax(h @ screen.weight.T + screen.bias, axis=1)
+        far[block] = np.linalg.norm(h - screen.doubt.center[cluster], axis=1)
+        right[block] = found.all(axis=1) & (top.token == wanted[block]).all(axis=1)
+    return sure, far, right

@@ -1,0 +1,61 @@
+"""The verb `screen-report`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from cli.command import Run
+
+from quickbeam.models.screen_folder import read_facts
+
+
+@pytest.fixture
+def model(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> Path:
+    """A model with a screen."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    flags = ("--method", "kmeans", "--clusters", 6, "--fidelity", 0.8, "--top-k", 2, "--beam-size", 1)
+    assert call("fit-screen", folder, "--text", text, *flags).status == 0
+    return folder
+
+
+def test_the_report_says_what_the_screen_does(call: Run, model: Path, text: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = call("screen-report", model, "--text", text, "--output", tmp_path / "report", "--clusters", 3, "--json")
+    assert result.status == 0, result.err
+    report = json.loads(result.out)
+    assert report == json.loads((tmp_path / "report/screen-report.json").read_text())
+    assert (tmp_path / "report/screen-report.png").read_bytes().startswith(b"\x89PNG")
+    facts = read_facts(model)
+    assert report["held_out"] == facts["held_out"] and report["curve"] == facts["curve"]
+    sizes, sets = facts["set_sizes"], report["sets"]
+    assert (sets["least"], sets["most"], sets["clusters"]) == (min(sizes), max(sizes), 6)
+    assert sum(count for _, _, count in sets["histogram"]) == 6
+    assert [c["size"] for c in report["words"]] == sorted(c["size"] for c in report["words"])
+    shared = set(report["shared_words"])
+    assert all(not shared & set(c["words"]) for c in report["words"])
+    found = report["measured"]
+    why = found["doubts"]
+    assert why["rows"] == found["steps"] and why["sent_back"] == round(found["fallback"] * found["steps"])
+    assert why["few"] + why["low"] + why["far"] == why["sent_back"] > 0
+    assert why["missed"] == round((1 - found["fidelity"]) * found["steps"])
+
+
+def test_the_text_has_every_part(call: Run, model: Path) -> None:
+    result = call("screen-report", model)
+    assert result.status == 0, result.err
+    text = result.out.decode()
+    for part in ("kmeans, 6 clusters", "held-out", "all k right", "go to the exact layer", "Sets:", "Cluster "):
+        assert part in text
+    assert "On the given text" not in text
+
+
+def test_what_cannot_be_reported_is_said(call: Run, model: Path, tiny_model: Path, tmp_path: Path) -> None:
+    call("screen-report", tiny_model).refused(1, "has no screen", "fit-screen")
+    call("screen-report", tmp_path / "none").refused(1, "there is no model")
+    call("screen-report", model, "--text", tmp_path / "none").refused(1, "cannot read")
+    (model / "screen.json").write_text("{")
+    call("screen-report", model).refused(1, "cannot be read as JSON")
