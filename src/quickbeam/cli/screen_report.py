@@ -62,7 +62,6 @@ def screen_report(
     """
     check_readable(text)
     from quickbeam.engine.load import find_model, load_parts
-    from quickbeam.evaluate.screens import set_sizes, shared_words, show_clusters
     from quickbeam.models.architectures import architecture_of
     from quickbeam.models.folder import read_config
     from quickbeam.models.screen_folder import read_facts, read_screen
@@ -70,10 +69,24 @@ def screen_report(
     folder = find_model(model)
     facts = read_facts(folder)
     parts = load_parts(folder, machine, architecture_of(read_config(folder)).task)
+    screen = read_screen(folder, *parts.model.output())
+    report = _describe(folder.name, parts, screen, facts, clusters, words)
+    if text:
+        report["measured"] = _measure(parts, screen, text, vectors, facts, machine.threads)
+    if output is not None:
+        _write(report, output)
+    print(json.dumps(report, ensure_ascii=False) if as_json else _text(report, words))
+
+
+def _describe(
+    name: str, parts: Parts, screen: Screen, facts: Mapping[str, Any], clusters: int, words: int
+) -> dict[str, Any]:
+    """What stands in the folder: the fit's figures, the sets and the words."""
+    from quickbeam.evaluate.screens import set_sizes, shared_words, show_clusters
+
     weight, bias = parts.model.output()
-    screen = read_screen(folder, weight, bias)
-    report: dict[str, Any] = {
-        "model": folder.name,
+    return {
+        "model": name,
         "method": facts.get("method", "unknown method"),
         "fitted_on": facts.get("text", []),
         "options": facts.get("options", {}),
@@ -87,11 +100,6 @@ def screen_report(
         ],
         "curve": facts.get("curve", []),
     }
-    if text:
-        report["measured"] = _measure(parts, screen, text, vectors, facts, machine.threads)
-    if output is not None:
-        _write(report, output)
-    print(json.dumps(report, ensure_ascii=False) if as_json else _text(report, words))
 
 
 def _pieces(parts: Parts, ids: Ids) -> list[str]:
