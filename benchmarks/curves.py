@@ -38,7 +38,7 @@ from quickbeam.projections.baselines.scann_tree import ScannProjection
 from quickbeam.projections.baselines.simple_lsh import SimpleLshProjection
 from quickbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
 from quickbeam.projections.certified import CertifiedProjection, Preview
-from quickbeam.projections.door import Projection
+from quickbeam.projections.door import RowProjection
 from quickbeam.projections.exact import ExactProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
@@ -92,10 +92,10 @@ def methods(vocab: int, width: int) -> dict[str, tuple[Any, list[Dial]]]:
     }
 
 
-def references(folder: Path, layer: Layer) -> dict[str, Projection]:
+def references(folder: Path, layer: Layer) -> dict[str, RowProjection]:
     """The baseline and our own layers, which take part in the timing of every method."""
     weight, bias = layer.weight, layer.bias
-    found: dict[str, Projection] = {
+    found: dict[str, RowProjection] = {
         BASELINE: FullSoftmaxProjection.build(weight, bias),
         "exact": ExactProjection.build(weight, bias),
         "scan": ScanProjection.build(weight, bias),
@@ -106,7 +106,7 @@ def references(folder: Path, layer: Layer) -> dict[str, Projection]:
     return found
 
 
-def precision(projection: Projection, hidden: Floats, wanted: Ids) -> dict[str, float]:
+def precision(projection: RowProjection, hidden: Floats, wanted: Ids) -> dict[str, float]:
     """P@1, P@5 and the share of rows with all five right, against the exact layer's `wanted` [N, K]."""
     top = projection.topk(hidden, wanted.shape[1])
     token = np.where(top.log_prob > -np.inf, top.token, -1)
@@ -118,7 +118,7 @@ def precision(projection: Projection, hidden: Floats, wanted: Ids) -> dict[str, 
     }
 
 
-def measure(layer: Layer, own: dict[str, Projection], method: Any, dials: list[Dial], rows: int, rounds: int) -> Any:
+def measure(layer: Layer, own: dict[str, RowProjection], method: Any, dials: list[Dial], rows: int, rounds: int) -> Any:
     """Figures of `own` and of the method at each dial: precision on all held-out vectors, time on `rows` of them."""
     wanted = own["exact"].topk(layer.held_out, K).token
     timed = layer.held_out[np.linspace(0, len(layer.held_out) - 1, rows).astype(int)]
@@ -132,7 +132,7 @@ def measure(layer: Layer, own: dict[str, Projection], method: Any, dials: list[D
     if quality[BASELINE]["p_at_5"] < SAME_SHARE:
         raise WrongAnswerError(f"{BASELINE} and exact disagree: {quality[BASELINE]}")
 
-    def one_by_one(projection: Projection) -> Callable[[], None]:
+    def one_by_one(projection: RowProjection) -> Callable[[], None]:
         def run() -> None:
             for row in range(len(timed)):
                 projection.topk(timed[row : row + 1], K)

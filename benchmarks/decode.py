@@ -25,7 +25,7 @@ from quickbeam.engine.load import Parts, find_model, load_parts
 from quickbeam.evaluate.quality import quality
 from quickbeam.models.door import Decoding
 from quickbeam.options.decode import SearchOptions
-from quickbeam.projections.door import Projection
+from quickbeam.projections.door import RowProjection
 from quickbeam.schedule.batches import BatchQueue, FixedBatches
 from quickbeam.search.beam import BeamSearch
 from quickbeam.types import Floats, Ids, Request, TopK
@@ -119,10 +119,10 @@ class TimedDecoding:
         self._clock.call("evict", self._decoding.evict, request)
 
 
-class TimedProjection:
+class TimedProjection(RowProjection):
     """A projection whose calls are timed."""
 
-    def __init__(self, projection: Projection, clock: Clock) -> None:
+    def __init__(self, projection: RowProjection, clock: Clock) -> None:
         self._projection, self._clock = projection, clock
         self.vocab_size = projection.vocab_size
 

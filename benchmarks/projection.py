@@ -20,7 +20,7 @@ from benchmarks.interleave import interleave
 from benchmarks.testset import DATA, german_english
 from quickbeam import Translator
 from quickbeam.projections.certified import CertifiedProjection, Preview
-from quickbeam.projections.door import Projection
+from quickbeam.projections.door import RowProjection
 from quickbeam.projections.exact import ExactProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.types import Floats, Ids, TopK
@@ -32,10 +32,10 @@ class DisagreementError(Exception):
     """A projection's k best are not the exact layer's, so its time means nothing."""
 
 
-class Recorder:
+class Recorder(RowProjection):
     """A projection that keeps the hidden vectors that it is asked for."""
 
-    def __init__(self, projection: Projection) -> None:
+    def __init__(self, projection: RowProjection) -> None:
         self._projection = projection
         self.vocab_size = projection.vocab_size
         self.seen: list[Floats] = []
@@ -78,11 +78,15 @@ def measure(model: str, data: str, coordinates: int | None, k: int, rows: int, r
     hidden = hidden_vectors(translator, sources[1::2])
     preview = Preview.fit(weight, samples, coordinates)
     scan, certified = ScanProjection.build(weight, bias), CertifiedProjection.build(weight, bias, preview)
-    layers: dict[str, Projection] = {"exact": ExactProjection.build(weight, bias), "scan": scan, "certified": certified}
+    layers: dict[str, RowProjection] = {
+        "exact": ExactProjection.build(weight, bias),
+        "scan": scan,
+        "certified": certified,
+    }
     pick = np.random.default_rng(0).integers(0, len(hidden), (CALLS, rows))
     batches = [np.ascontiguousarray(hidden[index]) for index in pick]
 
-    def contender(projection: Projection) -> Callable[[], list[Ids]]:
+    def contender(projection: RowProjection) -> Callable[[], list[Ids]]:
         return lambda: [projection.topk(batch, k).token for batch in batches]
 
     contenders = {name: contender(projection) for name, projection in layers.items()}

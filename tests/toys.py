@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from quickbeam.projections.door import RowProjection
 from quickbeam.types import Floats, Ids, Request, TopK
 
 BOS, EOS = 1, 2
@@ -75,7 +76,7 @@ class ToyModel:
         return self.opened[-1]
 
 
-class ToyProjection:
+class ToyProjection(RowProjection):
     """The exact output layer, row by row. `steps` > 0 rounds log probabilities to 1/steps, so that many are equal."""
 
     def __init__(self, weight: Floats, bias: Floats, steps: int = 0) -> None:

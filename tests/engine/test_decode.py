@@ -3,21 +3,66 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from toys import BOS, EOS, ToyModel, ToyProjection, toy_requests
+from toys import BOS, EOS, ToyModel, ToyProjection, best, toy_requests
 
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
-from quickbeam.options.decode import SearchOptions
+from quickbeam.options.decode import ScheduleOptions, SearchOptions
 from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
+from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Hypothesis, Request
+from quickbeam.types import Floats, Hypothesis, Ids, Request, TopK
 
 
-def run(model: ToyModel, requests: list[Request], options: SearchOptions, batch_tokens: int):
-    projection = ToyProjection(*model.output())
+class ListProjection(ToyProjection):
+    """Of each request only the words that are in its source, and eos; keeps its decoding runs."""
+
+    def open(self) -> ListRun:
+        self.run = ListRun(self)
+        return self.run
+
+
+class ListRun:
+    def __init__(self, projection: ListProjection) -> None:
+        self.projection = projection
+        self.lists: dict[int, np.ndarray] = {}
+        self.most = 0
+
+    def admit(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            assert request.index not in self.lists
+            self.lists[request.index] = np.unique(request.source % self.projection.vocab_size)
+        self.most = max(self.most, len(self.lists))
+
+    def all(self, hidden: Floats, request: Ids) -> Floats:
+        banned = np.full((len(hidden), self.projection.vocab_size), -np.inf, np.float32)
+        for row, index in enumerate(request.tolist()):
+            banned[row, self.lists[index]] = 0
+        return self.projection.all(hidden) + banned
+
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
+        return best(self.all(hidden, request), k)
+
+    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
+        return self.all(hidden, request)[np.arange(len(token)), token]
+
+    def evict(self, request: Ids) -> None:
+        for index in request.tolist():
+            del self.lists[index]
+
+
+def run(
+    model: ToyModel,
+    requests: list[Request],
+    options: SearchOptions,
+    batch_tokens: int,
+    layer: type[ToyProjection] = ToyProjection,
+):
+    projection = layer(*model.output())
     search = BeamSearch(options, BOS, EOS, projection.vocab_size)
     return dict(decode(model.open(), projection, search, FixedBatches(BatchQueue(pack(requests, batch_tokens)))))
 
@@ -34,6 +79,27 @@ def test_one_by_one_is_batch_in_any_order(beam_size: int) -> None:
         for batch_tokens in (1, 20, 10_000):
             shuffled = random.Random(seed).sample(requests, len(requests))
             assert run(model, shuffled, options, batch_tokens) == alone
+
+
+@pytest.mark.parametrize("schedule", ["batches", "stream", "stream-shortest"])
+def test_a_layer_may_answer_by_request(schedule: str) -> None:
+    model, requests = ToyModel(3, eos_bias=0.0), toy_requests(15, 3)
+    options, plans = SearchOptions(beam_size=3, max_length=9), ScheduleOptions(schedule=schedule, max_rows=12)
+    alone: dict[int, list[Hypothesis]] = {}
+    for request in requests:
+        alone |= run(model, [request], options, 1, ListProjection)
+        (found,) = alone[request.index]
+        assert set(found.tokens) <= set((request.source % 20).tolist())
+    projection = ListProjection(*model.output())
+    search = BeamSearch(options, BOS, EOS, projection.vocab_size)
+    together = dict(decode(model.open(), projection, search, Plan(requests, plans, 3, 1).schedule()))
+    assert together == alone
+    assert projection.run.lists == {} and projection.run.most > 2
+    targets = {i: np.array([*h[0].tokens, EOS], np.int32) for i, h in alone.items()}
+    for index, log_probs in force(model.open(), projection, targets, BOS, BatchQueue(pack(requests, 30))):
+        pairs = zip(log_probs.tolist(), alone[index][0].token_log_probs, strict=False)  # one may lack its end
+        assert all(forced == searched for forced, searched in pairs)
+    assert projection.run.lists == {}
 
 
 def test_every_cache_is_given_back() -> None:

@@ -15,6 +15,7 @@ from quickbeam import InputError, MachineOptions, ModelError, OptionError, Trans
 from quickbeam.engine.forced import force
 from quickbeam.engine.load import find_model
 from quickbeam.models.folder import read_config, read_tensors, save_model
+from quickbeam.projections.door import RowProjection
 from quickbeam.schedule.batches import BatchQueue, pack
 
 _core = pytest.importorskip("quickbeam._core", reason="the native core is not built")
@@ -247,7 +248,7 @@ def test_a_model_that_gives_nan_names_the_text(tiny_model: Path, texts: list[str
     translator = Translator(tiny_model, machine=MachineOptions(threads=threads))
     sound = translator.parts.projection
 
-    class Broken:
+    class Broken(RowProjection):
         vocab_size = sound.vocab_size
 
         def topk(self, hidden, k):

@@ -17,18 +17,21 @@ def decode(
     model: Decoding, projection: Projection, search: Search, schedule: Schedule
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Run until the schedule is out of work; yields (request index, its hypotheses, best first) as they are done."""
-    rows = Rows.empty()
+    layer, rows = projection.open(), Rows.empty()
     while schedule.busy:
         if entering := schedule.refill():
             state = model.admit(entering)
+            layer.admit(entering)
             rows = rows.extend(search.begin([request.index for request in entering], state))
         rows = schedule.select(rows)
         run = search.plan(rows)
         hidden, run.state = model.step(run.request, run.state, run.token)  # [R, D], [R]
-        top = projection.topk(hidden, search.candidates)  # [R, k]
+        top = layer.topk(hidden, search.candidates, run.request)  # [R, k]
         move = search.advance(rows, top)
         rows = schedule.apply(move)
         model.retain(rows.state)
         if move.finished:
-            model.evict(np.array(list(move.finished), np.int32))
+            done = np.array(list(move.finished), np.int32)
+            model.evict(done)
+            layer.evict(done)
             yield from move.finished.items()

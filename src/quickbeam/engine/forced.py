@@ -19,8 +19,10 @@ def force(
 
     `targets` holds the tokens of each request by its index, eos included where it should count; none is empty.
     """
+    layer = projection.open()
     while (batch := queue.take()) is not None:
         state = model.admit(batch)
+        layer.admit(batch)
         request = np.array([r.index for r in batch], np.int32)
         length = np.array([len(targets[r.index]) for r in batch])
         given = np.full((len(batch), length.max()), bos_id, np.int32)  # [B, T]
@@ -34,10 +36,11 @@ def force(
                 return
             hidden, state = model.step(request[rows], state, token)
             token = given[rows, t]
-            log_prob[rows, t] = projection.log_prob(hidden, token)
+            log_prob[rows, t] = layer.log_prob(hidden, token, request[rows])
             longer = length[rows] > t + 1
             rows, state, token = rows[longer], state[longer], token[longer]
             model.retain(state)
         model.evict(request)
+        layer.evict(request)
         for row, r in enumerate(batch):
             yield r.index, log_prob[row, : length[row]]

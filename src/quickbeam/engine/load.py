@@ -16,7 +16,7 @@ from quickbeam.models.preview_folder import read_preview
 from quickbeam.models.screen_folder import read_screen
 from quickbeam.options.decode import MachineOptions
 from quickbeam.projections.certified import CertifiedProjection, Preview
-from quickbeam.projections.door import Projection
+from quickbeam.projections.door import Projection, RowProjection
 from quickbeam.projections.exact import ExactProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
@@ -33,7 +33,7 @@ class Parts:
     """A loaded model folder. All of it may be shared by threads; each decoding run opens the model for itself."""
 
     model: Model
-    projection: Projection
+    projection: RowProjection  # the exact one
     source: Vocabulary
     target: Vocabulary
 
@@ -90,7 +90,7 @@ def load_parts(folder: Path, machine: MachineOptions, task: Task = "translation"
     return Parts(model, _exact(model, machine), source, target)
 
 
-def _exact(model: Model, machine: MachineOptions) -> Projection:
+def _exact(model: Model, machine: MachineOptions) -> RowProjection:
     """The exact output layer of the machine's backend."""
     if machine.backend == "native":
         return ExactProjection.build(*model.output(), machine.isa)

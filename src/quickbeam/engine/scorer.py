@@ -42,10 +42,12 @@ class Scorer(LoadedModel):
         length_penalty and projection matter.
         """
         choices = DecodeOptions.from_names(options)
-        model, projection = self.parts.model, self.projection(choices.output.projection)
-        run = model.open()
+        model = self.parts.model
+        run, layer = model.open(), self.projection(choices.output.projection).open()
+        before = Request(0, np.array([model.eos_id], np.int32))
         request = np.zeros(1, np.int32)
-        state = run.admit([Request(0, np.array([model.eos_id], np.int32))])
+        state = run.admit([before])
+        layer.admit([before])
         token = np.array([model.bos_id], np.int32)  # feeds nothing: the end of a sentence is already there
         for text in texts:
             tokens = self._tokens(text)
@@ -55,7 +57,7 @@ class Scorer(LoadedModel):
                 run.retain(state)
                 hidden.append(row)
                 token = tokens[position : position + 1]
-            log_probs = projection.log_prob(np.concatenate(hidden), tokens)
+            log_probs = layer.log_prob(np.concatenate(hidden), tokens, request.repeat(len(tokens)))
             yield self._scored(text, tokens, log_probs, choices.search.length_penalty)
 
     def _tokens(self, text: str) -> Ids:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from quickbeam import _core
 from quickbeam.errors import OptionError
+from quickbeam.projections.door import RowProjection
 from quickbeam.types import Floats, Ids, TopK
 
 Doubles = NDArray[np.float64]
@@ -78,7 +79,7 @@ class Preview:
         return cls(basis, shift, int(np.asarray(arrays["coordinates"]).reshape(-1)[0]))
 
 
-class CertifiedProjection:
+class CertifiedProjection(RowProjection):
     """The exact layer's k best words and logits, for every hidden vector; log probabilities are approximate.
 
     Their normaliser takes exact logits of the 32 best words and previews of the others, or all exact logits where the

@@ -7,10 +7,11 @@ import numpy as np
 from quickbeam import _core
 from quickbeam.errors import OptionError
 from quickbeam.kernels import reference
+from quickbeam.projections.door import RowProjection
 from quickbeam.types import Floats, Ids, TopK
 
 
-class ExactProjection:
+class ExactProjection(RowProjection):
     """Product, bias, log-sum-exp and top k in one native call; any number of threads may share one.
 
     A row's answer has the same bits whatever the rows around it and the kernel table.
@@ -37,7 +38,7 @@ class ExactProjection:
         return self._native.log_prob(hidden, token)
 
 
-class ReferenceProjection:
+class ReferenceProjection(RowProjection):
     """The same in NumPy, computed in float64 and rounded once: slow, and the truth that the others are held to."""
 
     def __init__(self, weight: Floats, bias: Floats) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from quickbeam import _core
+from quickbeam.projections.door import RowProjection
 from quickbeam.types import Floats, Ids, TopK
 
 
-class ScanProjection:
+class ScanProjection(RowProjection):
     """Int8 logits of all words, then exact ones of every word that could be among the k best.
 
     Words and their logits are those of `ExactProjection`, for every hidden vector; csrc/projections/scan.h has the

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from quickbeam import _core
 from quickbeam.errors import OptionError
 from quickbeam.kernels import reference
-from quickbeam.projections.door import Projection
+from quickbeam.projections.door import RowProjection
 from quickbeam.types import Floats, Ids, Screen, TopK
 
 
-class ScreenedProjection:
+class ScreenedProjection(RowProjection):
     """Cluster choice, screened products and top k in one native call; any number of threads may share one.
 
     A row's answer has the same bits whatever the rows around it and the kernel table; a returned candidate's logit has
     those of the exact projection. Where a row has fewer than k candidates, the others are token 0 with -inf.
     """
 
-    def __init__(self, native: _core.ScreenedProjection, exact: Projection | None, union: bool) -> None:
+    def __init__(self, native: _core.ScreenedProjection, exact: RowProjection | None, union: bool) -> None:
         self._native, self._exact, self._union = native, exact, union
         self._lock = threading.Lock()
         self._rows = self._doubtful = 0
@@ -37,7 +37,7 @@ class ScreenedProjection:
         weight: Floats,
         bias: Floats,
         screen: Screen,
-        exact: Projection | None = None,
+        exact: RowProjection | None = None,
         isa: str = "auto",
         *,
         union: bool = False,
@@ -91,10 +91,10 @@ class ScreenedProjection:
         return rows
 
 
-class ReferenceScreenedProjection:
+class ReferenceScreenedProjection(RowProjection):
     """The same in NumPy, computed in float64 and rounded once: slow, and the truth that the native one is held to."""
 
-    def __init__(self, weight: Floats, bias: Floats, screen: Screen, exact: Projection | None = None) -> None:
+    def __init__(self, weight: Floats, bias: Floats, screen: Screen, exact: RowProjection | None = None) -> None:
         self._weight, self._bias, self._screen, self._exact = weight, bias, screen, exact
         self.vocab_size = len(weight)
 

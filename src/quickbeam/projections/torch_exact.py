@@ -6,10 +6,11 @@ import numpy as np
 import torch
 
 from quickbeam.errors import OptionError
+from quickbeam.projections.door import RowProjection
 from quickbeam.types import Floats, Ids, TopK
 
 
-class TorchProjection:
+class TorchProjection(RowProjection):
     """Product, bias, log softmax and top k as a user of PyTorch would write them, with our order of ties."""
 
     def __init__(self, weight: Floats, bias: Floats) -> None:

@@ -11,10 +11,11 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from quickbeam.errors import OptionError
+from quickbeam.projections.door import RowProjection
 from quickbeam.types import Floats, Ids, TopK
 
 
-class CandidateProjection(ABC):
+class CandidateProjection(RowProjection, ABC):
     """Exact logits of the words that `candidates` chooses; each row's answer depends on that row only.
 
     Log probabilities are normalised over these words, and a word that is not among them has probability zero. Where a

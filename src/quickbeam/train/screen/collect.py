@@ -24,7 +24,7 @@ from quickbeam.engine.workers import run_workers
 from quickbeam.errors import InputError
 from quickbeam.models.door import Decoding
 from quickbeam.options.decode import SearchOptions
-from quickbeam.projections.door import Projection
+from quickbeam.projections.door import RowProjection
 from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
 from quickbeam.search.beam import BeamSearch
 from quickbeam.types import Floats, Hypothesis, Ids, Request, TopK
@@ -55,10 +55,10 @@ class Collection:
         return np.concatenate([part[sentences(np.asarray(part["sentence"]))] for part in self.parts])
 
 
-class Recorder:
+class Recorder(RowProjection):
     """Stands in the doors of model and projection of one decoding run, and keeps what passes through both."""
 
-    def __init__(self, run: Decoding, projection: Projection, top_k: int) -> None:
+    def __init__(self, run: Decoding, projection: RowProjection, top_k: int) -> None:
         self._run, self._projection, self._top_k = run, projection, top_k
         self._request: Ids = np.empty(0, np.int32)
         self.vocab_size = projection.vocab_size
