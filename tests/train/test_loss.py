@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.train.loss import CHUNK, output_loss  # noqa: E402
+from quickbeam.train.loss import CHUNK, output_loss, sample_words  # noqa: E402
 
 ROWS, WIDTH, VOCAB = CHUNK + 44, 12, 37  # more than one chunk, and a last one that is not full
 
@@ -58,3 +58,31 @@ def test_extreme_logits_stay_finite(example):
     figures[0].backward()
     assert torch.isfinite(figures).all()
     assert torch.isfinite(hidden.grad).all()
+
+
+def test_a_sampled_softmax_estimates_the_whole_one():
+    """With many draws the corrected logits give the loss and the gradient of hidden of the whole softmax."""
+    generator = torch.Generator().manual_seed(8)
+    torch.manual_seed(8)
+    hidden, weight, bias = (torch.randn(s, generator=generator) for s in ((64, WIDTH), (2000, WIDTH), (2000,)))
+    hidden *= 0.3  # a few words must not hold all the mass
+    frequency = torch.rand(2000, generator=generator) + 0.05
+    frequency /= frequency.sum()
+    target = torch.multinomial(frequency, 64, replacement=True, generator=generator)
+    whole = output_loss(hidden, weight, bias, target)[1].item() / 64
+    words, log_chance, place = sample_words(target, frequency, 1000)
+    assert len(words) < 1000
+    assert torch.equal(words[place], target)
+    assert (log_chance <= 0).all()
+
+    def sampled(corrected: bool) -> float:
+        figures = []
+        for _ in range(20):
+            words, log_chance, _ = sample_words(target, frequency, 1000)
+            logits = hidden @ weight[words].t() + bias[words] - (log_chance if corrected else 0)
+            right = (hidden * weight[target]).sum(1) + bias[target]
+            figures.append(float((logits.logsumexp(1) - right).mean()))
+        return sum(figures) / len(figures)
+
+    assert sampled(True) == pytest.approx(whole, abs=0.05)
+    assert sampled(False) != pytest.approx(whole, abs=0.3)  # without the correction Z is far too small

@@ -51,6 +51,7 @@ class TrainOptions:
     """Optimisation, validation and checkpoints."""
 
     max_steps: int
+    start: str = ""  # fine-tuning: a model folder, relative to the recipe, whose weights and vocabularies to begin with
     batch_tokens: int = 2048  # longer side of a batch, padding included
     unroll: int = 35  # of a language model: words of a column in a batch, which has batch_tokens / unroll columns
     optimizer: Literal["adam", "sgd"] = "adam"  # sgd without momentum
@@ -64,6 +65,7 @@ class TrainOptions:
     dropout: float = 0.2  # translation: one mask for all positions of a sequence; language: one for each position
     label_smoothing: float = 0.1
     self_normalisation: float = 0.0  # alpha of CUBE-4: loss + alpha (log Z)^2
+    output_samples: int = 0  # of a language model: draws for a sampled softmax; 0 = the whole vocabulary
     average_decay: float = 0.999  # of the running average of the weights that is validated and saved; 0 = none
     precision: Literal["float32", "bfloat16"] = "float32"
     seed: int = 1
@@ -77,7 +79,7 @@ class TrainOptions:
     def __post_init__(self) -> None:
         for name in ("max_steps", "batch_tokens", "unroll", "log_every", "validate_every", "checkpoint_every"):
             require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "1 or more")
-        for name in ("warmup_steps", "hold_epochs", "threads", "patience", "self_normalisation"):
+        for name in ("warmup_steps", "hold_epochs", "threads", "patience", "self_normalisation", "output_samples"):
             require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "0 or more")
         require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "above 0")
         require(0 < self.epoch_decay <= 1, "train.epoch_decay", self.epoch_decay, "in (0, 1]")

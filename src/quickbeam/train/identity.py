@@ -25,6 +25,8 @@ def identity(recipe: Recipe, config: Config, base: Path, vocabularies: dict[str,
     facts |= {f"train.{key}": value for key, value in dataclasses.asdict(recipe.train).items() if key not in FREE}
     facts |= {f"data.{key}": value for key, value in data.items() if key not in FILES}
     facts |= {f"the text of data.{key}": [_digest(base / name) for name in data[key]] for key in FILES}
+    if recipe.train.start:
+        facts["the model of train.start"] = _digest(base / recipe.train.start / "model.safetensors")
     facts |= {f"the vocabulary {name}": hashlib.sha256(raw).hexdigest() for name, raw in vocabularies.items()}
     result: dict[str, Any] = json.loads(json.dumps(facts))
     return result

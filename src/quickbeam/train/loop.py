@@ -23,6 +23,7 @@ from quickbeam.train.interrupt import Interrupt
 from quickbeam.train.language_model import LanguageTask
 from quickbeam.train.lock import FolderLock
 from quickbeam.train.report import Report
+from quickbeam.train.start import centre_log_z, copy_vocabularies, load_start
 from quickbeam.train.task import Task
 from quickbeam.train.translation import TranslationTask
 
@@ -63,11 +64,18 @@ class Trainer:
         recipe, output = self.recipe, self.output
         if self.options.threads:
             torch.set_num_threads(self.options.threads)
+        start = base / self.options.start if self.options.start else None
+        if start is not None:
+            copy_vocabularies(start, output)
         task = find_architecture(recipe.model.get("architecture", "recurrent")).task
         self.task = TASKS[task](recipe, base, output)
         torch.manual_seed(self.options.seed)
         self.device = torch.device(self.options.device)
         self.model = self.task.module().to(self.device)
+        if start is not None:
+            load_start(start, self.task.config, self.model)
+            if self.options.self_normalisation:
+                centre_log_z(self.task, self.model, next(iter(self.task.epoch(0, 0))))
         self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         self.optimizer = _optimizer(self.options, self.model)
         self.progress = Progress()

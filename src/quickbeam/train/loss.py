@@ -81,3 +81,16 @@ def output_loss(
         options = (smoothing, alpha, dtype)
         result: Tensor = _OutputLoss.apply(hidden, weight, bias, target, options)  # type: ignore[no-untyped-call]
     return result
+
+
+def sample_words(target: Tensor, frequency: Tensor, draws: int) -> tuple[Tensor, Tensor, Tensor]:
+    """A subset of the vocabulary for a sampled softmax (Jean et al. 2015): the targets [N] and `draws` other words.
+
+    Words are drawn with replacement by their `frequency` [V] (sums to 1, float32). Returns the ids [n], ascending; the
+    log of each one's chance of being among them, to be subtracted from its logit; and the place [N] of each target.
+    """
+    drawn = torch.multinomial(frequency.cpu(), draws, replacement=True).to(target.device)
+    words, place = torch.unique(torch.cat([target, drawn]), return_inverse=True)
+    # the targets of a batch are draws from the same distribution: 1 - (1 - p)^(draws + N)
+    chance = -torch.expm1((draws + len(target)) * torch.log1p(-frequency[words].clamp(1e-12, 0.5)))
+    return words, chance.log(), place[: len(target)]

@@ -1,0 +1,58 @@
+"""Fine-tuning: a run that begins with the weights and vocabularies of a model folder (`train.start`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from quickbeam.errors import OptionError
+from quickbeam.models.architectures import Config
+from quickbeam.models.folder import read_config, read_tensors
+from quickbeam.train.task import Task
+
+VOCABULARIES = ("source.spm", "target.spm", "vocab.json")
+
+
+def copy_vocabularies(start: Path, output: Path) -> None:
+    """Put the vocabulary files of the model folder `start` into `output`, where a fresh run looks for them."""
+    read_config(start)  # raises ModelError where this is no model folder
+    for name in VOCABULARIES:
+        if (start / name).exists() and not (output / name).exists():
+            (output / name).write_bytes((start / name).read_bytes())
+
+
+def load_start(start: Path, config: Config, model: nn.Module) -> None:
+    """Give `model` the weights in the folder `start`; OptionError where its facts are not those of the recipe."""
+    found = read_config(start)
+    if found != config:
+        raise OptionError(
+            f"train.start is {start}, whose facts are {found}; the recipe's table [model] asks for {config}. Give the "
+            "recipe the facts of that model."
+        )
+    tensors: Mapping[str, torch.Tensor] = {n: torch.from_numpy(t) for n, t in read_tensors(start, config).items()}
+    model.load_state_dict(dict(tensors))
+
+
+@torch.no_grad()
+def centre_log_z(task: Task, model: Any, batch: Any) -> None:
+    """Shift the output bias so that log Z is about 0 on `batch`.
+
+    A model trained without self-normalisation has a log Z far from 0 that differs little from row to row. No answer
+    depends on it, but alpha (log Z)^2 would first tear the model apart to get rid of it.
+    """
+
+    def spread() -> float:
+        figures, words = task.loss(model, batch)
+        return math.sqrt(float(figures[2]) / words)  # root mean square of log Z
+
+    model.eval()
+    before = spread()
+    bias = model.output()[1]
+    bias -= before
+    if spread() > before:  # log Z was below zero
+        bias += 2 * before

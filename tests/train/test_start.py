@@ -1,0 +1,55 @@
+"""Fine-tuning: a run that begins with a model folder."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from quickbeam.errors import ModelError, OptionError  # noqa: E402
+
+
+@pytest.fixture
+def before(recipe, train):
+    """The metrics of the run whose model the others begin with."""
+    return [line for line in train(recipe, "before", dropout=0.0) if "nll" in line]
+
+
+@pytest.fixture
+def again(recipe):
+    """A recipe with other words in its vocabulary options: the model's own vocabulary has to be taken."""
+    return dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, max_length=9))
+
+
+def test_a_run_goes_on_from_the_weights_and_vocabularies_of_a_model(before, again, train, toy):
+    lines = train(again, "after", start="before/best", dropout=0.0, warmup_steps=0, learning_rate=1e-3, seed=9)
+    assert lines[0]["nll"] < 0.5 * before[0]["nll"]
+    assert (toy / "after/source.spm").read_bytes() == (toy / "before/best/source.spm").read_bytes()
+
+
+def test_a_killed_run_goes_on_from_its_checkpoint_not_from_the_start(before, recipe, train, losses, toy):
+    options = {"start": "before/best", "schedule": "constant"}
+    train(recipe, "whole", **options)
+    train(recipe, "parts", **options, max_steps=20)
+    train(recipe, "parts", **options)
+    whole, parts = ({m["step"]: m["loss"] for m in losses(toy / name) if "loss" in m} for name in ("whole", "parts"))
+    assert len(whole) == 20
+    assert whole == parts
+
+
+def test_self_normalisation_begins_with_a_log_z_near_zero(before, recipe, train):
+    options = {"start": "before/best", "dropout": 0.0, "warmup_steps": 0, "learning_rate": 1e-5}
+    plain = train(recipe, "plain", **options)[0]["mean_square_log_z"]
+    centred = train(recipe, "centred", **options, self_normalisation=0.5)[0]
+    assert centred["mean_square_log_z"] < 0.2 * plain
+    assert centred["nll"] == pytest.approx(train(recipe, "plain2", **options)[0]["nll"], rel=0.02)
+
+
+def test_a_model_with_other_facts_or_none_is_refused(before, recipe, train):
+    other = dataclasses.replace(recipe, model=recipe.model | {"decoder_dim": 20})
+    with pytest.raises(OptionError, match=r"train\.start is .*before/best"):
+        train(other, "other", start="before/best")
+    with pytest.raises(ModelError, match="no model folder"):
+        train(recipe, "nothing", start="nowhere")
