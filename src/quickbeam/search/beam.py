@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 from quickbeam.errors import ModelError
 from quickbeam.options.decode import SearchOptions
 from quickbeam.options.schema import require
+from quickbeam.search.door import Forward
+from quickbeam.search.ranking import Index, rank
 from quickbeam.search.stopping import Finished, Pool, StopRule
 from quickbeam.search.tree import ROOT, TokenTree
 from quickbeam.search.width import Width
 from quickbeam.search.work import Work
 from quickbeam.types import Hypothesis, Ids, Move, Rows, Scores, TopK
 
-Index = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 
@@ -72,23 +73,21 @@ class BeamSearch:
             score=np.zeros(size, np.float64),
         )
 
-    def plan(self, rows: Rows) -> Rows:
-        """All rows: a fixed beam runs every one."""
-        return rows
+    def turn(self, rows: Rows, forward: Forward) -> Move:
+        """Run every row, and advance."""
+        return self.advance(rows, forward.topk(forward.step(rows), self.candidates))
 
     def advance(self, rows: Rows, top: TopK) -> Move:
-        """One step for every request in `rows`; raises ModelError where a log probability is not a number."""
-        beam, k = self._options.beam_size, top.token.shape[1]
+        """One step for every request in `rows`, whose states are the new ones; `top` has k = `candidates` of each row.
+
+        Raises ModelError where a log probability is not a number.
+        """
+        beam = self._options.beam_size
         first = self._first_rows(rows)  # [B]
         self.work.steps += 1
         self.work.expansions += len(rows)
         self.work.request_steps += len(first)
-        grid = _side_by_side(self._totals(rows, top), first)  # [B, n k]
-        # C = 2K candidates of each request, best first. A cell is a place in the flat [R, k] of `top`; padding of the
-        # grid has a cell too, but no finite score.
-        order = (-grid).argsort(axis=1, kind="stable")[:, : self._keep]  # [B, C]
-        score = grid.ravel()[order + (np.arange(len(first)) * grid.shape[1])[:, None]]
-        cell = order + (first * k)[:, None]
+        cell, score = rank(self._totals(rows, top), first, self._keep)  # [B, C]
         token = top.token.take(cell, mode="clip")
         last = rows.length[first] + 1 >= self._options.max_length  # [B]
         ends = (token == self._eos_id) | last[:, None]
@@ -99,12 +98,12 @@ class BeamSearch:
             possible = self._share(rows.request[first], score, possible)
         lives = possible & ~ends
         lives &= lives.cumsum(axis=1) <= beam
-        ended = (possible & ends)[:, :beam]
+        ended = possible & ends
+        ended[:, beam:] = False
 
         going = self._continue(rows, top, cell[lives], score[lives])
         if ended.any():
-            slot, rank = ended.nonzero()
-            self._finish(self._continue(rows, top, cell[slot, rank], score[slot, rank]))
+            self._finish(self._continue(rows, top, cell[ended], score[ended]))
         if not self._ripe and lives.any(axis=1).all():
             return Move(going, {})
         best = np.where(lives, score, -math.inf).max(axis=1)  # [B]
@@ -214,19 +213,3 @@ class BeamSearch:
         if tokens and tokens[-1] == self._eos_id:
             tokens.pop()
         return Hypothesis(request, tuple(tokens), tuple(log_probs), finished.log_prob, finished.score)
-
-
-def _side_by_side(total: Scores, first: Index) -> Scores:
-    """[R, k] -> [B, n k]: the candidates of a request's rows in one line, padded with -inf; n = most rows of one."""
-    rows, k = total.shape
-    batch = len(first)
-    if batch == 1:
-        return total.reshape(1, -1)
-    size = np.append(first[1:], rows) - first  # [B] rows of each request
-    most = int(size.max())
-    if batch * most == rows:
-        return total.reshape(batch, -1)
-    grid = np.full((batch, most, k), -math.inf)
-    slot = np.arange(batch).repeat(size)  # [R]
-    grid[slot, np.arange(rows) - first[slot]] = total
-    return grid.reshape(batch, -1)
