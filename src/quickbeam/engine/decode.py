@@ -7,10 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from quickbeam.models.door import Decoding
-from quickbeam.projections.door import Projection
+from quickbeam.projections.door import Projecting, Projection
 from quickbeam.schedule.door import Schedule
 from quickbeam.search.door import Search
-from quickbeam.types import Hypothesis, Rows
+from quickbeam.types import Floats, Hypothesis, Rows
+
+
+class Forward:
+    """What a search sees of model and output layer: `search.door.Forward`."""
+
+    def __init__(self, model: Decoding, layer: Projecting) -> None:
+        self._model = model
+        self.topk, self.log_prob = layer.topk, layer.log_prob
+
+    def step(self, rows: Rows) -> Floats:
+        """Hidden vectors [R, D] of all rows, whose states become the new ones."""
+        hidden, rows.state = self._model.step(rows.request, rows.state, rows.token)
+        return hidden
 
 
 def decode(
@@ -18,16 +31,14 @@ def decode(
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Run until the schedule is out of work; yields (request index, its hypotheses, best first) as they are done."""
     layer, rows = projection.open(), Rows.empty()
+    forward = Forward(model, layer)
     while schedule.busy:
         if entering := schedule.refill():
             state = model.admit(entering)
             layer.admit(entering)
             rows = rows.extend(search.begin([request.index for request in entering], state))
         rows = schedule.select(rows)
-        run = search.plan(rows)
-        hidden, run.state = model.step(run.request, run.state, run.token)  # [R, D], [R]
-        top = layer.topk(hidden, search.candidates, run.request)  # [R, k]
-        move = search.advance(rows, top)
+        move = search.turn(rows, forward)  # tokens -> hidden [R, D] -> candidates [R, k] -> surviving rows
         rows = schedule.apply(move)
         model.retain(rows.state)
         if move.finished:

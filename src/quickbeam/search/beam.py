@@ -75,7 +75,7 @@ class BeamSearch:
 
     def turn(self, rows: Rows, forward: Forward) -> Move:
         """Run every row, and advance."""
-        return self.advance(rows, forward.topk(forward.step(rows), self.candidates))
+        return self.advance(rows, forward.topk(forward.step(rows), self.candidates, rows.request))
 
     def advance(self, rows: Rows, top: TopK) -> Move:
         """One step for every request in `rows`, whose states are the new ones; `top` has k = `candidates` of each row.

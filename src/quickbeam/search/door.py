@@ -1,26 +1,36 @@
-"""The door of the search room: what the loop asks of any search."""
+"""The door of the search room: what the loop asks of any search, and what a search may ask in its turn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from quickbeam.types import Ids, Move, Rows, TopK
+from quickbeam.types import Floats, Ids, Move, Rows, TopK
+
+
+class Forward(Protocol):
+    """The forward pass of one decoding run: the model and the output layer, as a search may ask for them."""
+
+    def step(self, rows: Rows) -> Floats:
+        """Feed each row's token to the model: hidden [R, D]; `rows.state` becomes the handles of the new states."""
+
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
+        """The k best tokens of each hidden vector [R, D], each of a request [R]: `projections.door.Projecting.topk`."""
+
+    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
+        """Log probability [R] of one token [R] for each hidden vector [R, D], each of a request [R]."""
 
 
 class Search(Protocol):
     """Decides which hypotheses live on. One search object serves one decoding run."""
 
-    candidates: int  # k: how many candidates of each row `advance` wants
-
     def begin(self, request: Sequence[int], state: Ids) -> Rows:
         """First rows of new requests (their indices and initial state handles [B]), to be put after the live ones."""
 
-    def plan(self, rows: Rows) -> Rows:
-        """The rows that the model has to run in this step."""
+    def turn(self, rows: Rows, forward: Forward) -> Move:
+        """Take one step with every request in `rows`, whose rows stand side by side, in the order the search gave.
 
-    def advance(self, rows: Rows, top: TopK) -> Move:
-        """Take one step: `top` holds the candidates of each row, `rows.state` the handles that the step returned.
-
-        The rows of a request must stand side by side, in the order in which the search gave them.
+        Beam search runs every row once. A search may run fewer, or run some more than once from the same state, and
+        ask for candidates of some hidden vectors only. The states of the rows it returns must be handles that
+        `forward.step` has given in this turn.
         """
