@@ -12,8 +12,8 @@ from models.conftest import Walk
 from quickbeam import _core
 from quickbeam.models.door import Model
 from quickbeam.models.lstm_lm.config import LstmLmConfig
-from quickbeam.models.lstm_lm.native import NativeModel
 from quickbeam.models.lstm_lm.tensors import tensor_shapes
+from quickbeam.models.native_model import NativeModel
 from quickbeam.types import Floats, Ids, Request
 
 Tensors = dict[str, Floats]
@@ -44,7 +44,7 @@ def build(request: pytest.FixtureRequest) -> Callable[..., Model]:
     if request.param == "native":
         return NativeModel
     pytest.importorskip("torch")
-    from quickbeam.models.lstm_lm.torch_model import TorchModel
+    from quickbeam.models.torch_model import TorchModel
 
     return TorchModel
 

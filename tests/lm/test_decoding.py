@@ -10,7 +10,7 @@ from quickbeam.errors import ModelError, OptionError
 from quickbeam.models.folder import read_config, save_model
 from quickbeam.models.load import load_model
 from quickbeam.models.lstm_lm.config import LstmLmConfig
-from quickbeam.models.lstm_lm.native import NativeModel
+from quickbeam.models.native_model import NativeModel
 from quickbeam.types import Request
 
 TINY = LstmLmConfig(vocab_size=9, embedding_dim=5, hidden_dim=6, layers=2)

@@ -11,8 +11,8 @@ import pytest
 
 from quickbeam import _core
 from quickbeam.models.door import Decoding, Model
+from quickbeam.models.native_model import NativeModel
 from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.native import NativeModel
 from quickbeam.models.recurrent.tensors import tensor_shapes
 from quickbeam.types import Floats, Ids, Request
 
@@ -81,7 +81,7 @@ def build(request: pytest.FixtureRequest) -> Callable[..., Model]:
     if request.param == "native":
         return NativeModel
     pytest.importorskip("torch")
-    from quickbeam.models.recurrent.torch_model import TorchModel
+    from quickbeam.models.torch_model import TorchModel
 
     return TorchModel
 

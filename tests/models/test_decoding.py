@@ -9,8 +9,8 @@ import pytest
 
 from quickbeam import _core
 from quickbeam.errors import ModelError, OptionError
+from quickbeam.models.native_model import NativeModel
 from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.native import NativeModel
 from quickbeam.types import Request
 
 SMALL = RecurrentConfig(31, 37, 18, 2, 13, 23, attention_dim=17, top="gru", top_dim=11, hidden_dim=70)

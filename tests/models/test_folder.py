@@ -17,8 +17,8 @@ from safetensors.numpy import load_file, save_file
 from quickbeam.errors import ModelError, OptionError
 from quickbeam.models.folder import CONFIG_LIMIT, DIGEST, read_config, read_tensors, save_model
 from quickbeam.models.load import load_model
+from quickbeam.models.native_model import NativeModel
 from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.native import NativeModel
 from quickbeam.types import Request
 
 TINY = RecurrentConfig(5, 5, 3, 1, 2, 3, attention_dim=2, hidden_dim=3, shared_embedding=True, tied_output=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from quickbeam.models.native_model import NativeModel
 from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.native import NativeModel
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.models.recurrent.torch_model import TorchModel  # noqa: E402
+from quickbeam.models.torch_model import TorchModel  # noqa: E402
 
 TOLERANCE = 1e-5
 

@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from quickbeam.models.architectures import architecture_of  # noqa: E402
 from quickbeam.models.recurrent.config import RecurrentConfig  # noqa: E402
-from quickbeam.models.recurrent.module import RecurrentModule  # noqa: E402
 
 CUBE = RecurrentConfig(
     50, 40, embedding_dim=8, encoder_layers=3, encoder_dim=6, decoder_dim=10, attention_dim=7, hidden_dim=9
@@ -33,16 +33,17 @@ SHARP = RecurrentConfig(
 @pytest.mark.parametrize("config", [CUBE, SHARP], ids=["cube", "sharp"])
 def test_a_request_alone_equals_itself_in_a_padded_batch(config):
     torch.manual_seed(2)
-    model = RecurrentModule(config).eval()
+    model = architecture_of(config).module(config).eval()
     lengths = torch.tensor([3, 9, 1, 6])
     source = torch.randint(4, 50, (4, 9))
     mask = torch.arange(9) < lengths[:, None]
     source = torch.where(mask, source, config.pad_id)
     target = torch.randint(4, 40, (4, 5))
     with torch.no_grad():
-        memory, hidden = model.encode(source, mask), model(source, mask, target)
+        (memory, begin), hidden = model.encode(source, mask), model(source, mask, target)
         for i, length in enumerate(lengths.tolist()):
-            alone = model.encode(source[i : i + 1, :length], None)
+            alone, start = model.encode(source[i : i + 1, :length], None)
+            torch.testing.assert_close(begin[i : i + 1], start, rtol=0, atol=1e-6)
             torch.testing.assert_close(memory.values[i : i + 1, :length], alone.values, rtol=0, atol=1e-6)
             torch.testing.assert_close(memory.keys[i : i + 1, :length], alone.keys, rtol=0, atol=1e-6)
             forced = model(source[i : i + 1, :length], None, target[i : i + 1])

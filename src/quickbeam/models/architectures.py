@@ -5,47 +5,78 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
+from quickbeam import _core
 from quickbeam.errors import ModelError, nearest
-from quickbeam.models.door import Model
 from quickbeam.models.lstm_lm import tensors as lstm_lm
 from quickbeam.models.lstm_lm.config import LstmLmConfig
 from quickbeam.models.recurrent import tensors as recurrent
 from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.shapes import Shape
-from quickbeam.types import Floats
+from quickbeam.types import Floats, Ids
 
-Config = RecurrentConfig | LstmLmConfig
+TranslationConfig = RecurrentConfig
+Config = TranslationConfig | LstmLmConfig
 Task = Literal["translation", "language"]
+
+
+class CoreRun(Protocol):
+    """A decoding run of the compiled core; what the calls mean stands in `models.door.Decoding`."""
+
+    def admit(self, request: Ids, token: Ids, length: Ids) -> Ids:
+        """Encode sources that stand one behind the other in `token`."""
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each row."""
+
+    def retain(self, state: Ids) -> None:
+        """Free every state but the named ones."""
+
+    def evict(self, request: Ids) -> None:
+        """Forget the sources of the named requests."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """One kind of model. Its folder in this room has the modules `native` and `torch_model`, loaded when used."""
+    """One kind of model, whose folder in this room has its config, tensors and PyTorch module."""
 
     name: str  # in config.json and in recipes
     task: Task
     config: type[Config]
     check_shapes: Callable[[Any, Mapping[str, Shape]], None]
+    embedding: str  # the tensor that a tied output matrix is
+    core: Callable[[dict[str, Any], dict[str, Floats], str], Any]  # the compiled twin, of facts, tensors and a table;
+    core_run: Callable[[Any], CoreRun]  # a decoding run on it
+    module_name: str  # of the class in `module.py`
 
-    def native(self, config: Config, tensors: Mapping[str, Floats], isa: str) -> Model:
-        """The model on the compiled core, with a table of kernels."""
-        model: Model = self._module("native").NativeModel(config, tensors, isa)
-        return model
-
-    def torch(self, config: Config, tensors: Mapping[str, Floats]) -> Model:
-        """The model on PyTorch."""
-        model: Model = self._module("torch_model").TorchModel(config, tensors)
-        return model
-
-    def _module(self, name: str) -> Any:
-        return import_module(self.config.__module__.rpartition(".")[0] + "." + name)
+    def module(self, config: Config, dropout: float = 0.0) -> Any:
+        """A fresh PyTorch module of `config`. PyTorch is an extra, so the file is read when it is asked for."""
+        folder = self.config.__module__.rpartition(".")[0]
+        return getattr(import_module(f"{folder}.module"), self.module_name)(config, dropout)
 
 
 ARCHITECTURES = (
-    Architecture("recurrent", "translation", RecurrentConfig, recurrent.check_shapes),
-    Architecture("lstm-lm", "language", LstmLmConfig, lstm_lm.check_shapes),
+    Architecture(
+        "recurrent",
+        "translation",
+        RecurrentConfig,
+        recurrent.check_shapes,
+        "target_embedding",
+        _core.RecurrentModel,
+        _core.RecurrentDecoding,
+        "RecurrentModule",
+    ),
+    Architecture(
+        "lstm-lm",
+        "language",
+        LstmLmConfig,
+        lstm_lm.check_shapes,
+        "embedding",
+        _core.LstmLm,
+        _core.LstmLmDecoding,
+        "LstmLmModule",
+    ),
 )
 
 

@@ -6,9 +6,9 @@ import importlib.util
 from pathlib import Path
 
 from quickbeam.errors import OptionError
-from quickbeam.models.architectures import architecture_of
 from quickbeam.models.door import Model
 from quickbeam.models.folder import read_config, read_tensors
+from quickbeam.models.native_model import NativeModel
 
 
 def load_model(folder: Path, backend: str = "native", isa: str = "auto") -> Model:
@@ -22,7 +22,8 @@ def load_model(folder: Path, backend: str = "native", isa: str = "auto") -> Mode
         raise OptionError("backend 'torch' needs PyTorch, which is not installed; run: pip install 'quickbeam[train]'")
     config = read_config(folder)
     tensors = read_tensors(folder, config)
-    architecture = architecture_of(config)
     if backend == "native":
-        return architecture.native(config, tensors, isa)
-    return architecture.torch(config, tensors)
+        return NativeModel(config, tensors, isa)
+    from quickbeam.models.torch_model import TorchModel  # PyTorch is an extra
+
+    return TorchModel(config, tensors)

@@ -39,10 +39,15 @@ class VocabularyOptions:
 
     size: int = 16384  # pieces, special tokens included
     shared: bool = True  # one vocabulary for both sides
+    target_size: int = 0  # of the target's own vocabulary; 0 = size
     character_coverage: float = 1.0  # share of characters that must be covered
 
     def __post_init__(self) -> None:
         require(self.size >= 8, "vocabulary.size", self.size, "8 or more")
+        own = self.target_size >= 8 and not self.shared
+        require(
+            own or not self.target_size, "vocabulary.target_size", self.target_size, "0, or 8 or more if not shared"
+        )
         require(0 < self.character_coverage <= 1, "vocabulary.character_coverage", self.character_coverage, "in (0, 1]")
 
 

@@ -1,16 +1,17 @@
-"""The task of translation: parallel text, SentencePiece vocabularies, the recurrent model, greedy BLEU."""
+"""The task of translation: parallel text, SentencePiece vocabularies, a translation model, greedy BLEU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from quickbeam.errors import OptionError
-from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.module import RecurrentModule
+from quickbeam.models.architectures import TranslationConfig, find_architecture
+from quickbeam.models.translation_module import TranslationModule
 from quickbeam.options.schema import build
 from quickbeam.options.train import Recipe
 from quickbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
@@ -21,7 +22,7 @@ from quickbeam.train.validate import validate
 
 
 class TranslationTask:
-    """`train.task.Task` for the recurrent model."""
+    """`train.task.Task` for the translation models."""
 
     measure = ("bleu", "validation BLEU, greedy")
 
@@ -36,37 +37,43 @@ class TranslationTask:
         self.train_data = ParallelData(pairs, self.source, self.target, data.max_length)
         self.valid_data = ParallelData(self.valid_pairs, self.source, self.target, 1 << 20)
         facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
-        facts.pop("architecture", None)
-        self.config = build(RecurrentConfig, facts, "recipe: model")
+        self.architecture = find_architecture(facts.pop("architecture", "recurrent"))
+        config: Any = build(self.architecture.config, facts, "recipe: model")
+        self.config: TranslationConfig = config
 
     def _vocabularies(self, pairs: list[tuple[str, str]]) -> tuple[SentencePieceVocabulary, SentencePieceVocabulary]:
         sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
-        apart = {"source.spm": sources, "target.spm": targets}
-        texts = {"source.spm": sources + targets} if self.recipe.vocabulary.shared else apart
-        vocabularies = [self._vocabulary(self.output / name, lines) for name, lines in texts.items()]
-        return vocabularies[0], vocabularies[-1]
-
-    def _vocabulary(self, path: Path, lines: list[str]) -> SentencePieceVocabulary:
         options = self.recipe.vocabulary
+        if options.shared:
+            vocabulary = self._vocabulary("source.spm", sources + targets, "size", options.size)
+            return vocabulary, vocabulary
+        source = self._vocabulary("source.spm", sources, "size", options.size)
+        if options.target_size:
+            return source, self._vocabulary("target.spm", targets, "target_size", options.target_size)
+        return source, self._vocabulary("target.spm", targets, "size", options.size)
+
+    def _vocabulary(self, name: str, lines: list[str], option: str, size: int) -> SentencePieceVocabulary:
+        path = self.output / name
         if not path.exists():
-            train_sentencepiece(lines, path, options.size, options.character_coverage, self.options.seed)
+            train_sentencepiece(lines, path, size, self.recipe.vocabulary.character_coverage, self.options.seed)
         vocabulary = SentencePieceVocabulary(path)
-        if len(vocabulary) != options.size:
+        if len(vocabulary) != size:
             raise OptionError(
-                f"vocabulary.size is {options.size}, but {path} of an earlier run has {len(vocabulary)} pieces; "
+                f"vocabulary.{option} is {size}, but {path} of an earlier run has {len(vocabulary)} pieces; "
                 "start in another --output folder."
             )
         return vocabulary
 
-    def module(self) -> RecurrentModule:
+    def module(self) -> TranslationModule:
         """A fresh model."""
-        return RecurrentModule(self.config, self.options.dropout)
+        module: TranslationModule = self.architecture.module(self.config, self.options.dropout)
+        return module
 
     def epoch(self, epoch: int, skip: int) -> Iterator[Batch]:
         """All pairs once, in an order that seed and epoch fix."""
         return self.train_data.epoch(self.options.batch_tokens, self.options.seed, epoch, skip)
 
-    def loss(self, model: RecurrentModule, batch: Batch) -> tuple[Tensor, int]:
+    def loss(self, model: TranslationModule, batch: Batch) -> tuple[Tensor, int]:
         """Sums over the target tokens of a batch, and their number."""
         options = self.options
         low = options.precision == "bfloat16"
@@ -91,7 +98,9 @@ class TranslationTask:
 
     def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
         """Loss and greedy BLEU."""
-        loss, bleu = validate(self.config, weights, self.valid_data, self.valid_pairs, self.target, self.device)
+        model = self.architecture.module(self.config).to(self.device)
+        model.load_state_dict(weights)
+        loss, bleu = validate(model.eval(), self.valid_data, self.valid_pairs, self.target, self.device)
         return {"valid_nll": loss, "bleu": bleu}
 
     def better(self, figures: dict[str, float], progress: Progress) -> bool:

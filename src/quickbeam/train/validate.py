@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sacrebleu
 import torch
-from torch import Tensor
 
-from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.module import RecurrentModule
+from quickbeam.models.translation_module import TranslationModule
 from quickbeam.text.sentencepiece import SentencePieceVocabulary
 from quickbeam.train.data import Batch, ParallelData
 from quickbeam.train.loss import output_loss
@@ -17,17 +15,13 @@ BATCH = 256  # pairs of similar length at a time
 
 @torch.no_grad()
 def validate(
-    config: RecurrentConfig,
-    weights: dict[str, Tensor],
+    model: TranslationModule,
     data: ParallelData,
     pairs: list[tuple[str, str]],
     vocabulary: SentencePieceVocabulary,
     device: torch.device,
 ) -> tuple[float, float]:
-    """Loss (nats for each target token, no smoothing) and greedy BLEU (sacreBLEU default) on `data`."""
-    model = RecurrentModule(config).to(device)
-    model.load_state_dict(weights)
-    model.eval()
+    """Loss (nats for each target token, no smoothing) and greedy BLEU (sacreBLEU default) of `model` on `data`."""
     order = sorted(range(len(data.items)), key=lambda i: len(data.items[i][0]))
     nats, words = 0.0, 0
     outputs = [""] * len(order)
@@ -45,17 +39,17 @@ def validate(
     return nats / words, sacrebleu.corpus_bleu(outputs, [references]).score
 
 
-def greedy(model: RecurrentModule, batch: Batch, device: torch.device) -> list[list[int]]:
+def greedy(model: TranslationModule, batch: Batch, device: torch.device) -> list[list[int]]:
     """Greedy translations of a batch, at most twice the source length plus ten tokens."""
     config = model.config
-    memory = model.encode(batch.source.to(device), None if batch.source_mask is None else batch.source_mask.to(device))
-    state = model.decoder.begin(memory)
+    mask = None if batch.source_mask is None else batch.source_mask.to(device)
+    memory, state = model.encode(batch.source.to(device), mask)
     weight, bias = model.output()
     token = torch.full((len(batch.source),), config.bos_id, device=device)
     done = torch.zeros_like(token, dtype=torch.bool)
     tokens = []
     for _ in range(2 * batch.source.shape[1] + 10):
-        hidden, state, _ = model.decoder.step(model.embed(token), state, memory)
+        hidden, state = model.step(token, state, memory)
         token = torch.addmm(bias, hidden, weight.t()).argmax(1)
         done |= token == config.eos_id
         if bool(done.all()):

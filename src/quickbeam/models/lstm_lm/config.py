@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quickbeam.errors import ModelError
-from quickbeam.models.facts import check_positive
+from quickbeam.models.facts import check_positive, check_special_ids, check_tied
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,8 @@ class LstmLmConfig:
 
     def __post_init__(self) -> None:
         check_positive(self, ("vocab_size", "embedding_dim", "hidden_dim", "layers"))
-        if self.tied_output and self.hidden_dim != self.embedding_dim:
-            raise ModelError(
-                f"tied_output needs hidden_dim = embedding_dim, but they are {self.hidden_dim} and "
-                f"{self.embedding_dim}."
-            )
-        for name in ("unk_id", "bos_id", "eos_id", "pad_id"):
-            if not 0 <= getattr(self, name) < self.vocab_size:
-                raise ModelError(f"{name} is {getattr(self, name)}; it must lie inside the vocabulary.")
+        check_tied(self)
+        check_special_ids(self, self.vocab_size, "the vocabulary")
         if self.bos_id == self.eos_id:
             raise ModelError(f"bos_id and eos_id are both {self.bos_id}; they must differ.")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from quickbeam.errors import ModelError
-from quickbeam.models.facts import check_choices, check_positive
+from quickbeam.models.facts import check_choices, check_positive, check_translation
 
 
 @dataclass(frozen=True)
@@ -61,24 +61,12 @@ class RecurrentConfig:
             raise ModelError(f"fc_dim is {self.fc_dim}; with fc_layers {self.fc_layers} it must be 1 or more.")
         if self.top != "none" and self.top_dim < 1:
             raise ModelError(f"top_dim is {self.top_dim}; with top {self.top!r} it must be 1 or more.")
-        if self.shared_embedding and self.source_vocab_size != self.target_vocab_size:
-            raise ModelError(
-                f"shared_embedding needs one vocabulary, but source_vocab_size is {self.source_vocab_size} "
-                f"and target_vocab_size is {self.target_vocab_size}."
-            )
-        if self.tied_output and self.hidden_dim != self.embedding_dim:
-            raise ModelError(
-                f"tied_output needs hidden_dim = embedding_dim, but they are {self.hidden_dim} and "
-                f"{self.embedding_dim}."
-            )
         if self.readout == "none" and self.hidden_dim != self.stack_dim:
             raise ModelError(
                 f"without a readout the hidden vector is the top layer's: hidden_dim must be {self.stack_dim}, "
                 f"not {self.hidden_dim}."
             )
-        for name in ("unk_id", "bos_id", "eos_id", "pad_id"):
-            if not 0 <= getattr(self, name) < min(self.source_vocab_size, self.target_vocab_size):
-                raise ModelError(f"{name} is {getattr(self, name)}; it must lie inside both vocabularies.")
+        check_translation(self)
 
     @property
     def memory_dim(self) -> int:

@@ -6,13 +6,12 @@ state, D hidden. All tensors are float32; `forward` may run under bfloat16 autoc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.translation_module import Memory, TranslationModule
 
 
 class GRU(nn.Module):
@@ -103,34 +102,6 @@ class Attention(nn.Module):
             scores = scores.masked_fill(~mask, float("-inf"))
         weights = torch.softmax(scores, dim=-1)
         return torch.bmm(weights[:, None, :].to(memory.dtype), memory)[:, 0], weights
-
-
-class LockedDropout(nn.Module):
-    """Dropout with one mask for all positions of a sequence, which recurrent nets need (and which is cheaper)."""
-
-    def __init__(self, share: float) -> None:
-        super().__init__()
-        self.share = share
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, T, D] -> the same shape."""
-        if not self.training or self.share == 0.0:
-            return x
-        keep = torch.rand(x.shape[0], 1, x.shape[2], device=x.device) >= self.share
-        return x * (keep / (1.0 - self.share)).to(x.dtype)
-
-
-@dataclass
-class Memory:
-    """What the decoder keeps of the encoded requests; `mask` is None where nothing is padded."""
-
-    values: Tensor  # [B, S, M]
-    keys: Tensor  # [B, S, A]
-    mask: Tensor | None  # [B, S] bool
-
-    def select(self, rows: Tensor) -> Memory:
-        """Memory of the requests `rows` [R], one for each row."""
-        return Memory(self.values[rows], self.keys[rows], None if self.mask is None else self.mask[rows])
 
 
 class Decoder(nn.Module):
@@ -228,9 +199,8 @@ class Decoder(nn.Module):
             bottom = torch.cat([bottom, top], dim=-1)
         return self.read(top, context, embedded), bottom, weights
 
-    def forward(self, embedded: Tensor, memory: Memory) -> Tensor:
+    def forward(self, embedded: Tensor, memory: Memory, state: Tensor) -> Tensor:
         """Teacher forcing: words [B, T, E] -> hidden [B, T, D]; all but the recurrences is done for all T at once."""
-        state = self.begin(memory)
         size = self.config.decoder_dim
         state, projected = state[:, :size], self.project(embedded)
         states, contexts = [], []
@@ -255,46 +225,32 @@ class Decoder(nn.Module):
         return torch.stack(states, dim=1)
 
 
-class RecurrentModule(nn.Module):
-    """Source and target ids -> hidden vectors. The output matrix is held here but applied by a projection only."""
+class RecurrentModule(TranslationModule):
+    """Source and target ids -> hidden vectors."""
 
     def __init__(self, config: RecurrentConfig, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.config = config
-        self.dropout = LockedDropout(dropout)
-        scale = config.embedding_dim**-0.5
-        self.target_embedding = nn.Parameter(torch.randn(config.target_vocab_size, config.embedding_dim) * scale)
-        if not config.shared_embedding:
-            self.source_embedding = nn.Parameter(torch.randn(config.source_vocab_size, config.embedding_dim) * scale)
+        super().__init__(config, dropout)
         self.encoder = nn.ModuleList(
             BidirectionalGRU(config.embedding_dim if i == 0 else config.memory_dim, config.encoder_dim)
             for i in range(config.encoder_layers)
         )
         self.decoder = Decoder(config)
-        if not config.tied_output:
-            self.output_weight = nn.Parameter(
-                torch.randn(config.target_vocab_size, config.hidden_dim) * config.hidden_dim**-0.5
-            )
-        self.output_bias = nn.Parameter(torch.zeros(config.target_vocab_size))
+        self.state_dim = self.decoder.state_dim
 
-    def output(self) -> tuple[Tensor, Tensor]:
-        """Output matrix [V, D] and bias [V], for the projection."""
-        return (self.target_embedding if self.config.tied_output else self.output_weight), self.output_bias
-
-    def encode(self, source: Tensor, mask: Tensor | None) -> Memory:
-        """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory."""
-        table = self.target_embedding if self.config.shared_embedding else self.source_embedding
-        x = self.dropout(F.embedding(source, table))
+    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Memory, Tensor]:
+        """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states [B, state_dim]."""
+        x = self.embed_source(source)
         for layer in self.encoder:
             x = self.dropout(layer(x, mask))
-        return Memory(x, self.decoder.attention.keys(x), mask)
+        memory = Memory(x, self.decoder.attention.keys(x), mask)
+        return memory, self.decoder.begin(memory)
 
-    def embed(self, token: Tensor) -> Tensor:
-        """Target ids [...] -> [..., E]."""
-        words: Tensor = self.dropout(F.embedding(token, self.target_embedding))
-        return words
+    def step(self, token: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Target ids [R] and states [R, state_dim] -> hidden [R, D], next states."""
+        hidden, following, _ = self.decoder.step(self.embed(token), state, memory)
+        return hidden, following
 
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
-        hidden: Tensor = self.dropout(self.decoder(self.embed(target), self.encode(source, mask)))
+        hidden: Tensor = self.dropout(self.decoder(self.embed(target), *self.encode(source, mask)))
         return hidden

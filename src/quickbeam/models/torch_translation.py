@@ -1,28 +1,26 @@
-"""The recurrent model in PyTorch behind the models' door: padded batches in float32, the native twin's slow truth."""
+"""A decoding run of a translation model in PyTorch: padded batches."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.module import Memory, RecurrentModule
-from quickbeam.models.recurrent.tensors import check_shapes
 from quickbeam.models.torch_slots import TorchSlots, check_admit, check_requests, check_rows
+from quickbeam.models.translation_module import Memory, TranslationModule
 from quickbeam.types import Floats, Ids, Request
 
 
-class TorchDecoding:
-    """`models.door.Decoding` over `RecurrentModule`. A caller's mistake raises ValueError and changes nothing."""
+class TorchTranslation:
+    """`models.door.Decoding` over `TranslationModule`. A caller's mistake raises ValueError and changes nothing."""
 
-    def __init__(self, module: RecurrentModule) -> None:
+    def __init__(self, module: TranslationModule) -> None:
         self.module = module
         self.sources: dict[int, tuple[Tensor, Tensor]] = {}  # request -> values [S, M] and keys [S, A]
-        self.slots = TorchSlots(module.decoder.state_dim)
+        self.slots = TorchSlots(module.state_dim)
         self.padded: tuple[Ids, Memory] | None = None  # the memory of the last step's rows: often the next one's too
 
     @torch.inference_mode()
@@ -33,11 +31,11 @@ class TorchDecoding:
             return np.empty(0, np.int32)
         lengths = [len(request.source) for request in requests]
         ids = pad_sequence([torch.from_numpy(r.source.astype(np.int64)) for r in requests], batch_first=True)
-        memory = self.module.encode(ids, _mask(lengths))
+        memory, state = self.module.encode(ids, _mask(lengths))
         for i, request in enumerate(requests):
             self.sources[request.index] = memory.values[i, : lengths[i]], memory.keys[i, : lengths[i]]
         self.padded = None
-        return self.slots.put(self.module.decoder.begin(memory))
+        return self.slots.put(state)
 
     @torch.inference_mode()
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
@@ -47,8 +45,8 @@ class TorchDecoding:
         check_requests(request, self.sources)
         if not len(request):
             return np.empty((0, self.module.config.hidden_dim), np.float32), np.empty(0, np.int32)
-        words = self.module.embed(torch.from_numpy(token.astype(np.int64)))
-        hidden, new, _ = self.module.decoder.step(words, self.slots.get(state), self._memory(request))
+        words = torch.from_numpy(token.astype(np.int64))
+        hidden, new = self.module.step(words, self.slots.get(state), self._memory(request))
         return hidden.numpy(), self.slots.put(new)
 
     def retain(self, state: Ids) -> None:
@@ -71,27 +69,6 @@ class TorchDecoding:
             memory = Memory(pad_sequence(values, batch_first=True), pad_sequence(keys, batch_first=True), mask)
             self.padded = request.copy(), memory
         return self.padded[1]
-
-
-class TorchModel:
-    """`models.door.Model` over `RecurrentModule`."""
-
-    def __init__(self, config: RecurrentConfig, tensors: Mapping[str, Floats]) -> None:
-        """Copy `tensors` (float32, names and shapes as `tensor_shapes`); ModelError where they do not fit."""
-        check_shapes(config, {name: tensor.shape for name, tensor in tensors.items()})
-        self.config, self.bos_id, self.eos_id = config, config.bos_id, config.eos_id
-        self.module = RecurrentModule(config)
-        self.module.load_state_dict({name: torch.tensor(tensor) for name, tensor in tensors.items()})
-        self.module.requires_grad_(False).eval()
-
-    def output(self) -> tuple[Floats, Floats]:
-        """Output matrix [V, D] and bias [V], float32."""
-        weight, bias = self.module.output()
-        return weight.numpy(), bias.numpy()
-
-    def open(self) -> TorchDecoding:
-        """Fresh caches for one decoding run."""
-        return TorchDecoding(self.module)
 
 
 def _mask(lengths: Sequence[int]) -> Tensor | None:

@@ -1,21 +1,19 @@
-"""The LSTM language model in PyTorch behind the models' door: float32, one prompt at a time, the twin's slow truth."""
+"""A decoding run of a language model in PyTorch: one prompt at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from quickbeam.models.lstm_lm.config import LstmLmConfig
 from quickbeam.models.lstm_lm.module import LstmLmModule
-from quickbeam.models.lstm_lm.tensors import check_shapes
 from quickbeam.models.torch_slots import TorchSlots, check_admit, check_requests, check_rows
 from quickbeam.types import Floats, Ids, Request
 
 
-class TorchDecoding:
+class TorchLanguage:
     """`models.door.Decoding` over `LstmLmModule`. A caller's mistake raises ValueError and changes nothing."""
 
     def __init__(self, module: LstmLmModule) -> None:
@@ -66,24 +64,3 @@ class TorchDecoding:
     def _hidden(states: Tensor) -> Tensor:
         """The hidden vectors [R, D] of states [R, 2, L, D]: the outputs of the uppermost layer."""
         return states[:, 0, -1].contiguous()
-
-
-class TorchModel:
-    """`models.door.Model` over `LstmLmModule`."""
-
-    def __init__(self, config: LstmLmConfig, tensors: Mapping[str, Floats]) -> None:
-        """Copy `tensors` (float32, names and shapes as `tensor_shapes`); ModelError where they do not fit."""
-        check_shapes(config, {name: tensor.shape for name, tensor in tensors.items()})
-        self.config, self.bos_id, self.eos_id = config, config.bos_id, config.eos_id
-        self.module = LstmLmModule(config)
-        self.module.load_state_dict({name: torch.tensor(tensor) for name, tensor in tensors.items()})
-        self.module.requires_grad_(False).eval()
-
-    def output(self) -> tuple[Floats, Floats]:
-        """Output matrix [V, D] and bias [V], float32."""
-        weight, bias = self.module.output()
-        return weight.numpy(), bias.numpy()
-
-    def open(self) -> TorchDecoding:
-        """Fresh caches for one decoding run."""
-        return TorchDecoding(self.module)
