@@ -70,7 +70,7 @@ class TrainOptions:
     dropout: float = 0.2  # translation: one mask for all positions of a sequence; language: one for each position
     label_smoothing: float = 0.1
     self_normalisation: float = 0.0  # alpha of CUBE-4: loss + alpha (log Z)^2
-    output_samples: int = 0  # of a language model: draws for a sampled softmax; 0 = the whole vocabulary
+    output_samples: int = 0  # draws for a sampled softmax; 0 = the whole vocabulary
     average_decay: float = 0.999  # of the running average of the weights that is validated and saved; 0 = none
     precision: Literal["float32", "bfloat16"] = "float32"
     seed: int = 1

@@ -25,7 +25,7 @@ from quickbeam.options.train import Recipe
 from quickbeam.text.lines import read_lines
 from quickbeam.text.words import EOS_ID, WordVocabulary
 from quickbeam.train.checkpoint import Progress
-from quickbeam.train.loss import output_loss, sample_words
+from quickbeam.train.loss import training_loss, word_frequency
 
 VALID_COLUMNS, VALID_WORDS = 10, 32  # of validation: ten cold starts cost next to nothing
 
@@ -86,8 +86,7 @@ class LanguageTask:
         facts = {"vocab_size": len(self.vocabulary)} | recipe.model
         facts.pop("architecture", None)
         self.config = build(LstmLmConfig, facts, "recipe: model")
-        counts = torch.bincount(self.train_stream, minlength=len(self.vocabulary)).float()
-        self.frequency = (counts / counts.sum()).to(self.device)
+        self.frequency = word_frequency(self.train_stream, len(self.vocabulary)).to(self.device)
         self._state: State | None = None
 
     def module(self) -> LstmLmModule:
@@ -107,14 +106,7 @@ class LanguageTask:
             hidden, (outputs, cells) = model(batch.read.to(self.device), state)
         self._state = outputs.detach().float(), cells.detach().float()
         label = batch.said.to(self.device).flatten()
-        dtype = torch.bfloat16 if low else torch.float32
-        smoothing, alpha = options.label_smoothing, options.self_normalisation
-        weight, bias = model.output()
-        target = label
-        if options.output_samples:
-            words, log_chance, target = sample_words(label, self.frequency, options.output_samples)
-            weight, bias = weight[words], bias[words] - log_chance
-        figures = output_loss(hidden.float().flatten(0, 1), weight, bias, target, smoothing, alpha, dtype)
+        figures = training_loss(hidden.float().flatten(0, 1), *model.output(), label, self.frequency, options)
         return figures, label.numel()
 
     def carried(self) -> dict[str, Tensor]:

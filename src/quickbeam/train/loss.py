@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quickbeam.options.train import TrainOptions
+
 CHUNK = 256  # rows of logits in flight: 256 x 16k floats stay in the last cache level
 
 
@@ -94,3 +96,20 @@ def sample_words(target: Tensor, frequency: Tensor, draws: int) -> tuple[Tensor,
     # the targets of a batch are draws from the same distribution: 1 - (1 - p)^(draws + N)
     chance = -torch.expm1((draws + len(target)) * torch.log1p(-frequency[words].clamp(1e-12, 0.5)))
     return words, chance.log(), place[: len(target)]
+
+
+def word_frequency(words: Tensor, vocab_size: int) -> Tensor:
+    """The share of each word in `words` [N] int64, [V] float32; each is counted once more, so that none is zero."""
+    counts = torch.bincount(words, minlength=vocab_size).float() + 1
+    return counts / counts.sum()
+
+
+def training_loss(
+    hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, frequency: Tensor, options: TrainOptions
+) -> Tensor:
+    """`output_loss` as the options of training ask for it; `frequency` [V] is what a sampled softmax draws by."""
+    if options.output_samples:
+        words, log_chance, target = sample_words(target, frequency, options.output_samples)
+        weight, bias = weight[words], bias[words] - log_chance
+    dtype = torch.bfloat16 if options.precision == "bfloat16" else torch.float32
+    return output_loss(hidden, weight, bias, target, options.label_smoothing, options.self_normalisation, dtype)

@@ -17,7 +17,7 @@ from quickbeam.options.train import Recipe
 from quickbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
 from quickbeam.train.checkpoint import Progress
 from quickbeam.train.data import Batch, ParallelData, read_pairs
-from quickbeam.train.loss import output_loss
+from quickbeam.train.loss import training_loss, word_frequency
 from quickbeam.train.validate import validate
 
 
@@ -35,6 +35,8 @@ class TranslationTask:
         self.valid_pairs = read_pairs(data.valid, data.valid_target, data, base)
         self.source, self.target = self._vocabularies(pairs)
         self.train_data = ParallelData(pairs, self.source, self.target, data.max_length)
+        words = torch.tensor([token for _, target in self.train_data.items for token in (*target, self.train_data.eos)])
+        self.frequency = word_frequency(words, len(self.target)).to(self.device)
         self.valid_data = ParallelData(self.valid_pairs, self.source, self.target, 1 << 20)
         facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
         self.architecture = find_architecture(facts.pop("architecture", "recurrent"))
@@ -82,11 +84,7 @@ class TranslationTask:
             hidden = model(batch.source.to(self.device), mask, batch.target.to(self.device))
         keep = batch.label_mask.to(self.device)
         label = batch.label.to(self.device)[keep]
-        weight, bias = model.output()
-        dtype = torch.bfloat16 if low else torch.float32
-        figures = output_loss(
-            hidden.float()[keep], weight, bias, label, options.label_smoothing, options.self_normalisation, dtype
-        )
+        figures = training_loss(hidden.float()[keep], *model.output(), label, self.frequency, options)
         return figures, label.numel()
 
     def carried(self) -> dict[str, Tensor]:
