@@ -109,3 +109,8 @@ def toy_requests(count: int, seed: int, longest: int = 9) -> list[Request]:
     draw = np.random.default_rng(seed)
     lengths = draw.integers(0, longest, count)
     return [Request(i, np.append(draw.integers(3, 64, n), EOS).astype(np.int32)) for i, n in enumerate(lengths)]
+
+
+def asked(*indices: int) -> list[Request]:
+    """Requests by name only, for searches that are fed by hand."""
+    return [Request(index, np.array([EOS], np.int32)) for index in indices]

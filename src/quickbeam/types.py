@@ -17,11 +17,20 @@ Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class Prefix:
+    """Tokens that every hypothesis of a request begins with."""
+
+    token: Ids  # [P], without eos
+    log_prob: Floats  # [P] what each adds to the score of a hypothesis
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One thing asked: a source to decode. `index` is its place in the order asked, and its name until it is done."""
 
     index: int
     source: Ids  # [S], eos included
+    prefix: Prefix | None = None
 
 
 @dataclass(slots=True)

@@ -185,3 +185,10 @@ def test_a_dash_is_standard_input(run: Run, call: Run, tiny_model: Path, text: P
     both = run("translate", tiny_model, text, "-", stdin=b"Bade ki.\n")
     assert both.status == 0, both.err
     assert both.out == call("translate", tiny_model, text).out + run("translate", tiny_model, stdin=b"Bade ki.\n").out
+
+
+def test_every_line_begins_with_the_prefix(call: Run, tiny_model: Path, text: Path) -> None:
+    result = call("translate", tiny_model, text, "--target-prefix", "Bade ki", "--max-length", 20)
+    lines = text.read_text().split("\n")[:-1]
+    assert all(answer.startswith("Bade ki") == bool(line) for line, answer in zip(lines, result.lines, strict=True))
+    call("translate", tiny_model, text, "--target-prefix", "Bade ki", "--max-length", 1).refused(1, "target prefix 0")

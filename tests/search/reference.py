@@ -23,8 +23,12 @@ class Beam:
     score: float = 0.0
 
 
-def continuations(beam: Beam, next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int) -> list[Beam]:
+def continuations(
+    beam: Beam, next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int, prefix: tuple[int, ...]
+) -> list[Beam]:
     """All that may follow `beam`, best first, equal ones by lower id."""
+    if len(beam.tokens) < len(prefix):
+        return [Beam((*beam.tokens, prefix[len(beam.tokens)]), (*beam.log_probs, 0.0), beam.total)]
     log_probs = next_log_probs(beam.tokens)
     found = []
     for token in np.argsort(-log_probs, kind="stable").tolist():
@@ -60,8 +64,13 @@ def is_done(finished: list[Beam], top: float, best: float, length: int, options:
     return rule == "true" or best / (options.max_length if flatters else length) ** penalty <= finished[-1].score
 
 
-def reference_search(next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int) -> list[Beam]:
-    """The finished hypotheses of one request, best first; eos is among their tokens."""
+def reference_search(
+    next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int, prefix: tuple[int, ...] = ()
+) -> list[Beam]:
+    """The finished hypotheses of one request, best first; eos is among their tokens.
+
+    All begin with `prefix`, which adds nothing to their scores.
+    """
     width, penalty = options.beam_size, options.length_penalty
     stays = options.finishing == "stay"
     sure = options.early_stopping in ("proven", "exhaustive")
@@ -71,7 +80,7 @@ def reference_search(next_log_probs: NextLogProbs, options: SearchOptions, eos_i
     top = -np.inf
     for length in range(1, options.max_length + 1):
         candidates = [
-            next_beam for beam in running for next_beam in continuations(beam, next_log_probs, options, eos_id)
+            next_beam for beam in running for next_beam in continuations(beam, next_log_probs, options, eos_id, prefix)
         ]
         candidates.sort(key=lambda beam: -beam.total)  # stable: lower row first
         candidates = candidates[: 2 * width if width > 1 else 1]

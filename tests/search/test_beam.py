@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import NextLogProbs, reference_greedy, reference_search
-from toys import EOS, ToyModel, ToyProjection, best, toy_requests
+from toys import EOS, ToyModel, ToyProjection, asked, best, toy_requests
 
 from quickbeam.engine.decode import decode
 from quickbeam.errors import ModelError, OptionError
@@ -83,7 +83,7 @@ def test_beam_one_is_greedy() -> None:
 def scripted(tables: dict[int, dict[tuple[int, ...], np.ndarray]], options: SearchOptions, vocab: int):
     """Run the search on log probabilities from tables (request -> prefix -> [V]), which are made up as asked for."""
     search = BeamSearch(options, 1, EOS, vocab)
-    rows = search.begin(list(tables), np.arange(len(tables), dtype=np.int32))
+    rows = search.begin(asked(*tables), np.arange(len(tables), dtype=np.int32))
     prefixes = [() for _ in tables]  # by handle
     done: dict[int, list[Hypothesis]] = {}
     while len(rows):
@@ -155,7 +155,7 @@ def test_ties_go_to_the_lower_row_then_the_lower_id() -> None:
     found = scripted({0: Table(0, 6, 1, 0.0, 0.0)}, options, 6)
     assert [h.tokens for h in found[0]] == [(0, 0), (0, 1)]
     search = BeamSearch(options, 1, EOS, 6)
-    move = search.advance(search.begin([0], np.zeros(1, np.int32)), best(flat[None], search.candidates))
+    move = search.advance(search.begin(asked(0), np.zeros(1, np.int32)), best(flat[None], search.candidates))
     assert move.rows.token.tolist() == [0, 1]
 
 
@@ -169,7 +169,7 @@ def test_requests_may_enter_at_any_step() -> None:
     waiting = list(tables)
     while len(rows) or waiting:
         if waiting:  # one enters at each step
-            rows = rows.extend(search.begin([waiting.pop(0)], np.zeros(1, np.int32)))
+            rows = rows.extend(search.begin(asked(waiting.pop(0)), np.zeros(1, np.int32)))
             prefixes.append(())
         scores = np.stack([tables[r][p] for r, p in zip(rows.request.tolist(), prefixes, strict=True)])
         rows.state = np.arange(len(rows), dtype=np.int32)
@@ -184,7 +184,7 @@ def test_requests_may_enter_at_any_step() -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_log_probability_that_is_no_number_names_the_request(value: float) -> None:
     search = BeamSearch(SearchOptions(beam_size=2), 1, EOS, 9)
-    rows = search.begin([11, 42], np.zeros(2, np.int32))
+    rows = search.begin(asked(11, 42), np.zeros(2, np.int32))
     log_prob = -np.arange(8, dtype=np.float32).reshape(2, 4)
     log_prob[1, 2] = value
     log_prob[0, 3] = -np.inf  # this one is allowed
@@ -214,7 +214,7 @@ def test_a_live_row_that_only_equals_the_worst_finished_one_does_not_go_on() -> 
 def test_nothing_of_a_batch_is_kept_when_it_is_done() -> None:
     search = BeamSearch(SearchOptions(beam_size=2, max_length=2), 1, EOS, 6)
     for _ in range(200):  # 8 nodes each
-        rows = search.begin([0, 1], np.zeros(2, np.int32))
+        rows = search.begin(asked(0, 1), np.zeros(2, np.int32))
         while len(rows):
             move = search.advance(rows, best(np.log(np.full((len(rows), 6), 1 / 6, np.float32)), search.candidates))
             rows = move.rows

@@ -12,7 +12,7 @@ from quickbeam.engine.decode import decode
 from quickbeam.options.decode import SearchOptions
 from quickbeam.schedule.batches import BatchQueue, FixedBatches
 from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Floats, Ids, Request
+from quickbeam.types import Floats, Ids, Prefix, Request
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -118,6 +118,31 @@ def test_equals_generate(marian, beam_size: int, early_stopping: str) -> None:
         if beam_size > 1:
             np.testing.assert_allclose([h.score for h in ours], given.sequences_scores.numpy(), rtol=1e-4, atol=1e-5)
     assert len(lengths) > (2 if beam_size > 1 else 1)  # or little was compared
+
+
+def test_a_prefix_equals_decoder_input_ids(marian) -> None:
+    """Without a length penalty: Hugging Face does not count the prefix for it, CTranslate2 and we do."""
+    draw = np.random.default_rng(6)
+    source = np.append(draw.integers(1, PAD, 6), EOS).astype(np.int32)
+    projection = ToyProjection(marian.lm_head.weight.numpy(), marian.final_logits_bias[0].numpy())
+    for prefix in ([7], [3, 9, 9]):
+        request = Request(0, source, Prefix(np.array(prefix, np.int32), np.zeros(len(prefix), np.float32)))
+        options = SearchOptions(beam_size=4, num_hypotheses=4, length_penalty=0.0, max_length=9)
+        search = BeamSearch(options, PAD, EOS, VOCAB)
+        found = dict(decode(MarianDecoding(marian), projection, search, FixedBatches(BatchQueue([[request]]))))
+        given = marian.generate(
+            torch.tensor(source[None], dtype=torch.long),
+            decoder_input_ids=torch.tensor([[PAD, *prefix]]),
+            num_beams=4,
+            num_return_sequences=4,
+            length_penalty=0.0,
+            max_new_tokens=9 - len(prefix),
+            do_sample=False,
+            output_scores=True,
+            return_dict_in_generate=True,
+        )
+        assert [list(h.tokens) for h in found[0]] == [_strip(row) for row in given.sequences.tolist()]
+        np.testing.assert_allclose([h.score for h in found[0]], given.sequences_scores.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def _strip(row: list[int]) -> list[int]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toys import EOS, ToyModel, ToyProjection, best, toy_requests
+from toys import EOS, ToyModel, ToyProjection, asked, best, toy_requests
 
 from quickbeam.engine.decode import decode
 from quickbeam.errors import ModelError, OptionError
@@ -70,7 +70,7 @@ def test_proven_saves_steps(length_penalty: float, share: float) -> None:
 def play(options: SearchOptions, rows: list[list[float]]) -> tuple[list[Hypothesis], Work]:
     """One request whose every row, after t tokens, gives pad, bos, eos and word the log probabilities rows[t]."""
     search = BeamSearch(options, 1, EOS, 4)
-    live = search.begin([0], np.zeros(1, np.int32))
+    live = search.begin(asked(0), np.zeros(1, np.int32))
     for t in range(options.max_length):
         table = np.tile(np.array(rows[min(t, len(rows) - 1)], np.float32), (len(live), 1))
         move = search.advance(live, best(table, search.candidates))
@@ -123,7 +123,7 @@ def test_proven_refuses_log_probabilities_above_zero() -> None:
     search = BeamSearch(SearchOptions(beam_size=2, early_stopping="proven"), 1, EOS, 9)
     top = TopK(np.array([[0.1, -1, -2, -3]], np.float32), np.array([[3, 4, 5, 6]], np.int32))
     with pytest.raises(ModelError, match="above 0"):
-        search.advance(search.begin([0], np.zeros(1, np.int32)), top)
+        search.advance(search.begin(asked(0), np.zeros(1, np.int32)), top)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from toys import EOS, ToyModel, ToyProjection, best, toy_requests
+from toys import EOS, ToyModel, ToyProjection, asked, best, toy_requests
 
 from quickbeam.engine.decode import decode
 from quickbeam.errors import OptionError
@@ -44,7 +44,7 @@ def children(options: SearchOptions, *steps: list[list[float]]) -> tuple[list[li
     """The last tokens on the beam after each step, where rows have log probabilities steps[t][row] of
     pad, bos, eos and the words 3, 4; and what is finished."""
     search = BeamSearch(options, 1, EOS, 5)
-    rows = search.begin([0], np.zeros(1, np.int32))
+    rows = search.begin(asked(0), np.zeros(1, np.int32))
     seen = []
     for step in steps:
         move = search.advance(rows, best(np.array(step[: len(rows)], np.float32), search.candidates))

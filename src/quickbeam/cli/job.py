@@ -59,6 +59,7 @@ class TranslationJob:
     files: Sequence[Path]  # none = standard input
     format: str  # text or jsonl
     errors: DecodingErrors
+    target_prefix: str | None  # of every line
     search: SearchOptions
     schedule: ScheduleOptions
     output: ProjectionOptions
@@ -83,7 +84,7 @@ class TranslationJob:
         bar_of = progress_bar("translating", self._total(), done, not typed)
         with engine_warnings(logging.NullHandler()), bar_of as bar:  # `_warn` says it with the number of the line
             while chunk := list(islice(lines, size)):
-                translations = translator.translate(chunk, **options, progress=bar)
+                translations = translator.translate(chunk, target_prefix=self.target_prefix, progress=bar, **options)
                 result = "".join(self._render(number + i, t) for i, t in enumerate(translations))
                 with bar.aside():
                     output.write(chunk, result)
@@ -115,6 +116,7 @@ class TranslationJob:
             **dataclasses.asdict(self.output),
             "format": self.format,
             "errors": self.errors,
+            "target_prefix": self.target_prefix,
             "backend": self.machine.backend,
         }
 

@@ -9,7 +9,7 @@ from typing import Annotated, cast
 import typer
 
 from quickbeam.cli.flags import with_options
-from quickbeam.cli.job import TranslationJob
+from quickbeam.cli.job import Count, TranslationJob
 from quickbeam.cli.output import Output, OutputFile, StandardOutput
 from quickbeam.errors import OptionError
 from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
@@ -37,6 +37,9 @@ def translate(
     errors: Annotated[
         str, typer.Option(metavar="strict|replace", help="Invalid UTF-8: stop and name the line, or put U+FFFD.")
     ] = "strict",
+    target_prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What every translation begins with; it adds nothing to scores.")
+    ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print speed and memory on stderr, as JSON.")] = False,
     search: SearchOptions,
     schedule: ScheduleOptions,
@@ -58,6 +61,7 @@ def translate(
     * `quickbeam translate de-en book.txt.gz --output book.en --threads 4`
     * `quickbeam translate de-en book.txt.gz --output book.en --threads 4 --resume`
     * `quickbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
+    * `echo "Wie geht es dir?" | quickbeam translate de-en --target-prefix "So how"`
     """
     require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
     require(errors in ("strict", "replace"), "errors", errors, "strict or replace")
@@ -65,8 +69,15 @@ def translate(
         raise OptionError("--resume and --restart need --output FILE.")
     paths = files or []
     check_readable(paths)
-    job = TranslationJob(model, paths, format_, cast(DecodingErrors, errors), search, schedule, layer, machine)
-    place = _place(output, paths, resume, restart)
+    decoding = cast(DecodingErrors, errors)
+    job = TranslationJob(model, paths, format_, decoding, target_prefix, search, schedule, layer, machine)
+    count = _run(job, _place(output, paths, resume, restart))
+    if stats:
+        print(count.stats(), file=sys.stderr)
+
+
+def _run(job: TranslationJob, place: Output) -> Count:
+    """The job, and what the person should know about a part that is kept."""
     failed = True
     try:
         count = job.run(place)
@@ -75,8 +86,7 @@ def translate(
         kept = place.close(failed)
         if kept:
             print(f"quickbeam: {kept}", file=sys.stderr)
-    if stats:
-        print(count.stats(), file=sys.stderr)
+    return count
 
 
 def _place(output: Path | None, inputs: list[Path], resume: bool, restart: bool) -> Output:

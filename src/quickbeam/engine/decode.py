@@ -36,7 +36,7 @@ def decode(
         if entering := schedule.refill():
             state = model.admit(entering)
             layer.admit(entering)
-            rows = rows.extend(search.begin([request.index for request in entering], state))
+            rows = rows.extend(search.begin(entering, state))
         rows = schedule.select(rows)
         move = search.turn(rows, forward)  # tokens -> hidden [R, D] -> candidates [R, k] -> surviving rows
         rows = schedule.apply(move)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from quickbeam.engine.loaded import LoadedModel
+from quickbeam.engine.prefixes import Prefixes, encode_prefixes
 from quickbeam.engine.texts import check_texts
 from quickbeam.engine.translation import EMPTY, Answer, Translation
 from quickbeam.errors import InputError
@@ -27,12 +29,21 @@ class Translator(LoadedModel):
     The keyword options of its methods are the fields of SearchOptions, ScheduleOptions and ProjectionOptions
     (beam_size, num_hypotheses, length_penalty, early_stopping, max_length, schedule, projection and others);
     an unknown name or a wrong value raises OptionError. `work` counts what all searches so far took.
+
+    `target_prefix` gives for each text what its translations have to begin with, or None; a str stands for all of them.
+    As in CTranslate2 the tokens of the prefix belong to the answer and count for lengths and their penalty, but add
+    nothing to its score (their token scores are 0).
     """
 
     task = "translation"
 
     def translate(
-        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
+        self,
+        texts: Sequence[str],
+        *,
+        target_prefix: Prefixes = None,
+        progress: Callable[[int], None] | None = None,
+        **options: Any,
     ) -> list[Translation]:
         """Translate `texts`, one translation for each, in their order.
 
@@ -40,14 +51,16 @@ class Translator(LoadedModel):
         has an empty translation.
         """
         done: dict[int, Translation] = {}
-        with closing(self.translate_iter(texts, **options)) as results:
+        with closing(self.translate_iter(texts, target_prefix=target_prefix, **options)) as results:
             for index, translation in results:
                 done[index] = translation
                 if progress is not None:
                     progress(1)
         return [done[index] for index in range(len(texts))]
 
-    def translate_iter(self, texts: Sequence[str], **options: Any) -> Generator[tuple[int, Translation], None, None]:
+    def translate_iter(
+        self, texts: Sequence[str], *, target_prefix: Prefixes = None, **options: Any
+    ) -> Generator[tuple[int, Translation], None, None]:
         """Yield (place in `texts`, translation) as they are done, which is not the order asked.
 
         Closing the iterator stops the work and its threads. Options and texts are checked at once, not at the first
@@ -56,6 +69,8 @@ class Translator(LoadedModel):
         choices = DecodeOptions.from_names(options)
         self._check(choices)
         requests, truncated = self._requests(texts, choices.schedule.max_input_length)
+        prefixes = encode_prefixes(target_prefix, len(texts), self.parts.target, choices.search.max_length)
+        requests = [replace(request, prefix=prefixes.get(request.index)) for request in requests]
         return self._translate(texts, requests, truncated, choices)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Answer]:

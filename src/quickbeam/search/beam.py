@@ -21,20 +21,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quickbeam.errors import ModelError
 from quickbeam.options.decode import SearchOptions
 from quickbeam.options.schema import require
+from quickbeam.search.candidates import CandidateRules, Candidates
 from quickbeam.search.door import Forward
 from quickbeam.search.ranking import Index, rank
 from quickbeam.search.stopping import Finished, Pool, StopRule
 from quickbeam.search.tree import ROOT, TokenTree
 from quickbeam.search.width import Width
 from quickbeam.search.work import Work
-from quickbeam.types import Hypothesis, Ids, Move, Rows, Scores, TopK
+from quickbeam.types import Hypothesis, Ids, Move, Request, Rows, Scores, TopK
 
 Mask = NDArray[np.bool_]
 
@@ -51,21 +53,22 @@ class BeamSearch:
         # Of 2K at most K are eos, so K can go on. Greedy search has no use for the second best: eos ends it.
         self._keep = 1 if beam == 1 else 2 * beam
         children = min(self._keep, options.max_children or self._keep)
-        self.candidates = min(children + (options.min_length > 0), vocab_size)  # one more where eos may be banned
+        self._rules = CandidateRules(options, eos_id, vocab_size, children)
+        self.candidates = self._rules.wanted
         self._width = Width(options)
         self._stop = StopRule(options)
-        self._falling = options.early_stopping == "proven"  # the proof needs sums that only fall
         self._finished: dict[int, Pool] = {}  # of each request in flight
         self._tree = TokenTree(self._finished.keys())
         self._ripe = 0  # requests in flight with so many finished hypotheses that they may be done
         self.work = Work()
 
-    def begin(self, request: Sequence[int], state: Ids) -> Rows:
+    def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
         """One row for each new request, at bos."""
-        size = len(request)
-        self._finished.update((index, Pool()) for index in request)
+        size = len(requests)
+        self._rules.enter(requests)
+        self._finished.update((request.index, Pool()) for request in requests)
         return Rows(
-            request=np.array(request, np.int32),
+            request=np.array([request.index for request in requests], np.int32),
             state=state,
             token=np.full(size, self._bos_id, np.int32),
             node=np.full(size, ROOT, np.int32),
@@ -87,8 +90,9 @@ class BeamSearch:
         self.work.steps += 1
         self.work.expansions += len(rows)
         self.work.request_steps += len(first)
-        cell, score = rank(self._totals(rows, top), first, self._keep)  # [B, C]
-        token = top.token.take(cell, mode="clip")
+        found = self._rules.apply(rows, top)
+        cell, score = rank(rows.score[:, None] + found.value, first, self._keep)  # [B, C]
+        token = found.token.take(cell, mode="clip")
         last = rows.length[first] + 1 >= self._options.max_length  # [B]
         ends = (token == self._eos_id) | last[:, None]
         possible = score > -math.inf
@@ -101,9 +105,9 @@ class BeamSearch:
         ended = possible & ends
         ended[:, beam:] = False
 
-        going = self._continue(rows, top, cell[lives], score[lives])
+        going = self._continue(rows, found, cell[lives], score[lives])
         if ended.any():
-            self._finish(self._continue(rows, top, cell[ended], score[ended]))
+            self._finish(self._continue(rows, found, cell[ended], score[ended]))
         if not self._ripe and lives.any(axis=1).all():
             return Move(going, {})
         best = np.where(lives, score, -math.inf).max(axis=1)  # [B]
@@ -142,37 +146,16 @@ class BeamSearch:
         np.not_equal(rows.request[1:], rows.request[:-1], out=starts[1:])
         return starts.nonzero()[0]
 
-    def _totals(self, rows: Rows, top: TopK) -> Scores:
-        """Sum of log probabilities of every candidate, [R, k]; -inf for those that are not allowed."""
-        total: Scores = rows.score[:, None] + top.log_prob
-        if self._falling and top.log_prob[:, 0].max() > 0:
-            raise ModelError(
-                f"the model gave a log probability of {top.log_prob[:, 0].max()}, above 0: its output layer is not "
-                f'normalised, so early_stopping "proven" proves nothing. Choose another early_stopping.'
-            )
-        if not np.maximum.reduce(total, axis=None) < math.inf:  # NaN or +inf; -inf is allowed
-            row = int((~(total < math.inf)).any(axis=1).argmax())
-            raise ModelError(
-                f"request {rows.request[row]}: after {rows.length[row]} tokens the model gave a log probability "
-                f"that is NaN or +inf; its weights are broken. Convert or train the model again."
-            )
-        if self._options.min_length:
-            early = rows.length < self._options.min_length
-            total[(top.token == self._eos_id) & early[:, None]] = -math.inf
-            if self._options.max_children is not None:  # without a banned eos there is a child too many
-                total[(total > -math.inf).cumsum(axis=1) > self._options.max_children] = -math.inf
-        return total
-
-    def _continue(self, rows: Rows, top: TopK, cell: Index, score: Scores) -> Rows:
+    def _continue(self, rows: Rows, found: Candidates, cell: Index, score: Scores) -> Rows:
         """The candidates at `cell` [n], with scores [n], as rows of the next step."""
-        parent = cell // top.token.shape[1]
-        token = top.token.ravel()[cell]
+        parent = cell // found.token.shape[1]
+        token = found.token.ravel()[cell]
         request = rows.request[parent]
         return Rows(
             request=request,
             state=rows.state[parent],
             token=token,
-            node=self._tree.add(rows.node[parent], token, top.log_prob.ravel()[cell], request),
+            node=self._tree.add(rows.node[parent], token, found.log_prob.ravel()[cell], request),
             length=rows.length[parent] + np.int32(1),
             score=score,
         )
@@ -203,6 +186,7 @@ class BeamSearch:
             if score > -math.inf:
                 self.work.saved_steps += self._options.max_length - length
         if done:
+            self._rules.leave(done)
             going = going.select(~np.isin(going.request, list(done)))
         if not self._finished:
             self._tree.clear()
@@ -212,4 +196,4 @@ class BeamSearch:
         tokens, log_probs = self._tree.path(finished.node)
         if tokens and tokens[-1] == self._eos_id:
             tokens.pop()
-        return Hypothesis(request, tuple(tokens), tuple(log_probs), finished.log_prob, finished.score)
+        return Hypothesis(request, tuple(tokens), tuple(log_probs), reduce(add, log_probs, 0.0), finished.score)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from quickbeam.types import Floats, Ids, Move, Rows, TopK
+from quickbeam.types import Floats, Ids, Move, Request, Rows, TopK
 
 
 class Forward(Protocol):
@@ -24,8 +24,8 @@ class Forward(Protocol):
 class Search(Protocol):
     """Decides which hypotheses live on. One search object serves one decoding run."""
 
-    def begin(self, request: Sequence[int], state: Ids) -> Rows:
-        """First rows of new requests (their indices and initial state handles [B]), to be put after the live ones."""
+    def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
+        """First rows of new requests with the handles of their initial states [B], to be put after the live ones."""
 
     def turn(self, rows: Rows, forward: Forward) -> Move:
         """Take one step with every request in `rows`, whose rows stand side by side, in the order the search gave.
