@@ -13,9 +13,15 @@ from cli.command import Run
 from quickbeam.cli.evaluate import evaluate
 from quickbeam.cli.score import score
 from quickbeam.cli.translate import translate
-from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.decode import (
+    MachineOptions,
+    ProjectionOptions,
+    SamplingOptions,
+    ScheduleOptions,
+    SearchOptions,
+)
 
-ALL = (SearchOptions, ScheduleOptions, ProjectionOptions, MachineOptions)
+ALL = (SearchOptions, SamplingOptions, ScheduleOptions, ProjectionOptions, MachineOptions)
 
 
 @pytest.mark.parametrize("verb", [translate, score, evaluate])

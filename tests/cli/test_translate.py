@@ -192,3 +192,14 @@ def test_every_line_begins_with_the_prefix(call: Run, tiny_model: Path, text: Pa
     lines = text.read_text().split("\n")[:-1]
     assert all(answer.startswith("Bade ki") == bool(line) for line, answer in zip(lines, result.lines, strict=True))
     call("translate", tiny_model, text, "--target-prefix", "Bade ki", "--max-length", 1).refused(1, "target prefix 0")
+
+
+def test_samples_do_not_depend_on_the_chunk(
+    call: Run, tiny_model: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ("--sampling", "--num-hypotheses", 7, "--temperature", 1.5, "--seed", 9, "--max-length", 12)
+    wanted = call("translate", tiny_model, text, *flags)
+    assert len(wanted.lines) == 7 * 60 and len(set(wanted.lines)) > 200
+    monkeypatch.setattr(job, "CHUNK", 7)
+    assert call("translate", tiny_model, text, *flags).out == wanted.out
+    call("translate", tiny_model, text, "--top-k", 3).refused(2, "top_k is 3", "unless sampling")

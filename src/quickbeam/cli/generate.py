@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections.abc import Iterable
@@ -12,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quickbeam.cli.flags import with_options
-from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.decode import (
+    DecodeOptions,
+    MachineOptions,
+    ProjectionOptions,
+    SamplingOptions,
+    ScheduleOptions,
+    SearchOptions,
+)
 from quickbeam.options.schema import require
 from quickbeam.text.lines import read_lines
 
@@ -34,6 +40,7 @@ def generate(
         str, typer.Option("--format", metavar="text|jsonl", help="text: prompt and continuation; jsonl: with scores.")
     ] = "text",
     search: SearchOptions,
+    sampling: SamplingOptions,
     schedule: ScheduleOptions,
     layer: ProjectionOptions,
     machine: MachineOptions,
@@ -46,13 +53,14 @@ def generate(
     Examples:
 
     * `quickbeam generate runs/lm-ptb-small/best --prompt "the company said" --max-length 30`
+    * `quickbeam generate lm-ptb-small --sampling --top-p 0.9 --num-hypotheses 3 --prompt "the company said"`
     * `quickbeam generate runs/lm-ptb-small/best --beam-size 1 --format jsonl < prompts.txt`
     """
     require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
+    options = DecodeOptions(search, sampling, schedule, layer).by_name()
     from quickbeam.engine.generator import Generator
 
     generator = Generator(model, machine=machine)
-    options = dataclasses.asdict(search) | dataclasses.asdict(schedule) | dataclasses.asdict(layer)
     prompts = iter(prompt) if prompt else read_lines(None)
     size = 1 if not prompt and sys.stdin.isatty() else CHUNK  # a person waits for the answer to each line
     index = 0

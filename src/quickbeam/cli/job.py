@@ -19,7 +19,7 @@ from quickbeam.cli.progress import progress_bar
 from quickbeam.cli.version import program_version
 from quickbeam.cli.warnings import engine_warnings
 from quickbeam.evaluate.memory import peak_memory
-from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.decode import DecodeOptions, MachineOptions
 from quickbeam.text.lines import DecodingErrors, is_standard_input, read_all
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ class TranslationJob:
     format: str  # text or jsonl
     errors: DecodingErrors
     target_prefix: str | None  # of every line
-    search: SearchOptions
-    schedule: ScheduleOptions
-    output: ProjectionOptions
+    choices: DecodeOptions
     machine: MachineOptions
 
     def run(self, output: Output) -> Count:
@@ -71,7 +69,7 @@ class TranslationJob:
         from quickbeam.projections.screened import ScreenedProjection
 
         translator = Translator(self.model, machine=self.machine)
-        options = dataclasses.asdict(self.search) | dataclasses.asdict(self.schedule) | dataclasses.asdict(self.output)
+        options = self.choices.by_name()
         done = output.begin(self._identity(translator.folder))
         count, number = Count(), done
         lines = read_all(self.files, self.errors)
@@ -96,7 +94,7 @@ class TranslationJob:
         output.finish()
         count.seconds = time.perf_counter() - began
         count.steps, count.expansions = translator.work.steps, translator.work.expansions
-        layer = translator.projection(self.output.projection)
+        layer = translator.projection(self.choices.output.projection)
         count.fallback_share = layer.fallback_share if isinstance(layer, ScreenedProjection) else None
         return count
 
@@ -105,15 +103,16 @@ class TranslationJob:
 
         Threads, kernel tables and schedules do not. With PyTorch the schedule does: padding may change last bits.
         """
-        schedule = dataclasses.asdict(self.schedule)
+        schedule = dataclasses.asdict(self.choices.schedule)
         if self.machine.backend == "native":
-            schedule = {"max_input_length": self.schedule.max_input_length}
+            schedule = {"max_input_length": self.choices.schedule.max_input_length}
         return {
             "program": f"quickbeam {program_version()}",
             "model": _fingerprint(folder),
-            **dataclasses.asdict(self.search),
+            **dataclasses.asdict(self.choices.search),
+            **dataclasses.asdict(self.choices.sampling),
             **schedule,
-            **dataclasses.asdict(self.output),
+            **dataclasses.asdict(self.choices.output),
             "format": self.format,
             "errors": self.errors,
             "target_prefix": self.target_prefix,
@@ -129,11 +128,11 @@ class TranslationJob:
 
     def _warn(self, number: int, translations: Sequence[Translation]) -> None:
         """Name the lines whose end was cut off."""
+        most = self.choices.schedule.max_input_length
         for line, translation in enumerate(translations, number + 1):
             if translation.truncated:
                 print(
-                    f"quickbeam: line {line} has more than {self.schedule.max_input_length} tokens (max_input_length); "
-                    "its end was cut off.",
+                    f"quickbeam: line {line} has more than {most} tokens (max_input_length); its end was cut off.",
                     file=sys.stderr,
                 )
 
@@ -157,7 +156,7 @@ class TranslationJob:
             }
             return json.dumps(record, ensure_ascii=False) + "\n"
         texts = [h.text.replace("\n", " ").replace("\r", " ") for h in hypotheses]
-        texts += [""] * (self.search.num_hypotheses - len(texts))  # a vocabulary may be too small for so many
+        texts += [""] * (self.choices.search.num_hypotheses - len(texts))  # a vocabulary may be too small for so many
         return "".join(text + "\n" for text in texts)
 
 

@@ -12,7 +12,14 @@ from quickbeam.cli.flags import with_options
 from quickbeam.cli.job import Count, TranslationJob
 from quickbeam.cli.output import Output, OutputFile, StandardOutput
 from quickbeam.errors import OptionError
-from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.decode import (
+    DecodeOptions,
+    MachineOptions,
+    ProjectionOptions,
+    SamplingOptions,
+    ScheduleOptions,
+    SearchOptions,
+)
 from quickbeam.options.schema import require
 from quickbeam.text.lines import DecodingErrors, check_readable
 
@@ -42,6 +49,7 @@ def translate(
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print speed and memory on stderr, as JSON.")] = False,
     search: SearchOptions,
+    sampling: SamplingOptions,
     schedule: ScheduleOptions,
     layer: ProjectionOptions,
     machine: MachineOptions,
@@ -61,6 +69,7 @@ def translate(
     * `quickbeam translate de-en book.txt.gz --output book.en --threads 4`
     * `quickbeam translate de-en book.txt.gz --output book.en --threads 4 --resume`
     * `quickbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
+    * `quickbeam translate de-en --sampling --temperature 0.7 --top-k 20 --num-hypotheses 4 < questions.txt`
     * `echo "Wie geht es dir?" | quickbeam translate de-en --target-prefix "So how"`
     """
     require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
@@ -69,8 +78,8 @@ def translate(
         raise OptionError("--resume and --restart need --output FILE.")
     paths = files or []
     check_readable(paths)
-    decoding = cast(DecodingErrors, errors)
-    job = TranslationJob(model, paths, format_, decoding, target_prefix, search, schedule, layer, machine)
+    choices = DecodeOptions(search, sampling, schedule, layer)
+    job = TranslationJob(model, paths, format_, cast(DecodingErrors, errors), target_prefix, choices, machine)
     count = _run(job, _place(output, paths, resume, restart))
     if stats:
         print(count.stats(), file=sys.stderr)

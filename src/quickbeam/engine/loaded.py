@@ -19,6 +19,7 @@ from quickbeam.projections.door import Projection
 from quickbeam.schedule.batches import BatchQueue, pack
 from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
+from quickbeam.search.sampling import SamplingSearch
 from quickbeam.search.work import Work
 from quickbeam.types import Floats, Hypothesis, Ids, Request
 
@@ -57,8 +58,8 @@ class LoadedModel:
     ) -> Generator[tuple[int, list[Hypothesis]], None, None]:
         """Yield (request index, its hypotheses, best first) as they are done; closing it stops the work."""
         model, projection = self.parts.model, self.projection(choices.output.projection)
-        plan = Plan(requests, choices.schedule, choices.search.beam_size, self._machine.threads)
-        searches: list[BeamSearch] = []
+        plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.threads)
+        searches: list[BeamSearch | SamplingSearch] = []
 
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
             search = self._search(choices)
@@ -83,9 +84,12 @@ class LoadedModel:
 
         return dict(run_workers(work, queue, min(self._machine.threads, len(queue))))
 
-    def _search(self, choices: DecodeOptions) -> BeamSearch:
+    def _search(self, choices: DecodeOptions) -> BeamSearch | SamplingSearch:
         model, projection = self.parts.model, self.parts.projection
-        return BeamSearch(choices.search, model.bos_id, model.eos_id, projection.vocab_size)
+        ids = (model.bos_id, model.eos_id, projection.vocab_size)
+        if choices.search.sampling:
+            return SamplingSearch(choices.search, choices.sampling, *ids)
+        return BeamSearch(choices.search, *ids)
 
     def _answer(self, hypothesis: Hypothesis) -> Answer:
         """A hypothesis as text."""

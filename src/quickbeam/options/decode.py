@@ -17,7 +17,7 @@ class SearchOptions:
     """How hypotheses are kept and ranked."""
 
     beam_size: int = option(5, "hypotheses kept at each step; 1 = greedy")
-    num_hypotheses: int = option(1, "answers for each request, at most beam_size")
+    num_hypotheses: int = option(1, "answers for each request, at most beam_size unless sampling")
     length_penalty: float = option(1.0, "score = log_prob / length ** length_penalty; length counts eos")
     early_stopping: Literal["true", "false", "never", "proven", "exhaustive"] = option(
         "false",
@@ -43,21 +43,26 @@ class SearchOptions:
         "leave: a finished hypothesis frees its place on the beam (Hugging Face, fairseq); "
         "stay: it keeps the place until beam_size better ones push it off",
     )
+    sampling: bool = option(
+        False, "draw num_hypotheses answers at random, each by itself, in place of beam search; beam_size is not used"
+    )
     min_length: int = option(0, "tokens before eos is allowed, eos not counted")
     max_length: int = option(256, "tokens after which a hypothesis is ended, eos counted")
 
     def __post_init__(self) -> None:
         require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
+        if self.sampling:
+            self._check_sampling()
         require(
-            1 <= self.num_hypotheses <= self.beam_size,
+            1 <= self.num_hypotheses <= (self.num_hypotheses if self.sampling else self.beam_size),
             "num_hypotheses",
             self.num_hypotheses,
-            f"between 1 and beam_size ({self.beam_size})",
+            "1 or more" if self.sampling else f"between 1 and beam_size ({self.beam_size})",
         )
         require(abs(self.length_penalty) <= 10, "length_penalty", self.length_penalty, "between -10 and 10")
         allowed = ("true", "false", "never", "proven", "exhaustive")
         require(self.early_stopping in allowed, "early_stopping", self.early_stopping, " or ".join(allowed))
-        least = self.num_hypotheses / self.beam_size
+        least = 0.0 if self.sampling else self.num_hypotheses / self.beam_size
         require(least <= self.patience <= 1000, "patience", self.patience, f"between {least:.4g} and 1000")
         require(self.stop_margin is None or self.stop_margin >= 0, "stop_margin", self.stop_margin, "0 or more")
         margin, ratio, children = self.max_score_margin, self.max_score_ratio, self.max_children
@@ -72,6 +77,37 @@ class SearchOptions:
             self.min_length,
             f"at least 0 and below max_length ({self.max_length})",
         )
+
+    @property
+    def most_rows(self) -> int:
+        """How many rows a request may have at a time."""
+        return self.num_hypotheses if self.sampling else self.beam_size
+
+    def _check_sampling(self) -> None:
+        """Raise OptionError for an option that sampling would not heed."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            allowed = f"left at {field.default!r} with sampling, which keeps no beam"
+            require(field.name in _FOR_SAMPLING or value == field.default, field.name, value, allowed)
+
+
+_FOR_SAMPLING = ("sampling", "beam_size", "num_hypotheses", "length_penalty", "min_length", "max_length")
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """What answers are drawn from: log probabilities are divided by temperature, then top_k applies, then top_p."""
+
+    temperature: float = option(1.0, "log probabilities are divided by it: below 1 likelier words, above 1 rarer ones")
+    top_k: int = option(0, "draw from this many of the likeliest words; 0 = all, which is slow for large vocabularies")
+    top_p: float = option(1.0, "draw from the fewest of the likeliest words that have this probability together")
+    seed: int = option(0, "the same seed draws the same answers for a text, whatever else is in the batch")
+
+    def __post_init__(self) -> None:
+        require(0 < self.temperature <= 1000, "temperature", self.temperature, "above 0, and at most 1000")
+        require(self.top_k >= 0, "top_k", self.top_k, "0 or more")
+        require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0, and at most 1")
+        require(0 <= self.seed < 2**64, "seed", self.seed, "at least 0 and below 2**64")
 
 
 @dataclass(frozen=True)
@@ -128,8 +164,19 @@ class DecodeOptions:
     """Search, schedule and output layer of one decoding run."""
 
     search: SearchOptions = SearchOptions()
+    sampling: SamplingOptions = SamplingOptions()
     schedule: ScheduleOptions = ScheduleOptions()
     output: ProjectionOptions = ProjectionOptions()
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self.sampling):
+            value = getattr(self.sampling, field.name)
+            allowed = f"left at {field.default!r} unless sampling is chosen too"
+            require(self.search.sampling or value == field.default, field.name, value, allowed)
+
+    def by_name(self) -> dict[str, Any]:
+        """The fields of all groups side by side, as `from_names` takes them."""
+        return {name: value for group in dataclasses.asdict(self).values() for name, value in group.items()}
 
     @classmethod
     def from_names(cls, values: Mapping[str, Any]) -> DecodeOptions:
@@ -137,7 +184,12 @@ class DecodeOptions:
 
         Raises OptionError for an unknown name (with the nearest one) or a wrong type.
         """
-        groups = {"search": SearchOptions, "schedule": ScheduleOptions, "output": ProjectionOptions}
+        groups = {
+            "search": SearchOptions,
+            "sampling": SamplingOptions,
+            "schedule": ScheduleOptions,
+            "output": ProjectionOptions,
+        }
         names = {f.name: group for group, options in groups.items() for f in dataclasses.fields(options)}
         tables: dict[str, dict[str, Any]] = {group: {} for group in groups}
         for name, value in values.items():
@@ -150,6 +202,7 @@ class DecodeOptions:
             tables["search"]["early_stopping"] = str(early).lower()
         return cls(
             build(SearchOptions, tables["search"], "search options"),
+            build(SamplingOptions, tables["sampling"], "sampling options"),
             build(ScheduleOptions, tables["schedule"], "schedule options"),
             build(ProjectionOptions, tables["output"], "projection options"),
         )

@@ -14,8 +14,8 @@ from quickbeam.types import Request
 class Plan:
     """The schedules that the options ask for."""
 
-    def __init__(self, requests: Sequence[Request], options: ScheduleOptions, beam_size: int, threads: int) -> None:
-        """At most `threads` workers; a request in a stream counts for `beam_size` rows."""
+    def __init__(self, requests: Sequence[Request], options: ScheduleOptions, most_rows: int, threads: int) -> None:
+        """At most `threads` workers; a request in a stream counts for `most_rows` rows."""
         self._options = options
         batches = pack(requests, options.batch_tokens)
         if options.schedule != "batches":  # one by one, in the same order
@@ -24,7 +24,7 @@ class Plan:
         self.workers = min(threads, len(batches))
         """No more than there is work for; none for none."""
         share = -(-len(batches) // max(self.workers, 1))  # so that a stream leaves some for the others
-        self._most = max(1, min(options.max_rows // beam_size, share))
+        self._most = max(1, min(options.max_rows // most_rows, share))
 
     def schedule(self) -> Schedule:
         """A schedule for one worker."""

@@ -21,15 +21,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
-from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quickbeam.options.decode import SearchOptions
 from quickbeam.options.schema import require
-from quickbeam.search.candidates import CandidateRules, Candidates
+from quickbeam.search.candidates import CandidateRules
 from quickbeam.search.door import Forward
 from quickbeam.search.ranking import Index, rank
 from quickbeam.search.stopping import Finished, Pool, StopRule
@@ -58,7 +56,7 @@ class BeamSearch:
         self._width = Width(options)
         self._stop = StopRule(options)
         self._finished: dict[int, Pool] = {}  # of each request in flight
-        self._tree = TokenTree(self._finished.keys())
+        self._tree = TokenTree(self._finished.keys(), eos_id)
         self._ripe = 0  # requests in flight with so many finished hypotheses that they may be done
         self.work = Work()
 
@@ -105,9 +103,9 @@ class BeamSearch:
         ended = possible & ends
         ended[:, beam:] = False
 
-        going = self._continue(rows, found, cell[lives], score[lives])
+        going = self._tree.grow(rows, found, cell[lives], score[lives])
         if ended.any():
-            self._finish(self._continue(rows, found, cell[ended], score[ended]))
+            self._finish(self._tree.grow(rows, found, cell[ended], score[ended]))
         if not self._ripe and lives.any(axis=1).all():
             return Move(going, {})
         best = np.where(lives, score, -math.inf).max(axis=1)  # [B]
@@ -146,20 +144,6 @@ class BeamSearch:
         np.not_equal(rows.request[1:], rows.request[:-1], out=starts[1:])
         return starts.nonzero()[0]
 
-    def _continue(self, rows: Rows, found: Candidates, cell: Index, score: Scores) -> Rows:
-        """The candidates at `cell` [n], with scores [n], as rows of the next step."""
-        parent = cell // found.token.shape[1]
-        token = found.token.ravel()[cell]
-        request = rows.request[parent]
-        return Rows(
-            request=request,
-            state=rows.state[parent],
-            token=token,
-            node=self._tree.add(rows.node[parent], token, found.log_prob.ravel()[cell], request),
-            length=rows.length[parent] + np.int32(1),
-            score=score,
-        )
-
     def _finish(self, rows: Rows) -> None:
         """Put `rows` among the finished hypotheses of their requests, of which the best stay."""
         stop = self._stop
@@ -181,7 +165,9 @@ class BeamSearch:
                 self._finish(rows.select(rows.request == request))
             pool = self._finished.pop(request)
             self._ripe -= len(pool) >= self._stop.enough
-            done[request] = [self._hypothesis(request, f) for f in pool.best[: self._options.num_hypotheses]]
+            done[request] = [
+                self._tree.hypothesis(request, f.node, f.score) for f in pool.best[: self._options.num_hypotheses]
+            ]
             self.work.requests += 1
             if score > -math.inf:
                 self.work.saved_steps += self._options.max_length - length
@@ -191,9 +177,3 @@ class BeamSearch:
         if not self._finished:
             self._tree.clear()
         return Move(going, done)
-
-    def _hypothesis(self, request: int, finished: Finished) -> Hypothesis:
-        tokens, log_probs = self._tree.path(finished.node)
-        if tokens and tokens[-1] == self._eos_id:
-            tokens.pop()
-        return Hypothesis(request, tuple(tokens), tuple(log_probs), reduce(add, log_probs, 0.0), finished.score)

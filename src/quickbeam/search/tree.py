@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import reduce
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quickbeam.types import Floats, Ids
+from quickbeam.search.candidates import Candidates
+from quickbeam.types import Floats, Hypothesis, Ids, Rows, Scores
 
 ROOT = -1  # parent of the first token of every hypothesis
 _NOBODY = -1  # owner of a node that was never given away
@@ -20,9 +23,9 @@ class TokenTree:
     again, so a stream of requests that never ends needs no more room than those in flight at one time.
     """
 
-    def __init__(self, in_flight: Collection[int]) -> None:
+    def __init__(self, in_flight: Collection[int], eos_id: int) -> None:
         """`in_flight` is a live view of the requests whose nodes are needed."""
-        self._in_flight = in_flight
+        self._in_flight, self._eos_id = in_flight, eos_id
         self._parent = np.empty(1024, np.int32)
         self._token = np.empty(1024, np.int32)
         self._log_prob = np.empty(1024, np.float32)
@@ -51,6 +54,28 @@ class TokenTree:
         self._log_prob[where] = log_prob
         self._owner[where] = owner
         return nodes
+
+    def grow(self, rows: Rows, found: Candidates, cell: NDArray[np.intp], score: Scores) -> Rows:
+        """The candidates at `cell` [n], places in the flat [R, k], with scores [n], as rows of the next step."""
+        parent = cell // found.token.shape[1]
+        token = found.token.ravel()[cell]
+        request = rows.request[parent]
+        return Rows(
+            request=request,
+            state=rows.state[parent],
+            token=token,
+            node=self.add(rows.node[parent], token, found.log_prob.ravel()[cell], request),
+            length=rows.length[parent] + np.int32(1),
+            score=score,
+        )
+
+    def hypothesis(self, request: int, node: int, score: float) -> Hypothesis:
+        """The finished hypothesis of `request` that ends in `node`."""
+        tokens, log_probs = self.path(node)
+        if tokens and tokens[-1] == self._eos_id:
+            tokens.pop()
+        log_prob = reduce(add, log_probs, 0.0)  # in the order of the search, hence with its bits
+        return Hypothesis(request, tuple(tokens), tuple(log_probs), log_prob, score)
 
     def path(self, node: int) -> tuple[list[int], list[float]]:
         """Tokens and log probabilities from the root to `node`."""
