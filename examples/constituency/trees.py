@@ -47,7 +47,9 @@ def read_tree(text: str) -> Tree:
 def _read(tokens: list[str], place: int) -> tuple[Tree, int]:
     """The tree that begins at `place`, and the place behind it."""
     if tokens[place : place + 1] != ["("] or len(tokens) < place + 4:
-        raise ValueError(f"a tree must begin with '(', a label and what it holds: {' '.join(tokens[place : place + 4])!r}")
+        raise ValueError(
+            f"a tree must begin with '(', a label and what it holds: {' '.join(tokens[place : place + 4])!r}"
+        )
     label, place = tokens[place + 1], place + 2
     if tokens[place] != "(":
         return Tree(label, word=tokens[place]), place + 2

@@ -1,0 +1,256 @@
+"""The span-based shift-reduce parser of Cross & Huang (2016), and how any model of one's own stands behind our doors.
+
+Letters: N words of all sentences with their two borders, n words of one sentence, R rows, H width of one direction of
+the LSTM, M width of the hidden layers, V actions. A model ends at the hidden vector: which actions are possible is said
+by its last coordinates, one for each kind of action, which the output matrix adds to the logits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from examples.constituency.trees import NONE, Tree, actions
+from quickbeam.projections.door import RowProjection
+from quickbeam.projections.exact import ExactProjection
+from quickbeam.types import Floats, Ids, Request, TopK
+
+EOS, SHIFT, COMBINE = 0, 1, 2  # ids of actions; the labels follow, NONE first
+LABELS = 3
+KINDS = 5  # eos, shift, combine, no label, a label
+FORBIDDEN = -1e4  # what a forbidden kind adds to a logit
+BORDER, UNKNOWN = 0, 1  # ids of words
+Span = tuple[int, int]
+
+
+@dataclass
+class Inventory:
+    """The words, tags and labels that a parser knows, by id."""
+
+    words: list[str]
+    tags: list[str]
+    labels: list[str]
+    word_id: dict[str, int] = field(init=False)
+    tag_id: dict[str, int] = field(init=False)
+    label_id: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.word_id, self.tag_id, self.label_id = (
+            {name: place for place, name in enumerate(names)} for names in (self.words, self.tags, self.labels)
+        )
+
+    @classmethod
+    def build(cls, trees: Sequence[Tree], at_least: int = 2) -> Inventory:
+        """Words seen `at_least` times, and every tag and label of `trees`."""
+        words = Counter(leaf.word.lower() for tree in trees for leaf in tree.leaves())
+        tags = sorted({leaf.label for tree in trees for leaf in tree.leaves()})
+        labels = sorted({label for tree in trees for label in actions(tree)[1::2]} - {NONE})
+        return cls(["", "?"] + [w for w, n in words.most_common() if n >= at_least], ["", "?", *tags], [NONE, *labels])
+
+    def encode(self, tree: Tree) -> Ids:
+        """The sentence below `tree` as a request's source [n]: word id * number of tags + tag id."""
+        pairs = [
+            self.word_id.get(leaf.word.lower(), UNKNOWN) * len(self.tags) + self.tag_id.get(leaf.label, UNKNOWN)
+            for leaf in tree.leaves()
+        ]
+        return np.array(pairs, np.int32)
+
+    def action_ids(self, tree: Tree) -> list[int]:
+        """The actions that build `tree`, then eos; a label that is not known becomes NONE."""
+        structural = {"shift": SHIFT, "combine": COMBINE}
+        ids = [
+            structural[name] if place % 2 == 0 else LABELS + self.label_id.get(name, 0)
+            for place, name in enumerate(actions(tree))
+        ]
+        return [*ids, EOS]
+
+    def action_names(self, ids: Sequence[int]) -> list[str]:
+        """The inverse of `action_ids`, without eos."""
+        return [("", "shift", "combine")[i] if i < LABELS else self.labels[i - LABELS] for i in ids]
+
+
+@dataclass(frozen=True)
+class State:
+    """A half-built parse: the borders between the spans on the stack, from 0 to the words shifted so far."""
+
+    borders: tuple[int, ...] = (0,)
+    labels_next: bool = False  # the span on top waits for its label
+
+    def after(self, action: int) -> State:
+        """The state that `action` leads to."""
+        if action == SHIFT:
+            return State((*self.borders, self.borders[-1] + 1), True)
+        if action == COMBINE:
+            return State((*self.borders[:-2], self.borders[-1]), True)
+        return State(self.borders, False)
+
+    def possible(self, words: int) -> tuple[bool, bool, bool, bool, bool]:
+        """Which of the kinds of actions are possible in a sentence of so many words."""
+        whole = self.borders == (0, words)
+        if self.labels_next:
+            return False, False, False, not whole, True
+        done = whole and words > 0
+        return done, self.borders[-1] < words, len(self.borders) > 2, False, False
+
+    def spans(self, words: int) -> list[Span]:
+        """The spans whose features decide: what is left of the top two, these two, and the rest of the sentence.
+
+        Before a label there is no second span: what is left of the top one, the top one, the rest (section 2 of the
+        paper). The two tasks have a hidden layer each, so that the places may mean different things.
+        """
+        padded = (0, 0, 0, *self.borders)
+        third, second, top = padded[-3:]
+        if self.labels_next:
+            return [(0, second), (second, top), (top, words), (0, 0)]
+        return [(0, third), (third, second), (second, top), (top, words)]
+
+
+class Parser(nn.Module):
+    """A bidirectional LSTM over words and tags; a span is the difference of the LSTM's outputs at its two borders."""
+
+    def __init__(self, inventory: Inventory, width: int = 160, hidden: int = 160, dropout: float = 0.3) -> None:
+        super().__init__()
+        self.inventory, self.width, self.hidden_width = inventory, width, hidden
+        self.words = nn.Embedding(len(inventory.words), 100)
+        self.tags = nn.Embedding(len(inventory.tags), 40)
+        self.lstm = nn.LSTM(140, width, 2, bidirectional=True, batch_first=True, dropout=dropout)
+        self.structure, self.label = nn.Linear(8 * width, hidden), nn.Linear(6 * width, hidden)
+        self.structure_output = nn.Linear(hidden, 2)
+        self.label_output = nn.Linear(hidden, len(inventory.labels))
+        self.dropout = nn.Dropout(dropout)
+
+    def encode(self, sources: Sequence[Ids]) -> list[Tensor]:
+        """Outputs of the LSTM at each word and at the borders of each sentence, [n + 2, 2 H]."""
+        lengths = [len(source) + 2 for source in sources]
+        ids = torch.zeros(len(sources), max(lengths), dtype=torch.long)
+        for row, source in enumerate(sources):
+            ids[row, 1 : len(source) + 1] = torch.from_numpy(source)
+        tags = len(self.inventory.tags)
+        seen = self.dropout(torch.cat([self.words(ids // tags), self.tags(ids % tags)], 2))
+        packed = nn.utils.rnn.pack_padded_sequence(seen, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
+        outputs, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        return [outputs[row, :length] for row, length in enumerate(lengths)]
+
+    def features(self, memory: Tensor, spans: Tensor) -> Tensor:
+        """Spans [R, 4, 2], given by rows of `memory` [N, 2 H], as [R, 4 * 2 H]: what lies between their borders."""
+        forward, backward = memory[:, : self.width], memory[:, self.width :]
+        left, right = spans[:, :, 0], spans[:, :, 1]
+        return torch.cat([forward[right] - forward[left], backward[left + 1] - backward[right + 1]], 2).flatten(1)
+
+    def hidden(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Hidden vectors [R, 2 M] of features [R, 8 H]: the half of the other task is zero; `labels` [R] says which."""
+        structure = torch.relu(self.structure(self.dropout(features)))
+        label = torch.relu(self.label(self.dropout(features[:, : 6 * self.width])))
+        which = labels[:, None].float()
+        return torch.cat([structure * (1 - which), label * which], 1)
+
+    def output(self) -> tuple[Floats, Floats]:
+        """Output matrix [V, 2 M + KINDS] and bias [V]; the last columns add what the hidden vector forbids."""
+        labels = len(self.inventory.labels)
+        weight = torch.zeros(LABELS + labels, 2 * self.hidden_width + KINDS)
+        weight[SHIFT : COMBINE + 1, : self.hidden_width] = self.structure_output.weight.detach()
+        weight[LABELS:, self.hidden_width : 2 * self.hidden_width] = self.label_output.weight.detach()
+        kind = torch.tensor([0, 1, 2, 3] + [4] * (labels - 1))
+        weight[torch.arange(len(kind)), 2 * self.hidden_width + kind] = 1.0
+        bias = torch.cat([torch.zeros(1), self.structure_output.bias.detach(), self.label_output.bias.detach()])
+        return weight.numpy(), bias.numpy()
+
+    def save(self, folder: Path) -> None:
+        """Weights and inventory."""
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(self.state_dict(), folder / "model.safetensors")
+        names = {name: getattr(self.inventory, name) for name in ("words", "tags", "labels")}
+        facts = names | {"width": self.width, "hidden": self.hidden_width}
+        (folder / "parser.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(folder: Path) -> Parser:
+        """A parser as it was saved, ready to parse."""
+        facts = json.loads((folder / "parser.json").read_text(encoding="utf-8"))
+        inventory = Inventory(facts["words"], facts["tags"], facts["labels"])
+        parser = Parser(inventory, facts["width"], facts["hidden"])
+        parser.load_state_dict(load_file(folder / "model.safetensors"))
+        return parser.eval()
+
+
+class ParserDecoding:
+    """`models.door.Decoding`: the caches of one decoding run. A handle names a `State`."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._memory: dict[int, Tensor] = {}
+        self._states: dict[int, tuple[int, State]] = {}  # request and state, by handle
+        self._next = 0
+
+    @torch.inference_mode()
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        """Encode the sentences; the first state of each has nothing on its stack."""
+        memories = self._parser.encode([request.source for request in requests])
+        self._memory |= {request.index: memory for request, memory in zip(requests, memories, strict=True)}
+        return np.array([self._keep(request.index, State()) for request in requests], np.int32)
+
+    @torch.inference_mode()
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Take the action `token` [R] in each state [R]; bos, which any search gives first, is -1 and does nothing."""
+        parser, rows = self._parser, len(state)
+        names = list(dict.fromkeys(request.tolist()))
+        first = dict(zip(names, np.cumsum([0] + [len(self._memory[n]) for n in names[:-1]]).tolist(), strict=True))
+        hidden = np.zeros((rows, 2 * parser.hidden_width + KINDS), np.float32)
+        after = [
+            self._states[handle][1].after(action) if action >= 0 else self._states[handle][1]
+            for handle, action in zip(state.tolist(), token.tolist(), strict=True)
+        ]
+        lengths = [len(self._memory[name]) - 2 for name in request.tolist()]
+        begins = torch.tensor([first[name] for name in request.tolist()])
+        spans = torch.tensor([s.spans(n) for s, n in zip(after, lengths, strict=True)]) + begins[:, None, None]
+        features = parser.features(torch.cat([self._memory[name] for name in names]), spans)
+        labels = torch.tensor([s.labels_next for s in after])
+        hidden[:, :-KINDS] = parser.hidden(features, labels).numpy()
+        possible = np.array([s.possible(n) for s, n in zip(after, lengths, strict=True)])
+        hidden[:, -KINDS:] = np.where(possible, 0, FORBIDDEN)
+        handles = [self._keep(name, s) for name, s in zip(request.tolist(), after, strict=True)]
+        return hidden, np.array(handles, np.int32)
+
+    def retain(self, state: Ids) -> None:
+        """Free every state but the named ones."""
+        self._states = {handle: self._states[handle] for handle in set(state.tolist())}
+
+    def evict(self, request: Ids) -> None:
+        """Forget the sentences named by index."""
+        for name in request.tolist():
+            del self._memory[name]
+
+    def _keep(self, request: int, state: State) -> int:
+        self._next += 1
+        self._states[self._next] = request, state
+        return self._next
+
+
+class ActionProjection(RowProjection):
+    """`projections.door.Projection`: the exact layer, with a log probability of -inf for what is forbidden."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._exact = ExactProjection.build(*parser.output())
+        self.vocab_size = self._exact.vocab_size
+
+    def topk(self, hidden: Floats, k: int) -> TopK:
+        """The k best actions of each row."""
+        top = self._exact.topk(hidden, min(k, self.vocab_size))
+        return TopK(_possible(top.log_prob), top.token)
+
+    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
+        """Log probability of the given action of each row."""
+        return _possible(self._exact.log_prob(hidden, token))
+
+
+def _possible(log_prob: Floats) -> Floats:
+    """-inf in place of what the mask has pushed down."""
+    return np.where(log_prob < FORBIDDEN / 2, np.float32(-np.inf), log_prob)
