@@ -6,7 +6,6 @@ python -m examples.constituency.train train.trees.gz dev.trees.gz --output runs/
 from __future__ import annotations
 
 import argparse
-import gzip
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +16,9 @@ import torch.nn.functional as F
 from rich.progress import track
 from torch import Tensor
 
-from examples.constituency.model import LABELS, SHIFT, UNKNOWN, Inventory, Parser, State
+from examples.constituency.model import FORBIDDEN, LABELS, SHIFT, UNKNOWN, Inventory, Parser, State
 from examples.constituency.trees import Tree, read_tree
+from quickbeam.text.lines import read_lines
 from quickbeam.types import Ids
 
 Example = tuple[Ids, list[int]]  # a sentence and the actions of its tree
@@ -26,20 +26,19 @@ Example = tuple[Ids, list[int]]  # a sentence and the actions of its tree
 
 def read_trees(path: Path) -> list[Tree]:
     """The trees of a file, .gz or not."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as file:
-        return [read_tree(line) for line in file]
+    return [read_tree(line) for line in read_lines(path)]
 
 
 def batch_loss(parser: Parser, batch: Sequence[Example]) -> tuple[Tensor, int]:
     """Sum of the losses of all actions of a batch, each after the right ones before it, and their number."""
     memories = parser.encode([source for source, _ in batch])
-    spans, golds, offset = [], [], 0
+    spans, golds, masks, offset = [], [], [], 0
     for (source, ids), memory in zip(batch, memories, strict=True):
         state = State()
         for action in ids[:-1]:
             spans.append([(a + offset, b + offset) for a, b in state.spans(len(source))])
             golds.append(action)
+            masks.append(state.possible(len(source)))
             state = state.after(action)
         offset += len(memory)
     gold = torch.tensor(golds)
@@ -47,8 +46,10 @@ def batch_loss(parser: Parser, batch: Sequence[Example]) -> tuple[Tensor, int]:
     features = parser.features(torch.cat(memories), torch.tensor(spans))
     hidden = parser.dropout(parser.hidden(features, labels))
     width = parser.hidden_width
-    structure = parser.structure_output(hidden[~labels, :width])
+    forbidden = torch.where(torch.tensor(masks), 0.0, FORBIDDEN)
+    structure = parser.structure_output(hidden[~labels, :width]) + forbidden[~labels, 1:3]
     label = parser.label_output(hidden[labels, width:])
+    label = torch.cat([label[:, :1] + forbidden[labels, 3:4], label[:, 1:]], 1)
     loss = F.cross_entropy(structure, gold[~labels] - SHIFT, reduction="sum")
     return loss + F.cross_entropy(label, gold[labels] - LABELS, reduction="sum"), len(golds)
 

@@ -1,0 +1,122 @@
+"""The parser of examples/constituency: its actions, and its place behind our doors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from examples.constituency.model import (  # noqa: E402
+    COMBINE,
+    EOS,
+    LABELS,
+    SHIFT,
+    ActionProjection,
+    Inventory,
+    Parser,
+    ParserDecoding,
+)
+from examples.constituency.train import batch_loss, train  # noqa: E402
+from examples.constituency.trees import actions, build, read_tree  # noqa: E402
+from quickbeam.engine.decode import decode  # noqa: E402
+from quickbeam.options.decode import ScheduleOptions, SearchOptions  # noqa: E402
+from quickbeam.schedule.batches import BatchQueue, FixedBatches  # noqa: E402
+from quickbeam.schedule.stream import Stream  # noqa: E402
+from quickbeam.search.beam import BeamSearch  # noqa: E402
+from quickbeam.types import Request  # noqa: E402
+
+TREES = [
+    read_tree(text)
+    for text in (
+        "(ROOT (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ barks)) (. .)))",
+        "(ROOT (NP (NN rain)))",
+        "(ROOT (S (NP (PRP she)) (VP (VBZ sees) (NP (NP (DT the) (NN dog)) (PP (IN in) (NP (DT the) (NN rain)))))))",
+        "(ROOT (S (NP (DT the) (NN rain)) (VP (VBZ stops))))",
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def parser() -> Parser:
+    torch.manual_seed(4)
+    return Parser(Inventory.build(TREES, at_least=1), width=8, hidden=12).eval()
+
+
+def requests(parser):
+    return [Request(index, parser.inventory.encode(tree)) for index, tree in enumerate(TREES)]
+
+
+def parse(parser, schedule, **options):
+    search = BeamSearch(SearchOptions(max_length=60, length_penalty=0.0, **options), -1, EOS, parser_size(parser))
+    return dict(decode(ParserDecoding(parser), ActionProjection(parser), search, schedule))
+
+
+def parser_size(parser):
+    return LABELS + len(parser.inventory.labels)
+
+
+def test_actions_of_a_tree_are_those_of_the_paper():
+    assert actions(TREES[0]) == [
+        *("shift", "", "shift", "", "combine", "NP", "shift", "VP", "combine", ""),
+        *("shift", "", "combine", "S"),
+    ]
+
+
+@pytest.mark.parametrize("tree", TREES, ids=str)
+def test_actions_build_the_tree_again(tree):
+    leaves = list(tree.leaves())
+    assert len(actions(tree)) == 4 * len(leaves) - 2
+    assert build(actions(tree), leaves) == tree
+
+
+@pytest.mark.parametrize("text", ["", "(NP", "(NP (NN a)", "(NP (NN a)))", "NN a"])
+def test_brackets_that_do_not_fit_are_named(text):
+    with pytest.raises(ValueError, match=r"tree|bracket"):
+        read_tree(text)
+
+
+def test_every_answer_is_a_tree_and_streams_say_the_same(parser):
+    asked = requests(parser)
+    options = {"beam_size": 6, "num_hypotheses": 6, "max_score_margin": 4.0, "max_children": 3}
+    fixed = parse(parser, FixedBatches(BatchQueue([asked])), **options)
+    order = ScheduleOptions(schedule="stream-shortest", max_step_rows=7)
+    stream = parse(parser, Stream(BatchQueue([[request] for request in asked]), order, 3), **options)
+    for index, tree in enumerate(TREES):
+        assert [h.tokens for h in fixed[index]] == [h.tokens for h in stream[index]]
+        for hypothesis in fixed[index]:
+            found = build(parser.inventory.action_names(hypothesis.tokens), list(tree.leaves()))
+            assert [leaf.word for leaf in found.leaves()] == [leaf.word for leaf in tree.leaves()]
+            assert np.isfinite(hypothesis.score)
+
+
+def test_impossible_actions_have_no_probability(parser):
+    model, layer = ParserDecoding(parser), ActionProjection(parser)
+    state = model.admit(requests(parser)[1:2])  # one word
+    hidden, state = model.step(np.array([1]), state, np.array([-1]))
+    first = layer.topk(hidden, parser_size(parser))
+    assert first.token[0, 0] == SHIFT
+    assert (first.log_prob[0, 1:] == -np.inf).all()  # nothing to combine, nothing to label, not done
+    hidden, state = model.step(np.array([1]), state, np.array([SHIFT]))
+    every = np.arange(parser_size(parser), dtype=np.int32)
+    labels = layer.log_prob(np.repeat(hidden, len(every), 0), every)
+    assert (labels[[EOS, SHIFT, COMBINE, LABELS]] == -np.inf).all()  # the whole sentence must have a label
+    assert np.exp(labels[LABELS + 1 :]).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_scores_of_the_search_are_those_of_training(parser):
+    """Step by step = all at once: the log probability of a parse is minus the loss of its actions."""
+    asked = requests(parser)
+    found = parse(parser, FixedBatches(BatchQueue([asked])), beam_size=3)
+    for request in asked:
+        best = found[request.index][0]
+        loss, _ = batch_loss(parser, [(request.source, [*best.tokens, EOS])])
+        assert best.log_prob == pytest.approx(-float(loss.detach()), abs=1e-4)
+
+
+def test_training_learns_the_trees_and_a_parser_is_saved(tmp_path):
+    train(TREES, TREES, tmp_path / "parser", epochs=60)
+    parser = Parser.load(tmp_path / "parser")
+    found = parse(parser, FixedBatches(BatchQueue([requests(parser)])), beam_size=2)
+    names = [parser.inventory.action_names(found[index][0].tokens) for index in range(len(TREES))]
+    assert names == [actions(tree) for tree in TREES]
