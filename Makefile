@@ -68,7 +68,7 @@ lint: $(MADE)/tests
 
 types: $(MADE)/tests
 	$(BIN)/mypy --strict
-	$(BIN)/mypy --strict -p benchmarks
+	$(BIN)/mypy --strict -p benchmarks -p examples.constituency
 
 rooms: $(MADE)/tests
 	PYTHONPATH=src $(BIN)/lint-imports

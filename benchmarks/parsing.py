@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,7 +169,7 @@ def measure(task: Task, rounds: int) -> dict[str, Any]:
                 "paper": PAPER.get(task.name, {}).get(strategy),
             }  # fmt: skip
 
-    contenders = {name: (lambda name=name: run(task, name)) for name in strategies}
+    contenders = {name: functools.partial(run, task, name) for name in strategies}
     for name, timing in interleave(contenders, "FIXED", rounds, check).items():
         table[name] |= {key: round(value, 4) for key, value in dataclasses.asdict(timing).items()}
     return table
