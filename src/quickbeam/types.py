@@ -70,6 +70,19 @@ class TopK:
     token: Ids  # [R, k]
 
 
+@dataclass(slots=True)
+class Candidates:
+    """What may follow each row, best first, under the rules of a search."""
+
+    token: Ids  # [R, k]
+    log_prob: Floats  # [R, k] what the model says
+    value: Floats  # [R, k] what is added to the score of the row; -inf for what is not allowed
+
+    def take(self, order: NDArray[np.intp]) -> Candidates:
+        """The candidates of each row in another order, [R, k]."""
+        return Candidates(*(np.take_along_axis(getattr(self, name), order, axis=1) for name in self.__slots__))
+
+
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """Which rows a screen must not answer: its k-th best logit - slope * its distance to the cluster's center < offset.

@@ -30,13 +30,23 @@ def continuations(
     if len(beam.tokens) < len(prefix):
         return [Beam((*beam.tokens, prefix[len(beam.tokens)]), (*beam.log_probs, 0.0), beam.total)]
     log_probs = next_log_probs(beam.tokens)
+    values = log_probs.astype(np.float32)
+    for token in set(beam.tokens):
+        values[token] *= np.float32(options.repetition_penalty)
     found = []
-    for token in np.argsort(-log_probs, kind="stable").tolist():
-        value = float(log_probs[token])
+    for token in np.argsort(-values, kind="stable").tolist():
+        value = float(values[token])
         banned = token == eos_id and len(beam.tokens) < options.min_length
-        if value > -np.inf and not banned:
-            found.append(Beam((*beam.tokens, token), (*beam.log_probs, value), beam.total + value))
+        if value > -np.inf and not banned and not repeats((*beam.tokens, token), options.no_repeat_ngram_size):
+            said = (*beam.log_probs, float(log_probs[token]))
+            found.append(Beam((*beam.tokens, token), said, beam.total + value))
     return found[: options.max_children]
+
+
+def repeats(tokens: tuple[int, ...], ngram: int) -> bool:
+    """Whether the last n-gram of `tokens` is in it before."""
+    grams = [tokens[i : i + ngram] for i in range(len(tokens) - ngram + 1)] if ngram else []
+    return bool(grams) and grams[-1] in grams[:-1]
 
 
 def in_reach(beam: Beam, highest: float, options: SearchOptions) -> bool:

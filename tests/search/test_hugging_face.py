@@ -120,6 +120,40 @@ def test_equals_generate(marian, beam_size: int, early_stopping: str) -> None:
     assert len(lengths) > (2 if beam_size > 1 else 1)  # or little was compared
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [{"repetition_penalty": 1.4}, {"no_repeat_ngram_size": 2}, {"repetition_penalty": 1.2, "no_repeat_ngram_size": 1}],
+)
+def test_rules_against_repetition_equal_those_of_generate(marian, rules: dict) -> None:
+    draw = np.random.default_rng(8)
+    source = np.append(draw.integers(1, PAD, 6), EOS).astype(np.int32)
+    bias = marian.final_logits_bias.clone()
+    marian.final_logits_bias[0, PAD] = -1e3  # Hugging Face counts the start token among the words of a row
+    marian.final_logits_bias[0, EOS] = -1.0
+    projection = ToyProjection(marian.lm_head.weight.numpy(), marian.final_logits_bias[0].numpy())
+    request = Request(0, source)
+    answers = []
+    for chosen in (rules, {}):
+        options = SearchOptions(beam_size=4, num_hypotheses=4, max_length=12, **chosen)
+        search = BeamSearch(options, PAD, EOS, VOCAB)
+        found = dict(decode(MarianDecoding(marian), projection, search, FixedBatches(BatchQueue([[request]]))))
+        given = marian.generate(
+            torch.tensor(source[None], dtype=torch.long),
+            num_beams=4,
+            num_return_sequences=4,
+            max_new_tokens=12,
+            do_sample=False,
+            output_scores=True,
+            return_dict_in_generate=True,
+            **chosen,
+        )
+        answers.append([list(h.tokens) for h in found[0]])
+        assert answers[-1] == [_strip(row) for row in given.sequences.tolist()]
+        np.testing.assert_allclose([h.score for h in found[0]], given.sequences_scores.numpy(), rtol=1e-4, atol=1e-5)
+    marian.final_logits_bias.copy_(bias)
+    assert answers[0] != answers[1]
+
+
 def test_a_prefix_equals_decoder_input_ids(marian) -> None:
     """Without a length penalty: Hugging Face does not count the prefix for it, CTranslate2 and we do."""
     draw = np.random.default_rng(6)

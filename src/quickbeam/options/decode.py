@@ -43,6 +43,10 @@ class SearchOptions:
         "leave: a finished hypothesis frees its place on the beam (Hugging Face, fairseq); "
         "stay: it keeps the place until beam_size better ones push it off",
     )
+    repetition_penalty: float = option(
+        1.0, "multiplies the log probability of every word that the hypothesis has already; 1.0 = none"
+    )
+    no_repeat_ngram_size: int = option(0, "no hypothesis has so many words in a row twice; 0 = no such rule")
     sampling: bool = option(
         False, "draw num_hypotheses answers at random, each by itself, in place of beam search; beam_size is not used"
     )
@@ -70,6 +74,9 @@ class SearchOptions:
         require(ratio is None or 1 <= ratio < math.inf, "max_score_ratio", ratio, "1 or more, and finite")
         require(children is None or children >= 1, "max_children", children, "1 or more")
         require(self.finishing in ("leave", "stay"), "finishing", self.finishing, "leave or stay")
+        penalty, ngram = self.repetition_penalty, self.no_repeat_ngram_size
+        require(1 <= penalty <= 1000, "repetition_penalty", penalty, "between 1 (none) and 1000")
+        require(ngram >= 0, "no_repeat_ngram_size", ngram, "0 or more")
         require(self.max_length >= 1, "max_length", self.max_length, "1 or more")
         require(
             0 <= self.min_length < self.max_length,
@@ -91,7 +98,16 @@ class SearchOptions:
             require(field.name in _FOR_SAMPLING or value == field.default, field.name, value, allowed)
 
 
-_FOR_SAMPLING = ("sampling", "beam_size", "num_hypotheses", "length_penalty", "min_length", "max_length")
+_FOR_SAMPLING = (
+    "sampling",
+    "beam_size",
+    "num_hypotheses",
+    "length_penalty",
+    "repetition_penalty",
+    "no_repeat_ngram_size",
+    "min_length",
+    "max_length",
+)
 
 
 @dataclass(frozen=True)

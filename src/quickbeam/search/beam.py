@@ -51,12 +51,12 @@ class BeamSearch:
         # Of 2K at most K are eos, so K can go on. Greedy search has no use for the second best: eos ends it.
         self._keep = 1 if beam == 1 else 2 * beam
         children = min(self._keep, options.max_children or self._keep)
-        self._rules = CandidateRules(options, eos_id, vocab_size, children)
-        self.candidates = self._rules.wanted
         self._width = Width(options)
         self._stop = StopRule(options)
         self._finished: dict[int, Pool] = {}  # of each request in flight
         self._tree = TokenTree(self._finished.keys(), eos_id)
+        self._rules = CandidateRules(options, eos_id, vocab_size, children, self._tree)
+        self.candidates = self._rules.least
         self._ripe = 0  # requests in flight with so many finished hypotheses that they may be done
         self.work = Work()
 
@@ -76,10 +76,10 @@ class BeamSearch:
 
     def turn(self, rows: Rows, forward: Forward) -> Move:
         """Run every row, and advance."""
-        return self.advance(rows, forward.topk(forward.step(rows), self.candidates, rows.request))
+        return self.advance(rows, forward.topk(forward.step(rows), self._rules.wanted(rows), rows.request))
 
     def advance(self, rows: Rows, top: TopK) -> Move:
-        """One step for every request in `rows`, whose states are the new ones; `top` has k = `candidates` of each row.
+        """One step for every request in `rows`, whose states are the new ones; `top` has at least `candidates` of each.
 
         Raises ModelError where a log probability is not a number.
         """

@@ -2,6 +2,7 @@
 
 The rules, in this order:
 * No log probability may be NaN or +inf.
+* Words that a row has already are penalised or forbidden (search/repetition.py).
 * Before `min_length` tokens no hypothesis ends.
 * A request's prefix is forced: while a row is shorter, its one candidate is the next token of the prefix. It adds what
   the prefix says, which is nothing in `Translator`, as in CTranslate2; like there its tokens count for min_length,
@@ -12,34 +13,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from quickbeam.errors import ModelError
 from quickbeam.options.decode import SearchOptions
-from quickbeam.types import Floats, Ids, Prefix, Request, Rows, TopK
-
-
-@dataclass(slots=True)
-class Candidates:
-    """k candidates of each row, best first."""
-
-    token: Ids  # [R, k]
-    log_prob: Floats  # [R, k] what the model says
-    value: Floats  # [R, k] what is added to the score of the row; -inf for what is not allowed
+from quickbeam.search.repetition import Repetition
+from quickbeam.search.tree import TokenTree
+from quickbeam.types import Candidates, Floats, Prefix, Request, Rows, TopK
 
 
 class CandidateRules:
     """The rules of one run."""
 
-    def __init__(self, options: SearchOptions, eos_id: int, vocab_size: int, keep: int) -> None:
-        """`keep` candidates of each row are wanted."""
-        self._options, self._eos_id, self._keep = options, eos_id, keep
+    def __init__(self, options: SearchOptions, eos_id: int, vocab_size: int, keep: int, tree: TokenTree) -> None:
+        """`keep` candidates of each row are wanted; `tree` has the tokens of the rows."""
+        self._options, self._eos_id, self._vocab_size, self._keep = options, eos_id, vocab_size, keep
+        self._repetition = Repetition(options, tree)
         self._falling = options.early_stopping == "proven"  # the proof needs sums that only fall
         self._prefixes: dict[int, Prefix] = {}  # of the requests in flight that have one
-        self.wanted = min(keep + (options.min_length > 0), vocab_size)
+        self.least = min(keep + (options.min_length > 0), vocab_size)
         """How many candidates of each row the projection has to find: one more where eos may be banned."""
+
+    def wanted(self, rows: Rows) -> int:
+        """How many candidates of each of these rows the projection has to find."""
+        if not self._repetition.active:
+            return self.least
+        return min(self.least + self._repetition.most(rows), self._vocab_size)
 
     def enter(self, requests: Iterable[Request]) -> None:
         """Take note of new requests."""
@@ -56,11 +56,15 @@ class CandidateRules:
         """The candidates of each row; raises ModelError where a log probability cannot be one."""
         self._check(rows, top.log_prob)
         found = Candidates(top.token, top.log_prob, top.log_prob)
+        if self._repetition.active:
+            found.value = self._repetition.apply(rows, found.token, found.value)
+            found = found.take(np.lexsort((found.token, -found.value)))
         if self._options.min_length:
             early = rows.length < self._options.min_length
-            found.value = np.where((top.token == self._eos_id) & early[:, None], np.float32(-math.inf), top.log_prob)
-            # Without a banned eos there is a candidate too many.
-            found.value[(found.value > -math.inf).cumsum(axis=1) > self._keep] = -math.inf
+            banned = (found.token == self._eos_id) & early[:, None]
+            found.value = np.where(banned, np.float32(-math.inf), found.value)
+        if found.value.shape[1] > self._keep:  # there are more than were wanted, for what was banned
+            found.value = np.where((found.value > -math.inf).cumsum(axis=1) > self._keep, -np.inf, found.value)
         if self._prefixes:
             self._force(rows, found)
         return found

@@ -54,10 +54,11 @@ class SamplingSearch:
         """Of the search options, num_hypotheses, lengths and length_penalty matter."""
         self._options, self._sampling = options, sampling
         self._bos_id, self._eos_id = bos_id, eos_id
-        self._rules = CandidateRules(options, eos_id, vocab_size, min(sampling.top_k or vocab_size, vocab_size))
         self._live: dict[int, list[Sample]] = {}  # of each request in flight, in the order of its rows
         self._answers: dict[int, dict[int, Hypothesis]] = {}  # what is finished of it, by the number of the sample
         self._tree = TokenTree(self._live.keys(), eos_id)
+        keep = min(sampling.top_k or vocab_size, vocab_size)
+        self._rules = CandidateRules(options, eos_id, vocab_size, keep, self._tree)
         self.work = Work()
 
     def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
@@ -79,7 +80,7 @@ class SamplingSearch:
 
     def turn(self, rows: Rows, forward: Forward) -> Move:
         """Run every row, and draw."""
-        return self.advance(rows, forward.topk(forward.step(rows), self._rules.wanted, rows.request))
+        return self.advance(rows, forward.topk(forward.step(rows), self._rules.wanted(rows), rows.request))
 
     def advance(self, rows: Rows, top: TopK) -> Move:
         """One word more for every row; raises ModelError where a log probability is not a number."""
@@ -110,7 +111,7 @@ class SamplingSearch:
 
     def _choose(self, value: Floats, number: Scores) -> Index:
         """Which of the candidates with log probabilities `value` [R, k] each row takes, by a number in [0, 1) [R]."""
-        order = (-value).argsort(axis=1, kind="stable")
+        order = (-value).argsort(axis=1, kind="stable")  # rules may have banned some
         ranked = np.take_along_axis(value, order, axis=1).astype(np.float64)
         with np.errstate(invalid="ignore"):  # -inf - -inf in a row without any candidate, which takes none
             weight = np.nan_to_num(np.exp((ranked - ranked[:, :1]) / self._sampling.temperature))

@@ -9,10 +9,10 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from quickbeam.search.candidates import Candidates
-from quickbeam.types import Floats, Hypothesis, Ids, Rows, Scores
+from quickbeam.types import Candidates, Floats, Hypothesis, Ids, Rows, Scores
 
 ROOT = -1  # parent of the first token of every hypothesis
+NOTHING = -1  # stands in the place of a token where there is none
 _NOBODY = -1  # owner of a node that was never given away
 
 
@@ -87,6 +87,16 @@ class TokenTree:
         tokens: list[int] = self._token[nodes].tolist()
         log_probs: list[float] = self._log_prob[nodes].tolist()
         return tokens, log_probs
+
+    def history(self, node: Ids) -> Ids:
+        """The tokens of hypotheses, last one first, [n, T]; behind the first one of a shorter one stands NOTHING."""
+        columns: list[Ids] = []
+        inside = node != ROOT
+        while inside.any():
+            columns.append(np.where(inside, self._token[node], np.int32(NOTHING)))
+            node = np.where(inside, self._parent[node], np.int32(ROOT))
+            inside = node != ROOT
+        return np.stack(columns, axis=1) if columns else np.empty((len(node), 0), np.int32)
 
     def clear(self) -> None:
         """Forget every node; the room is kept for the next batch."""
