@@ -84,6 +84,14 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a model keeps in memory for what is in flight, estimated from its sizes, in bytes."""
+
+    row: int  # of one live row: its state before and after a step, and the activations of the step
+    position: int  # of one source position of a request: what the decoder reads, and what encoding takes besides
+
+
+@dataclass(frozen=True, slots=True)
 class Doubt:
     """Which rows a screen must not answer: its k-th best logit - slope * its distance to the cluster's center < offset.
 

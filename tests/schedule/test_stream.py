@@ -19,7 +19,7 @@ from quickbeam.schedule.batches import BatchQueue
 from quickbeam.schedule.plan import Plan
 from quickbeam.schedule.stream import Stream
 from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Move, Request, Rows
+from quickbeam.types import Footprint, Move, Request, Rows
 
 ORDERS = ["stream", "stream-shortest", "stream-longest"]
 
@@ -27,7 +27,7 @@ ORDERS = ["stream", "stream-shortest", "stream-longest"]
 def run(model: ToyModel, requests: list[Request], search_options: SearchOptions, options: ScheduleOptions):
     projection = ToyProjection(*model.output(), steps=4)
     search = BeamSearch(search_options, BOS, EOS, projection.vocab_size)
-    plan = Plan(requests, options, search_options.beam_size, 1)
+    plan = Plan(requests, options, search_options.beam_size, 1, Footprint(row=100, position=10))
     return dict(decode(model.open(), projection, search, plan.schedule())), search
 
 
@@ -38,6 +38,8 @@ def run(model: ToyModel, requests: list[Request], search_options: SearchOptions,
     max_rows=st.sampled_from([1, 9, 20, 200]),
     refill_at=st.sampled_from([0.0, 1 / 6, 0.5, 0.9]),
     max_step_rows=st.sampled_from([1, 4, 12]),
+    max_wait=st.sampled_from([None, 1, 3]),
+    max_memory=st.sampled_from([None, 2000, 5000]),
     margin=st.sampled_from([None, 1.5]),
     finishing=st.sampled_from(["leave", "stay"]),
     early_stopping=st.sampled_from(["false", "proven"]),
@@ -58,7 +60,6 @@ def test_streams_answer_as_batches(seed, margin, finishing, early_stopping, sche
     assert found == wanted
     assert replace(stream.work, steps=0) == replace(batches.work, steps=0)  # the same work in another order
     assert model.opened[-1].sources == {} and model.opened[-1].states == {}
-    assert model.opened[-1].most_sources <= max(1, values["max_rows"] // 3)
 
 
 def test_streams_need_fewer_steps_than_small_batches() -> None:
@@ -106,7 +107,7 @@ def rows(*lengths: int, size: int = 2) -> Rows:
 )
 def test_who_takes_the_next_step(schedule: str, cap: int | None, runs: list[int]) -> None:
     options = ScheduleOptions(schedule=schedule, max_step_rows=cap)
-    stream = Stream(BatchQueue([[request(i)] for i in range(4)]), options, 4)
+    stream = Stream(BatchQueue([[request(i)] for i in range(4)]), options, 2, 4)
     stream.refill()
     selected = stream.select(rows(7, 1, 4, 1))
     assert selected.request.tolist() == [i for i in runs for _ in range(2)]
@@ -115,24 +116,39 @@ def test_who_takes_the_next_step(schedule: str, cap: int | None, runs: list[int]
     assert again.request.tolist() == [i for i in (*waited, *runs) for _ in range(2)]
 
 
+def entering(stream: Stream) -> list[int]:
+    return [r.index for r in stream.refill()]
+
+
 def test_a_stream_is_refilled_when_few_are_left() -> None:
     queue = BatchQueue([[request(i)] for i in range(9)])
-    stream = Stream(queue, ScheduleOptions(schedule="stream", refill_at=0.5), 4)
-    live = rows(1)
-    assert [r.index for r in stream.refill()] == [0, 1, 2, 3]
-    stream.apply(Move(live, {0: []}))
-    assert stream.refill() == []
-    stream.apply(Move(live, {1: []}))
-    assert [r.index for r in stream.refill()] == [4, 5]
-    stream.apply(Move(live, {2: [], 3: [], 4: [], 5: []}))
-    assert [r.index for r in stream.refill()] == [6, 7, 8]
+    stream = Stream(queue, ScheduleOptions(schedule="stream", refill_at=0.5, max_rows=8), 2, 9)
+    assert entering(stream) == [0, 1, 2, 3]
+    live = stream.select(rows(1, 1, 1, 1))
+    live = stream.apply(Move(live.select(live.request > 0), {0: []}))
+    assert entering(stream) == []
+    stream.select(live)
+    live = stream.apply(Move(live.select(live.request > 1), {1: []}))
+    assert entering(stream) == [4, 5]
+    stream.apply(Move(rows(), {2: [], 3: [], 4: [], 5: []}))
+    assert entering(stream) == [6, 7, 8]
     stream.apply(Move(rows(), {6: [], 7: [], 8: []}))
     assert not stream.busy
 
 
+def test_narrow_beams_let_more_requests_in() -> None:
+    """A request counts for the whole beam until one is done, then for the rows that requests had on the average."""
+    queue = BatchQueue([[request(i)] for i in range(99)])
+    stream = Stream(queue, ScheduleOptions(schedule="stream", refill_at=0.5, max_rows=20), 10, 99)
+    assert entering(stream) == [0, 1]
+    live = stream.select(rows(1, 1, size=2))
+    live = stream.apply(Move(live.select(live.request == 1), {0: []}))
+    assert entering(stream) == list(range(2, 11))  # 10 requests of 2 rows
+
+
 def test_a_closed_queue_ends_a_stream() -> None:
     queue = BatchQueue([[request(i)] for i in range(9)])
-    stream = Stream(queue, ScheduleOptions(schedule="stream"), 4)
+    stream = Stream(queue, ScheduleOptions(schedule="stream"), 5, 4)
     stream.refill()
     queue.close()
     assert not stream.busy
@@ -149,7 +165,15 @@ def test_workers_share_a_short_stream() -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [{"schedule": "fifo"}, {"max_rows": 0}, {"refill_at": 1.0}, {"max_step_rows": 0}, {"schedule": "stream-longest"}],
+    [
+        {"schedule": "fifo"},
+        {"max_rows": 0},
+        {"refill_at": 1.0},
+        {"max_step_rows": 0},
+        {"schedule": "stream-longest"},
+        {"max_wait": 0},
+        {"max_memory": 0},
+    ],
 )
 def test_wrong_values_are_named(values: dict) -> None:
     name = "max_step_rows" if "stream-longest" in values.values() else next(iter(values))

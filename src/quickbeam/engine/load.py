@@ -21,6 +21,7 @@ from quickbeam.projections.exact import ExactProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
 from quickbeam.text.vocabulary import Vocabulary, read_vocabularies
+from quickbeam.types import Footprint
 
 USES: dict[Task, str] = {
     "translation": "Use it with Translator, or `quickbeam translate`.",
@@ -36,6 +37,7 @@ class Parts:
     projection: RowProjection  # the exact one
     source: Vocabulary
     target: Vocabulary
+    footprint: Footprint  # of what the model has in flight
 
 
 def bundled_models() -> dict[str, Path]:
@@ -87,7 +89,7 @@ def load_parts(folder: Path, machine: MachineOptions, task: Task = "translation"
                     f"restore the vocabulary that the model was trained with."
                 )
     model = load_model(folder, machine.backend, machine.isa)
-    return Parts(model, _exact(model, machine), source, target)
+    return Parts(model, _exact(model, machine), source, target, config.footprint)
 
 
 def _exact(model: Model, machine: MachineOptions) -> RowProjection:

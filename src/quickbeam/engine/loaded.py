@@ -58,7 +58,7 @@ class LoadedModel:
     ) -> Generator[tuple[int, list[Hypothesis]], None, None]:
         """Yield (request index, its hypotheses, best first) as they are done; closing it stops the work."""
         model, projection = self.parts.model, self.projection(choices.output.projection)
-        plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.threads)
+        plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.threads, self.parts.footprint)
         searches: list[BeamSearch | SamplingSearch] = []
 
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:

@@ -140,10 +140,18 @@ class ScheduleOptions:
         "request takes each step; stream-shortest, stream-longest: those with fewest or most tokens so far go first",
     )
     batch_tokens: int = option(512, "batches: source tokens (longest x number) of the requests decoded together")
-    max_rows: int = option(160, "streams: bounds memory; hypotheses of all requests in flight, for each thread")
-    refill_at: float = option(1 / 6, "streams: refill when at most this share of the requests is left")
+    max_rows: int = option(160, "streams: hypotheses of all requests in flight that a refill aims at, for each thread")
+    refill_at: float = option(1 / 6, "streams: refill when at most this share of these hypotheses is left")
     max_step_rows: int | None = option(
         None, "streams: hypotheses run in one step; no request is split. stream-shortest without: equal lengths only"
+    )
+    max_wait: int | None = option(
+        None, "streams: steps after which a request that waits goes first, the oldest before all; bounds latency"
+    )
+    max_memory: int | None = option(
+        None,
+        "bytes that hypotheses, their candidates and encoded sources may take, for all threads together; an estimate "
+        "that leaves out the model's weights. A request that is too large on its own is decoded alone",
     )
     max_input_length: int = option(512, "source tokens, eos counted; what is beyond is cut off, and said")
 
@@ -156,6 +164,9 @@ class ScheduleOptions:
         require(rows is None or rows >= 1, "max_step_rows", rows, "1 or more")
         longest = self.schedule == "stream-longest" and rows is None
         require(not longest, "max_step_rows", rows, "given for schedule stream-longest, which else runs all")
+        wait, memory = self.max_wait, self.max_memory
+        require(wait is None or wait >= 1, "max_wait", wait, "1 or more")
+        require(memory is None or memory >= 1, "max_memory", memory, "1 or more")
         require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
         require(self.max_input_length >= 1, "max_input_length", self.max_input_length, "1 or more")
 

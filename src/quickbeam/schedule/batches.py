@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 
 from quickbeam.types import Move, Request, Rows
@@ -11,19 +11,27 @@ from quickbeam.types import Move, Request, Rows
 Batch = list[Request]
 
 
-def pack(requests: Iterable[Request], batch_tokens: int) -> list[Batch]:
+def pack(
+    requests: Iterable[Request], batch_tokens: int, fits: Callable[[int, int], bool] = lambda positions, requests: True
+) -> list[Batch]:
     """Sort by source length, longest first, and cut into batches of at most `batch_tokens` (longest x number).
 
+    `fits` says whether so many source positions of so many requests have room in memory.
+
     Longest first, so that too little memory shows at once, and short batches end the run: workers stop together.
-    Requests of one length keep their order; one that is longer than `batch_tokens` has a batch of its own.
+    Requests of one length keep their order; one that is longer than `batch_tokens`, or does not fit, is alone.
     """
     batches: list[Batch] = []
+    positions = 0  # of the last batch
     for request in sorted(requests, key=lambda request: -len(request.source)):
         batch = batches[-1] if batches else []
-        if batch and len(batch[0].source) * (len(batch) + 1) <= batch_tokens:
+        many = len(batch) + 1
+        positions += len(request.source)
+        if batch and len(batch[0].source) * many <= batch_tokens and fits(positions, many):
             batch.append(request)
         else:
             batches.append([request])
+            positions = len(request.source)
     return batches
 
 

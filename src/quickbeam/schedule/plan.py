@@ -7,27 +7,41 @@ from collections.abc import Sequence
 from quickbeam.options.decode import ScheduleOptions
 from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
 from quickbeam.schedule.door import Schedule
+from quickbeam.schedule.memory import Memory
 from quickbeam.schedule.stream import Stream
-from quickbeam.types import Request
+from quickbeam.types import Footprint, Request
 
 
 class Plan:
     """The schedules that the options ask for."""
 
-    def __init__(self, requests: Sequence[Request], options: ScheduleOptions, most_rows: int, threads: int) -> None:
-        """At most `threads` workers; a request in a stream counts for `most_rows` rows."""
-        self._options = options
-        batches = pack(requests, options.batch_tokens)
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        options: ScheduleOptions,
+        most_rows: int,
+        threads: int,
+        footprint: Footprint = Footprint(0, 0),  # noqa: B008 (frozen)
+    ) -> None:
+        """At most `threads` workers, which share `max_memory`, and `most_rows` rows of a request; `footprint` is the model's."""
+        self._options, self._most_rows = options, most_rows
+        # However long the requests take, there are never more workers than requests.
+        share = None if options.max_memory is None else options.max_memory // max(1, min(threads, len(requests)))
+        self._memory = None if share is None else Memory(share, footprint, most_rows)
+        batches = pack(requests, options.batch_tokens, self._fits)
         if options.schedule != "batches":  # one by one, in the same order
             batches = [[request] for batch in batches for request in batch]
         self.queue = BatchQueue(batches)
         self.workers = min(threads, len(batches))
         """No more than there is work for; none for none."""
-        share = -(-len(batches) // max(self.workers, 1))  # so that a stream leaves some for the others
-        self._most = max(1, min(options.max_rows // most_rows, share))
+        self._most = -(-len(batches) // max(self.workers, 1))  # so that a stream leaves some for the others
+
+    def _fits(self, positions: int, requests: int) -> bool:
+        """Whether a batch has room, whose rows can be as many as its requests allow: it cannot make any wait."""
+        return self._memory is None or self._memory.fits(positions, requests * self._most_rows)
 
     def schedule(self) -> Schedule:
         """A schedule for one worker."""
         if self._options.schedule == "batches":
             return FixedBatches(self.queue)
-        return Stream(self.queue, self._options, self._most)
+        return Stream(self.queue, self._options, self._most_rows, self._most, self._memory)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from quickbeam.errors import ModelError
 from quickbeam.models.facts import check_positive, check_special_ids, check_tied
+from quickbeam.types import Footprint
 
 
 @dataclass(frozen=True)
@@ -38,3 +39,10 @@ class LstmLmConfig:
     def target_vocab_size(self) -> int:
         """Words that may follow: all of them."""
         return self.vocab_size
+
+    @property
+    def footprint(self) -> Footprint:
+        """What rows take in float32; a prompt is read and forgotten."""
+        state = 2 * self.layers * self.hidden_dim
+        step = self.embedding_dim + 8 * self.hidden_dim + self.hidden_dim  # input, both layers' gates, hidden vector
+        return Footprint(row=4 * (2 * state + step), position=0)

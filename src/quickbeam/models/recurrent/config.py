@@ -12,6 +12,7 @@ from typing import Literal
 
 from quickbeam.errors import ModelError
 from quickbeam.models.facts import check_choices, check_positive, check_translation
+from quickbeam.types import Footprint
 
 
 @dataclass(frozen=True)
@@ -79,3 +80,15 @@ class RecurrentConfig:
         if self.top != "none":
             return self.top_dim
         return self.fc_dim if self.fc_layers else self.decoder_dim
+
+    @property
+    def footprint(self) -> Footprint:
+        """What rows and source positions take in float32."""
+        top = self.top_dim if self.top == "gru" else 0
+        state = self.decoder_dim + top
+        gates = 2 * 3 * (self.decoder_dim + top)
+        stack = self.fc_layers and 3 * self.fc_dim
+        readout = self.stack_dim + self.memory_dim + self.embedding_dim
+        step = 2 * self.decoder_dim + gates + stack + readout + self.attention_dim + self.memory_dim + self.hidden_dim
+        encoding = 2 * self.memory_dim + 3 * self.encoder_dim  # a layer's input, output and gates
+        return Footprint(row=4 * (2 * state + step), position=4 * (self.memory_dim + self.attention_dim + encoding))
