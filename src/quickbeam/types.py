@@ -120,6 +120,20 @@ class Screen:
 
 
 @dataclass(frozen=True, slots=True)
+class Shortlist:
+    """What a translation may be made of: a list for each source word, from word alignment (SHARP section 3)."""
+
+    always: Ids  # [n] words of every set: special and frequent ones; ascending, each once, at least one
+    start: Ids  # [V of the source + 1] the translations of word s are token[start[s] : start[s + 1]], perhaps none
+    token: Ids  # [start[-1]] ids of target words, the most likely translation first
+
+    def words(self, source: Ids) -> Ids:
+        """The set of a source [S]: ascending ids, each once."""
+        found = [self.token[self.start[word] : self.start[word + 1]] for word in set(source.tolist())]
+        return np.unique(np.concatenate([self.always, *found]))
+
+
+@dataclass(frozen=True, slots=True)
 class Hypothesis:
     """A finished sequence of one request."""
 

@@ -21,4 +21,5 @@ bool same(const int32_t* a, const int32_t* b, int64_t n);
 void test_kernels();
 void test_projection();
 void test_screened();
+void test_shortlist();
 void test_recurrent();

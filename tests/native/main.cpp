@@ -52,6 +52,7 @@ int main() {
   test_kernels();
   test_projection();
   test_screened();
+  test_shortlist();
   test_recurrent();
   std::printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 && checks > 0 ? 0 : 1;

@@ -1,0 +1,83 @@
+#include "projections/shortlist.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "bindings/arrays.h"
+#include "bindings/bindings.h"
+
+namespace quickbeam {
+namespace {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+// Other Python threads go on during a call, so a mutex keeps calls of one run apart.
+class Run {
+ public:
+  Run(AnyArray weight, AnyArray bias, const char* isa)
+      : run_(shared(weight, checked<float>(weight, "weight", {kAnySize, kAnySize})),
+             shared(bias, checked<float>(bias, "bias", {static_cast<int64_t>(weight.shape(0))})),
+             static_cast<int64_t>(weight.shape(0)), static_cast<int64_t>(weight.shape(1)), table_named(isa)) {}
+
+  void admit(int32_t request, AnyArray words) {
+    const int32_t* given = checked<int32_t>(words, "words", {kAnySize});
+    alone([&] { run_.admit(request, given, static_cast<int64_t>(words.size())); });
+  }
+
+  void evict(AnyArray request) {
+    const int32_t* requests = checked<int32_t>(request, "request", {kAnySize});
+    alone([&] { run_.evict(requests, static_cast<int64_t>(request.size())); });
+  }
+
+  nb::tuple topk(AnyArray hidden, int64_t k, AnyArray request) {
+    const float* x = checked<float>(hidden, "hidden", {kAnySize, run_.dim()});
+    const int64_t rows = static_cast<int64_t>(hidden.shape(0));
+    const int32_t* requests = checked<int32_t>(request, "request", {rows});
+    const size_t width = static_cast<size_t>(std::clamp<int64_t>(k, 0, run_.vocab()));
+    auto log_prob = new_array<float>({hidden.shape(0), width});
+    auto token = new_array<int32_t>({hidden.shape(0), width});
+    alone([&] { run_.topk(x, requests, rows, k, log_prob.data, token.data); });
+    return nb::make_tuple(log_prob.array, token.array);
+  }
+
+  nb::object log_prob(AnyArray hidden, AnyArray token, AnyArray request) {
+    const float* x = checked<float>(hidden, "hidden", {kAnySize, run_.dim()});
+    const int64_t rows = static_cast<int64_t>(hidden.shape(0));
+    const int32_t* tokens = checked<int32_t>(token, "token", {rows});
+    const int32_t* requests = checked<int32_t>(request, "request", {rows});
+    auto out = new_array<float>({hidden.shape(0)});
+    alone([&] { run_.log_prob(x, requests, tokens, rows, out.data); });
+    return out.array;
+  }
+
+ private:
+  // The memory of a NumPy array, which is kept alive.
+  static std::shared_ptr<const float> shared(const AnyArray& array, const float* data) {
+    return {std::make_shared<AnyArray>(array), data};
+  }
+
+  template <typename Call>
+  void alone(Call call) {
+    nb::gil_scoped_release release;
+    std::lock_guard<std::mutex> lock(mutex_);
+    call();
+  }
+
+  ShortlistRun run_;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+void bind_shortlist(nb::module_& module) {
+  nb::class_<Run>(module, "ShortlistRun")
+      .def(nb::init<AnyArray, AnyArray, const char*>(), "weight"_a, "bias"_a, "isa"_a = "auto")
+      .def("admit", &Run::admit, "request"_a, "words"_a)
+      .def("evict", &Run::evict, "request"_a)
+      .def("topk", &Run::topk, "hidden"_a, "k"_a, "request"_a)
+      .def("log_prob", &Run::log_prob, "hidden"_a, "token"_a, "request"_a);
+}
+
+}  // namespace quickbeam

@@ -1,0 +1,133 @@
+#include "projections/shortlist.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "projections/words.h"
+
+namespace quickbeam {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr int64_t kMostRows = 48;  // rows whose logits are held at a time; no answer depends on it
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+ShortlistRun::ShortlistRun(std::shared_ptr<const float> weight, std::shared_ptr<const float> bias, int64_t vocab,
+                           int64_t dim, const Kernels& table)
+    : weight_(std::move(weight)), bias_(std::move(bias)), vocab_(vocab), dim_(dim), table_(&table) {
+  if (vocab < 1 || dim < 1) {
+    throw std::invalid_argument("weight has the shape [" + std::to_string(vocab) + ", " + std::to_string(dim) +
+                                "]; both sizes must be at least 1");
+  }
+}
+
+void ShortlistRun::admit(int32_t request, const int32_t* words, int64_t count) {
+  if (sets_.count(request) != 0) {
+    throw std::invalid_argument("request " + std::to_string(request) + " is there already; evict it first");
+  }
+  if (count < 1) throw std::invalid_argument("request " + std::to_string(request) + " has no words; give it one");
+  for (int64_t i = 0; i < count; ++i) {
+    if (words[i] < 0 || words[i] >= vocab_ || (i > 0 && words[i] <= words[i - 1])) {
+      throw std::invalid_argument("words[" + std::to_string(i) + "] of request " + std::to_string(request) + " is " +
+                                  std::to_string(words[i]) + "; the words must ascend, from 0 to " +
+                                  std::to_string(vocab_ - 1));
+    }
+  }
+  Set set;
+  if (!spare_.empty()) {
+    set = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  set.words.assign(words, words + count);
+  pack(set);
+  logits_.reserve(kMostRows * round_up(count, kLanes));
+  sets_.emplace(request, std::move(set));
+  spare_.reserve(sets_.size());  // so that `evict` need not allocate
+}
+
+void ShortlistRun::pack(Set& set) const {
+  const int64_t count = set.size();
+  set.packed.reserve(packed_size(dim_, count));
+  set.bias.reserve(round_up(count, kPanel));
+  for (int64_t first = 0; first < count; first += kPanel) {
+    float* panel = set.packed.get() + first * dim_;
+    const int64_t columns = std::min<int64_t>(kPanel, count - first);
+    if (columns < kPanel) std::fill(panel, panel + kPanel * dim_, 0.0f);
+    for (int64_t from = 0; from < dim_; from += kLanes) {  // a cache line of each word, into a block that stays near
+      const int64_t to = std::min<int64_t>(from + kLanes, dim_);
+      for (int64_t c = 0; c < columns; ++c) {
+        const float* row = weight_.get() + set.words[first + c] * dim_;
+        for (int64_t k = from; k < to; ++k) panel[k * kPanel + c] = row[k];
+      }
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) set.bias.get()[i] = bias_.get()[set.words[i]];
+}
+
+void ShortlistRun::evict(const int32_t* request, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) find(request[i]);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto at = sets_.find(request[i]);
+    if (at == sets_.end()) continue;  // named twice
+    spare_.push_back(std::move(at->second));
+    sets_.erase(at);
+  }
+}
+
+const ShortlistRun::Set& ShortlistRun::find(int32_t request) const {
+  const auto at = sets_.find(request);
+  if (at != sets_.end()) return at->second;
+  throw std::invalid_argument("request is " + std::to_string(request) + ", which was not admitted or is evicted");
+}
+
+template <typename Visit>
+void ShortlistRun::for_each_row(const float* hidden, const int32_t* request, int64_t rows, Visit visit) {
+  for (int64_t first = 0; first < rows;) {
+    const Set& set = find(request[first]);
+    int64_t count = 1;
+    while (count < kMostRows && first + count < rows && request[first + count] == request[first]) ++count;
+    const int64_t stride = round_up(set.size(), kLanes);
+    table_->multiply(set.packed.get(), set.bias.get(), hidden + first * dim_, dim_, logits_.get(), stride, count, dim_,
+                     set.size());
+    for (int64_t r = 0; r < count; ++r) visit(first + r, set, logits_.get() + r * stride);
+    first += count;
+  }
+}
+
+void ShortlistRun::topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
+                        int32_t* token) {
+  if (k < 1 || k > vocab_) {
+    throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
+                                std::to_string(vocab_));
+  }
+  for_each_row(hidden, request, rows, [&](int64_t row, const Set& set, float* logits) {
+    const int64_t found = std::min(k, set.size());
+    const float total = table_->log_sum_exp(logits, set.size());
+    rank(*table_, logits, set.words.data(), set.size(), total, found, log_prob + row * k, token + row * k);
+    std::fill(log_prob + row * k + found, log_prob + (row + 1) * k, kNever);
+    std::fill(token + row * k + found, token + (row + 1) * k, 0);
+  });
+}
+
+void ShortlistRun::log_prob(const float* hidden, const int32_t* request, const int32_t* token, int64_t rows,
+                            float* log_prob) {
+  for (int64_t row = 0; row < rows; ++row) {
+    if (token[row] < 0 || token[row] >= vocab_) {
+      throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
+                                  "; it must be from 0 to " + std::to_string(vocab_ - 1));
+    }
+  }
+  for_each_row(hidden, request, rows, [&](int64_t row, const Set& set, const float* logits) {
+    const auto at = std::lower_bound(set.words.begin(), set.words.end(), token[row]);
+    const bool inside = at != set.words.end() && *at == token[row];
+    log_prob[row] = inside ? logits[at - set.words.begin()] - table_->log_sum_exp(logits, set.size()) : kNever;
+  });
+}
+
+}  // namespace quickbeam
