@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from importlib import resources
@@ -13,13 +14,15 @@ from quickbeam.models.door import Model
 from quickbeam.models.folder import read_config
 from quickbeam.models.load import load_model
 from quickbeam.models.preview_folder import read_preview
-from quickbeam.models.screen_folder import read_screen
+from quickbeam.models.screen_folder import output_digest, read_screen
+from quickbeam.models.shortlist_folder import read_shortlist
 from quickbeam.options.decode import MachineOptions
 from quickbeam.projections.certified import CertifiedProjection, Preview
 from quickbeam.projections.door import Projection, RowProjection
 from quickbeam.projections.exact import ExactProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
+from quickbeam.projections.shortlist import ShortlistProjection
 from quickbeam.text.vocabulary import Vocabulary, read_vocabularies
 from quickbeam.types import Footprint
 
@@ -104,7 +107,7 @@ def _exact(model: Model, machine: MachineOptions) -> RowProjection:
 def load_projection(name: str, folder: Path, parts: Parts, machine: MachineOptions) -> Projection:
     """The output layer `name` for the model in `folder`, one of ProjectionOptions.
 
-    Raises ModelError where the folder has no sound screen or preview for this model, and that layer needs it.
+    Raises ModelError where that layer needs a screen, preview or shortlist, and the folder has no sound one.
     """
     if name == "exact":
         return parts.projection
@@ -114,5 +117,17 @@ def load_projection(name: str, folder: Path, parts: Parts, machine: MachineOptio
     if name == "certified":
         preview = Preview.from_arrays(read_preview(folder, weight, bias))
         return CertifiedProjection.build(weight, bias, preview, machine.isa)
+    if name == "shortlist":
+        shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
+        return ShortlistProjection(weight, bias, shortlist, machine.isa)
     screen = read_screen(folder, weight, bias)
     return ScreenedProjection.build(weight, bias, screen, parts.projection, machine.isa)
+
+
+def shortlist_identity(parts: Parts) -> dict[str, str]:
+    """Digests of what a shortlist is made for: the output weights and both vocabularies."""
+    return {
+        "output_sha256": output_digest(*parts.model.output()),
+        "source_vocabulary_sha256": hashlib.sha256(parts.source.serialized).hexdigest(),
+        "target_vocabulary_sha256": hashlib.sha256(parts.target.serialized).hexdigest(),
+    }

@@ -175,14 +175,15 @@ class ScheduleOptions:
 class ProjectionOptions:
     """The output layer: how the next words are found."""
 
-    projection: Literal["exact", "scan", "certified", "screen"] = option(
+    projection: Literal["exact", "scan", "certified", "screen", "shortlist"] = option(
         "exact",
         "exact: every word is scored; scan: the same words from int8 scores of all; certified: from a preview of all "
-        "(the model needs one); screen: from those that the model's screen picks (see fit-screen)",
+        "(the model needs one); screen: from those that the model's screen picks (see fit-screen); shortlist: from the "
+        "likely translations of the source's words (see fit-shortlist)",
     )
 
     def __post_init__(self) -> None:
-        allowed = ("exact", "scan", "certified", "screen")
+        allowed = ("exact", "scan", "certified", "screen", "shortlist")
         require(self.projection in allowed, "projection", self.projection, " or ".join(allowed))
 
 

@@ -27,7 +27,12 @@ class SentencePieceVocabulary:
             self._processor.LoadFromSerializedProto(data)
         except RuntimeError as error:
             raise ModelError(f"{path} is not a SentencePiece model; restore or convert the model again.") from error
-        self.serialized = data
+        self._data = data
+
+    @property
+    def serialized(self) -> bytes:
+        """The bytes of the file."""
+        return self._data
 
     def __len__(self) -> int:
         return int(self._processor.GetPieceSize())

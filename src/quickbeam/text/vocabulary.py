@@ -18,6 +18,10 @@ class Vocabulary(Protocol):
     def special_ids(self) -> dict[str, int]:
         """Ids of those of unk_id, bos_id, eos_id and pad_id that it has."""
 
+    @property
+    def serialized(self) -> bytes:
+        """The bytes of its file."""
+
     def __len__(self) -> int: ...
 
     def encode(self, text: str) -> list[int]:

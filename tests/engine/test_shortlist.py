@@ -1,0 +1,63 @@
+"""Translating with a shortlist: a sentence's answer never depends on its neighbours, and scores are forced scores."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quickbeam import Translator
+from quickbeam.engine.load import shortlist_identity
+from quickbeam.errors import ModelError
+from quickbeam.models.shortlist_folder import save_shortlist
+from quickbeam.options.decode import DecodeOptions
+from quickbeam.types import Shortlist
+
+
+@pytest.fixture()
+def translator(tiny_model: Path, tmp_path: Path) -> Translator:
+    """With lists of eight random words for each source word, and twenty in every set."""
+    folder = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    draw = np.random.default_rng(1)
+    start = np.arange(201, dtype=np.int32) * 8
+    shortlist = Shortlist(np.arange(20, dtype=np.int32), start, draw.integers(0, 200, 1600).astype(np.int32))
+    save_shortlist(folder, shortlist, shortlist_identity(Translator(folder).parts), {})
+    return Translator(folder)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_the_answer_does_not_depend_on_neighbours(translator: Translator, sentences: list[str], beam_size: int):
+    options = {"beam_size": beam_size, "max_length": 12, "projection": "shortlist"}
+    texts = sentences[:40]
+    alone = {text: translator.translate([text], **options)[0] for text in texts}
+    for seed, more in enumerate(({}, {"batch_tokens": 1000}, {"schedule": "stream", "max_rows": 20})):
+        shuffled = random.Random(seed).sample(texts, len(texts))
+        for text, found in zip(shuffled, translator.translate(shuffled, **options, **more), strict=True):
+            assert found.hypotheses == alone[text].hypotheses
+    exact = translator.translate(texts, beam_size=beam_size, max_length=12)
+    assert sum(a.text == alone[a.source].text for a in exact) < 40  # the lists do bind
+
+
+def test_search_score_is_forced_score(translator: Translator, sentences: list[str]):
+    choices = DecodeOptions.from_names({"beam_size": 3, "max_length": 10, "projection": "shortlist"})
+    requests, _ = translator._requests(sentences[:30], 100)
+    found = dict(translator._decode(requests, choices))
+    eos = translator.parts.model.eos_id
+    targets = {i: np.array([*h[0].tokens, eos], np.int32)[: len(h[0].token_log_probs)] for i, h in found.items()}
+    for index, forced in translator._force(requests, targets, choices).items():
+        assert forced.tolist() == list(found[index][0].token_log_probs)
+        assert np.isfinite(forced).all()
+    shortlist = translator.projection("shortlist")._shortlist
+    for request in requests:
+        assert set(found[request.index][0].tokens) <= set(shortlist.words(request.source).tolist())
+
+
+def test_a_shortlist_of_another_model_is_refused(translator: Translator, tiny_model: Path):
+    identity = shortlist_identity(translator.parts)
+    for name in identity:
+        save_shortlist(translator.folder, translator.projection("shortlist")._shortlist, identity | {name: "0"}, {})
+        with pytest.raises(ModelError, match=r"was made for another .* Make the shortlist again"):
+            Translator(translator.folder).translate(["ba"], projection="shortlist")
