@@ -12,6 +12,7 @@ import typer
 
 from quickbeam.cli.evaluate import evaluate
 from quickbeam.cli.fit_screen import fit_screen
+from quickbeam.cli.fit_shortlist import fit_shortlist
 from quickbeam.cli.generate import generate
 from quickbeam.cli.info import info
 from quickbeam.cli.score import score
@@ -48,7 +49,7 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for _verb in (translate, generate, score, evaluate, info, train, fit_screen, screen_report):
+for _verb in (translate, generate, score, evaluate, info, train, fit_screen, fit_shortlist, screen_report):
     app.command()(_guarded(_verb))
 
 # Typer brings its own copy of Click or imports it, by its version; its errors have this base in both.

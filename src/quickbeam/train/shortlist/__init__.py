@@ -1,0 +1,1 @@
+"""Lexical shortlists: from word alignment, or from the files of other engines."""

@@ -1,0 +1,81 @@
+"""The verb `fit-shortlist`, and translating with what it made."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from cli.command import Run
+
+from quickbeam.models.shortlist_folder import read_facts
+
+USE = ("--projection", "shortlist", "--max-length", 12)
+
+
+@pytest.fixture()
+def model(tiny_model: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+
+def test_from_pairs_to_translations_in_any_company(call: Run, model: Path, text: Path, tmp_path: Path) -> None:
+    lines = [line for line in text.read_text().splitlines() if line]
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{b}\t{a}\n" for a, b in zip(lines, lines[1:] + lines[:1], strict=True)))
+    columns = ("--source-column", 1, "--target-column", 0)
+    result = call("fit-shortlist", model, "--pairs", pairs, *columns, "--translations", 3, "--frequent", 5)
+    assert result.status == 0, result.err
+    assert "9 words in every set" in result.out.decode()
+    facts = read_facts(model)
+    assert facts["from"] == "pairs" and facts["file"]["name"] == "pairs.tsv"
+    assert facts["options"]["translations"] == 3 and facts["fitted_pairs"] == len(lines)
+    answers = set()
+    for flags in ([], ["--batch-tokens", 1], ["--schedule", "stream", "--max-rows", 12], ["--threads", 2]):
+        result = call("translate", model, text, *USE, "--format", "jsonl", *flags)
+        assert result.status == 0, result.err
+        answers.add(result.out)
+    assert len(answers) == 1
+    exact = call("translate", model, text, "--max-length", 12, "--format", "jsonl").out
+    assert exact not in answers  # with three translations of each word something is lost
+
+
+def test_a_list_of_all_words_is_the_exact_layer(call: Run, model: Path, text: Path, tmp_path: Path) -> None:
+    from quickbeam.text.vocabulary import read_vocabularies
+
+    _, target = read_vocabularies(model)
+    vmap = tmp_path / "vmap.txt"
+    vmap.write_text("\t" + " ".join(target.piece(token) for token in range(len(target))) + "\n")
+    assert call("fit-shortlist", model, "--vmap", vmap).status == 0
+    for flags in (["--beam-size", 1], ["--beam-size", 4, "--num-hypotheses", 3]):
+        wanted = call("translate", model, text, "--format", "jsonl", *flags)
+        got = call("translate", model, text, "--format", "jsonl", *flags, "--projection", "shortlist")
+        assert (got.status, got.out) == (0, wanted.out)
+    again = tmp_path / "again.txt"
+    assert call("fit-shortlist", model, "--export-vmap", again).status == 0
+    assert sorted(again.read_text().split()) == sorted(vmap.read_text().split())
+    assert call("fit-shortlist", model, "--vmap", again).status == 0
+
+
+def test_from_the_models_own_translations(call: Run, model: Path, text: Path, tmp_path: Path) -> None:
+    result = call("fit-shortlist", model, "--text", text, "--translations", 200)
+    assert result.status == 0, result.err
+    kept = tmp_path / "model.translations"
+    assert len(kept.read_text().splitlines()) == len(text.read_text().splitlines())
+    assert "can be removed" in result.err
+    assert read_facts(model)["from"] == "text"
+    wanted = call("translate", model, text, "--beam-size", 1).lines
+    got = call("translate", model, text, "--beam-size", 1, "--projection", "shortlist").lines
+    same = sum(a == b for a, b in zip(got, wanted, strict=True))
+    assert same > 0.8 * len(wanted)  # what it was fitted on; not all, as text cut into pieces anew may differ
+
+
+def test_misuse(call: Run, model: Path, tiny_model: Path, text: Path, tmp_path: Path) -> None:
+    call("translate", tiny_model, text, "--projection", "shortlist").refused(1, "has no shortlist", "fit-shortlist")
+    call("fit-shortlist", model).refused(2, "give one of --pairs, --text, --lex and --vmap")
+    call("fit-shortlist", model, "--lex", text, "--vmap", text).refused(2, "give one of")
+    call("fit-shortlist", model, "--pairs", tmp_path / "none").refused(1, "cannot read")
+    call("fit-shortlist", model, "--pairs", text).refused(1, "line 1: columns 0 to 1 are needed")
+    call("fit-shortlist", model, "--pairs", text, "--source-column", -1).refused(2, "source_column is -1")
+    call("fit-shortlist", model, "--pairs", text, "--rounds", 0).refused(2, "rounds is 0")
+    call("fit-shortlist", model, "--export-vmap", tmp_path / "v").refused(1, "has no shortlist")
+    assert not list(model.glob("shortlist*"))
