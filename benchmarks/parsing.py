@@ -145,8 +145,8 @@ def run(task: Task, strategy: str) -> tuple[Answers, Work]:
     order = sorted(task.requests, key=lambda request: len(request.source))
     schedule: Schedule
     if strategy == "VAR-STREAM":
-        stream = ScheduleOptions(schedule="stream-shortest", max_step_rows=CAPACITY)
-        schedule = Stream(BatchQueue([[request] for request in order]), stream, CACHED)
+        stream = ScheduleOptions(schedule="stream-shortest", max_step_rows=CAPACITY, max_rows=CACHED * WIDTH)
+        schedule = Stream(BatchQueue([[request] for request in order]), stream, WIDTH, CACHED)
     else:
         size = CAPACITY if greedy else REQUESTS
         schedule = FixedBatches(BatchQueue([order[i : i + size] for i in range(0, len(order), size)]))

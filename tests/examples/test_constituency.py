@@ -81,7 +81,7 @@ def test_every_answer_is_a_tree_and_streams_say_the_same(parser):
     options = {"beam_size": 6, "num_hypotheses": 6, "max_score_margin": 4.0, "max_children": 3}
     fixed = parse(parser, FixedBatches(BatchQueue([asked])), **options)
     order = ScheduleOptions(schedule="stream-shortest", max_step_rows=7)
-    stream = parse(parser, Stream(BatchQueue([[request] for request in asked]), order, 3), **options)
+    stream = parse(parser, Stream(BatchQueue([[request] for request in asked]), order, 6, 3), **options)
     for index, tree in enumerate(TREES):
         assert [h.tokens for h in fixed[index]] == [h.tokens for h in stream[index]]
         for hypothesis in fixed[index]:

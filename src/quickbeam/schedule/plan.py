@@ -23,7 +23,10 @@ class Plan:
         threads: int,
         footprint: Footprint = Footprint(0, 0),  # noqa: B008 (frozen)
     ) -> None:
-        """At most `threads` workers share `max_memory`, by the model's `footprint`; a request has `most_rows` rows or less."""
+        """At most `threads` workers share `max_memory`, by the model's `footprint`.
+
+        A request has at most `most_rows` rows.
+        """
         self._options, self._most_rows = options, most_rows
         # However long the requests take, there are never more workers than requests.
         share = None if options.max_memory is None else options.max_memory // max(1, min(threads, len(requests)))
