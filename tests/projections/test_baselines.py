@@ -154,6 +154,43 @@ def test_a_row_alone_is_the_row_in_its_batch(method, dial):
         assert alone.log_prob.tobytes() == batch.log_prob[row : row + 1].tobytes()
 
 
+@pytest.mark.parametrize(
+    ("method", "first", "second"),
+    [
+        pytest.param(GreedyMipsProjection, {"budget": 10}, {"budget": 90}, id="Greedy-MIPS"),
+        pytest.param(
+            FgdProjection, {"searched": 8, "kept": 5}, {"searched": 90, "kept": 20}, id="FGD", marks=needs("hnswlib")
+        ),
+        pytest.param(
+            FaissIvfProjection,
+            {"lists": 20, "probed": 1},
+            {"lists": 20, "probed": 9, "kept": 50},
+            id="Faiss IVF",
+            marks=needs("faiss"),
+        ),
+        pytest.param(
+            ScannProjection,
+            {"leaves": 20, "probed": 1, "kept": 10},
+            {"leaves": 20, "probed": 9, "kept": 50},
+            id="ScaNN",
+            marks=needs("scann"),
+        ),
+    ],
+)
+def test_a_structure_serves_several_dials(method, first, second):
+    """What is built like another is as if built anew, and the other stays as it is."""
+    one = method.build(WEIGHT, BIAS, **first)
+    before = one.topk(HIDDEN, 5)
+    other = method.build(WEIGHT, BIAS, **second, like=one).topk(HIDDEN, 5)
+    anew = method.build(WEIGHT, BIAS, **second).topk(HIDDEN, 5)
+    after = one.topk(HIDDEN, 5)
+    if method is ScannProjection:  # no two trees of it are the same
+        assert np.mean(other.token == anew.token) > 0.9 > np.mean(before.token == anew.token)
+    else:
+        assert other.token.tobytes() == anew.token.tobytes() and other.log_prob.tobytes() == anew.log_prob.tobytes()
+    assert after.log_prob.tobytes() == before.log_prob.tobytes() != other.log_prob.tobytes()
+
+
 def test_ties_go_to_the_lower_id():
     weight, bias = np.resize(WEIGHT[:3], (40, WIDTH)), np.zeros(40, np.float32)
     for projection in (

@@ -19,10 +19,10 @@ from quickbeam.types import Floats, Ids
 class FgdProjection(CandidateProjection):
     """Exact logits of the nearest neighbours that the walk finds."""
 
-    def __init__(self, weight: Floats, bias: Floats, index: Any, kept: int) -> None:
+    def __init__(self, weight: Floats, bias: Floats, index: Any, searched: int, kept: int) -> None:
         """`index` is a graph of hnswlib over the words as points."""
         super().__init__(weight, bias)
-        self._index, self._kept = index, kept
+        self._index, self._searched, self._kept = index, searched, kept
 
     @classmethod
     def build(
@@ -36,26 +36,30 @@ class FgdProjection(CandidateProjection):
         searched: int = 64,
         kept: int = 32,
         seed: int = 1,
+        like: FgdProjection | None = None,
     ) -> FgdProjection:
         """Make the graph for the output matrix [V, D] with bias [V]; samples are not used.
 
         Dials: `links` of a word (M of HNSW, 2 to 100), `built`, the width of the search that finds them, and
         `searched`, the width of the search for a hidden vector (ef), `kept` to V. `kept` neighbours, 1 to V, get exact
-        logits. With `searched` = `kept` = V it is the full softmax, as long as the graph hangs together.
+        logits. With `searched` = `kept` = V it is the full softmax, as long as the graph hangs together. `like` is one
+        of the same layer, `links` and `built`, whose graph is used again.
         """
         check_layer(weight, bias)
-        points = words_as_points(weight, bias)
         in_range("links", links, 2, 100)
         in_range("built", built, 1, 10_000)
         in_range("kept", kept, 1, len(weight))
         in_range("searched", searched, kept, len(weight))
+        if like is not None:
+            return cls(weight, bias, like._index, searched, kept)
+        points = words_as_points(weight, bias)
         index = peer("hnswlib").Index(space="l2", dim=points.shape[1])
         index.init_index(max_elements=len(points), M=links, ef_construction=built, random_seed=seed)
         index.add_items(points, np.arange(len(points)), num_threads=1)  # with more, the graph differs from run to run
-        index.set_ef(searched)
-        return cls(weight, bias, index, kept)
+        return cls(weight, bias, index, searched, kept)
 
     def candidates(self, h: Floats) -> Ids:
         """The nearest neighbours that were found."""
+        self._index.set_ef(self._searched)  # the index may be another's too
         found, _ = self._index.knn_query(vector_as_point(h), k=self._kept, num_threads=1)
         return np.sort(found[0]).astype(np.int32)

@@ -19,24 +19,33 @@ from quickbeam.types import Floats, Ids
 class GreedyMipsProjection(CandidateProjection):
     """Exact logits of the words that have the largest single products; the bias is one more coordinate."""
 
-    def __init__(self, weight: Floats, bias: Floats, budget: int) -> None:
+    def __init__(self, weight: Floats, bias: Floats, order: Ids, value: Floats, budget: int) -> None:
+        """`order` [D + 1, V] are the words of each list, ascending by their `value` [D + 1, V]."""
         super().__init__(weight, bias)
-        self._budget = budget
-        columns = folded(weight, bias).T  # [D + 1, V]
-        self._order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)  # ascending
-        self._value = np.take_along_axis(columns, self._order, axis=1)
+        self._order, self._value, self._budget = order, value, budget
 
     @classmethod
     def build(
-        cls, weight: Floats, bias: Floats, samples: Floats | None = None, *, budget: int = 500
+        cls,
+        weight: Floats,
+        bias: Floats,
+        samples: Floats | None = None,
+        *,
+        budget: int = 500,
+        like: GreedyMipsProjection | None = None,
     ) -> GreedyMipsProjection:
         """Sort the coordinates of the output matrix [V, D] with bias [V]; samples are not used.
 
-        Dial: `budget` B, the number of candidates, 1 to V: with V it is the full softmax.
+        Dial: `budget` B, the number of candidates, 1 to V: with V it is the full softmax. `like` is one of the same
+        layer, whose lists are used again.
         """
         check_layer(weight, bias)
         in_range("budget", budget, 1, len(weight))
-        return cls(weight, bias, budget)
+        if like is not None:
+            return cls(weight, bias, like._order, like._value, budget)
+        columns = folded(weight, bias).T  # [D + 1, V]
+        order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
+        return cls(weight, bias, order, np.take_along_axis(columns, order, axis=1), budget)
 
     def candidates(self, h: Floats) -> Ids:
         """The first words of the merged lists (Yu et al., algorithm 3)."""

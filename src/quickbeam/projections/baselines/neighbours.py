@@ -22,6 +22,15 @@ def folded_vector(h: Floats) -> Floats:
     return np.append(h, np.float32(1))
 
 
+def principal(rows: Floats) -> Floats:
+    """Orthonormal directions [min(n, D), D] of `rows` [n, D], those first along which the rows are largest.
+
+    The right factor V' of rows = U S V', from the small matrix rows' rows, in double precision.
+    """
+    _, vectors = np.linalg.eigh(rows.T.astype(np.float64) @ rows)
+    return np.ascontiguousarray(vectors[:, ::-1].T[: min(rows.shape)], np.float32)
+
+
 def words_as_points(weight: Floats, bias: Floats) -> Floats:
     """Points [V, D + 2] of one length, for the output matrix [V, D] and its bias [V]."""
     rows = folded(weight, bias).astype(np.float64)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from quickbeam.projections.baselines.candidates import CandidateProjection, check_layer, in_range
-from quickbeam.projections.baselines.neighbours import vector_as_point, words_as_points
+from quickbeam.projections.baselines.neighbours import principal, vector_as_point, words_as_points
 from quickbeam.types import Floats, Ids
 
 
@@ -44,8 +44,7 @@ class PcaTreeProjection(CandidateProjection):
         in_range("depth", depth, 0, min(len(weight).bit_length() - 1, weight.shape[1]))
         points /= np.sqrt(points[0] @ points[0]) or np.float32(1)
         mean = points.mean(axis=0)
-        _, _, directions = np.linalg.svd(points - mean, full_matrices=False)
-        direction = np.ascontiguousarray(directions[:depth])
+        direction = principal(points - mean)[:depth]
         center = direction @ mean
         places = points @ direction.T - center
         leaves = [np.arange(len(points), dtype=np.int32)]

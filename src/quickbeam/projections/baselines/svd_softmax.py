@@ -16,6 +16,7 @@ from quickbeam.projections.baselines.candidates import (
     largest,
     log_sum_exp,
 )
+from quickbeam.projections.baselines.neighbours import principal
 from quickbeam.types import Floats, Ids
 
 
@@ -38,16 +39,15 @@ class SvdSoftmaxProjection(CandidateProjection):
         check_layer(weight, bias)
         in_range("rank", rank, 1, min(weight.shape))
         in_range("rescored", rescored, 1, len(weight))
-        left, sizes, basis = np.linalg.svd(weight, full_matrices=False)
-        preview = np.ascontiguousarray(left[:, :rank] * sizes[:rank], np.float32)
-        return cls(weight, bias, preview, np.ascontiguousarray(basis[:rank], np.float32), rescored)
+        basis = principal(weight)[:rank]
+        return cls(weight, bias, weight @ basis.T, basis, rescored)
 
     def candidates(self, h: Floats) -> Ids:
         """The words with the best previews."""
-        return np.sort(largest(self._previews(h), self._rescored))
+        return np.sort(largest(self.previews(h), self._rescored))
 
     def _score(self, h: Floats) -> tuple[Ids, Floats, np.float32]:
-        every = self._previews(h)
+        every = self.previews(h)
         words = np.sort(largest(every, self._rescored))
         logits = exact_logits(self._weight, self._bias, words, h)
         every[words] = logits
@@ -55,8 +55,8 @@ class SvdSoftmaxProjection(CandidateProjection):
         return words, logits - total, total
 
     def _unseen(self, h: Floats, token: int, total: np.float32) -> np.float32:
-        return np.float32(self._previews(h)[token] - total)
+        return np.float32(self.previews(h)[token] - total)
 
-    def _previews(self, h: Floats) -> Floats:
+    def previews(self, h: Floats) -> Floats:
         """Approximate logits [V]."""
         return self._preview @ (self._basis @ h) + self._bias

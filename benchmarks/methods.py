@@ -1,0 +1,111 @@
+"""Every output layer that is compared: the methods of paper L2S and of today with their dials, and our own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from benchmarks.screens import Fit
+from benchmarks.vectors import K, Layer
+from quickbeam.errors import QuickbeamError
+from quickbeam.projections.baselines.adaptive_softmax import AdaptiveSoftmaxProjection
+from quickbeam.projections.baselines.faiss_ivf import FaissIvfProjection
+from quickbeam.projections.baselines.fgd import FgdProjection
+from quickbeam.projections.baselines.full_softmax import FullSoftmaxProjection
+from quickbeam.projections.baselines.greedy_mips import GreedyMipsProjection
+from quickbeam.projections.baselines.pca_tree import PcaTreeProjection
+from quickbeam.projections.baselines.scann_tree import ScannProjection
+from quickbeam.projections.baselines.simple_lsh import SimpleLshProjection
+from quickbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
+from quickbeam.projections.certified import CertifiedProjection, Preview
+from quickbeam.projections.exact import ExactProjection
+from quickbeam.projections.scan import ScanProjection
+from quickbeam.projections.screened import ScreenedProjection
+from quickbeam.types import Floats, TopK
+
+BASELINE = "NumPy"  # the full softmax, as in the paper
+PROVEN = ("exact", "scan", "certified")  # whose k best are the exact layer's, always
+Dial = dict[str, int]
+
+
+class TopKLayer(Protocol):
+    """What is measured."""
+
+    def topk(self, hidden: Floats, k: int) -> TopK:
+        """As in `quickbeam.projections.door`."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method at one setting of its dial."""
+
+    method: str
+    dial: dict[str, Any]
+    layer: TopKLayer
+
+
+def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial]]]:
+    """Classes and dials of the methods of others, from little to much; quickly: every second setting."""
+    few = min(8 * K, vocab)  # words that are rescored where a search gives them in order
+    lists = max(1, round(vocab**0.5))
+    probes = sorted({min(lists, p) for p in (4, 8, 16, 32, 64, 128)})
+    ranks = sorted({max(1, round(width * share)) for share in (0.05, 0.1, 0.2, 0.4)})
+    heads = sorted({max(1, round(vocab * share)) for share in (0.02, 0.05, 0.1, 0.2, 0.4)})
+    budgets = sorted({max(1, round(vocab * share)) for share in (0.005, 0.02, 0.1)})
+    deepest = min(vocab.bit_length() - 1, width)
+    links, built = (32, 200) if vocab <= 30_000 else (24, 100)  # a graph of more words would take minutes to build
+    found: dict[str, tuple[Any, list[Dial]]] = {
+        "SVD-softmax": (SvdSoftmaxProjection, [{"rank": r, "rescored": few * 5} for r in ranks]),
+        "adaptive softmax": (AdaptiveSoftmaxProjection, [{"head": head} for head in heads]),
+        "FGD": (
+            FgdProjection,
+            [{"links": links, "built": built, "searched": few * s, "kept": few} for s in (1, 2, 5, 20)],
+        ),
+        "Greedy-MIPS": (GreedyMipsProjection, [{"budget": budget} for budget in budgets]),
+        "PCA tree": (PcaTreeProjection, [{"depth": d} for d in (6, 4, 3, 2) if d <= deepest]),
+        "LSH": (SimpleLshProjection, [{"bits": b, "tables": 16} for b in (8, 6, 4)]),
+        "Faiss IVF": (FaissIvfProjection, [{"lists": lists, "probed": p, "kept": few} for p in probes]),
+        "ScaNN": (ScannProjection, [{"leaves": lists, "probed": p, "kept": few * 2} for p in probes]),
+    }
+    return {name: (method, settings[::-2][::-1] if quick else settings) for name, (method, settings) in found.items()}
+
+
+SAMPLES = 2_000  # vectors that the methods of others are fitted on
+SHARING = (FgdProjection, GreedyMipsProjection, FaissIvfProjection, ScannProjection)  # one structure for every dial
+
+
+def others(layer: Layer, quick: bool, only: list[str], said: Callable[[str], None]) -> list[Contender]:
+    """The methods of others at each dial; one whose package is missing is named and left out."""
+    found = []
+    samples = layer.fit.hidden[:SAMPLES]
+    for name, (method, settings) in dials(*layer.weight.shape, quick).items():
+        if only and name not in only:
+            continue
+        said(f"{layer.name}: building {name}")
+        like = {}
+        try:
+            for dial in settings:
+                projection = method.build(layer.weight, layer.bias, samples, **dial, **like)
+                like = {"like": projection} if method in SHARING else {}
+                found.append(Contender(name, dial, projection))
+        except QuickbeamError as error:
+            print(f"{name} is left out: {error}", file=sys.stderr)
+    return found
+
+
+def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
+    """The baseline, our exact layers, and the screens that were fitted."""
+    weight, bias = layer.weight, layer.bias
+    preview = Preview.fit(weight, layer.fit.hidden[: 20 * SAMPLES])
+    exact = ExactProjection.build(weight, bias)
+    found = [
+        Contender(BASELINE, {}, FullSoftmaxProjection.build(weight, bias)),
+        Contender("exact", {}, exact),
+        Contender("scan", {}, ScanProjection.build(weight, bias)),
+        Contender("certified", {"coordinates": preview.coordinates}, CertifiedProjection.build(weight, bias, preview)),
+    ]
+    return found + [
+        Contender(fit.name, fit.dial, ScreenedProjection.build(weight, bias, fit.screen, exact)) for fit in fits
+    ]

@@ -1,0 +1,153 @@
+"""Perplexity with a screened output layer (L2S Table 6, section 7.3), on sampled words of the test text.
+
+Words of a method's set have exact logits, the others those of a factor of low rank. Over the set alone a word outside
+it has probability zero, so that the perplexity of any text is infinite: how often that happens is said instead, with
+the perplexity of the other words. Everything is NumPy here, one row at a time, and so is the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp
+from typing import Any
+
+import numpy as np
+
+from benchmarks import record
+from benchmarks.interleave import interleave
+from benchmarks.prepare import Prepared
+from benchmarks.subjects import Subject
+from benchmarks.vectors import read_text
+from quickbeam.engine.load import load_parts
+from quickbeam.options.decode import MachineOptions
+from quickbeam.projections.baselines.adaptive_softmax import AdaptiveSoftmaxProjection
+from quickbeam.projections.baselines.candidates import largest, log_sum_exp
+from quickbeam.projections.baselines.fgd import FgdProjection
+from quickbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
+from quickbeam.projections.exact import ExactProjection
+from quickbeam.projections.screened import ScreenedProjection
+from quickbeam.types import Floats, Ids, Request, Screen
+
+WORDS, QUICK_WORDS = 8_000, 2_000
+TIMED = 100  # words of one turn of the clock
+ROUNDS = 5
+PAPER = {  # speed-up and perplexity in L2S Table 6
+    "lm-ptb-small": {
+        "full": (1, 112.28),
+        "SVD-softmax": (0.84, 116.64),
+        "adaptive softmax": (1.69, 121.43),
+        "FGD": (0.95, 116.49),
+        "l2s": (5.69, 115.91),
+    },
+    "lm-ptb-large": {
+        "full": (1, 78.32),
+        "SVD-softmax": (0.61, 80.30),
+        "adaptive softmax": (1.76, 82.59),
+        "FGD": (2.27, 80.47),
+        "l2s": (8.11, 80.09),
+    },
+}
+Candidates = Callable[[Floats], Ids]
+
+
+class Completed:
+    """Exact logits of the candidates of a row, logits of low rank for all others."""
+
+    def __init__(self, weight: Floats, bias: Floats, rank: int, candidates: Candidates) -> None:
+        factors = SvdSoftmaxProjection.build(weight, bias, rank=rank, rescored=1)
+        self._weight, self._bias, self._candidates = weight, bias, candidates
+        self.previews = factors.previews
+
+    def log_prob(self, h: Floats, word: int) -> float:
+        """Log probability of a word after the hidden vector h [D]."""
+        words, logits = self._candidates(h), self.previews(h)
+        logits[words] = self._weight[words] @ h + self._bias[words]
+        return float(logits[word] - log_sum_exp(logits))
+
+
+def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
+    """The table of one language model, recorded."""
+    subject, weight, bias = prepared.subject, prepared.layer.weight, prepared.layer.bias
+    parts = load_parts(prepared.folder, MachineOptions(), "language")
+    hidden, word = read_text(parts, subject.lines(data, "test"), QUICK_WORDS if quick else WORDS)
+    rows = list(zip(hidden, word.tolist(), strict=True))
+    runs = contenders(prepared, subject)
+    costs = {name: np.array([-run(*row) for row in rows]) for name, run in runs.items()}
+    exact = -ExactProjection.build(weight, bias).log_prob(hidden, word)
+    timed = rows[:TIMED]
+
+    def check(_: Any) -> None:
+        off = float(np.abs(costs["full"] - exact).max())
+        assert off < 1e-3, f"the full softmax in NumPy differs from the exact layer by {off}"
+
+    timings = interleave({name: _all(run, timed) for name, run in runs.items()}, "full", ROUNDS, check)
+    screens = {fit.name: set_only(weight, bias, fit.screen, hidden, word) for fit in prepared.fits if fit.screen.doubt is None}
+    figures = {
+        "baseline": "full",
+        "completed": {
+            name: {
+                "perplexity": round(exp(float(cost.mean())), 3),
+                "us": round(1e6 * timings[name].median_s / TIMED, 1),
+                "ratio": round(timings[name].ratio, 2),
+            }
+            for name, cost in costs.items()
+        },
+        "set_only": screens,
+    }
+    options = {"model": subject.name, "words": len(word), "rank": subject.rank, "quick": quick}
+    return record.write("perplexity", figures, threads=1, options=options)
+
+
+def contenders(prepared: Prepared, subject: Subject) -> dict[str, Callable[[Floats, int], float]]:
+    """Log probability of one word by each method of L2S Table 6, and of the screens."""
+    layer = prepared.layer
+    weight, bias, rank = layer.weight, layer.bias, subject.rank
+    few = min(200, len(bias))
+    svd = Completed(weight, bias, rank, lambda h: largest(svd.previews(h), few))
+    adaptive = AdaptiveSoftmaxProjection.build(weight, bias, layer.fit.hidden[:2000], head=len(bias) // 5)
+    fgd = FgdProjection.build(weight, bias, links=32, searched=few, kept=few // 4)
+    methods: dict[str, Candidates] = {"adaptive softmax": adaptive.candidates, "FGD": fgd.candidates}
+    methods |= {fit.name: _set_of(fit.screen) for fit in prepared.fits if fit.screen.doubt is None}
+
+    def full(h: Floats, word: int) -> float:
+        logits = weight @ h + bias
+        return float(logits[word] - log_sum_exp(logits))
+
+    completed = {name: Completed(weight, bias, rank, found).log_prob for name, found in methods.items()}
+    return {"full": full, "SVD-softmax": svd.log_prob} | completed
+
+
+def _set_of(screen: Screen) -> Candidates:
+    def words(h: Floats) -> Ids:
+        cluster = int(np.argmax(screen.weight @ h + screen.bias))
+        return screen.token[screen.start[cluster] : screen.start[cluster + 1]]
+
+    return words
+
+
+def set_only(weight: Floats, bias: Floats, screen: Screen, hidden: Floats, word: Ids) -> dict[str, float]:
+    """Share of the words outside their sets, and the perplexity of the others, normalised over the set."""
+    log_prob = ScreenedProjection.build(weight, bias, screen).log_prob(hidden, word)
+    inside = np.isfinite(log_prob)
+    return {
+        "outside": round(float(1 - inside.mean()), 5),
+        "perplexity_inside": round(exp(-float(log_prob[inside].mean())), 3),
+    }
+
+
+def _all(run: Callable[[Floats, int], float], rows: list[tuple[Floats, int]]) -> Callable[[], float]:
+    return lambda: sum(run(h, word) for h, word in rows)
+
+
+def describe(line: dict[str, Any]) -> str:
+    """The table, for people; the paper's figures beside those of its models."""
+    paper = PAPER.get(line["options"]["model"], {})
+    rows = [f"{line['options']['model']}: perplexity of {line['options']['words']} words of the test text (L2S Table 6)"]
+    for name, found in line["completed"].items():
+        beside = "   paper x{} {}".format(*paper[name]) if name in paper else ""
+        only = line["set_only"].get(name)
+        alone = ""
+        if only:
+            alone = f"; set only: {only['outside']:.2%} of the words outside, {only['perplexity_inside']} of the others"
+        rows.append(f"  {name:<18} {found['perplexity']:8.2f}  x{found['ratio']:.2f}{beside}{alone}")
+    return "\n".join(rows)
