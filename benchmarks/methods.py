@@ -80,11 +80,11 @@ def others(layer: Layer, quick: bool, only: list[str], said: Callable[[str], Non
     """The methods of others at each dial; one whose package is missing is named and left out."""
     found = []
     samples = layer.fit.hidden[:SAMPLES]
-    for name, (method, settings) in dials(*layer.weight.shape, quick).items():
+    for name, (method, settings) in dials(len(layer.weight), layer.weight.shape[1], quick).items():
         if only and name not in only:
             continue
         said(f"{layer.name}: building {name}")
-        like = {}
+        like: dict[str, Any] = {}
         try:
             for dial in settings:
                 projection = method.build(layer.weight, layer.bias, samples, **dial, **like)
