@@ -26,7 +26,7 @@ from quickbeam.projections.baselines.fgd import FgdProjection
 from quickbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
 from quickbeam.projections.exact import ExactProjection
 from quickbeam.projections.screened import ScreenedProjection
-from quickbeam.types import Floats, Ids, Request, Screen
+from quickbeam.types import Floats, Ids, Screen
 
 WORDS, QUICK_WORDS = 8_000, 2_000
 TIMED = 100  # words of one turn of the clock
@@ -81,7 +81,9 @@ def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
         assert off < 1e-3, f"the full softmax in NumPy differs from the exact layer by {off}"
 
     timings = interleave({name: _all(run, timed) for name, run in runs.items()}, "full", ROUNDS, check)
-    screens = {fit.name: set_only(weight, bias, fit.screen, hidden, word) for fit in prepared.fits if fit.screen.doubt is None}
+    screens = {
+        fit.name: set_only(weight, bias, fit.screen, hidden, word) for fit in prepared.fits if fit.screen.doubt is None
+    }
     figures = {
         "baseline": "full",
         "completed": {
@@ -113,7 +115,9 @@ def contenders(prepared: Prepared, subject: Subject) -> dict[str, Callable[[Floa
         logits = weight @ h + bias
         return float(logits[word] - log_sum_exp(logits))
 
-    completed = {name: Completed(weight, bias, rank, found).log_prob for name, found in methods.items()}
+    completed: dict[str, Callable[[Floats, int], float]] = {
+        name: Completed(weight, bias, rank, found).log_prob for name, found in methods.items()
+    }
     return {"full": full, "SVD-softmax": svd.log_prob} | completed
 
 
@@ -142,7 +146,9 @@ def _all(run: Callable[[Floats, int], float], rows: list[tuple[Floats, int]]) ->
 def describe(line: dict[str, Any]) -> str:
     """The table, for people; the paper's figures beside those of its models."""
     paper = PAPER.get(line["options"]["model"], {})
-    rows = [f"{line['options']['model']}: perplexity of {line['options']['words']} words of the test text (L2S Table 6)"]
+    rows = [
+        f"{line['options']['model']}: perplexity of {line['options']['words']} words of the test text (L2S Table 6)"
+    ]
     for name, found in line["completed"].items():
         beside = "   paper x{} {}".format(*paper[name]) if name in paper else ""
         only = line["set_only"].get(name)

@@ -114,7 +114,9 @@ def draw(line: dict[str, Any], path: Path) -> None:
         axis.set(xlabel=label, ylabel=f"times faster than the full softmax in {BASELINE}", ylim=(0, None))
     for method in METHODS:
         places = [(point[method]["average_set"], 1 - point[method]["p_at_5"]) for point in line["budget"]]
-        right.plot(*zip(*places, strict=True), marker="o", label={"l2s": "L2S", "kmeans": "k-means"}.get(method, method))
+        right.plot(
+            *zip(*places, strict=True), marker="o", label={"l2s": "L2S", "kmeans": "k-means"}.get(method, method)
+        )
     right.set(xlabel="words in a set", ylabel="1 - P@5", yscale="log", title=f"{BUDGET_CLUSTERS} clusters")
     right.legend()
     for axis in (left, middle, right):

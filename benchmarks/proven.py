@@ -1,0 +1,117 @@
+"""Our exact layers against the float32 one: differences over many hidden vectors, and time at one and at five rows.
+
+No time is recorded where one of them is wrong: the differences are counted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks import record
+from benchmarks.interleave import interleave
+from benchmarks.methods import BASELINE, SAMPLES
+from benchmarks.vectors import Layer
+from quickbeam.projections.baselines.full_softmax import FullSoftmaxProjection
+from quickbeam.projections.certified import ERROR, CertifiedProjection, Preview
+from quickbeam.projections.door import RowProjection
+from quickbeam.projections.exact import ExactProjection
+from quickbeam.projections.scan import ScanProjection
+from quickbeam.types import Floats
+
+VECTORS, QUICK_VECTORS = 100_000, 5_000
+HARD = 1_000  # adversarial vectors of each kind
+TOPS = (5, 10)
+ROUNDS, CALLS = 7, 100
+TOTALS = 1_000  # vectors whose log-sum-exp is looked at
+BLOCK = 1_000
+
+
+def held_out(layer: Layer, count: int) -> Floats:
+    """Vectors on which no preview was fitted."""
+    rest = layer.fit.hidden[20 * SAMPLES :]
+    return np.concatenate([layer.test.hidden, layer.choose.hidden, rest])[:count]
+
+
+def hard(layer: Layer) -> dict[str, tuple[Floats, Floats, Floats]]:
+    """Weight, bias and vectors that are hard on bounds."""
+    draw = np.random.default_rng(1)
+    weight, bias, real = layer.weight, layer.bias, layer.test.hidden[:HARD]
+    noise = draw.normal(0, real.std(), real.shape).astype(np.float32)
+    twins = np.resize(weight[: len(weight) // 4 + 1], weight.shape)
+    return {
+        "random": (weight, bias, noise),
+        "times 100": (weight, bias, real * np.float32(100)),
+        "ties": (twins, np.zeros_like(bias), real),
+        "zero": (weight, bias, np.zeros_like(real)),
+    }
+
+
+def differences(exact: RowProjection, other: RowProjection, hidden: Floats) -> int:
+    """Rows whose k best words differ, for any of `TOPS`."""
+    wrong = 0
+    for first in range(0, len(hidden), BLOCK):
+        rows = hidden[first : first + BLOCK]
+        miss = np.zeros(len(rows), np.bool_)
+        for k in TOPS:
+            miss |= (exact.topk(rows, k).token != other.topk(rows, k).token).any(axis=1)
+        wrong += int(miss.sum())
+    return wrong
+
+
+def measure(layer: Layer, quick: bool) -> dict[str, Any]:
+    """Differences, times and the error of the log-sum-exp of one layer, recorded."""
+    weight, bias = layer.weight, layer.bias
+    preview = Preview.fit(weight, layer.fit.hidden[: 20 * SAMPLES])
+    exact, certified = ExactProjection.build(weight, bias), CertifiedProjection.build(weight, bias, preview)
+    scan = ScanProjection.build(weight, bias)
+    hidden = held_out(layer, QUICK_VECTORS if quick else VECTORS)
+    wrong = {"certified": differences(exact, certified, hidden), "scan": differences(exact, scan, hidden)}
+    for name, (w, b, rows) in hard(layer).items():
+        one, other = ExactProjection.build(w, b), CertifiedProjection.build(w, b, preview)
+        wrong[f"certified, {name}"] = differences(one, other, rows)
+    figures: dict[str, Any] = {"vectors": len(hidden), "tops": TOPS, "differences": wrong}
+    if not any(wrong.values()):
+        layers = {
+            BASELINE: FullSoftmaxProjection.build(weight, bias),
+            "exact": exact,
+            "scan": scan,
+            "certified": certified,
+        }
+        figures["times"] = {str(rows): _times(layers, layer.test.hidden, rows) for rows in (1, 5)}
+        figures["rescored"] = round(float(certified.rescored(hidden[:TOTALS], TOPS[0]).mean()), 1)
+    some = hidden[:TOTALS]
+    total, proven = certified.log_total(some, ERROR)
+    logits = some.astype(np.float64) @ weight.T.astype(np.float64) + bias
+    top = logits.max(axis=1)
+    true = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+    figures["log_total"] = {"error": float(np.abs(total - true).max()), "proven": float(proven.max())}
+    vocab, width = weight.shape
+    options = {"model": layer.name, "vocab": vocab, "width": width, "coordinates": preview.coordinates, "quick": quick}
+    return record.write("proven", figures, threads=1, options=options)
+
+
+def _times(layers: dict[str, RowProjection], hidden: Floats, rows: int) -> dict[str, Any]:
+    """Microseconds a call of `rows` rows, and ratios against the baseline and against scan."""
+    calls = max(5, min(CALLS, 20_000_000 // layers["exact"].vocab_size // hidden.shape[1] * 5))
+    batches = [np.ascontiguousarray(hidden[i * rows : (i + 1) * rows]) for i in range(calls)]
+
+    def contender(layer: RowProjection) -> Callable[[], None]:
+        def run() -> None:
+            for batch in batches:
+                layer.topk(batch, TOPS[0])
+
+        return run
+
+    timings = interleave({n: contender(one) for n, one in layers.items()}, "scan", ROUNDS, lambda _: None)
+    return {
+        name: {
+            "us": round(1e6 * timing.median_s / calls, 2),
+            "over_scan": round(timing.ratio, 3),
+            "least": round(timing.least_ratio, 3),
+            "most": round(timing.most_ratio, 3),
+        }
+        for name, timing in timings.items()
+    }

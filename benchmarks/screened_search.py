@@ -1,0 +1,158 @@
+"""Beam search with a fitted screen against the exact output layer: BLEU, equal sentences, and time (L2S Table 3).
+
+The screen is fitted by `quickbeam fit-screen` itself, on the training text, for the fidelity that is claimed; a copy of
+the model with its screen is kept in build/bench. Quality is that of all sentences of the validation and test sets; one
+sentence at a time is timed, on some of the test set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gzip
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from benchmarks import record
+from benchmarks.decode import Clock, TimedProjection
+from benchmarks.interleave import interleave
+from benchmarks.subjects import Subject, head
+from quickbeam import Translator
+from quickbeam.cli.main import main as quickbeam
+from quickbeam.evaluate.quality import quality
+from quickbeam.models.screen_folder import FACTS, output_digest, read_facts
+from quickbeam.projections.door import RowProjection
+
+FIDELITY = 0.999
+VECTORS, QUICK_VECTORS = 150_000, 40_000  # that the screen is fitted on, with a beam of 5
+LINES = 60_000  # of the training text
+TIMED, QUICK_TIMED = 100, 30  # sentences
+ROUNDS = 3
+LAYERS = ("exact", "scan", "screen")
+KEPT = record.ROOT / "build" / "bench" / "screened"
+
+
+def screened_copy(subject: Subject, folder: Path, data: str, quick: bool) -> Path:
+    """A copy of the model with a screen, fitted if there is none of these weights yet."""
+    digest = output_digest(*Translator(folder).parts.model.output())[:12]
+    copy = KEPT / f"{subject.name}-{digest}{'-quick' if quick else ''}"
+    if (copy / FACTS).is_file():
+        return copy
+    KEPT.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(copy, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=KEPT) as work:
+        model, text = Path(work) / subject.name, Path(work) / "text.gz"
+        shutil.copytree(folder, model)
+        with gzip.open(text, "wt", encoding="utf-8") as out:
+            out.writelines(line + "\n" for line in head(subject.lines(data, "fit"), LINES))
+        vectors = QUICK_VECTORS if quick else VECTORS
+        flags = ["--method", "kmeans", "--fidelity", str(FIDELITY), "--vectors", str(vectors)]
+        status = quickbeam(["fit-screen", str(model), "--text", str(text), *flags])
+        if status:
+            raise RuntimeError(f"fit-screen failed with status {status}")
+        os.replace(model, copy)
+    return copy
+
+
+def measure(subject: Subject, folder: Path, data: str, quick: bool) -> dict[str, Any]:
+    """All figures of one translation model, recorded."""
+    translator = Translator(screened_copy(subject, folder, data, quick))
+    count = 300 if quick else 0
+    sets = {part: subject.pairs(data, part, count) for part in ("choose", "test")}
+    figures: dict[str, Any] = {
+        f"{name}, beam {beam}": _compare(translator, sets[part], beam)
+        for name, part in (("valid", "choose"), ("test", "test"))
+        for beam in (1, 5)
+    }
+    timed = subject.pairs(data, "test", QUICK_TIMED if quick else TIMED)
+    times = {f"beam {beam}": _time(translator, [source for source, _ in timed], beam) for beam in (1, 5)}
+    screen = read_facts(translator.folder)
+    chosen = {name: screen.get(name) for name in ("method", "clusters", "budget", "fidelity_reached", "held_out")}
+    return record.write(
+        "screened_search",
+        {"baseline": "exact", "quality": figures, "times": times, "screen": chosen},
+        threads=1,
+        options={"model": subject.name, "fidelity": FIDELITY, "sentences": {k: len(v) for k, v in sets.items()}},
+    )
+
+
+def _compare(translator: Translator, pairs: list[tuple[str, str]], beam: int) -> dict[str, float]:
+    """BLEU with both layers, and the share of equal sentences."""
+    sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
+    texts = {
+        layer: [t.text for t in translator.translate(sources, beam_size=beam, projection=layer)]
+        for layer in ("exact", "screen")
+    }
+    bleu = {layer: quality(found, references).bleu for layer, found in texts.items()}
+    same = sum(a == b for a, b in zip(*texts.values(), strict=True)) / len(sources)
+    difference = bleu["screen"] - bleu["exact"]
+    return {"exact": round(bleu["exact"], 3), "screen": round(bleu["screen"], 3)} | {
+        "difference": round(difference, 3),
+        "identical": round(same, 5),
+    }
+
+
+@contextlib.contextmanager
+def _clocked(translator: Translator, layer: str, clock: Clock) -> Iterator[None]:
+    """The translator with `layer` in the place of the exact one, its calls timed."""
+    parts, found = translator.parts, translator.projection(layer)
+    timed = TimedProjection(cast(RowProjection, found), clock)
+    translator.parts = dataclasses.replace(parts, projection=timed)
+    try:
+        yield
+    finally:
+        translator.parts = parts
+
+
+def _time(translator: Translator, sources: list[str], beam: int) -> dict[str, Any]:
+    """Milliseconds a sentence, one at a time: of the whole translation and of its output layer, and ratios."""
+    spent: dict[str, list[float]] = {layer: [] for layer in LAYERS}
+
+    def contender(layer: str) -> Callable[[], None]:
+        def run() -> None:
+            clock = Clock()
+            with _clocked(translator, layer, clock):
+                for source in sources:
+                    translator.translate([source], beam_size=beam)
+            spent[layer].append(clock.seconds["topk"])
+
+        return run
+
+    began = time.perf_counter()
+    timings = interleave({layer: contender(layer) for layer in LAYERS}, "exact", ROUNDS, lambda _: None)
+    scale = 1e3 / len(sources)
+    return {"seconds": round(time.perf_counter() - began, 1)} | {
+        layer: {
+            "ms": round(timings[layer].median_s * scale, 3),
+            "ratio": round(timings[layer].ratio, 3),
+            "layer_ms": round(sorted(spent[layer][1:])[ROUNDS // 2] * scale, 3),
+        }
+        for layer in LAYERS
+    }
+
+
+def describe(line: dict[str, Any]) -> str:
+    """The figures, for people."""
+    fallback = line["screen"]["held_out"]["fallback"]
+    rows = [
+        f"{line['options']['model']}, --projection screen against exact, fitted with --fidelity {FIDELITY}; "
+        f"{fallback:.1%} of the rows fall back"
+    ]
+    for name, q in line["quality"].items():
+        rows.append(
+            f"  {name:<14} BLEU {q['screen']:.2f} against {q['exact']:.2f} ({q['difference']:+.2f}), "
+            f"{q['identical']:.2%} of the sentences the same"
+        )
+    for name, times in line["times"].items():
+        for layer in LAYERS:
+            t = times[layer]
+            rows.append(
+                f"  {name:<7} {layer:<7} {t['ms']:.2f} ms a sentence (x{t['ratio']:.2f}), output layer "
+                f"{t['layer_ms']:.2f} ms (x{times['exact']['layer_ms'] / max(t['layer_ms'], 1e-9):.2f})"
+            )
+    return "\n".join(rows)
