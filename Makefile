@@ -7,6 +7,7 @@ MADE := $(VENV)/made
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DATA ?= ../shared/data
+MODELS ?= models runs
 QUICK ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
@@ -22,7 +23,7 @@ help:
 	@echo "make test                      run all tests"
 	@echo "make check                     lint, types, rooms, C++ format, warnings as errors, sanitizers"
 	@echo "make bench PART=machine        measure the ceilings of this machine (or PART=decode, PART=resume)"
-	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold"
+	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold (or PART=projection; MODELS=\"folder ...\")"
 	@echo "make clean                     remove .venv and build"
 
 # ---- what the others need ----
@@ -43,6 +44,12 @@ $(MADE)/package: $(MADE)/venv $(SOURCES)
 $(MADE)/tests: $(MADE)/package pyproject.toml constraints.txt
 	@echo "installing what the tests need"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation -c constraints.txt ".[train,dev]"
+	@touch $@
+
+# The libraries that output layers are compared with.
+$(MADE)/bench: $(MADE)/tests
+	@echo "installing what the comparisons need"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation -c constraints.txt ".[train,bench]"
 	@touch $@
 
 install: $(MADE)/package
@@ -95,9 +102,10 @@ bench: $(MADE)/tests build/bench/machine
 	@test -f "benchmarks/$(PART).py" || { echo "make bench PART=machine, decode or resume" >&2; exit 2; }
 	$(BIN)/python -m benchmarks.$(PART) --data $(DATA)
 
-scoreboard: $(MADE)/tests build/bench/machine
-	@test -n "$(PART)" || { echo "make scoreboard PART=foundation [QUICK=1]" >&2; exit 2; }
-	$(BIN)/python -m benchmarks.scoreboard $(PART) --data $(DATA) $(if $(filter-out 0,$(QUICK)),--quick)
+scoreboard: $(if $(filter projection,$(PART)),$(MADE)/bench,$(MADE)/tests) build/bench/machine
+	@test -n "$(PART)" || { echo "make scoreboard PART=foundation or projection [QUICK=1]" >&2; exit 2; }
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scoreboard $(PART) --data $(DATA) --models $(MODELS) \
+	  $(if $(filter-out 0,$(QUICK)),--quick)
 
 clean:
 	rm -rf $(VENV) build

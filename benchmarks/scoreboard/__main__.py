@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.scoreboard.claim import Claim, Settings, Verdict
+from benchmarks.subjects import MODELS
 from benchmarks.testset import DATA, NoDataError
 
 PARTS = sorted(
@@ -20,8 +21,8 @@ def judge(claim: Claim, settings: Settings) -> Verdict:
     """Measure one claim; whatever goes wrong is a miss, and is said."""
     try:
         return claim.measure(settings)
-    except NoDataError:
-        return Verdict(False, "skipped (no data)")
+    except NoDataError as error:
+        return Verdict(False, f"skipped: {error}")
     except Exception as error:  # the other claims are still to be measured
         traceback.print_exc()
         return Verdict(False, f"failed: {type(error).__name__}: {error}")
@@ -32,10 +33,13 @@ def main() -> None:
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--data", default=DATA, help="folder of the text")
     parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
+    parser.add_argument(
+        "--models", nargs="+", default=list(MODELS), help="folders that several models are looked for in"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer sentences and rounds: under ten minutes")
     arguments = parser.parse_args()
     claims: list[Claim] = import_module(f"benchmarks.scoreboard.{arguments.part}").CLAIMS
-    settings = Settings(arguments.data, arguments.model, arguments.quick)
+    settings = Settings(arguments.data, arguments.model, arguments.quick, tuple(arguments.models))
     verdicts = []
     for claim in claims:
         verdict = judge(claim, settings)

@@ -13,6 +13,7 @@ class Settings:
     data: str  # folder of the text
     model: str
     quick: bool  # fewer sentences and rounds, under ten minutes for a part
+    models: tuple[str, ...] = ()  # folders in which a part that is about several models looks for them
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,221 @@
+"""Part 2, projection: output layers that are many times faster, and how often they say the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks import curves, perplexity, proven, record, screened_search, studies
+from benchmarks.methods import BASELINE
+from benchmarks.precision import Point
+from benchmarks.prepare import Prepared, prepare_all
+from benchmarks.scoreboard.claim import Claim, Settings, Verdict
+from benchmarks.subjects import SUBJECTS, Subject, find_folder
+from benchmarks.testset import NoDataError
+from quickbeam import _core
+from quickbeam.projections.certified import ERROR
+
+BY_NAME = {subject.name: subject for subject in SUBJECTS}
+SCREENS = ("kmeans", "spherical", "l2s")
+SEARCHES = ("Faiss IVF", "ScaNN")
+TRUTHS = ("tests/projections", "tests/screen")
+TRANSLATION = ("en-de-lstm", "de-en")
+STUDIED = "lm-ptb-small"
+
+
+class MissingModelError(NoDataError):
+    """A claim is about a model that is not there."""
+
+
+def folder_of(subject: Subject, settings: Settings) -> Path:
+    """The model's folder; raises MissingModelError."""
+    folder = find_folder(subject, settings.models)
+    if folder is None:
+        raise MissingModelError(f"missing: no model {subject.name} below {', '.join(settings.models)}")
+    return folder
+
+
+@cache
+def all_prepared(settings: Settings) -> dict[str, Prepared]:
+    """Every model that is there, with vectors and screens."""
+    found = [(subject, find_folder(subject, settings.models)) for subject in SUBJECTS]
+    there = [(subject, folder) for subject, folder in found if folder is not None]
+    return {p.subject.name: p for p in prepare_all(there, settings.data, settings.quick)}
+
+
+@cache
+def curve(settings: Settings, name: str) -> dict[str, Any]:
+    """All methods on one model, measured once."""
+    folder_of(BY_NAME[name], settings)
+    return curves.curve(all_prepared(settings)[name], settings.quick)
+
+
+def table(settings: Settings) -> Verdict:
+    """L2S Table 2 for every model that is there."""
+    there, missing, incomplete = [], [], []
+    for subject in SUBJECTS:
+        if find_folder(subject, settings.models) is None:
+            missing.append(subject.name)
+            continue
+        line = curve(settings, subject.name)
+        print(curves.table(line, subject), flush=True)
+        measured = {point["method"] for point in line["points"]}
+        wanted = {"L2S" if name == "l2s" else name for name in (*SCREENS, *SEARCHES)} | set(curves.OURS)
+        wanted |= set(subject.paper.rows if subject.paper else ())
+        absent = wanted - {"L2S" if name == "l2s" else name for name in measured}
+        incomplete += [f"{subject.name} without {', '.join(sorted(absent))}"] if absent else []
+        there.append(subject.name)
+    figure = f"{', '.join(there)}; missing models: {', '.join(missing) or 'none'}"
+    return Verdict(not missing and not incomplete, "; ".join([figure, *incomplete]))
+
+
+def screened(name: str, settings: Settings) -> Verdict:
+    """Speed of the fastest screen of good precision over NumPy, over our scan, and over the searches of others."""
+    line, subject = curve(settings, name), BY_NAME[name]
+    points: list[Point] = line["points"]
+    good = [point for point in points if point["method"] in SCREENS and curves.reaches(point)]
+    if not good:
+        best = max((p for p in points if p["method"] in SCREENS), key=lambda p: (p["p_at_5"], p["p_at_1"]))
+        return Verdict(False, f"no screen reaches it; best P@1 {best['p_at_1']:.4f}, P@5 {best['p_at_5']:.4f}")
+    best = max(good, key=lambda point: point["ratio"])
+    scan = next(point for point in points if point["method"] == "scan")
+    rivals = {name: curves.represent(points, name) for name in SEARCHES}
+    said = [
+        f"{name} x{rival['ratio']:.1f} at P@1 {rival['p_at_1']:.4f}, P@5 {rival['p_at_5']:.4f}"
+        for name, rival in rivals.items()
+        if rival is not None
+    ]
+    ahead = all(
+        best["ratio"] > rival["ratio"] for rival in rivals.values() if rival is not None and curves.reaches(rival)
+    )
+    over_scan = best["ratio"] / scan["ratio"]
+    holds = ahead and best["ratio"] >= (subject.over_numpy or 0) and over_scan >= (subject.over_scan or 0)
+    figure = (
+        f"{best['method']} x{best['ratio']:.0f} over {BASELINE} ({best['least_ratio']:.0f}-{best['most_ratio']:.0f}), "
+        f"x{over_scan:.1f} over scan; P@1 {best['p_at_1']:.4f}, P@5 {best['p_at_5']:.4f}, {best['us']:.1f} us; "
+    )
+    return Verdict(holds, figure + "; ".join(said))
+
+
+def searched(name: str, settings: Settings) -> Verdict:
+    """BLEU, equal sentences and time of beam search with the screen."""
+    subject = BY_NAME[name]
+    line = screened_search.measure(subject, folder_of(subject, settings), settings.data, settings.quick)
+    print(screened_search.describe(line), flush=True)
+    quality = line["quality"].values()
+    worst = max((q["difference"] for q in quality), key=abs)
+    same = min(q["identical"] for q in quality)
+    layer = {beam: t["exact"]["layer_ms"] / t["screen"]["layer_ms"] for beam, t in line["times"].items()}
+    whole = {beam: t["screen"]["ratio"] for beam, t in line["times"].items()}
+    times = ", ".join(f"{beam}: layer x{layer[beam]:.1f}, whole x{whole[beam]:.2f}" for beam in layer)
+    fallback = line["screen"]["held_out"]["fallback"]
+    figure = f"BLEU off by {worst:+.3f} at most, {same:.2%} the same at least, {fallback:.1%} fall back; {times}"
+    return Verdict(abs(worst) <= 0.05 and same >= 0.99, figure)
+
+
+@cache
+def studied(settings: Settings) -> dict[str, Any]:
+    """Vocabulary, clusters and budget of the small language model."""
+    folder_of(BY_NAME[STUDIED], settings)
+    return studies.study(all_prepared(settings)[STUDIED].layer, settings.quick)
+
+
+def learning(settings: Settings) -> Verdict:
+    """L2S against what it starts from and against k-means, at each budget."""
+    found = {STUDIED: studied(settings)["budget"]}
+    if not settings.quick:
+        for name in TRANSLATION:
+            if name in all_prepared(settings):
+                found[name] = studies.equal_budgets(all_prepared(settings)[name].layer, studies.QUICK_BUDGETS)
+    said, holds = [], True
+    for name, points in found.items():
+        for point in points:
+            gains = {m: point[f"gain_over_{m}"] for m in ("spherical", "kmeans")}
+            holds = holds and all(g["p_at_5"] > g["plus_minus"] for g in gains.values())
+            parts = (f"{g['p_at_5']:+.4f} +- {g['plus_minus']:.4f} over {m}" for m, g in gains.items())
+            said.append(f"{name} at {point['budget']} words {' and '.join(parts)}")
+    return Verdict(holds, "P@5 " + "; ".join(said))
+
+
+def certain(settings: Settings) -> Verdict:
+    """Differences and speed of the certified layer on each model."""
+    said, holds = [], True
+    for name, prepared in all_prepared(settings).items():
+        line = proven.measure(prepared.layer, settings.quick)
+        wrong = sum(line["differences"].values())
+        text = f"{name}: {wrong} differences in {line['vectors']} and {4 * proven.HARD} hard vectors"
+        holds = holds and wrong == 0 and line["log_total"]["error"] <= ERROR
+        for rows, times in line.get("times", {}).items():
+            over_scan, over_numpy = (
+                times["certified"]["over_scan"],
+                times["certified"]["over_scan"] / times[BASELINE]["over_scan"],
+            )
+            holds = holds and over_scan >= 2.5 and over_numpy >= 15
+            text += f", {rows} rows x{over_scan:.2f} over scan, x{over_numpy:.1f} over {BASELINE}"
+        said.append(f"{text}, log-sum-exp within {line['log_total']['error']:.1e}")
+    return Verdict(holds, "; ".join(said) or "no model")
+
+
+def pictures(settings: Settings) -> Verdict:
+    """Perplexity of the PTB models, and the studies with their picture."""
+    studied(settings)
+    said = []
+    for name in ("lm-ptb-small", "lm-ptb-large"):
+        if name in all_prepared(settings):
+            line = perplexity.measure(all_prepared(settings)[name], settings.data, settings.quick)
+            print(perplexity.describe(line), flush=True)
+            full, ours = (line["completed"][method]["perplexity"] for method in ("full", "l2s"))
+            said.append(f"{name} {full:.2f} -> {ours:.2f} completed")
+        else:
+            said.append(f"{name} missing")
+    drawn = [f"curves-{name}.png" for name in all_prepared(settings)] + [f"studies-{STUDIED}.png"]
+    there = [name for name in drawn if (record.RESULTS / name).is_file()]
+    return Verdict(len(there) == len(drawn), f"{'; '.join(said)}; {', '.join(there)}")
+
+
+def truths(settings: Settings) -> Verdict:
+    """Exact top k, exact logits, full budgets, save and load, other weights refused: the tests, on every table."""
+    found = []
+    for name in _core.table_names():
+        command = [sys.executable, "-m", "pytest", "-q", *TRUTHS]
+        environment = os.environ | {"QUICKBEAM_ISA": name}
+        result = subprocess.run(command, cwd=record.ROOT, env=environment, capture_output=True, text=True, check=False)
+        found.append(
+            (name, result.returncode == 0, (result.stdout.strip().splitlines() or ["nothing"])[-1].strip("= "))
+        )
+    holds = {name for name, passed, _ in found if passed} >= {"scalar", "avx2", "avx512"}
+    return Verdict(holds, "; ".join(f"{name}: {end}" for name, _, end in found))
+
+
+def _screened(subject: Subject, letter: str) -> Claim:
+    target = f"x{subject.over_numpy} over {BASELINE}, x{subject.over_scan} over scan, ahead of ScaNN and Faiss IVF"
+    return Claim(
+        f"2{letter}",
+        f"the screen at P@1 .998 and P@5 .99, {subject.shape}",
+        target,
+        lambda s: screened(subject.name, s),
+    )
+
+
+def _searched(name: str, letter: str) -> Claim:
+    target = "BLEU within .05, 99% of the sentences the same"
+    return Claim(f"3{letter}", f"beam search on the screen, {name}", target, lambda s: searched(name, s))
+
+
+CLAIMS = [
+    Claim("1", "L2S Table 2 with all rows for each model", "all five models", table),
+    *(_screened(s, letter) for s, letter in zip((s for s in SUBJECTS if s.over_numpy), "abcd", strict=True)),
+    *(_searched(name, letter) for name, letter in zip(TRANSLATION, "ab", strict=True)),
+    Claim(
+        "4", "L2S beats spherical k-means and k-means at equal budget", "above its 95% interval everywhere", learning
+    ),
+    Claim(
+        "5", "certified is exact and faster", "0 differences, x2.5 over scan, x15 over NumPy at 1 and 5 rows", certain
+    ),
+    Claim("6", "perplexity (L2S Table 6) and curves", "table printed, all pictures drawn", pictures),
+    Claim("7", "truths on every kernel table", "all pass on scalar, avx2, avx512", truths),
+]
