@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ class Timing:
 
 
 def interleave(
-    contenders: dict[str, Callable[[], T]], baseline: str, rounds: int, check: Callable[[dict[str, T]], None]
+    contenders: Mapping[str, Callable[[], T]], baseline: str, rounds: int, check: Callable[[dict[str, T]], None]
 ) -> dict[str, Timing]:
     """Run each contender once and `check` what they returned; where it does not raise, time them in turns.
 
