@@ -21,6 +21,7 @@ class Beam:
     log_probs: tuple[float, ...]
     total: float
     score: float = 0.0
+    fed: tuple[int, ...] = ()  # by cube pruning: what the model was fed for it, which may be other tokens
 
 
 def continuations(
@@ -49,6 +50,9 @@ def repeats(tokens: tuple[int, ...], ngram: int) -> bool:
     return bool(grams) and grams[-1] in grams[:-1]
 
 
+Expand = Callable[[list[Beam]], list[Beam]]  # live rows -> their candidates, by row
+
+
 def in_reach(beam: Beam, highest: float, options: SearchOptions) -> bool:
     """Whether `beam` is above both thresholds."""
     margin, ratio = options.max_score_margin, options.max_score_ratio
@@ -75,11 +79,16 @@ def is_done(finished: list[Beam], top: float, best: float, length: int, options:
 
 
 def reference_search(
-    next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int, prefix: tuple[int, ...] = ()
+    next_log_probs: NextLogProbs,
+    options: SearchOptions,
+    eos_id: int,
+    prefix: tuple[int, ...] = (),
+    expand: Expand | None = None,
 ) -> list[Beam]:
     """The finished hypotheses of one request, best first; eos is among their tokens.
 
-    All begin with `prefix`, which adds nothing to their scores.
+    All begin with `prefix`, which adds nothing to their scores. `expand` gives the candidates of all live rows in
+    another way than beam search.
     """
     width, penalty = options.beam_size, options.length_penalty
     stays = options.finishing == "stay"
@@ -89,9 +98,15 @@ def reference_search(
     finished: list[Beam] = []
     top = -np.inf
     for length in range(1, options.max_length + 1):
-        candidates = [
-            next_beam for beam in running for next_beam in continuations(beam, next_log_probs, options, eos_id, prefix)
-        ]
+        candidates = (
+            expand(running)
+            if expand
+            else [
+                next_beam
+                for beam in running
+                for next_beam in continuations(beam, next_log_probs, options, eos_id, prefix)
+            ]
+        )
         candidates.sort(key=lambda beam: -beam.total)  # stable: lower row first
         candidates = candidates[: 2 * width if width > 1 else 1]
         highest = max([top, *(beam.total for beam in candidates[:1])])

@@ -38,6 +38,7 @@ class Count:
     seconds: float = 0.0  # translating and writing, without loading the model
     steps: int = 0  # runs of the decoder and the output layer
     expansions: int = 0  # hypotheses in all of them
+    merging_rate: float | None = None  # hypotheses for each one that next words were predicted for, with cube pruning
     fallback_share: float | None = None  # of the rows that a screen had to pass on to the exact layer
 
     def stats(self) -> str:
@@ -94,6 +95,8 @@ class TranslationJob:
         output.finish()
         count.seconds = time.perf_counter() - began
         count.steps, count.expansions = translator.work.steps, translator.work.expansions
+        if self.choices.search.cube_pruning != "none":
+            count.merging_rate = round(translator.work.merging_rate, 4)
         layer = translator.projection(self.choices.output.projection)
         count.fallback_share = layer.fallback_share if isinstance(layer, ScreenedProjection) else None
         return count

@@ -19,6 +19,7 @@ from quickbeam.projections.door import Projection
 from quickbeam.schedule.batches import BatchQueue, pack
 from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
+from quickbeam.search.cube import CubeSearch
 from quickbeam.search.sampling import SamplingSearch
 from quickbeam.search.work import Work
 from quickbeam.types import Floats, Hypothesis, Ids, Request
@@ -89,7 +90,8 @@ class LoadedModel:
         ids = (model.bos_id, model.eos_id, projection.vocab_size)
         if choices.search.sampling:
             return SamplingSearch(choices.search, choices.sampling, *ids)
-        return BeamSearch(choices.search, *ids)
+        search = BeamSearch if choices.search.cube_pruning == "none" else CubeSearch
+        return search(choices.search, *ids)
 
     def _answer(self, hypothesis: Hypothesis) -> Answer:
         """A hypothesis as text."""

@@ -50,6 +50,19 @@ class SearchOptions:
     sampling: bool = option(
         False, "draw num_hypotheses answers at random, each by itself, in place of beam search; beam_size is not used"
     )
+    cube_pruning: Literal["none", "exact", "approximate"] = option(
+        "none",
+        "hypotheses that are alike share one prediction of the next words (Zhang et al. 2018). approximate: and its "
+        "scores; exact: what is taken from it is scored anew, so scores are those of `score`",
+    )
+    merge_by: Literal["word", "likeness", "both"] = option(
+        "word",
+        "cube pruning: alike are hypotheses with the same last word (word); with hidden vectors that point the same "
+        "way, which spares the output layer only (likeness); both = one after the other",
+    )
+    merge_threshold: float = option(
+        0.95, "cube pruning by likeness: least cosine of hidden vectors; the higher, the closer to plain beam search"
+    )
     min_length: int = option(0, "tokens before eos is allowed, eos not counted")
     max_length: int = option(256, "tokens after which a hypothesis is ended, eos counted")
 
@@ -77,6 +90,11 @@ class SearchOptions:
         penalty, ngram = self.repetition_penalty, self.no_repeat_ngram_size
         require(1 <= penalty <= 1000, "repetition_penalty", penalty, "between 1 (none) and 1000")
         require(ngram >= 0, "no_repeat_ngram_size", ngram, "0 or more")
+        kinds = ("none", "exact", "approximate")
+        require(self.cube_pruning in kinds, "cube_pruning", self.cube_pruning, " or ".join(kinds))
+        merges = ("word", "likeness", "both")
+        require(self.merge_by in merges, "merge_by", self.merge_by, " or ".join(merges))
+        require(-1 <= self.merge_threshold <= 1, "merge_threshold", self.merge_threshold, "between -1 and 1")
         require(self.max_length >= 1, "max_length", self.max_length, "1 or more")
         require(
             0 <= self.min_length < self.max_length,
