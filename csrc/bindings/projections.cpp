@@ -64,9 +64,9 @@ nb::tuple log_total(const CertifiedProjection& self, AnyArray hidden, int64_t re
   return nb::make_tuple(total.array, error.array);
 }
 
-// (log_prob, token, total, rescored)
-template <typename Projection>
-nb::tuple topk_with_total(const Projection& self, AnyArray hidden, int64_t k) {
+// (log_prob, token, total, rescored); `choice` are more arguments of the projection's own.
+template <typename Projection, typename... Choice>
+nb::tuple topk_with_total(const Projection& self, AnyArray hidden, int64_t k, Choice... choice) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
   auto log_prob = new_array<float>({rows, width});
@@ -75,32 +75,32 @@ nb::tuple topk_with_total(const Projection& self, AnyArray hidden, int64_t k) {
   auto rescored = new_array<int32_t>({rows});
   {
     nb::gil_scoped_release release;
-    self.topk(x, static_cast<int64_t>(rows), k, log_prob.data, token.data, total.data, rescored.data);
+    self.topk(x, static_cast<int64_t>(rows), k, choice..., log_prob.data, token.data, total.data, rescored.data);
   }
   return nb::make_tuple(log_prob.array, token.array, total.array, rescored.array);
 }
 
-nb::tuple topk(const ExactProjection& self, AnyArray hidden, int64_t k) {
+nb::tuple topk(const ExactProjection& self, AnyArray hidden, int64_t k, bool normalise) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
   auto log_prob = new_array<float>({rows, width});
   auto token = new_array<int32_t>({rows, width});
   {
     nb::gil_scoped_release release;
-    self.topk(x, static_cast<int64_t>(rows), k, log_prob.data, token.data);
+    self.topk(x, static_cast<int64_t>(rows), k, normalise, log_prob.data, token.data);
   }
   return nb::make_tuple(log_prob.array, token.array);
 }
 
-template <typename Projection>
-nb::object log_prob(const Projection& self, AnyArray hidden, AnyArray token) {
+template <typename Projection, typename... Choice>
+nb::object log_prob(const Projection& self, AnyArray hidden, AnyArray token, Choice... choice) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const int64_t rows = static_cast<int64_t>(hidden.shape(0));
   const int32_t* tokens = checked<int32_t>(token, "token", {rows});
   auto out = new_array<float>({hidden.shape(0)});
   {
     nb::gil_scoped_release release;
-    self.log_prob(x, tokens, rows, out.data);
+    self.log_prob(x, tokens, rows, choice..., out.data);
   }
   return out.array;
 }
@@ -110,14 +110,14 @@ nb::object log_prob(const Projection& self, AnyArray hidden, AnyArray token) {
 void bind_projections(nb::module_& module) {
   nb::class_<ExactProjection>(module, "ExactProjection")
       .def("__init__", &construct, "weight"_a, "bias"_a, "isa"_a = "auto")
-      .def("topk", &topk, "hidden"_a, "k"_a)
-      .def("log_prob", &log_prob<ExactProjection>, "hidden"_a, "token"_a)
+      .def("topk", &topk, "hidden"_a, "k"_a, "normalise"_a = true)
+      .def("log_prob", &log_prob<ExactProjection, bool>, "hidden"_a, "token"_a, "normalise"_a = true)
       .def_prop_ro("vocab_size", &ExactProjection::vocab)
       .def_prop_ro("dim", &ExactProjection::dim);
   nb::class_<ScanProjection>(module, "ScanProjection")
       .def("__init__", &construct_scan, "weight"_a, "bias"_a, "isa"_a = "auto", "trust"_a = 1.0f)
-      .def("topk", &topk_with_total<ScanProjection>, "hidden"_a, "k"_a)
-      .def("log_prob", &log_prob<ScanProjection>, "hidden"_a, "token"_a)
+      .def("topk", &topk_with_total<ScanProjection, bool>, "hidden"_a, "k"_a, "normalise"_a = true)
+      .def("log_prob", &log_prob<ScanProjection, bool>, "hidden"_a, "token"_a, "normalise"_a = true)
       .def_prop_ro("vocab_size", &ScanProjection::vocab)
       .def_prop_ro("dim", &ScanProjection::dim);
   nb::class_<CertifiedProjection>(module, "CertifiedProjection")

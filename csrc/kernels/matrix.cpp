@@ -26,4 +26,13 @@ void Matrix::multiply(const Kernels& table, const float* x, int64_t x_stride, fl
   table.multiply(packed_.get(), bias_.get(), x, x_stride, y, y_stride, rows, in_, out_);
 }
 
+float Matrix::element(const Kernels& table, const float* x, int64_t column) const {
+  float panel[kPanel];
+  const int64_t first = column / kPanel * kPanel;
+  const float* bias = bias_.get() == nullptr ? nullptr : bias_.get() + first;
+  table.multiply(packed_.get() + first * in_, bias, x, in_, panel, kPanel, 1, in_,
+                 std::min<int64_t>(kPanel, out_ - first));
+  return panel[column - first];
+}
+
 }  // namespace quickbeam

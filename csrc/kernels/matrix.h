@@ -18,6 +18,9 @@ class Matrix {
   // y = x W' + b for `rows` rows.
   void multiply(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows) const;
 
+  // One element of y for one row x: the same bits, from one panel.
+  float element(const Kernels& table, const float* x, int64_t column) const;
+
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/buffer.h"
+#include "projections/words.h"
 
 namespace quickbeam {
 namespace {
@@ -47,25 +48,34 @@ void ExactProjection::for_each_row(const float* hidden, int64_t rows, Visit visi
   }
 }
 
-void ExactProjection::topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token) const {
+void ExactProjection::topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob,
+                           int32_t* token) const {
   if (k < 1 || k > vocab()) {
     throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
                                 std::to_string(vocab()));
   }
   for_each_row(hidden, rows, [&](int64_t row, float* logits) {
     // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
+    if (!normalise) return rank_raw(*table_, logits, vocab(), k, log_prob + row * k, token + row * k);
     const float total = table_->log_sum_exp(logits, vocab());
     for (int64_t v = 0; v < vocab(); ++v) logits[v] -= total;
     table_->top_k(logits, vocab(), k, log_prob + row * k, token + row * k);
   });
 }
 
-void ExactProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, float* log_prob) const {
+void ExactProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise,
+                               float* log_prob) const {
   for (int64_t row = 0; row < rows; ++row) {
     if (token[row] < 0 || token[row] >= vocab()) {
       throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
                                   "; it must be from 0 to " + std::to_string(vocab() - 1));
     }
+  }
+  if (!normalise) {
+    for (int64_t row = 0; row < rows; ++row) {
+      log_prob[row] = matrix_.element(*table_, hidden + row * dim(), token[row]);
+    }
+    return;
   }
   for_each_row(hidden, rows, [&](int64_t row, const float* logits) {
     log_prob[row] = logits[token[row]] - table_->log_sum_exp(logits, vocab());

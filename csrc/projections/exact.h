@@ -18,12 +18,13 @@ class ExactProjection {
   int64_t dim() const { return matrix_.in(); }
 
   // The k best tokens of each row of `hidden` [rows, dim], best first, equal log probabilities by lower id; into
-  // `log_prob` and `token` [rows, k]. Throws std::invalid_argument unless 1 <= k <= vocab.
-  void topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token) const;
+  // `log_prob` and `token` [rows, k]. Without `normalise` the logits stand for the log probabilities (CUBE eq. 12).
+  // Throws std::invalid_argument unless 1 <= k <= vocab.
+  void topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob, int32_t* token) const;
 
   // The log probability of `token` [rows], one for each row, into `log_prob` [rows]: the same bits as from topk.
   // Throws std::invalid_argument unless each 0 <= token < vocab.
-  void log_prob(const float* hidden, const int32_t* token, int64_t rows, float* log_prob) const;
+  void log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise, float* log_prob) const;
 
  private:
   // Calls visit(row, logits) for each row, in blocks of rows that fit the cache.

@@ -94,26 +94,37 @@ void ScanProjection::for_each_row(const float* hidden, int64_t rows, Visit visit
   }
 }
 
-void ScanProjection::topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token, float* total,
-                          int32_t* rescored) const {
+void ScanProjection::topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob, int32_t* token,
+                          float* total, int32_t* rescored) const {
   words_.check_k(k);
   for_each_row(hidden, rows, [&](int64_t at, const Row& row, float* logits) {
     const float* x = hidden + at * dim();
     float* to = log_prob + at * k;
     rescored[at] = static_cast<int32_t>(vocab());
+    if (!row.scanned && !normalise) {
+      words_.all_logits(x, logits);
+      rank_raw(words_.table(), logits, vocab(), k, to, token + at * k);
+      total[at] = 0.0f;
+      return;
+    }
     if (!row.scanned) {
       exact_topk(words_, x, logits, k, to, token + at * k, total + at);
       return;
     }
     Candidates candidates(words_, x, logits, k, kRefined, scratch().candidates);
-    total[at] = candidates.total(0.0, 0.0);
+    total[at] = normalise ? candidates.total(0.0, 0.0) : 0.0f;
     const Bound bound{norm_.get(), lost_.get(), row.by_norm, row.by_lost, 0.0};
     rescored[at] = static_cast<int32_t>(candidates.best(bound, total[at], to, token + at * k));
   });
 }
 
-void ScanProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, float* log_prob) const {
+void ScanProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise,
+                              float* log_prob) const {
   words_.check_tokens(token, rows);
+  if (!normalise) {
+    for (int64_t row = 0; row < rows; ++row) words_.logits(hidden + row * dim(), token + row, 1, log_prob + row);
+    return;
+  }
   for_each_row(hidden, rows, [&](int64_t at, const Row& row, float* logits) {
     const float* x = hidden + at * dim();
     const float total = row.scanned ? Candidates(words_, x, logits, 1, kRefined, scratch().candidates).total(0.0, 0.0)

@@ -38,12 +38,12 @@ class ScanProjection {
   // As ExactProjection::topk, with the same logits; log_prob = logit - total, where total is the log-sum-exp of the
   // int8 logits with the kRefined largest replaced by exact ones. `total` [rows] gets it, `rescored`
   // [rows] the number of words that took exact logits: the kRefined or k largest, and all that could be among the k
-  // best; vocab where that is many.
-  void topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token, float* total,
+  // best; vocab where that is many. Without `normalise` all totals are 0, and log_prob is the exact logit.
+  void topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* total,
             int32_t* rescored) const;
 
   // As ExactProjection::log_prob: the same bits as from topk.
-  void log_prob(const float* hidden, const int32_t* token, int64_t rows, float* log_prob) const;
+  void log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise, float* log_prob) const;
 
   static constexpr int64_t kRefined = 16;
 

@@ -79,6 +79,11 @@ float bar_below(float logit, float total, double shift) {
   return -above(size * 0x1p-19 + 1e-30 - (static_cast<double>(logit) - shift));
 }
 
+void rank_raw(const Kernels& table, const float* logits, int64_t n, int64_t k, float* log_prob, int32_t* token) {
+  table.top_k(logits, n, k, log_prob, token);
+  if (log_prob[0] == -std::numeric_limits<float>::infinity()) log_prob[0] = std::numeric_limits<float>::quiet_NaN();
+}
+
 float above(double x) {
   const float near = static_cast<float>(x);
   return near >= x ? near : std::nextafter(near, std::numeric_limits<float>::infinity());

@@ -51,6 +51,8 @@ def _flag(options_type: Any, field: dataclasses.Field[Any]) -> inspect.Parameter
     if get_origin(hint) is Literal:
         metavar, hint = "|".join(get_args(hint)), str
     spelling = "--" + field.name.replace("_", "-")
+    if hint is bool:
+        spelling += "/--no-" + spelling[2:]
     default = typer.Option(
         field.default,
         spelling,

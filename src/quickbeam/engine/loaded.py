@@ -13,9 +13,10 @@ from quickbeam.engine.forced import force
 from quickbeam.engine.load import find_model, load_parts, load_projection
 from quickbeam.engine.translation import Answer
 from quickbeam.engine.workers import run_workers
+from quickbeam.errors import OptionError
 from quickbeam.models.architectures import Task
-from quickbeam.options.decode import DecodeOptions, MachineOptions
-from quickbeam.projections.door import Projection
+from quickbeam.options.decode import DecodeOptions, MachineOptions, ProjectionOptions
+from quickbeam.projections.door import Normalising, Projection
 from quickbeam.schedule.batches import BatchQueue, pack
 from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
@@ -49,16 +50,25 @@ class LoadedModel:
                 self._layers[name] = load_projection(name, self.folder, self.parts, self._machine)
             return self._layers[name]
 
+    def output_layer(self, choices: ProjectionOptions) -> Projection:
+        """The output layer that the options ask for; raises ModelError where the model has none."""
+        layer = self.projection(choices.projection)
+        if choices.normalise:
+            return layer
+        if not isinstance(layer, Normalising):
+            raise OptionError(f"normalise is False; it must be true with projection {choices.projection}.")
+        return layer.unnormalised()
+
     def _check(self, choices: DecodeOptions) -> None:
         """Raise OptionError or ModelError, before any work, where the choices do not fit the model."""
         self._search(choices)
-        self.projection(choices.output.projection)
+        self.output_layer(choices.output)
 
     def _decode(
         self, requests: list[Request], choices: DecodeOptions
     ) -> Generator[tuple[int, list[Hypothesis]], None, None]:
         """Yield (request index, its hypotheses, best first) as they are done; closing it stops the work."""
-        model, projection = self.parts.model, self.projection(choices.output.projection)
+        model, projection = self.parts.model, self.output_layer(choices.output)
         plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.threads, self.parts.footprint)
         searches: list[BeamSearch | SamplingSearch] = []
 
@@ -77,7 +87,7 @@ class LoadedModel:
 
     def _force(self, requests: list[Request], targets: Mapping[int, Ids], choices: DecodeOptions) -> dict[int, Floats]:
         """Log probability of each target token [T], by request index."""
-        model, projection = self.parts.model, self.projection(choices.output.projection)
+        model, projection = self.parts.model, self.output_layer(choices.output)
         queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
 
         def work() -> Iterator[tuple[int, Floats]]:

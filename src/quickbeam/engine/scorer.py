@@ -43,7 +43,7 @@ class Scorer(LoadedModel):
         """
         choices = DecodeOptions.from_names(options)
         model = self.parts.model
-        run, layer = model.open(), self.projection(choices.output.projection).open()
+        run, layer = model.open(), self.output_layer(choices.output).open()
         before = Request(0, np.array([model.eos_id], np.int32))
         request = np.zeros(1, np.int32)
         state = run.admit([before])

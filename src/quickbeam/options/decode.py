@@ -199,6 +199,11 @@ class ProjectionOptions:
         "(the model needs one); screen: from those that the model's screen picks (see fit-screen); shortlist: from the "
         "likely translations of the source's words (see fit-shortlist)",
     )
+    normalise: bool = option(
+        True,
+        "no: the logit stands for the log probability, no softmax; for models trained with self_normalisation, and "
+        "projection exact or scan",
+    )
 
     def __post_init__(self) -> None:
         allowed = ("exact", "scan", "certified", "screen", "shortlist")

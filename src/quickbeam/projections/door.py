@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from quickbeam.types import Floats, Ids, Request, TopK
 
@@ -34,6 +34,14 @@ class Projection(Protocol):
 
     def open(self) -> Projecting:
         """The layer in a new decoding run."""
+
+
+@runtime_checkable
+class Normalising(Protocol):
+    """An output layer whose normaliser can be left out."""
+
+    def unnormalised(self) -> Projection:
+        """The same layer with logits for log probabilities, as self-normalised models allow (CUBE eq. 12)."""
 
 
 class RowProjection(Projection, Protocol):

@@ -17,8 +17,8 @@ class ExactProjection(RowProjection):
     A row's answer has the same bits whatever the rows around it and the kernel table.
     """
 
-    def __init__(self, native: _core.ExactProjection) -> None:
-        self._native = native
+    def __init__(self, native: _core.ExactProjection, normalise: bool = True) -> None:
+        self._native, self._normalise = native, normalise
         self.vocab_size = native.vocab_size
 
     @classmethod
@@ -29,13 +29,17 @@ class ExactProjection(RowProjection):
         """
         return cls(_core.ExactProjection(weight, bias, isa))
 
+    def unnormalised(self) -> ExactProjection:
+        """The same layer with logits for log probabilities: `Normalising`."""
+        return ExactProjection(self._native, normalise=False)
+
     def topk(self, hidden: Floats, k: int) -> TopK:
         """The k best tokens of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""
-        return TopK(*self._native.topk(hidden, k))
+        return TopK(*self._native.topk(hidden, k, self._normalise))
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
         """Log probability [R] of the given token [R] of each row: the same bits as from `topk`."""
-        return self._native.log_prob(hidden, token)
+        return self._native.log_prob(hidden, token, self._normalise)
 
 
 class ReferenceProjection(RowProjection):

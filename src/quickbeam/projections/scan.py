@@ -15,8 +15,8 @@ class ScanProjection(RowProjection):
     number of threads may share one; a row's answer has the same bits whatever the rows around it and the table.
     """
 
-    def __init__(self, native: _core.ScanProjection) -> None:
-        self._native = native
+    def __init__(self, native: _core.ScanProjection, normalise: bool = True) -> None:
+        self._native, self._normalise = native, normalise
         self.vocab_size = native.vocab_size
 
     @classmethod
@@ -28,14 +28,18 @@ class ScanProjection(RowProjection):
         """
         return cls(_core.ScanProjection(weight, bias, isa))
 
+    def unnormalised(self) -> ScanProjection:
+        """The same layer with exact logits for log probabilities: `Normalising`."""
+        return ScanProjection(self._native, normalise=False)
+
     def topk(self, hidden: Floats, k: int) -> TopK:
         """The k best tokens of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""
-        log_prob, token, _, _ = self._native.topk(hidden, k)
+        log_prob, token, _, _ = self._native.topk(hidden, k, self._normalise)
         return TopK(log_prob, token)
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
         """Log probability [R] of the given token [R] of each row: the same bits as from `topk`."""
-        return self._native.log_prob(hidden, token)
+        return self._native.log_prob(hidden, token, self._normalise)
 
     def rescored(self, hidden: Floats, k: int) -> Ids:
         """How many words [R] took exact logits: some of the largest, and all that the bound does not rule out."""

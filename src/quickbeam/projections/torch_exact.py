@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import torch
 
@@ -17,6 +19,13 @@ class TorchProjection(RowProjection):
         """Output matrix [V, D] and bias [V], float32."""
         self._weight, self._bias = torch.from_numpy(weight).t(), torch.from_numpy(bias)
         self.vocab_size = len(weight)
+        self._normalise = True
+
+    def unnormalised(self) -> TorchProjection:
+        """The same layer with logits for log probabilities: `Normalising`."""
+        other = copy(self)
+        other._normalise = False
+        return other
 
     @torch.inference_mode()
     def topk(self, hidden: Floats, k: int) -> TopK:
@@ -38,4 +47,5 @@ class TorchProjection(RowProjection):
         return found
 
     def _log_softmax(self, hidden: Floats) -> torch.Tensor:
-        return torch.log_softmax(torch.addmm(self._bias, torch.from_numpy(hidden), self._weight), dim=1)
+        logits = torch.addmm(self._bias, torch.from_numpy(hidden), self._weight)
+        return torch.log_softmax(logits, dim=1) if self._normalise else logits
