@@ -11,8 +11,8 @@ class Work:
 
     steps: int = 0  # calls of `advance`: one run of the model and of the projection each
     expansions: int = 0  # rows in all of these steps; the paper's "candidate expansions"
-    model_rows: int = 0  # rows that the model was run for; more or fewer than `expansions` with cube pruning only
-    sub_cubes: int = 0  # rows that the output layer gave candidates for; expansions / sub_cubes is the merging rate
+    model_rows: int = 0  # with cube pruning: rows that the model was run for
+    sub_cubes: int = 0  # with cube pruning: rows that the output layer gave candidates for
     requests: int = 0  # that are done
     request_steps: int = 0  # the steps of each request, summed: independent of the schedule
     saved_steps: int = 0  # request_steps that stopping with live rows spared; each would have gone on to max_length
@@ -20,7 +20,7 @@ class Work:
     @property
     def merging_rate(self) -> float:
         """Rows for each one that candidates were asked for (CUBE eq. 15); 1 without cube pruning."""
-        return self.expansions / max(self.sub_cubes, 1)
+        return self.expansions / self.sub_cubes if self.sub_cubes else 1.0
 
     def add(self, other: Work) -> None:
         """Add the counts of another search."""
