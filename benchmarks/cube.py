@@ -49,7 +49,7 @@ class Setting:
 
 
 def settings() -> list[Setting]:
-    """The paper's six, and three by likeness."""
+    """The paper's six; approximate pruning by likeness; and beams of variable width (STREAM-1), without and with it."""
     kinds: dict[str, Options] = {
         "NBS": {},
         "NCP": {"cube_pruning": "exact"},
@@ -67,6 +67,8 @@ def settings() -> list[Setting]:
         Setting("likeness .95 +SN", False, likeness | {"merge_threshold": 0.95}),
         Setting("likeness .9 +SN", False, likeness | {"merge_threshold": 0.9}),
         Setting("word, then likeness .9 +SN", False, both | {"merge_threshold": 0.9}),
+        Setting("NBS+SN, margin 4", False, {"max_score_margin": 4.0}),
+        Setting("ACP+SN, margin 4", False, kinds["ACP"] | {"max_score_margin": 4.0}),
     ]
 
 

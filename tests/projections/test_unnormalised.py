@@ -81,5 +81,5 @@ def test_a_translator_does_without(tiny_model, backend: str) -> None:
     if raw.text:
         scored = translator.score([text], [raw.text], normalise=False)[0]
         assert scored.token_scores != translator.score([text], [raw.text])[0].token_scores
-    with pytest.raises((OptionError, ModelError), match="normalise is False|screen"):
+    with pytest.raises((OptionError, ModelError), match=r"normalise is False|screen"):
         translator.translate([text], normalise=False, projection="screen")
