@@ -99,7 +99,7 @@ build/bench/machine: benchmarks/machine.cpp
 	$${CXX:-c++} -std=c++20 -O3 -march=native -ffp-contract=fast -pthread -Wall -Wextra -o $@ $<
 
 bench: $(MADE)/tests build/bench/machine
-	@test -f "benchmarks/$(PART).py" || { echo "make bench PART=machine, decode or resume" >&2; exit 2; }
+	@test -f "benchmarks/$(PART).py" || { echo "make bench PART=machine, decode, resume or another of benchmarks/" >&2; exit 2; }
 	$(BIN)/python -m benchmarks.$(PART) --data $(DATA)
 
 scoreboard: $(if $(filter projection,$(PART)),$(MADE)/bench,$(MADE)/tests) build/bench/machine

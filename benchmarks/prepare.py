@@ -5,9 +5,8 @@ Both are kept below build/bench, by the digest of the output layer, so that a se
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -15,13 +14,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.screens import Fit, best_of, fidelity
 from benchmarks.subjects import Subject
 from benchmarks.vectors import KEPT, Layer, collect_layer
-from quickbeam.models.screen_folder import output_digest
-from quickbeam.types import Doubt, Screen
+from quickbeam.errors import ModelError
+from quickbeam.models.screen_folder import output_digest, read_facts, read_screen, save_screen
 
 CLUSTERS, FEW_CLUSTERS = (50, 100, 200), (100,)
 FIDELITY = 0.999
@@ -44,14 +41,15 @@ def prepare(subject: Subject, folder: Path, data: str, quick: bool) -> Prepared:
     layer = collect_layer(subject, folder, data, QUICK_SHARE if quick else 1.0)
     _say(f"{subject.name}: {len(layer.fit)} vectors to fit on, {time.perf_counter() - began:.0f} s")
     path = KEPT / f"{subject.name}-{output_digest(layer.weight, layer.bias)[:12]}-screens-{len(layer.fit)}"
-    if not path.is_dir():
+    fits = _read(path, layer)
+    if not fits:
         numbers = FEW_CLUSTERS if quick else CLUSTERS
         fits = [best_of(layer, method, numbers, _say) for method in ("kmeans", "spherical")]
         fits.append(best_of(layer, "l2s", FEW_CLUSTERS, _say))
         if not quick:
             fits.append(fidelity(layer, CLUSTERS[-1], FIDELITY, _say))
-        _keep(path, fits)
-    return Prepared(subject, folder, layer, _read(path))
+        _keep(path, layer, fits)
+    return Prepared(subject, folder, layer, fits)
 
 
 def prepare_all(found: Sequence[tuple[Subject, Path]], data: str, quick: bool) -> list[Prepared]:
@@ -69,30 +67,25 @@ def _say(text: str) -> None:
     print(text, flush=True)
 
 
-def _keep(path: Path, fits: list[Fit]) -> None:
-    """The screens as arrays and their names, written beside and renamed."""
+def _keep(path: Path, layer: Layer, fits: list[Fit]) -> None:
+    """The screens, a folder each as in a model folder, written beside and renamed."""
     with tempfile.TemporaryDirectory(dir=path.parent) as beside:
         work = Path(beside) / "screens"
-        work.mkdir()
-        facts = []
         for i, fit in enumerate(fits):
-            screen, doubt = fit.screen, fit.screen.doubt
-            arrays = {name: getattr(screen, name) for name in ("weight", "bias", "start", "token")}
-            if doubt is not None:
-                arrays["center"] = doubt.center
-            np.savez(work / f"{i}.npz", **arrays)
-            test = None if doubt is None else {"k": doubt.k, "slope": doubt.slope, "offset": doubt.offset}
-            facts.append({"name": fit.name, "dial": fit.dial, "doubt": test})
-        (work / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+            (work / str(i)).mkdir(parents=True)
+            save_screen(work / str(i), fit.screen, layer.weight, layer.bias, {"name": fit.name, "dial": fit.dial})
         os.replace(work, path)
 
 
-def _read(path: Path) -> list[Fit]:
-    fits = []
-    for i, facts in enumerate(json.loads((path / "facts.json").read_text(encoding="utf-8"))):
-        with np.load(path / f"{i}.npz", allow_pickle=False) as arrays:
-            screen = Screen(arrays["weight"], arrays["bias"], arrays["start"], arrays["token"])
-            if facts["doubt"] is not None:
-                screen = dataclasses.replace(screen, doubt=Doubt(arrays["center"], **facts["doubt"]))
-        fits.append(Fit(facts["name"], facts["dial"], screen))
-    return fits
+def _read(path: Path, layer: Layer) -> list[Fit]:
+    """The screens that `_keep` wrote; none where there are none, or those of another version."""
+    if not path.is_dir():
+        return []
+    folders = sorted(path.iterdir(), key=lambda folder: int(folder.name))
+    try:
+        facts = [read_facts(folder) for folder in folders]
+        screens = [read_screen(folder, layer.weight, layer.bias) for folder in folders]
+    except ModelError:
+        shutil.rmtree(path)
+        return []
+    return [Fit(f["name"], f["dial"], screen) for f, screen in zip(facts, screens, strict=True)]
