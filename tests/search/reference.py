@@ -25,11 +25,17 @@ class Beam:
 
 
 def continuations(
-    beam: Beam, next_log_probs: NextLogProbs, options: SearchOptions, eos_id: int, prefix: tuple[int, ...]
+    beam: Beam,
+    next_log_probs: NextLogProbs,
+    options: SearchOptions,
+    eos_id: int,
+    prefix: tuple[int, ...],
+    last: float = 0.0,
 ) -> list[Beam]:
     """All that may follow `beam`, best first, equal ones by lower id."""
     if len(beam.tokens) < len(prefix):
-        return [Beam((*beam.tokens, prefix[len(beam.tokens)]), (*beam.log_probs, 0.0), beam.total)]
+        value = 0.0 if len(beam.tokens) < len(prefix) - 1 else last
+        return [Beam((*beam.tokens, prefix[len(beam.tokens)]), (*beam.log_probs, value), beam.total + value)]
     log_probs = next_log_probs(beam.tokens)
     values = log_probs.astype(np.float32)
     for token in set(beam.tokens):
@@ -83,12 +89,13 @@ def reference_search(
     options: SearchOptions,
     eos_id: int,
     prefix: tuple[int, ...] = (),
+    last: float = 0.0,
     expand: Expand | None = None,
 ) -> list[Beam]:
     """The finished hypotheses of one request, best first; eos is among their tokens.
 
-    All begin with `prefix`, which adds nothing to their scores. `expand` gives the candidates of all live rows in
-    another way than beam search.
+    All begin with `prefix`, whose last token adds `last` to their scores, and the others nothing. `expand` gives the
+    candidates of all live rows in another way than beam search.
     """
     width, penalty = options.beam_size, options.length_penalty
     stays = options.finishing == "stay"
@@ -104,7 +111,7 @@ def reference_search(
             else [
                 next_beam
                 for beam in running
-                for next_beam in continuations(beam, next_log_probs, options, eos_id, prefix)
+                for next_beam in continuations(beam, next_log_probs, options, eos_id, prefix, last)
             ]
         )
         candidates.sort(key=lambda beam: -beam.total)  # stable: lower row first

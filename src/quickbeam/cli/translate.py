@@ -71,6 +71,7 @@ def translate(
     * `quickbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
     * `quickbeam translate de-en --sampling --temperature 0.7 --top-k 20 --num-hypotheses 4 < questions.txt`
     * `echo "Wie geht es dir?" | quickbeam translate de-en --target-prefix "So how"`
+    * `echo "Wie geht es dir?" | quickbeam translate de-en --return-alternatives --num-hypotheses 4`
     """
     require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
     require(errors in ("strict", "replace"), "errors", errors, "strict or replace")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
+from quickbeam.engine.alternatives import Results, decode_alternatives
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
 from quickbeam.engine.load import find_model, load_parts, load_projection
@@ -21,9 +23,12 @@ from quickbeam.schedule.batches import BatchQueue, pack
 from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
 from quickbeam.search.cube import CubeSearch
+from quickbeam.search.expansion import Expansion
 from quickbeam.search.sampling import SamplingSearch
 from quickbeam.search.work import Work
 from quickbeam.types import Floats, Hypothesis, Ids, Request
+
+CountingSearch: TypeAlias = "BeamSearch | SamplingSearch | Expansion"
 
 
 class LoadedModel:
@@ -64,16 +69,27 @@ class LoadedModel:
         self._search(choices)
         self.output_layer(choices.output)
 
-    def _decode(
-        self, requests: list[Request], choices: DecodeOptions
-    ) -> Generator[tuple[int, list[Hypothesis]], None, None]:
+    def _decode(self, requests: list[Request], choices: DecodeOptions) -> Results:
         """Yield (request index, its hypotheses, best first) as they are done; closing it stops the work."""
+        if not choices.search.return_alternatives:
+            return self._run(requests, choices, self._search)
+        one = replace(choices, search=choices.search.for_one_answer())
+        return decode_alternatives(
+            requests,
+            lambda given: self._run(given, choices, self._expansion),
+            lambda given: self._run(given, one, self._search),
+        )
+
+    def _run(
+        self, requests: list[Request], choices: DecodeOptions, make_search: Callable[[DecodeOptions], CountingSearch]
+    ) -> Results:
+        """The same with any search, which is made for each worker."""
         model, projection = self.parts.model, self.output_layer(choices.output)
         plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.threads, self.parts.footprint)
-        searches: list[BeamSearch | SamplingSearch] = []
+        searches: list[CountingSearch] = []
 
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
-            search = self._search(choices)
+            search = make_search(choices)
             searches.append(search)
             return decode(model.open(), projection, search, plan.schedule())
 
@@ -94,6 +110,10 @@ class LoadedModel:
             return force(model.open(), projection, targets, model.bos_id, queue)
 
         return dict(run_workers(work, queue, min(self._machine.threads, len(queue))))
+
+    def _expansion(self, choices: DecodeOptions) -> Expansion:
+        model = self.parts.model
+        return Expansion(choices.search, model.bos_id, model.eos_id, self.parts.projection.vocab_size)
 
     def _search(self, choices: DecodeOptions) -> BeamSearch | SamplingSearch:
         model, projection = self.parts.model, self.parts.projection

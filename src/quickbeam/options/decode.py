@@ -17,7 +17,7 @@ class SearchOptions:
     """How hypotheses are kept and ranked."""
 
     beam_size: int = option(5, "hypotheses kept at each step; 1 = greedy")
-    num_hypotheses: int = option(1, "answers for each request, at most beam_size unless sampling")
+    num_hypotheses: int = option(1, "answers for each request; a beam has at most beam_size")
     length_penalty: float = option(1.0, "score = log_prob / length ** length_penalty; length counts eos")
     early_stopping: Literal["true", "false", "never", "proven", "exhaustive"] = option(
         "false",
@@ -47,6 +47,14 @@ class SearchOptions:
         1.0, "multiplies the log probability of every word that the hypothesis has already; 1.0 = none"
     )
     no_repeat_ngram_size: int = option(0, "no hypothesis has so many words in a row twice; 0 = no such rule")
+    return_alternatives: bool = option(
+        False,
+        "the answers differ at the place behind the target prefix (or at the beginning): num_hypotheses likeliest "
+        "words there, each completed by itself",
+    )
+    min_alternative_expansion_prob: float = option(
+        0.0, "return_alternatives: leave out words that are less probable, but for the likeliest"
+    )
     sampling: bool = option(
         False, "draw num_hypotheses answers at random, each by itself, in place of beam search; beam_size is not used"
     )
@@ -70,17 +78,10 @@ class SearchOptions:
         require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
         if self.sampling:
             self._check_sampling()
-        require(
-            1 <= self.num_hypotheses <= (self.num_hypotheses if self.sampling else self.beam_size),
-            "num_hypotheses",
-            self.num_hypotheses,
-            "1 or more" if self.sampling else f"between 1 and beam_size ({self.beam_size})",
-        )
+        self._check_answers()
         require(abs(self.length_penalty) <= 10, "length_penalty", self.length_penalty, "between -10 and 10")
         allowed = ("true", "false", "never", "proven", "exhaustive")
         require(self.early_stopping in allowed, "early_stopping", self.early_stopping, " or ".join(allowed))
-        least = 0.0 if self.sampling else self.num_hypotheses / self.beam_size
-        require(least <= self.patience <= 1000, "patience", self.patience, f"between {least:.4g} and 1000")
         require(self.stop_margin is None or self.stop_margin >= 0, "stop_margin", self.stop_margin, "0 or more")
         margin, ratio, children = self.max_score_margin, self.max_score_ratio, self.max_children
         require(margin is None or margin >= 0, "max_score_margin", margin, "0 or more")
@@ -108,6 +109,23 @@ class SearchOptions:
         """How many rows a request may have at a time."""
         return self.num_hypotheses if self.sampling else self.beam_size
 
+    def for_one_answer(self) -> SearchOptions:
+        """The same search, without alternatives and for the best answer only."""
+        return dataclasses.replace(
+            self, num_hypotheses=1, return_alternatives=False, min_alternative_expansion_prob=0.0
+        )
+
+    def _check_answers(self) -> None:
+        """Raise OptionError where there cannot be so many answers."""
+        answers, single = self.num_hypotheses, self.sampling or self.return_alternatives  # each by itself
+        allowed = "1 or more" if single else f"between 1 and beam_size ({self.beam_size})"
+        require(1 <= answers <= (answers if single else self.beam_size), "num_hypotheses", answers, allowed)
+        least = (1 if single else answers) / self.beam_size
+        require(least <= self.patience <= 1000, "patience", self.patience, f"between {least:.4g} and 1000")
+        lowest, alternatives = self.min_alternative_expansion_prob, self.return_alternatives
+        allowed = "at least 0 and below 1, and 0 unless return_alternatives is chosen"
+        require(0 <= lowest < 1 and (alternatives or not lowest), "min_alternative_expansion_prob", lowest, allowed)
+
     def _check_sampling(self) -> None:
         """Raise OptionError for an option that sampling would not heed."""
         for field in dataclasses.fields(self):
@@ -123,6 +141,8 @@ _FOR_SAMPLING = (
     "length_penalty",
     "repetition_penalty",
     "no_repeat_ngram_size",
+    "return_alternatives",
+    "min_alternative_expansion_prob",
     "min_length",
     "max_length",
 )
