@@ -48,7 +48,7 @@ def reference(log_probs, options: SearchOptions, prefix: tuple[int, ...]) -> lis
     found = []
     one = options.for_one_answer()
     for word in words:
-        (best,) = reference_search(log_probs, one, EOS, word.tokens, word.log_probs[-1])
+        (best,) = reference_search(log_probs, one, EOS, word.tokens, last=word.log_probs[-1])
         found.append((tuple(token for token in best.tokens if token != EOS), best.total, best.score))
     return found
 

@@ -89,8 +89,8 @@ def reference_search(
     options: SearchOptions,
     eos_id: int,
     prefix: tuple[int, ...] = (),
-    last: float = 0.0,
     expand: Expand | None = None,
+    last: float = 0.0,
 ) -> list[Beam]:
     """The finished hypotheses of one request, best first; eos is among their tokens.
 
