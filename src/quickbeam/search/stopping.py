@@ -20,6 +20,7 @@ more than the margin below the highest of all finished ones (3.0 in "Sharp Model
 from __future__ import annotations
 
 import math
+from bisect import insort
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,8 +50,7 @@ class Pool:
     def add(self, finished: Finished, room: int) -> None:
         """Keep `finished` if it is among the `room` best; the older one wins a tie."""
         self.top = max(self.top, finished.log_prob)
-        self.best.append(finished)
-        self.best.sort(key=_descending)  # stable
+        insort(self.best, finished, key=_descending)  # behind those with the same score
         del self.best[room:]
 
 
