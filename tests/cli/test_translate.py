@@ -139,8 +139,18 @@ def test_stats_are_one_json_line_on_stderr(call: Run, tiny_model: Path, text: Pa
     assert stats["target_words"] == len(result.out.decode().split())
     assert stats["words_per_second"] == pytest.approx(stats["source_words"] / stats["seconds"], rel=0.02)
     assert stats["expansions"] > stats["steps"] > 0
+    assert "merging_rate" not in stats
     assert None not in stats.values()
     assert 10 < stats["peak_memory_mib"] < 4000
+
+
+def test_cube_pruning_says_its_merging_rate(call: Run, tiny_model: Path, text: Path) -> None:
+    flags = ("--cube-pruning", "approximate", "--beam-size", 12, "--max-length", 12, "--stats")
+    every = call("translate", tiny_model, text, *flags)
+    assert json.loads(every.err)["merging_rate"] > 1.05
+    raw = call("translate", tiny_model, text, *flags, "--no-normalise")
+    assert json.loads(raw.err)["merging_rate"] > 1.05
+    assert raw.out != every.out
 
 
 @pytest.mark.parametrize("shown", [False, True])

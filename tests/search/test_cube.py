@@ -14,9 +14,11 @@ from reference_cube import Vector, reference_cube
 from test_beam import Table, assert_equal
 from toys import BOS, EOS, ToyModel, ToyProjection, asked, best, toy_requests
 
+from quickbeam import MachineOptions, Translator
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
 from quickbeam.errors import OptionError
+from quickbeam.kernels import table_names
 from quickbeam.options.decode import ScheduleOptions, SearchOptions
 from quickbeam.schedule.batches import BatchQueue, pack
 from quickbeam.schedule.plan import Plan
@@ -104,7 +106,12 @@ def test_any_scores(vocab, **values) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(**ANY_OPTIONS, **ANY_TABLES)
+@given(
+    **ANY_OPTIONS,
+    **ANY_TABLES,
+    repetition_penalty=st.sampled_from([1.0, 1.0, 1.7]),
+    no_repeat_ngram_size=st.sampled_from([0, 0, 1, 2]),
+)
 def test_where_nothing_merges_it_is_beam_search(vocab, **values) -> None:
     options, tables = drawn(vocab=vocab, **values)
     with pytest.MonkeyPatch.context() as patch:
@@ -216,6 +223,22 @@ def test_exact_scores_are_forced_scores_and_approximate_ones_are_not(merge_by: s
                 wrong[kind] += sum(tuple(forced[i].tolist()) != h.token_log_probs for i, h in found.items())
     assert wrong["exact"] == 0
     assert wrong["approximate"] > 0
+
+
+@pytest.mark.parametrize("merge_by", ["word", "likeness", "both"])
+@pytest.mark.parametrize("cube_pruning", ["exact", "approximate"])
+def test_the_same_bytes_on_every_table_and_with_threads(
+    tiny_model, sentences, cube_pruning: str, merge_by: str
+) -> None:
+    texts = sentences[:12]
+    options = {"beam_size": 6, "num_hypotheses": 3, "max_length": 12, "cube_pruning": cube_pruning}
+    options |= {"merge_by": merge_by, "merge_threshold": 0.9}
+    wanted = Translator(tiny_model).translate(texts, **options)
+    for isa in table_names():
+        machine = MachineOptions(isa=isa, threads=2)
+        assert Translator(tiny_model, machine=machine).translate(texts, schedule="stream", **options) == wanted
+    if cube_pruning == "exact":
+        assert wanted != Translator(tiny_model).translate(texts, **options | {"cube_pruning": "approximate"})
 
 
 def test_the_proven_rule_gives_the_answers_of_searching_to_the_end() -> None:
