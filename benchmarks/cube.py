@@ -162,6 +162,11 @@ def headline(bench: Bench, names: Sequence[str], beam: int, rounds: int, model: 
     return record.write("cube-headline", figures, threads=1, options=options)
 
 
+def holds(line: dict[str, Any], name: str, target: float) -> bool:
+    """Whether a setting of `headline` is `target` times as fast as NBS+SN, with BLEU within 0.1 (or better)."""
+    return bool(line["contenders"][name]["ratio"] >= target and line["bleu"][name] >= line["bleu"]["NBS+SN"] - 0.1)
+
+
 def draw(lines: Sequence[dict[str, Any]]) -> str:
     """The paper's Figures 3 and 5: merging rate over beam size, and BLEU over time per word."""
     matplotlib.use("Agg")
@@ -211,13 +216,14 @@ def main() -> None:
     parser.add_argument("--self-normalised", default=SELF_NORMALISED, help="the one of the same recipe trained with it")
     parser.add_argument("--sentences", type=int, default=100, help="sentences of the test set; 0 = all")
     parser.add_argument("--beams", type=int, nargs="+", default=BEAMS)
+    parser.add_argument("--claim-beam", type=int, default=CLAIM_BEAM, help="beam size of the claim")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contender of the claim")
     arguments = parser.parse_args()
     bench = Bench(arguments.model, arguments.self_normalised, arguments.data, arguments.sentences)
     lines = curves(bench, arguments.beams, (arguments.model, arguments.self_normalised))
     print(f"drawn: {draw(lines)}")
-    others = [s.name for s in settings() if not s.normalised and s.name != "NBS+SN"]
-    print(describe(headline(bench, others, CLAIM_BEAM, arguments.rounds, arguments.self_normalised)))
+    others = [setting.name for setting in settings() if not setting.normalised and setting.name != "NBS+SN"]
+    print(describe(headline(bench, others, arguments.claim_beam, arguments.rounds, arguments.self_normalised)))
 
 
 if __name__ == "__main__":
