@@ -1,0 +1,115 @@
+"""Part 3, search and schedule: the same answers by every way, in less time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks import decode, fuzz, stopping, stream, truths
+from benchmarks.scoreboard.claim import Claim, Settings, Verdict
+
+PARSERS = Path("runs")  # where the models of semantic and syntactic parsing are trained to
+PROJECTION = "scan"
+
+
+def combinations(settings: Settings) -> Verdict:
+    """Truths 1, 3 and 7; quickly on 60 sentences."""
+    sentences = 60 if settings.quick else 1000
+    tried, wrong = truths.misses(settings.model, settings.data, sentences)
+    ends = "".join(f"; not: {combination}" for combination in wrong[:3])
+    return Verdict(not wrong, f"{tried - len(wrong)} of {tried} on {sentences} sentences{ends}")
+
+
+@cache
+def _tables(settings: Settings) -> tuple[dict[str, Any], ...]:
+    found = stream.tables(settings.model, settings.data, PROJECTION, quick=settings.quick, full=False)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Streams:
+    """How much of another strategy's time streams do without, on the worst of the tables of one beam size."""
+
+    beam_size: int
+    against: str
+    target: float
+    bleu: bool = field(default=False)  # whether BLEU must stay within 0.1, too
+
+    def __call__(self, settings: Settings) -> Verdict:
+        holds, said = True, []
+        for line in _tables(settings):
+            if line["options"]["beam_size"] != self.beam_size:
+                continue
+            share = {name: stream.saved(line, name, self.against) for name in ("VAR-STREAM", "STREAM")}
+            bleu = line["contenders"]["VAR-STREAM"]["bleu"] - line["contenders"][stream.BASELINE]["bleu"]
+            holds &= share["VAR-STREAM"] >= self.target and (not self.bleu or bleu >= -0.1)
+            said.append(
+                f"{line['options']['name']}, {line['threads']} thread(s): {share['VAR-STREAM']:.1%} "
+                f"(all requests in each step: {share['STREAM']:.1%})" + (f", BLEU {bleu:+.2f}" if self.bleu else "")
+            )
+        return Verdict(holds, "; ".join(said))
+
+
+def parsing(settings: Settings) -> Verdict:
+    """The tables of semantic and syntactic parsing; streams must be as good as batches and need fewer steps."""
+    from benchmarks import parsing as parsers  # needs PyTorch and an EVALB
+
+    found = parsers.tasks(PARSERS, Path(settings.data), 100 if settings.quick else 300)
+    if not found:
+        return Verdict(False, f"not measured: no models in {PARSERS}/ (recipes/semantic-*.toml, examples/constituency)")
+    holds, said = True, []
+    for task in found:
+        table = parsers.measure(task, 1 if settings.quick else 3)
+        greedy, fixed, batch, flow = (table[name] for name in ("GREEDY", "FIXED", "VAR-BATCH", "VAR-STREAM"))
+        holds &= flow["f1"] >= fixed["f1"] - 0.5 and flow["expansions_per_step"] > batch["expansions_per_step"]
+        said.append(
+            f"{task.name}: F1 {greedy['f1']} greedy, {flow['f1']} stream (oracle {flow['oracle_f1']}), expansions per "
+            f"step {batch['expansions_per_step']} -> {flow['expansions_per_step']}"
+        )
+    complete = {"atis", "jobs", "geo"} <= {task.name for task in found}
+    return Verdict(holds and complete, "; ".join(said))
+
+
+def proven_stop(settings: Settings) -> Verdict:
+    """Identical to searching to the end, by length penalty."""
+    lines = stopping.measure(settings.model, settings.data, 150 if settings.quick else 3000, PROJECTION)
+    holds = all(line["equal"] == line["sentences"] for line in lines)
+    return Verdict(holds, " | ".join(stopping.describe(line) for line in lines))
+
+
+def bookkeeping(settings: Settings) -> Verdict:
+    """Time of a step outside model and output layer, at batch 1 and 32."""
+    alone, together = (
+        decode.step_shares(settings.model, settings.data, 64 if settings.quick else 320, batch) for batch in (1, 32)
+    )
+    holds = alone["outside_native_us"] < 60 and together["outside_native_share"] < 0.05
+    return Verdict(
+        holds,
+        f"{alone['outside_native_us']:.0f} us of {1e3 * alone['step_ms']:.0f} us at batch 1; "
+        f"{together['outside_native_share']:.1%} of {together['step_ms']:.2f} ms at batch 32",
+    )
+
+
+def fuzzed(settings: Settings) -> Verdict:
+    """Random models, options, orders and limits."""
+    cases = 250 if settings.quick else 5000
+    wrong = fuzz.misses(cases)
+    ends = "".join(f"; {said}" for said in wrong[:3])
+    return Verdict(not wrong, f"{cases * fuzz.REQUESTS} requests in {cases} cases, {len(wrong)} misses{ends}")
+
+
+CLAIMS = [
+    Claim("1", "truths 1, 3, 7 on every layer x search x schedule", "all hold", combinations),
+    Claim(
+        "2a", "VAR-STREAM saves of FIXED's time, k = 50", ">= 75%, BLEU within 0.1", Streams(50, "FIXED", 0.75, True)
+    ),
+    Claim("2b", "VAR-STREAM saves of FIXED's time, k = 5", ">= 30%, BLEU within 0.1", Streams(5, "FIXED", 0.30, True)),
+    Claim("2c", "VAR-STREAM saves of VAR-BATCH's time, k = 50", ">= 20%", Streams(50, "VAR-BATCH", 0.20)),
+    Claim("2d", "VAR-STREAM saves of VAR-BATCH's time, k = 5", ">= 20%", Streams(5, "VAR-BATCH", 0.20)),
+    Claim("4", "semantic and syntactic parsing by four strategies", "F1 as FIXED's, fuller steps", parsing),
+    Claim("5", "the proven stop rule answers as exhaustive search", "identical", proven_stop),
+    Claim("6", "bookkeeping of a step, beam 5", "< 60 us at batch 1, < 5% at batch 32", bookkeeping),
+    Claim("7", "fuzz of searches and schedules", "no miss in 100,000 requests", fuzzed),
+]

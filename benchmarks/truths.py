@@ -1,0 +1,130 @@
+"""The truths of search and schedule on real sentences, for every combination of output layer, search and schedule.
+
+* One by one = batches = streams, in any order, with any number of threads and any limits: the same bytes (scores and
+  scores of tokens included). So VAR-STREAM = VAR-BATCH, token for token.
+* Beam 1 = greedy: the likeliest word, until it is eos, by a loop that knows no search and no schedule.
+* No margin = fixed beam: a margin and a number of children that nothing reaches change no byte.
+
+A combination that does not hold is named; nothing is timed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.testset import DATA, german_english
+from quickbeam import MachineOptions, Translation, Translator
+from quickbeam.errors import ModelError
+from quickbeam.projections.door import Projection
+from quickbeam.types import Request
+
+LAYERS = ("exact", "scan", "certified", "screen", "shortlist")  # those that the model has are taken
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {"beam_size": 1},
+    "beam": {"beam_size": 5, "num_hypotheses": 5},
+    "variable": {"beam_size": 8, "max_score_margin": 2.5, "max_children": 3, "finishing": "stay"},
+    "proven": {"beam_size": 4, "early_stopping": "proven", "length_penalty": 0.0},
+    "rules": {"beam_size": 4, "repetition_penalty": 1.2, "no_repeat_ngram_size": 3, "min_length": 3},
+    "sampling": {"sampling": True, "num_hypotheses": 3, "top_k": 20, "seed": 5},
+}
+SCHEDULES = ("batches", "stream", "stream-shortest", "stream-longest")
+WIDE = {"max_score_margin": 1e9, "max_children": 10}  # for beam_size 5
+
+
+def layers(translator: Translator) -> list[str]:
+    """The output layers that the model has."""
+    found = []
+    for name in LAYERS:
+        try:
+            translator.projection(name)
+        except (ModelError, ValueError, KeyError):
+            continue
+        found.append(name)
+    return found
+
+
+def schedules(draw: random.Random) -> Iterator[dict[str, Any]]:
+    """Each schedule, with limits that are drawn: small ones are as good as large ones."""
+    for schedule in SCHEDULES:
+        options: dict[str, Any] = {"schedule": schedule, "max_memory": draw.choice([None, 1, 10**6, 10**8])}
+        if schedule == "batches":
+            options["batch_tokens"] = draw.choice([1, 40, 300, 2000])  # 1 = one by one
+        else:
+            options |= {"max_rows": draw.choice([5, 60, 400]), "refill_at": draw.choice([0.0, 1 / 6, 0.8])}
+            options |= {"max_step_rows": draw.choice([7, 50]), "max_wait": draw.choice([None, 2, 20])}
+        yield options
+
+
+def greedy(translator: Translator, sources: list[str], layer: Projection, most: int) -> list[list[int]]:
+    """The likeliest word of each step, for one sentence after the other; eos not counted."""
+    model = translator.parts.model
+    answers = []
+    for source in sources:
+        request = Request(0, np.array([*translator.parts.source.encode(source), model.eos_id], np.int32))
+        run, output = model.open(), layer.open()
+        state, zero = run.admit([request]), np.zeros(1, np.int32)
+        output.admit([request])
+        words: list[int] = []
+        token = np.array([model.bos_id], np.int32)
+        while len(words) < most:
+            hidden, state = run.step(zero, state, token)
+            token = output.topk(hidden, 1, zero).token[0]
+            if token[0] == model.eos_id:
+                break
+            words.append(int(token[0]))
+        answers.append(words)
+    return answers
+
+
+def misses(model: str, data: str, sentences: int, seed: int = 1) -> tuple[int, list[str]]:
+    """How many combinations were tried on `sentences` of the test set, and those that did not hold."""
+    draw = random.Random(seed)
+    sources, _ = german_english(data, sentences)
+    translators = [Translator(model, machine=MachineOptions(threads=threads)) for threads in (1, 2)]
+    tried, wrong = 0, []
+    for layer in layers(translators[0]):
+        for name, search in SEARCHES.items():
+            wanted = translators[0].translate(sources, **search, projection=layer)
+            for schedule in schedules(draw):
+                place = draw.sample(range(len(sources)), len(sources))
+                translator = draw.choice(translators)
+                found = translator.translate([sources[i] for i in place], **search, **schedule, projection=layer)
+                tried += 1
+                if found != [wanted[i] for i in place]:
+                    wrong.append(f"{layer}, {name}, {schedule}")
+            if name == "greedy":
+                tried += 1
+                words = greedy(translators[0], sources, translators[0].projection(layer), 256)
+                if words != _ids(translators[0], wanted):
+                    wrong.append(f"{layer}: beam 1 is not greedy")
+            if name == "beam":
+                tried += 1
+                if translators[0].translate(sources, **search, **WIDE, projection=layer) != wanted:
+                    wrong.append(f"{layer}: a beam without margin is not the fixed one")
+    return tried, wrong
+
+
+def _ids(translator: Translator, found: list[Translation]) -> list[list[int]]:
+    pieces = {translator.parts.target.piece(i): i for i in range(len(translator.parts.target))}
+    return [[pieces[piece] for piece in translation.tokens] for translation in found]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default=DATA, help="folder of the text")
+    parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
+    parser.add_argument("--sentences", type=int, default=1000, help="of the test set")
+    arguments = parser.parse_args()
+    tried, wrong = misses(arguments.model, arguments.data, arguments.sentences)
+    print(f"{tried - len(wrong)} of {tried} combinations hold on {arguments.sentences} sentences")
+    for combination in wrong:
+        print(f"  not: {combination}")
+
+
+if __name__ == "__main__":
+    main()
