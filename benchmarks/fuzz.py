@@ -66,6 +66,11 @@ class TableModel(RowProjection):
         state = hidden[:, 0].astype(np.intp)
         return TopK(self.sorted[state, :k].copy(), self.token[state, :k].copy())
 
+    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
+        state = hidden[:, 0].astype(np.intp)
+        found: Floats = self.sorted[state][self.token[state] == token[:, None]]
+        return found
+
 
 def case(seed: int) -> list[str]:
     """What does not hold in the case `seed`."""

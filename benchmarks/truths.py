@@ -31,9 +31,11 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "proven": {"beam_size": 4, "early_stopping": "proven", "length_penalty": 0.0},
     "rules": {"beam_size": 4, "repetition_penalty": 1.2, "no_repeat_ngram_size": 3, "min_length": 3},
     "sampling": {"sampling": True, "num_hypotheses": 3, "top_k": 20, "seed": 5},
+    "cube": {"beam_size": 6, "cube_pruning": "exact"},
+    "approximate cube": {"beam_size": 6, "cube_pruning": "approximate", "merge_by": "likeness"},
 }
 SCHEDULES = ("batches", "stream", "stream-shortest", "stream-longest")
-WIDE = {"max_score_margin": 1e9, "max_children": 10}  # for beam_size 5
+WIDE: dict[str, Any] = {"max_score_margin": 1e9, "max_children": 10}  # for beam_size 5
 
 
 def layers(translator: Translator) -> list[str]:

@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks import decode, fuzz, stopping, stream, truths
+from benchmarks import cube, decode, fuzz, record, stopping, stream, truths
 from benchmarks.scoreboard.claim import Claim, Settings, Verdict
 
+CUBE_TARGET, CUBE_BLEU = 3.5, 0.1
 PARSERS = Path("runs")  # where the models of semantic and syntactic parsing are trained to
 PROJECTION = "scan"
 
@@ -50,6 +51,34 @@ class Streams:
                 f"(all requests in each step: {share['STREAM']:.1%})" + (f", BLEU {bleu:+.2f}" if self.bleu else "")
             )
         return Verdict(holds, "; ".join(said))
+
+
+def cube_pruning(settings: Settings) -> Verdict:
+    """ACP+SN against NBS+SN at beam 30, on the models trained for it."""
+    missing = [
+        name for name in (cube.PLAIN, cube.SELF_NORMALISED) if not (record.ROOT / name / "config.json").is_file()
+    ]
+    if missing:
+        return Verdict(False, f"not measured: train {', '.join(missing)} by the recipe of that name")
+    bench = cube.Bench(cube.PLAIN, cube.SELF_NORMALISED, settings.data, 40 if settings.quick else 200)
+    line = cube.headline(bench, ["ACP+SN"], cube.CLAIM_BEAM, 2 if settings.quick else 3, cube.SELF_NORMALISED)
+    ratio = line["contenders"]["ACP+SN"]["ratio"]
+    loss = line["bleu"]["NBS+SN"] - line["bleu"]["ACP+SN"]
+    return Verdict(ratio >= CUBE_TARGET and loss <= CUBE_BLEU, cube.describe(line))
+
+
+def merging(settings: Settings) -> Verdict:
+    """The last recorded curves: all six settings, beams from 1 to 40."""
+    found = {line["setting"]: line for line in record.read("cube")}
+    six = [setting.name for setting in cube.settings()[:6]]
+    absent = [name for name in six if name not in found]
+    if absent:
+        return Verdict(False, f"not measured: {', '.join(absent)}; run python -m benchmarks.cube")
+    said = []
+    for name in six:
+        point = max(found[name]["points"], key=lambda point: point["beam_size"])
+        said.append(f"{name} beam {point['beam_size']} {point['merging_rate']:.2f}")
+    return Verdict(True, "merging rate: " + ", ".join(said))
 
 
 def parsing(settings: Settings) -> Verdict:
@@ -108,6 +137,8 @@ CLAIMS = [
     Claim("2b", "VAR-STREAM saves of FIXED's time, k = 5", ">= 30%, BLEU within 0.1", Streams(5, "FIXED", 0.30, True)),
     Claim("2c", "VAR-STREAM saves of VAR-BATCH's time, k = 50", ">= 20%", Streams(50, "VAR-BATCH", 0.20)),
     Claim("2d", "VAR-STREAM saves of VAR-BATCH's time, k = 5", ">= 20%", Streams(5, "VAR-BATCH", 0.20)),
+    Claim("3a", "merging rates and BLEU of six settings, beams 1 to 40", "recorded", merging),
+    Claim("3b", "ACP+SN against NBS+SN at beam 30", "x3.5, BLEU within 0.1", cube_pruning),
     Claim("4", "semantic and syntactic parsing by four strategies", "F1 as FIXED's, fuller steps", parsing),
     Claim("5", "the proven stop rule answers as exhaustive search", "identical", proven_stop),
     Claim("6", "bookkeeping of a step, beam 5", "< 60 us at batch 1, < 5% at batch 32", bookkeeping),
