@@ -7,12 +7,13 @@
 
 namespace quickbeam {
 
-void bind_kernels(nanobind::module_& module);      // kernels.cpp: the table of kernels, Matrix
-void bind_projections(nanobind::module_& module);  // projections.cpp: ExactProjection
-void bind_recurrent(nanobind::module_& module);    // recurrent.cpp: the recurrent translation model
-void bind_lstm_lm(nanobind::module_& module);      // lstm_lm.cpp: the LSTM language model
-void bind_screened(nanobind::module_& module);     // screened.cpp: ScreenedProjection
-void bind_shortlist(nanobind::module_& module);    // shortlist.cpp: ShortlistRun
+void bind_kernels(nanobind::module_& module);         // kernels.cpp: the table of kernels, Matrix
+void bind_projections(nanobind::module_& module);     // projections.cpp: ExactProjection
+void bind_recurrent(nanobind::module_& module);       // recurrent.cpp: the recurrent translation model
+void bind_lstm_lm(nanobind::module_& module);         // lstm_lm.cpp: the LSTM language model
+void bind_lstm_attention(nanobind::module_& module);  // lstm_attention.cpp: the LSTM translation model
+void bind_screened(nanobind::module_& module);        // screened.cpp: ScreenedProjection
+void bind_shortlist(nanobind::module_& module);       // shortlist.cpp: ShortlistRun
 
 // The table that the argument `isa` of a Python call means: "auto" is the one in use, kernels().
 const Kernels& table_named(const char* isa);

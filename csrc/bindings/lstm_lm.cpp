@@ -26,13 +26,9 @@ std::shared_ptr<LstmLm> build(nb::dict facts, nb::dict tensors, const std::strin
 }  // namespace
 
 void bind_lstm_lm(nb::module_& module) {
-  using namespace nb::literals;
-  nb::class_<LstmLm>(module, "LstmLm", "The packed weights of an LSTM language model; any number of runs share them.")
-      .def(nb::new_(&build), "facts"_a, "tensors"_a, "isa"_a,
-           "Facts as in LstmLmConfig, float32 arrays by name (not to be written to again), and a table's name or "
-           "'auto'.")
-      .def_prop_ro("isa", [](const LstmLm& model) { return model.table().name; });
-  Run<LstmLm, LstmLmDecoding>::bind(module, "LstmLmDecoding");
+  bind_model<LstmLm, LstmLmDecoding>(module, "LstmLm", "LstmLmDecoding",
+                                     "The packed weights of an LSTM language model; any number of runs share them.",
+                                     &build);
 }
 
 }  // namespace quickbeam

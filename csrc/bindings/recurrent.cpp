@@ -60,14 +60,9 @@ std::shared_ptr<RecurrentModel> build(nb::dict facts, nb::dict tensors, const st
 }  // namespace
 
 void bind_recurrent(nb::module_& module) {
-  using namespace nb::literals;
-  nb::class_<RecurrentModel>(module, "RecurrentModel",
-                             "The packed weights of a recurrent translation model; any number of runs share them.")
-      .def(nb::new_(&build), "facts"_a, "tensors"_a, "isa"_a,
-           "Facts as in RecurrentConfig, float32 arrays by name (not to be written to again), and a table's name or "
-           "'auto'.")
-      .def_prop_ro("isa", [](const RecurrentModel& model) { return model.table().name; });
-  Run<RecurrentModel, RecurrentDecoding>::bind(module, "RecurrentDecoding");
+  bind_model<RecurrentModel, RecurrentDecoding>(
+      module, "RecurrentModel", "RecurrentDecoding",
+      "The packed weights of a recurrent translation model; any number of runs share them.", &build);
 }
 
 }  // namespace quickbeam

@@ -94,4 +94,16 @@ class Run {
   std::mutex mutex_;
 };
 
+// Binds a model's weights, made of (facts, tensors, name of a table) by `build`, and its decoding run.
+template <typename Model, typename Decoding, typename Build>
+void bind_model(nanobind::module_& module, const char* model, const char* run, const char* text, Build build) {
+  using namespace nanobind::literals;
+  nanobind::class_<Model>(module, model, text)
+      .def(nanobind::new_(build), "facts"_a, "tensors"_a, "isa"_a,
+           "Facts as in the model's config, float32 arrays by name (not to be written to again), and a table's name or "
+           "'auto'.")
+      .def_prop_ro("isa", [](const Model& self) { return self.table().name; });
+  Run<Model, Decoding>::bind(module, run);
+}
+
 }  // namespace quickbeam

@@ -14,6 +14,26 @@ Attention::Attention(const Weights& weights, const RecurrentConfig& config) : ki
   if (kind_ == AttentionKind::mlp) score_ = weights.array(name + "score_weight", {dim});
 }
 
+Attention::Attention(const Weights& weights, const std::string& key, int64_t dim, int64_t memory_dim)
+    : kind_(AttentionKind::general), key_(weights.matrix(key, dim, memory_dim)) {}
+
+std::vector<Source> Attention::split(const Kernels& table, const std::vector<float>& memory,
+                                     const Sources& sources) const {
+  std::vector<float> all_keys(sources.positions * dim());
+  keys(table, memory.data(), all_keys.data(), sources.positions);
+  std::vector<Source> result(sources.count);
+  auto value = memory.begin();
+  auto key = all_keys.begin();
+  for (int64_t i = 0; i < sources.count; ++i) {
+    const int64_t positions = result[i].positions = sources.length[i];
+    result[i].values.assign(value, value + positions * memory_dim());
+    result[i].keys.assign(key, key + positions * dim());
+    value += positions * memory_dim();
+    key += positions * dim();
+  }
+  return result;
+}
+
 void Attention::keys(const Kernels& table, const float* memory, float* keys, int64_t positions) const {
   key_.multiply(table, memory, memory_dim(), keys, dim(), positions);
   if (kind_ == AttentionKind::tanh_dot) table.tanh(keys, positions * dim());

@@ -1,34 +1,33 @@
-// Attention over one source for each row: CUBE eq. 4-5 (mlp) or SHARP section 4 (the product of two tanh layers).
+// Attention over one source for each row: CUBE eq. 4-5 (mlp), SHARP section 4 (the product of two tanh layers), or
+// Luong et al. 2015 eq. 8 (general: the product of key and query, which is the state itself).
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "models/config.h"
+#include "models/rows.h"
+#include "models/sources.h"
 #include "models/weights.h"
 
 namespace quickbeam {
 
-// What the decoder keeps of one encoded request.
-struct Source {
-  int64_t positions = 0;      // S
-  std::vector<float> values;  // [S, M]
-  std::vector<float> keys;    // [S, A]
-};
-
 class Attention {
  public:
   Attention(const Weights& weights, const RecurrentConfig& config);
+  // Of the kind "general", with the matrix `key` [dim, memory_dim].
+  Attention(const Weights& weights, const std::string& key, int64_t dim, int64_t memory_dim);
 
-  // keys [positions, A] of memory [positions, M], computed once for a request.
-  void keys(const Kernels& table, const float* memory, float* keys, int64_t positions) const;
+  // What stays of each source: its part of the memory [positions, M], and its keys, computed once.
+  std::vector<Source> split(const Kernels& table, const std::vector<float>& memory, const Sources& sources) const;
 
   // The state's share of the query, [rows, H] at `stride` -> [rows, A].
   void query_state(const Kernels& table, const float* state, int64_t stride, float* query, int64_t rows) const;
   // The word's share, [rows, E] -> [rows, A]; the attentional cell only (its query is [state; word]).
   void query_word(const Kernels& table, const float* word, float* query, int64_t rows) const;
 
-  // context [rows, M] of whole queries [rows, A], which are overwritten; `scores` has room for the longest source.
+  // context [rows, M] of whole queries [rows, A], which may be overwritten; `scores` has room for the longest source.
   void attend(const Kernels& table, float* query, const Source* const* sources, float* scores, float* context,
               int64_t rows) const;
 
@@ -36,6 +35,8 @@ class Attention {
   int64_t memory_dim() const { return key_.in(); }  // M
 
  private:
+  void keys(const Kernels& table, const float* memory, float* keys, int64_t positions) const;
+
   AttentionKind kind_;
   Matrix query_state_, query_word_, key_;
   Array score_;  // [A], mlp only

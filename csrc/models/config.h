@@ -6,7 +6,7 @@
 namespace quickbeam {
 
 enum class DecoderCell { conditional, attentional };
-enum class AttentionKind { mlp, tanh_dot };
+enum class AttentionKind { mlp, tanh_dot, general };  // a recurrent model has one of the first two
 enum class Top { none, tanh, gru };
 enum class Readout { none, linear, tanh };
 

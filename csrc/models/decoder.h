@@ -8,6 +8,7 @@
 #include "models/attention.h"
 #include "models/config.h"
 #include "models/gru.h"
+#include "models/rows.h"
 
 namespace quickbeam {
 
@@ -15,18 +16,6 @@ namespace quickbeam {
 struct StepBuffers {
   Buffer words, recurrent, gates, between, queries, shared_queries, scores, contexts, bottom, joined;
   Buffer stack[3], top_recurrent, top;
-};
-
-// R rows that go on from U distinct states ("parents"): siblings differ in their last word only, so the products
-// of the old state are computed once for all of them (SHARP 4.5).
-struct StepRows {
-  int64_t rows;                 // R
-  const int32_t* token;         // [R]
-  const Source* const* source;  // [R]
-  const int32_t* parent;        // [R] index into `states`
-  int64_t parents;              // U
-  const float* states;          // [U, state_dim]
-  float* const* next;           // [R] where each row's new state goes
 };
 
 class Decoder {

@@ -1,25 +1,29 @@
-// The encoder: layers of bidirectional GRUs (CUBE eq. 1-3) over ragged sources, without padding.
+// The encoder: layers of bidirectional recurrent cells (CUBE eq. 1-3) over ragged sources, without padding.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "models/config.h"
-#include "models/gru.h"
 #include "models/sources.h"
+#include "models/weights.h"
 
 namespace quickbeam {
 
+template <typename Cell>  // Gru or Lstm
 class Encoder {
  public:
-  Encoder(const Weights& weights, const RecurrentConfig& config);
+  // `layers` of cells `dim` wide over the words of the table `embedding` [vocab_size, embedding_dim].
+  Encoder(const Weights& weights, const std::string& embedding, int64_t vocab_size, int64_t embedding_dim,
+          int64_t layers, int64_t dim);
 
-  // Memory [positions, M]: both directions' states of the last layer side by side. Allocates.
-  std::vector<float> encode(const Kernels& table, const Sources& sources) const;
+  // Memory [positions, M]: both directions' outputs of the last layer side by side. Where `last` is not null, it gets
+  // [count, layers, Cell::kParts, M]: the states behind the last word (forwards) and the first (backwards). Allocates.
+  std::vector<float> encode(const Kernels& table, const Sources& sources, float* last = nullptr) const;
 
  private:
   struct Layer {
-    Gru forwards, backwards;
+    Cell forwards, backwards;
   };
 
   Array embedding_;  // [V, E]

@@ -1,4 +1,4 @@
-// A gated recurrent unit: its two products. The gates themselves are Kernels::gru.
+// A gated recurrent unit: its two products, and a step of a lone state.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,23 @@
 namespace quickbeam {
 
 struct Gru {
-  Matrix input;   // [3 * dim, input width]
-  Matrix hidden;  // [3 * dim, dim]
+  static constexpr int64_t kGates = 3;
+  static constexpr int64_t kParts = 1;  // of a state, `dim` floats each: the output
+
+  Matrix input;   // [kGates * dim, input width]
+  Matrix hidden;  // [kGates * dim, dim]
   int64_t dim = 0;
 
   Gru() = default;
   Gru(const Weights& weights, const std::string& name, int64_t input_dim, int64_t state_dim)
-      : input(weights.matrix(name + ".input_weight", name + ".input_bias", 3 * state_dim, input_dim)),
-        hidden(weights.matrix(name + ".hidden_weight", name + ".hidden_bias", 3 * state_dim, state_dim)),
+      : input(weights.matrix(name + ".input_weight", name + ".input_bias", kGates * state_dim, input_dim)),
+        hidden(weights.matrix(name + ".hidden_weight", name + ".hidden_bias", kGates * state_dim, state_dim)),
         dim(state_dim) {}
+
+  // Moves the state [kParts * dim] on, given both products.
+  void advance(const Kernels& table, const float* gates, const float* recurrent, float* state) const {
+    table.gru(gates, recurrent, state, state, dim);
+  }
 };
 
 }  // namespace quickbeam

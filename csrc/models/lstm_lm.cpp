@@ -24,58 +24,23 @@ LstmLm::LstmLm(const LstmLmConfig& config, const Weights& weights, const Kernels
     : config_(checked(config)), table_(table) {
   const LstmLmConfig& c = config_;
   embedding_ = weights.array("embedding", {c.vocab_size, c.embedding_dim});
+  std::vector<LstmStack::Layer> layers;
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string layer = "_l" + std::to_string(i);
-    const int64_t below = i ? c.hidden_dim : c.embedding_dim, gates = 4 * c.hidden_dim;
-    layers_.push_back({weights.matrix("lstm.weight_ih" + layer, "lstm.bias_ih" + layer, gates, below),
-                       weights.matrix("lstm.weight_hh" + layer, "lstm.bias_hh" + layer, gates, c.hidden_dim)});
+    const int64_t below = i ? c.hidden_dim : c.embedding_dim, gates = Lstm::kGates * c.hidden_dim;
+    layers.push_back({weights.matrix("lstm.weight_ih" + layer, "lstm.bias_ih" + layer, gates, below),
+                      weights.matrix("lstm.weight_hh" + layer, "lstm.bias_hh" + layer, gates, c.hidden_dim)});
   }
-}
-
-void LstmLm::feed(const LstmLmRows& rows, LstmLmBuffers& buffers) const {
-  const int64_t dim = config_.hidden_dim, state_dim = config_.state_dim(), gates_dim = 4 * dim;
-  buffers.inputs.reserve(rows.rows * std::max(config_.embedding_dim, dim));
-  buffers.gates.reserve(rows.rows * gates_dim);
-  buffers.recurrent.reserve(rows.parents * gates_dim);
-  float *inputs = buffers.inputs.get(), *gates = buffers.gates.get(), *recurrent = buffers.recurrent.get();
-  int64_t width = config_.embedding_dim;
-  for (int64_t row = 0; row < rows.rows; ++row)
-    std::copy_n(embedding_.get() + rows.token[row] * width, width, inputs + row * width);
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    const int64_t at = static_cast<int64_t>(i) * 2 * dim;  // of this layer in a state: its output, then its cell
-    layers_[i].input.multiply(table_, inputs, width, gates, gates_dim, rows.rows);
-    layers_[i].hidden.multiply(table_, rows.states + at, state_dim, recurrent, gates_dim, rows.parents);
-    width = dim;
-    for (int64_t row = 0; row < rows.rows; ++row) {
-      const float* cell = rows.states + rows.parent[row] * state_dim + at + dim;
-      float* output = rows.next[row] + at;
-      table_.lstm(gates + row * gates_dim, recurrent + rows.parent[row] * gates_dim, cell, output + dim, output, dim);
-      std::copy_n(output, dim, inputs + row * dim);
-    }
-  }
-}
-
-LstmLmDecoding::LstmLmDecoding(std::shared_ptr<const LstmLm> model)
-    : model_(std::move(model)), pool_(model_->config().state_dim()) {}
-
-void LstmLmDecoding::check_requests(const int32_t* request, int64_t count) const {
-  for (int64_t i = 0; i < count; ++i)
-    if (!requests_.count(request[i])) refuse_request(request[i]);
+  stack_ = LstmStack(std::move(layers), c.hidden_dim, 0);
 }
 
 void LstmLmDecoding::feed() {
   const auto rows = static_cast<int64_t>(token_.size());
-  if (rows == 0) return;
-  parent_.resize(rows);
-  next_.resize(rows);
-  const int64_t parents = pool_.gather(old_.data(), rows, parents_, parent_.data());
-  for (int64_t row = 0; row < rows; ++row) next_[row] = pool_.at(new_[row]);
-  model_->feed({rows, token_.data(), parent_.data(), parents, parents_.get(), next_.data()}, buffers_);
+  if (rows != 0) model_->feed(gather(token_.data(), old_.data(), new_.data(), rows), buffers_);
 }
 
 void LstmLmDecoding::admit(const int32_t* request, const Sources& sources, int32_t* handles) {
-  check_sources(request, sources, model_->config().vocab_size,
-                [&](int32_t asked) { return requests_.count(asked) != 0; });
+  check_admit(request, sources, model_->config().vocab_size);
   pool_.take(sources.count, handles);
   int32_t longest = 0;
   for (int64_t i = 0; i < sources.count; ++i) {
@@ -94,14 +59,14 @@ void LstmLmDecoding::admit(const int32_t* request, const Sources& sources, int32
     old_ = new_;
     feed();
   }
-  requests_.insert(request, request + sources.count);
+  for (int64_t i = 0; i < sources.count; ++i) requests_.insert({request[i], {}});
 }
 
 void LstmLmDecoding::step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
                           float* hidden, int32_t* handles) {
   pool_.check(state, rows);
   check_tokens("token", token, rows, model_->config().vocab_size);
-  check_requests(request, rows);
+  for (int64_t row = 0; row < rows; ++row) kept(request[row]);
   const LstmLmConfig& config = model_->config();
   pool_.take(rows, handles);
   token_.clear();
@@ -119,16 +84,6 @@ void LstmLmDecoding::step(const int32_t* request, const int32_t* state, const in
   feed();
   for (int64_t row = 0; row < rows; ++row)
     std::copy_n(model_->hidden(pool_.at(handles[row])), config.hidden_dim, hidden + row * config.hidden_dim);
-}
-
-void LstmLmDecoding::retain(const int32_t* state, int64_t count) {
-  pool_.check(state, count);
-  pool_.retain(state, count);
-}
-
-void LstmLmDecoding::evict(const int32_t* request, int64_t count) {
-  check_requests(request, count);
-  for (int64_t i = 0; i < count; ++i) requests_.erase(request[i]);
 }
 
 }  // namespace quickbeam

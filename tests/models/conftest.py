@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from quickbeam import _core
+from quickbeam.models.architectures import TranslationConfig
 from quickbeam.models.door import Decoding, Model
+from quickbeam.models.lstm_attention import tensors as lstm_attention
+from quickbeam.models.lstm_attention.config import LstmAttentionConfig
 from quickbeam.models.native_model import NativeModel
+from quickbeam.models.recurrent import tensors as recurrent
 from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.tensors import tensor_shapes
 from quickbeam.types import Floats, Ids, Request
 
 Tensors = dict[str, Floats]
@@ -46,13 +49,39 @@ GRID: dict[str, dict[str, Any]] = {
     "sharp fc 6, gru, readout": SHARP
     | {"fc_layers": 6, "fc_dim": 66, "top": "gru", "top_dim": 9, "readout": "tanh", "attention": "mlp"},
 }
+LSTM: dict[str, Any] = {"source_vocab_size": 31, "target_vocab_size": 37, "embedding_dim": 18, "hidden_dim": 70}
+LSTM_GRID: dict[str, dict[str, Any]] = {
+    "lstm": LSTM,
+    "lstm 1 layer, small": LSTM | {"layers": 1, "hidden_dim": 14},
+    "lstm 3 layers, shared, tied": LSTM
+    | {"source_vocab_size": 37, "layers": 3, "hidden_dim": 18, "shared_embedding": True, "tied_output": True},
+}
+CONFIGS: dict[str, TranslationConfig] = {name: RecurrentConfig(**facts) for name, facts in GRID.items()}
+CONFIGS |= {name: LstmAttentionConfig(**facts) for name, facts in LSTM_GRID.items()}
+SMALL: dict[str, TranslationConfig] = {
+    "recurrent": RecurrentConfig(31, 37, 18, 2, 13, 23, attention_dim=17, top="gru", top_dim=11, hidden_dim=70),
+    "lstm": CONFIGS["lstm"],
+}
 TABLES: list[str] = _core.table_names()
 
 
-@pytest.fixture(params=GRID, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
-def config(request: pytest.FixtureRequest) -> RecurrentConfig:
-    """Each config of the grid in turn."""
-    return RecurrentConfig(**GRID[request.param])
+@pytest.fixture(params=CONFIGS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+def config(request: pytest.FixtureRequest) -> TranslationConfig:
+    """Each config of the grids in turn."""
+    return CONFIGS[request.param]
+
+
+@pytest.fixture(params=SMALL)
+def small(request: pytest.FixtureRequest) -> TranslationConfig:
+    """A config of each translation architecture in turn; all have the same vocabularies and hidden width."""
+    return SMALL[request.param]
+
+
+def tensor_shapes(config: TranslationConfig) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors of `config`."""
+    if isinstance(config, LstmAttentionConfig):
+        return lstm_attention.tensor_shapes(config)
+    return recurrent.tensor_shapes(config)
 
 
 @pytest.fixture(params=TABLES)
@@ -65,7 +94,7 @@ def isa(request: pytest.FixtureRequest) -> str:
 def make_tensors() -> Callable[..., Tensors]:
     """Random weights for a config, large enough that every tensor shows in the hidden vectors."""
 
-    def make(config: RecurrentConfig, seed: int = 1) -> Tensors:
+    def make(config: TranslationConfig, seed: int = 1) -> Tensors:
         draw = np.random.default_rng(seed)
         return {
             name: draw.normal(0, 0.3 if len(shape) == 1 else (2.0 / shape[1]) ** 0.5, shape).astype(np.float32)
@@ -90,7 +119,7 @@ def build(request: pytest.FixtureRequest) -> Callable[..., Model]:
 def make_requests() -> Callable[..., list[Request]]:
     """Requests of the given source lengths with random words, numbered from `first`."""
 
-    def make(config: RecurrentConfig, lengths: Sequence[int], seed: int = 1, first: int = 0) -> list[Request]:
+    def make(config: TranslationConfig, lengths: Sequence[int], seed: int = 1, first: int = 0) -> list[Request]:
         draw = np.random.default_rng(seed)
         return [
             Request(first + i, draw.integers(0, config.source_vocab_size, n).astype(np.int32))
@@ -124,7 +153,7 @@ class Walk:
 def walk(make_requests: Callable[..., list[Request]]) -> Callable[..., Walk]:
     """A random walk of a beam: rows have siblings, some parents die out, rows stand in any order."""
 
-    def make(config: RecurrentConfig, lengths: Sequence[int] = (5, 1, 12, 3), beam: int = 3, steps: int = 4) -> Walk:
+    def make(config: TranslationConfig, lengths: Sequence[int] = (5, 1, 12, 3), beam: int = 3, steps: int = 4) -> Walk:
         draw = np.random.default_rng(7)
         result = Walk(make_requests(config, lengths), [], [], [])
         owner = np.arange(len(lengths), dtype=np.int32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,11 +11,10 @@ import pytest
 
 from quickbeam import _core
 from quickbeam.errors import ModelError, OptionError
+from quickbeam.models.architectures import architecture_of
+from quickbeam.models.lstm_attention.config import LstmAttentionConfig
 from quickbeam.models.native_model import NativeModel
-from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.types import Request
-
-SMALL = RecurrentConfig(31, 37, 18, 2, 13, 23, attention_dim=17, top="gru", top_dim=11, hidden_dim=70)
 
 
 def ids(*values):
@@ -88,20 +89,20 @@ class Forest:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_any_order_of_admit_step_retain_and_evict_equals_fresh_runs(seed, build, make_tensors, make_requests):
+def test_any_order_of_admit_step_retain_and_evict_equals_fresh_runs(seed, build, make_tensors, make_requests, small):
     draw = np.random.default_rng(seed)
-    forest = Forest(build(SMALL, make_tensors(SMALL)), build)
+    forest = Forest(build(small, make_tensors(small)), build)
     admitted = 0
     for _ in range(60):
         match draw.choice(["admit", "step", "step", "retain", "evict"]):
             case "admit":
                 lengths = draw.integers(1, 9, draw.integers(0, 4)).tolist()
-                forest.admit(make_requests(SMALL, lengths, seed=int(draw.integers(1000)), first=admitted))
+                forest.admit(make_requests(small, lengths, seed=int(draw.integers(1000)), first=admitted))
                 admitted += len(lengths)
             case "step":
                 shallow = [i for i, row in enumerate(forest.rows) if len(row[2]) < 5]
                 chosen = draw.choice(shallow, draw.integers(0, 7)) if shallow else []
-                forest.step(chosen, draw.integers(0, SMALL.target_vocab_size, len(chosen)))
+                forest.step(chosen, draw.integers(0, small.target_vocab_size, len(chosen)))
             case "retain":
                 forest.retain(np.flatnonzero(draw.random(len(forest.rows)) < 0.7))
             case "evict":
@@ -111,19 +112,19 @@ def test_any_order_of_admit_step_retain_and_evict_equals_fresh_runs(seed, build,
     assert len(forest.fresh) > 20  # or the draw was too dull to show anything
 
 
-def test_an_evicted_index_may_come_back_with_another_source(build, make_tensors, make_requests):
-    forest = Forest(build(SMALL, make_tensors(SMALL)), build)
-    forest.admit(make_requests(SMALL, (4,), seed=1))
+def test_an_evicted_index_may_come_back_with_another_source(build, make_tensors, make_requests, small):
+    forest = Forest(build(small, make_tensors(small)), build)
+    forest.admit(make_requests(small, (4,), seed=1))
     forest.step([0], [5])
     forest.evict([0])
     forest.fresh.clear()
-    forest.admit(make_requests(SMALL, (4,), seed=2))
+    forest.admit(make_requests(small, (4,), seed=2))
     forest.step([0], [5])
 
 
-def test_handles_are_used_again_so_that_a_long_run_needs_no_more_memory(build, make_tensors, make_requests):
-    run = build(SMALL, make_tensors(SMALL)).open()
-    state = run.admit(make_requests(SMALL, (4, 2)))
+def test_handles_are_used_again_so_that_a_long_run_needs_no_more_memory(build, make_tensors, make_requests, small):
+    run = build(small, make_tensors(small)).open()
+    state = run.admit(make_requests(small, (4, 2)))
     highest = 0
     for token in range(100):
         _, state = run.step(ids(0, 1), state, ids(token % 37, 3))
@@ -132,8 +133,8 @@ def test_handles_are_used_again_so_that_a_long_run_needs_no_more_memory(build, m
     assert highest < 8
 
 
-def test_two_runs_in_two_threads_share_a_model(make_tensors, walk):
-    model, path = NativeModel(SMALL, make_tensors(SMALL)), walk(SMALL, steps=30)
+def test_two_runs_in_two_threads_share_a_model(make_tensors, walk, small):
+    model, path = NativeModel(small, make_tensors(small)), walk(small, steps=30)
     truth = path.run(model.open()).tobytes()
     with ThreadPoolExecutor(4) as pool:
         assert {run.tobytes() for run in pool.map(lambda _: path.run(model.open()), range(12))} == {truth}
@@ -157,10 +158,10 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named_and_changes_nothing(mistake, build, make_tensors, make_requests):
+def test_a_mistake_is_named_and_changes_nothing(mistake, build, make_tensors, make_requests, small):
     call, message = MISTAKES[mistake]
-    run = build(SMALL, make_tensors(SMALL)).open()
-    state = run.admit(make_requests(SMALL, (4, 2)))
+    run = build(small, make_tensors(small)).open()
+    state = run.admit(make_requests(small, (4, 2)))
     before, _ = run.step(ids(0, 1), state, ids(3, 4))
     run.retain(state)
     with pytest.raises(ValueError, match=message):
@@ -169,54 +170,75 @@ def test_a_mistake_is_named_and_changes_nothing(mistake, build, make_tensors, ma
     assert before.tobytes() == after.tobytes()
 
 
-def test_a_freed_handle_is_refused(build, make_tensors, make_requests):
-    run = build(SMALL, make_tensors(SMALL)).open()
-    state = run.admit(make_requests(SMALL, (4, 2)))
+def test_a_freed_handle_is_refused(build, make_tensors, make_requests, small):
+    run = build(small, make_tensors(small)).open()
+    state = run.admit(make_requests(small, (4, 2)))
     run.retain(state[1:])
     with pytest.raises(ValueError, match="retain has kept"):
         run.step(ids(0), state[:1], ids(1))
 
 
-def test_no_rows_and_no_requests_are_no_mistake(build, make_tensors):
-    run = build(SMALL, make_tensors(SMALL)).open()
+def test_no_rows_and_no_requests_are_no_mistake(build, make_tensors, small):
+    run = build(small, make_tensors(small)).open()
     assert run.admit([]).shape == (0,)
     hidden, state = run.step(ids(), ids(), ids())
-    assert hidden.shape == (0, SMALL.hidden_dim) and state.shape == (0,)
+    assert hidden.shape == (0, small.hidden_dim) and state.shape == (0,)
     run.retain(ids())
     run.evict(ids())
 
 
 @pytest.mark.parametrize("wrong", [np.array([0], np.int64), np.array([0.0]), np.zeros((1, 1), np.int32)])
-def test_the_core_takes_int32_vectors_only(wrong, make_tensors, make_requests):
-    run = NativeModel(SMALL, make_tensors(SMALL)).open()
-    run.admit(make_requests(SMALL, (4,)))
+def test_the_core_takes_int32_vectors_only(wrong, make_tensors, make_requests, small):
+    run = NativeModel(small, make_tensors(small)).open()
+    run.admit(make_requests(small, (4,)))
     with pytest.raises(ValueError, match="token"):
         run.step(ids(0), ids(0), wrong)
 
 
-def test_a_table_that_the_machine_lacks_is_named(make_tensors):
+def test_a_table_that_the_machine_lacks_is_named(make_tensors, small):
     with pytest.raises(OptionError, match="sse9"):
-        NativeModel(SMALL, make_tensors(SMALL), "sse9")
+        NativeModel(small, make_tensors(small), "sse9")
 
 
-def test_tensors_that_do_not_fit_the_config_are_named(build, make_tensors):
-    tensors = make_tensors(SMALL)
-    with pytest.raises(ModelError, match=r"decoder\.bridge\.bias.* is missing"):
-        build(SMALL, {name: t for name, t in tensors.items() if name != "decoder.bridge.bias"})
+def test_tensors_that_do_not_fit_the_config_are_named(build, make_tensors, small):
+    tensors = make_tensors(small)
+    name = next(name for name in tensors if name.startswith("decoder."))
+    with pytest.raises(ModelError, match=rf"'{re.escape(name)}' is missing"):
+        build(small, {n: t for n, t in tensors.items() if n != name})
     with pytest.raises(ModelError, match="unknown tensor 'more'"):
-        build(SMALL, tensors | {"more": tensors["output_bias"]})
+        build(small, tensors | {"more": tensors["output_bias"]})
     with pytest.raises(ModelError, match=r"output_bias.* \(36,\)"):
-        build(SMALL, tensors | {"output_bias": tensors["output_bias"][1:]})
+        build(small, tensors | {"output_bias": tensors["output_bias"][1:]})
 
 
-def test_the_core_checks_shapes_itself(make_tensors):
-    facts = {name: getattr(SMALL, name) for name in SMALL.__dataclass_fields__}
-    tensors = make_tensors(SMALL)
+WRONG_FACTS = {
+    "recurrent": {"decoder_dim": 0, "encoder_dim": -1, "fc_layers": 1 << 40, "top": "sum"},
+    "lstm-attention": {"hidden_dim": 69, "layers": 0, "embedding_dim": -1, "target_vocab_size": 1 << 40},
+}
+
+
+def test_the_core_checks_shapes_itself(make_tensors, small):
+    facts, tensors = dataclasses.asdict(small), make_tensors(small)
+    architecture = architecture_of(small)
     for name in tensors.keys() - {"output_weight", "output_bias"}:
         with pytest.raises(ValueError, match=name):
-            _core.RecurrentModel(facts, tensors | {name: tensors[name][:-1]}, "auto")
+            architecture.core(facts, tensors | {name: tensors[name][:-1]}, "auto")
         with pytest.raises(ValueError, match=name):
-            _core.RecurrentModel(facts, {n: t for n, t in tensors.items() if n != name}, "auto")
-    for name, value in {"decoder_dim": 0, "encoder_dim": -1, "fc_layers": 1 << 40, "top": "sum"}.items():
+            architecture.core(facts, {n: t for n, t in tensors.items() if n != name}, "auto")
+    for name, value in WRONG_FACTS[architecture.name].items():
         with pytest.raises(ValueError, match=name):
-            _core.RecurrentModel(facts | {name: value}, tensors, "auto")
+            architecture.core(facts | {name: value}, tensors, "auto")
+
+
+def test_bad_facts_of_an_lstm_are_refused():
+    good = {"source_vocab_size": 31, "target_vocab_size": 37, "embedding_dim": 18, "hidden_dim": 70}
+    LstmAttentionConfig(**good)
+    for change, message in (
+        ({"hidden_dim": 71}, "hidden_dim is 71; it must be even"),
+        ({"layers": 0}, "layers is 0; it must be 1 or more"),
+        ({"shared_embedding": True}, "shared_embedding needs one vocabulary"),
+        ({"tied_output": True}, "tied_output needs hidden_dim = embedding_dim"),
+        ({"eos_id": 31}, "eos_id is 31; it must lie inside both vocabularies"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            LstmAttentionConfig(**good | change)

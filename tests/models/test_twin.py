@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from quickbeam.models.lstm_attention.config import LstmAttentionConfig
 from quickbeam.models.native_model import NativeModel
 from quickbeam.models.recurrent.config import RecurrentConfig
 
@@ -47,16 +48,44 @@ def test_a_twin_with_any_tensor_slightly_wrong_is_found_out(config, make_tensors
         assert distance(path.run(NativeModel(config, broken).open()), truth) > 5 * TOLERANCE, name
 
 
+def swapped(tensors, name, gates):
+    parts = np.split(tensors[name], len(gates))
+    return tensors | {name: np.concatenate([parts[g] for g in gates])}
+
+
 @pytest.mark.parametrize("cell", ["encoder.0.forwards", "encoder.0.backwards", "decoder.first", "decoder.second"])
 @pytest.mark.parametrize("gates", [(1, 0, 2), (0, 2, 1), (2, 1, 0)])
 def test_a_twin_with_swapped_gates_is_found_out(cell, gates, make_tensors, walk):
     config = RecurrentConfig(31, 37, 18, 1, 13, 23, attention_dim=17, hidden_dim=70)
     tensors, path = make_tensors(config), walk(config)
     truth = path.run(TorchModel(config, tensors).open())
-    name = f"{cell}.hidden_weight"
-    parts = np.split(tensors[name], 3)
-    broken = tensors | {name: np.concatenate([parts[g] for g in gates])}
+    broken = swapped(tensors, f"{cell}.hidden_weight", gates)
     assert distance(path.run(NativeModel(config, broken).open()), truth) > 100 * TOLERANCE
+
+
+@pytest.mark.parametrize("cell", ["encoder.0.forwards", "encoder.1.backwards", "decoder.layers.0", "decoder.layers.1"])
+@pytest.mark.parametrize("gates", [(1, 0, 2, 3), (0, 2, 1, 3), (0, 1, 3, 2), (2, 1, 0, 3)])
+def test_an_lstm_twin_with_swapped_gates_is_found_out(cell, gates, make_tensors, walk):
+    config = LstmAttentionConfig(31, 37, 18, 2, 24)
+    tensors, path = make_tensors(config), walk(config)
+    truth = path.run(TorchModel(config, tensors).open())
+    broken = swapped(tensors, f"{cell}.hidden_weight", gates)
+    assert distance(path.run(NativeModel(config, broken).open()), truth) > 100 * TOLERANCE
+
+
+def test_an_lstm_twin_that_feeds_or_begins_wrongly_is_found_out(make_tensors, walk):
+    """Context and output in the other order, word and fed-back vector in the other order, directions exchanged."""
+    config = LstmAttentionConfig(31, 37, 24, 1, 24)
+    tensors, path = make_tensors(config), walk(config)
+    truth = path.run(TorchModel(config, tensors).open())
+
+    def turned(name):
+        first, second = np.split(tensors[name], 2, axis=1)
+        return {name: np.concatenate([second, first], axis=1)}
+
+    directions = {name: tensors[name.replace("forwards", "backwards")] for name in tensors if "forwards" in name}
+    for change in (turned("decoder.readout_weight"), turned("decoder.layers.0.input_weight"), directions):
+        assert distance(path.run(NativeModel(config, tensors | change).open()), truth) > 100 * TOLERANCE
 
 
 def test_steps_equal_teacher_forcing(config, build, make_tensors, make_requests):

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from quickbeam.models.architectures import architecture_of  # noqa: E402
+from quickbeam.models.lstm_attention.config import LstmAttentionConfig  # noqa: E402
 from quickbeam.models.recurrent.config import RecurrentConfig  # noqa: E402
 
 CUBE = RecurrentConfig(
@@ -30,7 +31,10 @@ SHARP = RecurrentConfig(
 )
 
 
-@pytest.mark.parametrize("config", [CUBE, SHARP], ids=["cube", "sharp"])
+LSTM = LstmAttentionConfig(50, 40, embedding_dim=8, layers=3, hidden_dim=10)
+
+
+@pytest.mark.parametrize("config", [CUBE, SHARP, LSTM], ids=["cube", "sharp", "lstm"])
 def test_a_request_alone_equals_itself_in_a_padded_batch(config):
     torch.manual_seed(2)
     model = architecture_of(config).module(config).eval()

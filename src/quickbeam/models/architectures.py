@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 
 from quickbeam import _core
 from quickbeam.errors import ModelError, nearest
+from quickbeam.models.lstm_attention import tensors as lstm_attention
+from quickbeam.models.lstm_attention.config import LstmAttentionConfig
 from quickbeam.models.lstm_lm import tensors as lstm_lm
 from quickbeam.models.lstm_lm.config import LstmLmConfig
 from quickbeam.models.recurrent import tensors as recurrent
@@ -16,7 +18,7 @@ from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.shapes import Shape
 from quickbeam.types import Floats, Ids
 
-TranslationConfig = RecurrentConfig
+TranslationConfig = RecurrentConfig | LstmAttentionConfig
 Config = TranslationConfig | LstmLmConfig
 Task = Literal["translation", "language"]
 
@@ -66,6 +68,16 @@ ARCHITECTURES = (
         _core.RecurrentModel,
         _core.RecurrentDecoding,
         "RecurrentModule",
+    ),
+    Architecture(
+        "lstm-attention",
+        "translation",
+        LstmAttentionConfig,
+        lstm_attention.check_shapes,
+        "target_embedding",
+        _core.LstmAttention,
+        _core.LstmAttentionDecoding,
+        "LstmAttentionModule",
     ),
     Architecture(
         "lstm-lm",

@@ -1,0 +1,28 @@
+// The rows of one decoding step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace quickbeam {
+
+// What a decoder keeps of one encoded request.
+struct Source {
+  int64_t positions = 0;      // S
+  std::vector<float> values;  // [S, M]
+  std::vector<float> keys;    // [S, A]
+};
+
+// R rows that go on from U distinct states ("parents"): siblings differ in their last word only, so the products
+// of the old state are computed once for all of them (SHARP 4.5).
+struct StepRows {
+  int64_t rows;                 // R
+  const int32_t* token;         // [R]
+  const Source* const* source;  // [R], null for a language model
+  const int32_t* parent;        // [R] index into `states`
+  int64_t parents;              // U
+  const float* states;          // [U, state_dim]
+  float* const* next;           // [R] where each row's new state goes
+};
+
+}  // namespace quickbeam

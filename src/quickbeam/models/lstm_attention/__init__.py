@@ -1,0 +1,1 @@
+"""The LSTM encoder-decoder with attention and input feeding, as in OpenNMT."""
