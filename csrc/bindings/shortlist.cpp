@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
+#include <string>
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
@@ -52,7 +54,41 @@ class Run {
     return out.array;
   }
 
+  nb::tuple topk_among(AnyArray hidden, int64_t k, AnyArray words, AnyArray start) {
+    const float* x = checked<float>(hidden, "hidden", {kAnySize, run_.dim()});
+    const int64_t rows = static_cast<int64_t>(hidden.shape(0));
+    const Lists lists(words, start, rows);
+    const size_t width = static_cast<size_t>(std::clamp<int64_t>(k, 0, run_.vocab()));
+    auto log_prob = new_array<float>({hidden.shape(0), width});
+    auto token = new_array<int32_t>({hidden.shape(0), width});
+    alone([&] { run_.topk_among(x, lists.words, lists.start, rows, k, log_prob.data, token.data); });
+    return nb::make_tuple(log_prob.array, token.array);
+  }
+
+  nb::object log_prob_among(AnyArray hidden, AnyArray token, AnyArray words, AnyArray start) {
+    const float* x = checked<float>(hidden, "hidden", {kAnySize, run_.dim()});
+    const int64_t rows = static_cast<int64_t>(hidden.shape(0));
+    const int32_t* tokens = checked<int32_t>(token, "token", {rows});
+    const Lists lists(words, start, rows);
+    auto out = new_array<float>({hidden.shape(0)});
+    alone([&] { run_.log_prob_among(x, lists.words, lists.start, tokens, rows, out.data); });
+    return out.array;
+  }
+
  private:
+  // A list of words for each row: row r has words[start[r]] to words[start[r + 1] - 1].
+  struct Lists {
+    Lists(const AnyArray& word_array, const AnyArray& start_array, int64_t rows)
+        : words(checked<int32_t>(word_array, "words", {kAnySize})),
+          start(checked<int32_t>(start_array, "start", {rows + 1})) {
+      const int64_t size = static_cast<int64_t>(word_array.size());
+      bool rises = start[0] == 0 && start[rows] == size;
+      for (int64_t r = 0; r < rows; ++r) rises &= start[r] <= start[r + 1];
+      if (!rises) throw std::invalid_argument("start must rise from 0 to the number of words, " + std::to_string(size));
+    }
+    const int32_t *words, *start;
+  };
+
   // The memory of a NumPy array, which is kept alive.
   static std::shared_ptr<const float> shared(const AnyArray& array, const float* data) {
     return {std::make_shared<AnyArray>(array), data};
@@ -77,7 +113,9 @@ void bind_shortlist(nb::module_& module) {
       .def("admit", &Run::admit, "request"_a, "words"_a)
       .def("evict", &Run::evict, "request"_a)
       .def("topk", &Run::topk, "hidden"_a, "k"_a, "request"_a)
-      .def("log_prob", &Run::log_prob, "hidden"_a, "token"_a, "request"_a);
+      .def("log_prob", &Run::log_prob, "hidden"_a, "token"_a, "request"_a)
+      .def("topk_among", &Run::topk_among, "hidden"_a, "k"_a, "words"_a, "start"_a)
+      .def("log_prob_among", &Run::log_prob_among, "hidden"_a, "token"_a, "words"_a, "start"_a);
 }
 
 }  // namespace quickbeam

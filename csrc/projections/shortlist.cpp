@@ -32,13 +32,7 @@ void ShortlistRun::admit(int32_t request, const int32_t* words, int64_t count) {
     throw std::invalid_argument("request " + std::to_string(request) + " is there already; evict it first");
   }
   if (count < 1) throw std::invalid_argument("request " + std::to_string(request) + " has no words; give it one");
-  for (int64_t i = 0; i < count; ++i) {
-    if (words[i] < 0 || words[i] >= vocab_ || (i > 0 && words[i] <= words[i - 1])) {
-      throw std::invalid_argument("words[" + std::to_string(i) + "] of request " + std::to_string(request) + " is " +
-                                  std::to_string(words[i]) + "; the words must ascend, from 0 to " +
-                                  std::to_string(vocab_ - 1));
-    }
-  }
+  check_words(words, count, "a request");
   Set set;
   if (!spare_.empty()) {
     set = std::move(spare_.back());
@@ -100,33 +94,86 @@ void ShortlistRun::for_each_row(const float* hidden, const int32_t* request, int
   }
 }
 
-void ShortlistRun::topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
-                        int32_t* token) {
-  if (k < 1 || k > vocab_) {
-    throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
-                                std::to_string(vocab_));
+template <typename Visit>
+void ShortlistRun::for_each_list(const float* hidden, const int32_t* words, const int32_t* start, int64_t rows,
+                                 Visit visit) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t count = start[row + 1] - start[row];
+    check_words(words + start[row], count, "a row");
+    logits_.reserve(round_up(count, kLanes));
+    table_->multiply_rows(weight_.get(), bias_.get(), hidden + row * dim_, words + start[row], count, dim_,
+                          logits_.get());
+    visit(row, words + start[row], count, logits_.get());
   }
-  for_each_row(hidden, request, rows, [&](int64_t row, const Set& set, float* logits) {
-    const int64_t found = std::min(k, set.size());
-    const float total = table_->log_sum_exp(logits, set.size());
-    rank(*table_, logits, set.words.data(), set.size(), total, found, log_prob + row * k, token + row * k);
-    std::fill(log_prob + row * k + found, log_prob + (row + 1) * k, kNever);
-    std::fill(token + row * k + found, token + (row + 1) * k, 0);
-  });
 }
 
-void ShortlistRun::log_prob(const float* hidden, const int32_t* request, const int32_t* token, int64_t rows,
-                            float* log_prob) {
+void ShortlistRun::rank_row(float* logits, const int32_t* words, int64_t count, int64_t k, float* log_prob,
+                            int32_t* token) const {
+  const int64_t found = std::min(k, count);
+  if (found > 0) rank(*table_, logits, words, count, table_->log_sum_exp(logits, count), found, log_prob, token);
+  std::fill(log_prob + found, log_prob + k, kNever);
+  std::fill(token + found, token + k, 0);
+}
+
+float ShortlistRun::find_token(const float* logits, const int32_t* words, int64_t count, int32_t token) const {
+  const int32_t* at = std::lower_bound(words, words + count, token);
+  const bool inside = at != words + count && *at == token;
+  return inside ? logits[at - words] - table_->log_sum_exp(logits, count) : kNever;
+}
+
+void ShortlistRun::check_k(int64_t k) const {
+  if (k >= 1 && k <= vocab_) return;
+  throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
+                              std::to_string(vocab_));
+}
+
+void ShortlistRun::check_tokens(const int32_t* token, int64_t rows) const {
   for (int64_t row = 0; row < rows; ++row) {
     if (token[row] < 0 || token[row] >= vocab_) {
       throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
                                   "; it must be from 0 to " + std::to_string(vocab_ - 1));
     }
   }
+}
+
+void ShortlistRun::check_words(const int32_t* words, int64_t count, const char* of) const {
+  for (int64_t i = 0; i < count; ++i) {
+    if (words[i] < 0 || words[i] >= vocab_ || (i > 0 && words[i] <= words[i - 1])) {
+      throw std::invalid_argument("word " + std::to_string(i) + " of " + of + " is " + std::to_string(words[i]) +
+                                  "; the words must ascend, from 0 to " + std::to_string(vocab_ - 1));
+    }
+  }
+}
+
+void ShortlistRun::topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
+                        int32_t* token) {
+  check_k(k);
+  for_each_row(hidden, request, rows, [&](int64_t row, const Set& set, float* logits) {
+    rank_row(logits, set.words.data(), set.size(), k, log_prob + row * k, token + row * k);
+  });
+}
+
+void ShortlistRun::log_prob(const float* hidden, const int32_t* request, const int32_t* token, int64_t rows,
+                            float* log_prob) {
+  check_tokens(token, rows);
   for_each_row(hidden, request, rows, [&](int64_t row, const Set& set, const float* logits) {
-    const auto at = std::lower_bound(set.words.begin(), set.words.end(), token[row]);
-    const bool inside = at != set.words.end() && *at == token[row];
-    log_prob[row] = inside ? logits[at - set.words.begin()] - table_->log_sum_exp(logits, set.size()) : kNever;
+    log_prob[row] = find_token(logits, set.words.data(), set.size(), token[row]);
+  });
+}
+
+void ShortlistRun::topk_among(const float* hidden, const int32_t* words, const int32_t* start, int64_t rows, int64_t k,
+                              float* log_prob, int32_t* token) {
+  check_k(k);
+  for_each_list(hidden, words, start, rows, [&](int64_t row, const int32_t* own, int64_t count, float* logits) {
+    rank_row(logits, own, count, k, log_prob + row * k, token + row * k);
+  });
+}
+
+void ShortlistRun::log_prob_among(const float* hidden, const int32_t* words, const int32_t* start, const int32_t* token,
+                                  int64_t rows, float* log_prob) {
+  check_tokens(token, rows);
+  for_each_list(hidden, words, start, rows, [&](int64_t row, const int32_t* own, int64_t count, const float* logits) {
+    log_prob[row] = find_token(logits, own, count, token[row]);
   });
 }
 

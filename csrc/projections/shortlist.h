@@ -39,6 +39,13 @@ class ShortlistRun {
   // std::invalid_argument unless each 0 <= token < vocab, and for a request that is not there.
   void log_prob(const float* hidden, const int32_t* request, const int32_t* token, int64_t rows, float* log_prob);
 
+  // As topk and log_prob, but the words of row r are words[start[r]] to words[start[r + 1] - 1], whatever its request;
+  // none are allowed. Throws std::invalid_argument where they do not ascend from 0 to vocab - 1.
+  void topk_among(const float* hidden, const int32_t* words, const int32_t* start, int64_t rows, int64_t k,
+                  float* log_prob, int32_t* token);
+  void log_prob_among(const float* hidden, const int32_t* words, const int32_t* start, const int32_t* token,
+                      int64_t rows, float* log_prob);
+
  private:
   struct Set {
     std::vector<int32_t> words;  // ascending
@@ -46,10 +53,20 @@ class ShortlistRun {
     int64_t size() const { return static_cast<int64_t>(words.size()); }
   };
   const Set& find(int32_t request) const;
+  void check_k(int64_t k) const;
+  void check_tokens(const int32_t* token, int64_t rows) const;
+  void check_words(const int32_t* words, int64_t count, const char* of) const;
+  // The k best of one row, whose `count` logits belong to `words`.
+  void rank_row(float* logits, const int32_t* words, int64_t count, int64_t k, float* log_prob, int32_t* token) const;
+  // The log probability of one token of such a row.
+  float find_token(const float* logits, const int32_t* words, int64_t count, int32_t token) const;
   void pack(Set& set) const;
   // Calls visit(row, set, logits) for each row.
   template <typename Visit>
   void for_each_row(const float* hidden, const int32_t* request, int64_t rows, Visit visit);
+  // Calls visit(row, words, count, logits) for each row.
+  template <typename Visit>
+  void for_each_list(const float* hidden, const int32_t* words, const int32_t* start, int64_t rows, Visit visit);
 
   std::shared_ptr<const float> weight_, bias_;
   int64_t vocab_, dim_;

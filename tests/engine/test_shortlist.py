@@ -12,9 +12,10 @@ import pytest
 from quickbeam import Translator
 from quickbeam.engine.load import shortlist_identity
 from quickbeam.errors import ModelError
+from quickbeam.models.screen_folder import save_screen
 from quickbeam.models.shortlist_folder import save_shortlist
 from quickbeam.options.decode import DecodeOptions
-from quickbeam.types import Shortlist
+from quickbeam.types import Screen, Shortlist
 
 
 @pytest.fixture()
@@ -61,3 +62,20 @@ def test_a_shortlist_of_another_model_is_refused(translator: Translator, tiny_mo
         save_shortlist(translator.folder, translator.projection("shortlist")._shortlist, identity | {name: "0"}, {})
         with pytest.raises(ModelError, match=r"was made for another .* Make the shortlist again"):
             Translator(translator.folder).translate(["ba"], projection="shortlist")
+
+
+@pytest.mark.parametrize("projection", ["screen-and-shortlist", "screen-or-shortlist"])
+def test_joined_with_a_screen_of_all_words(translator: Translator, sentences: list[str], projection: str):
+    """And: the shortlist alone; or: the exact layer."""
+    weight, bias = translator.parts.model.output()
+    everything = np.arange(200, dtype=np.int32)
+    ones = np.ones((1, weight.shape[1]), np.float32)
+    screen = Screen(ones, np.zeros(1, np.float32), np.array([0, 200], np.int32), everything)
+    with pytest.raises(ModelError, match="has no screen"):
+        translator.translate(["ba"], projection=projection)
+    save_screen(translator.folder, screen, weight, bias, {})
+    options = {"beam_size": 3, "max_length": 10}
+    got = translator.translate(sentences[:20], **options, projection=projection)
+    other = "shortlist" if "and" in projection else "exact"
+    wanted = translator.translate(sentences[:20], **options, projection=other)
+    assert [t.hypotheses for t in got] == [t.hypotheses for t in wanted]

@@ -20,6 +20,7 @@ from quickbeam.options.decode import MachineOptions
 from quickbeam.projections.certified import CertifiedProjection, Preview
 from quickbeam.projections.door import Projection, RowProjection
 from quickbeam.projections.exact import ExactProjection
+from quickbeam.projections.joined import Join, JoinedProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
 from quickbeam.projections.shortlist import ShortlistProjection
@@ -117,9 +118,12 @@ def load_projection(name: str, folder: Path, parts: Parts, machine: MachineOptio
     if name == "certified":
         preview = Preview.from_arrays(read_preview(folder, weight, bias))
         return CertifiedProjection.build(weight, bias, preview, machine.isa)
-    if name == "shortlist":
+    if "shortlist" in name:
         shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
-        return ShortlistProjection(weight, bias, shortlist, machine.isa)
+        if name == "shortlist":
+            return ShortlistProjection(weight, bias, shortlist, machine.isa)
+        join: Join = "and" if name == "screen-and-shortlist" else "or"
+        return JoinedProjection(weight, bias, read_screen(folder, weight, bias), shortlist, join, machine.isa)
     screen = read_screen(folder, weight, bias)
     return ScreenedProjection.build(weight, bias, screen, parts.projection, machine.isa)
 

@@ -213,11 +213,14 @@ class ScheduleOptions:
 class ProjectionOptions:
     """The output layer: how the next words are found."""
 
-    projection: Literal["exact", "scan", "certified", "screen", "shortlist"] = option(
+    projection: Literal[
+        "exact", "scan", "certified", "screen", "shortlist", "screen-and-shortlist", "screen-or-shortlist"
+    ] = option(
         "exact",
         "exact: every word is scored; scan: the same words from int8 scores of all; certified: from a preview of all "
         "(the model needs one); screen: from those that the model's screen picks (see fit-screen); shortlist: from the "
-        "likely translations of the source's words (see fit-shortlist)",
+        "likely translations of the source's words (see fit-shortlist); screen-and-shortlist: from those in both; "
+        "screen-or-shortlist: from those in either",
     )
     normalise: bool = option(
         True,
@@ -226,7 +229,8 @@ class ProjectionOptions:
     )
 
     def __post_init__(self) -> None:
-        allowed = ("exact", "scan", "certified", "screen", "shortlist")
+        joined = ("screen-and-shortlist", "screen-or-shortlist")
+        allowed = ("exact", "scan", "certified", "screen", "shortlist", *joined)
         require(self.projection in allowed, "projection", self.projection, " or ".join(allowed))
 
 
