@@ -2,7 +2,7 @@
 
 First all sentences of the Tatoeba validation set are translated with the exact layer and with the shortlist; on the
 way the exact layer's best words are looked up in the set of each row's sentence. With --rounds, whole translations, one
-sentence at a time, are timed in turns: exact, scan, shortlist. No time is printed where the BLEU scores lie apart.
+sentence at a time, are timed in turns: exact, scan, and --layers. No time is printed where the BLEU scores lie apart.
 """
 
 from __future__ import annotations
@@ -94,22 +94,22 @@ def coverage(translator: Translator, sources: list[str], beam_size: int) -> tupl
     }, exact
 
 
-def measure(model: str, data: str, beam_size: int, sentences: int) -> dict[str, Any]:
-    """Translate with the exact layer and the shortlist; returns and records what differs."""
+def measure(model: str, data: str, layers: list[str], beam_size: int, sentences: int) -> dict[str, Any]:
+    """Translate with the exact layer and each of `layers`; returns and records what differs."""
     sources, references = valid_pairs(data, sentences)
     translator = Translator(model)
     figures, exact = coverage(translator, sources, beam_size)
-    short = [t.text for t in translator.translate(sources, beam_size=beam_size, projection="shortlist")]
-    figures |= {
-        "same_translations": round(sum(a == b for a, b in zip(exact, short, strict=True)) / len(sources), 4),
-        "bleu": {"exact": bleu(exact, references), "shortlist": bleu(short, references)},
-        "shortlist_against_exact_bleu": bleu(short, exact),
-    }
-    options = {"model": model, "beam_size": beam_size, "sentences": len(sources)}
+    figures["bleu"] = {"exact": bleu(exact, references)}
+    for layer in layers:
+        texts = [t.text for t in translator.translate(sources, beam_size=beam_size, projection=layer)]
+        same = sum(a == b for a, b in zip(exact, texts, strict=True)) / len(sources)
+        figures["bleu"][layer] = bleu(texts, references)
+        figures[layer] = {"same_translations": round(same, 4), "bleu_against_exact": bleu(texts, exact)}
+    options = {"model": translator.folder.name, "beam_size": beam_size, "sentences": len(sources)}
     return record.write("shortlist", figures, threads=1, options=options)
 
 
-def speed(model: str, data: str, beam_size: int, sentences: int, rounds: int) -> dict[str, Any]:
+def speed(model: str, data: str, layers: list[str], beam_size: int, sentences: int, rounds: int) -> dict[str, Any]:
     """Time whole translations, one sentence at a time; returns and records words/s and ratios to the exact layer."""
     sources, references = valid_pairs(data, sentences)
     translator = Translator(model)
@@ -128,7 +128,7 @@ def speed(model: str, data: str, beam_size: int, sentences: int, rounds: int) ->
         if max(abs(score - scores["exact"]) for score in scores.values()) > BLEU_DISTANCE:
             raise DisagreementError(f"BLEU differs by more than {BLEU_DISTANCE}: {scores}")
 
-    timings = interleave({name: contender(name) for name in ("exact", "scan", "shortlist")}, "exact", rounds, check)
+    timings = interleave({name: contender(name) for name in ("exact", "scan", *layers)}, "exact", rounds, check)
     words = sum(len(source.split()) for source in sources)
     figures = {
         "baseline": "exact",
@@ -139,7 +139,13 @@ def speed(model: str, data: str, beam_size: int, sentences: int, rounds: int) ->
             for name, timing in timings.items()
         },
     }
-    options = {"model": model, "beam_size": beam_size, "batch": 1, "sentences": len(sources), "rounds": rounds}
+    options = {
+        "model": translator.folder.name,
+        "beam_size": beam_size,
+        "batch": 1,
+        "sentences": len(sources),
+        "rounds": rounds,
+    }
     return record.write("shortlist", figures, threads=1, options=options)
 
 
@@ -162,14 +168,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", help="a folder of a German-English model with a shortlist (quickbeam fit-shortlist)")
     parser.add_argument("--data", default=DATA, help="folder of the text")
+    parser.add_argument("--layers", nargs="+", default=["shortlist"], help="as --projection; some need a screen too")
     parser.add_argument("--sentences", type=int, default=0, help="of the validation set; 0 = all")
     parser.add_argument("--rounds", type=int, default=0, help="turns of each contender; 0 = no times")
     arguments = parser.parse_args()
+    given = (arguments.model, arguments.data, arguments.layers)
     for beam_size in (1, 5):
-        line = measure(arguments.model, arguments.data, beam_size, arguments.sentences)
+        line = measure(*given, beam_size, arguments.sentences)
         print(json.dumps(line, indent=2), flush=True)
         if arguments.rounds:
-            line = speed(arguments.model, arguments.data, beam_size, arguments.sentences, arguments.rounds)
+            line = speed(*given, beam_size, arguments.sentences, arguments.rounds)
             print(json.dumps(line, indent=2), flush=True)
 
 
