@@ -99,13 +99,13 @@ def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
     """The baseline, our exact layers, and the screens that were fitted."""
     weight, bias = layer.weight, layer.bias
     preview = Preview.fit(weight, layer.fit.hidden[: 20 * SAMPLES])
-    exact = ExactProjection.build(weight, bias)
+    exact, scan = ExactProjection.build(weight, bias), ScanProjection.build(weight, bias)
     found = [
         Contender(BASELINE, {}, FullSoftmaxProjection.build(weight, bias)),
         Contender("exact", {}, exact),
-        Contender("scan", {}, ScanProjection.build(weight, bias)),
+        Contender("scan", {}, scan),
         Contender("certified", {"coordinates": preview.coordinates}, CertifiedProjection.build(weight, bias, preview)),
     ]
     return found + [
-        Contender(fit.name, fit.dial, ScreenedProjection.build(weight, bias, fit.screen, exact)) for fit in fits
+        Contender(fit.name, fit.dial, ScreenedProjection.build(weight, bias, fit.screen, scan)) for fit in fits
     ]

@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.vectors import K, Layer, Sample
 from quickbeam.options.screen import ScreenOptions
+from quickbeam.projections.scan import ScanProjection
 from quickbeam.train.screen.collect import Collection, record_type
 from quickbeam.train.screen.fidelity import Output
 from quickbeam.train.screen.fit import fit_screen
@@ -131,8 +132,11 @@ def fidelity(layer: Layer, clusters: int, asked: float, say: Say) -> Fit:
     """The product's fit with its test, by k-means: eight tenths to fit on, one to choose, one to measure."""
     records = np.empty(len(layer.fit), record_type(layer.weight.shape[1], K))
     records["sentence"] = np.arange(len(layer.fit)) % 10 + 10 * (np.arange(len(layer.fit)) // 100)
-    records["hidden"], records["token"], records["log_prob"] = layer.fit.hidden, layer.fit.top, 0.0
-    options = ScreenOptions(method="kmeans", clusters=clusters, fidelity=asked)
+    records["hidden"], records["token"] = layer.fit.hidden, layer.fit.top
+    scan = ScanProjection.build(layer.weight, layer.bias)
+    records["log_prob"] = np.concatenate([scan.topk(h, K).log_prob for h in np.array_split(layer.fit.hidden, 64)])
+    records["step"], records["floor"] = np.arange(len(layer.fit)), -np.inf
+    options = ScreenOptions(method="kmeans", clusters=clusters, fidelity=asked, top_k=K)
     fitted = fit_screen(Collection([records]), Output(layer.weight, layer.bias), layer.eos_id, options, say)
     size = round(fitted.held_out.average_set, 1)
     dial = {"clusters": clusters, "set": size, "fallback": round(fitted.held_out.fallback, 4)}

@@ -56,6 +56,14 @@ const T* checked(const AnyArray& array, const char* name, std::initializer_list<
   return static_cast<const T*>(array.data());
 }
 
+// An array that results are written into.
+using WritableArray = nanobind::ndarray<nanobind::device::cpu>;
+
+template <typename T>
+T* writable(const WritableArray& array, const char* name, std::initializer_list<int64_t> shape) {
+  return const_cast<T*>(checked<T>(AnyArray(array), name, shape));
+}
+
 // An uninitialised NumPy array that Python owns; `data` is where to write.
 template <typename T>
 struct NewArray {

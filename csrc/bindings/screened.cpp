@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
@@ -14,8 +15,9 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 void construct(ScreenedProjection* self, AnyArray weight, AnyArray bias, AnyArray cluster_weight, AnyArray cluster_bias,
-               AnyArray start, AnyArray token, const char* isa, std::optional<AnyArray> center, int64_t doubt_k,
-               float slope, float offset) {
+               AnyArray start, AnyArray token, const char* isa, bool int8, std::optional<AnyArray> tail,
+               std::optional<AnyArray> tail_bias, std::optional<AnyArray> center, int64_t doubt_k, float margin,
+               float by_tail, float by_far, float offset) {
   const float* w = checked<float>(weight, "weight", {kAnySize, kAnySize});
   const int64_t vocab = static_cast<int64_t>(weight.shape(0)), dim = static_cast<int64_t>(weight.shape(1));
   const float* b = checked<float>(bias, "bias", {vocab});
@@ -25,27 +27,62 @@ void construct(ScreenedProjection* self, AnyArray weight, AnyArray bias, AnyArra
   screen.bias = checked<float>(cluster_bias, "cluster_bias", {screen.clusters});
   screen.start = checked<int32_t>(start, "start", {screen.clusters + 1});
   screen.token = checked<int32_t>(token, "token", {screen.start[screen.clusters]});
+  if (tail.has_value() != tail_bias.has_value()) throw std::invalid_argument("tail and tail_bias belong together");
+  if (tail) {
+    screen.tail = checked<float>(*tail, "tail", {screen.clusters, dim});
+    screen.tail_bias = checked<float>(*tail_bias, "tail_bias", {screen.clusters});
+  }
   if ((doubt_k != 0) != center.has_value()) {
     throw std::invalid_argument("doubt_k is " + std::to_string(doubt_k) + "; it must be given with center, or not");
   }
   if (center) screen.center = checked<float>(*center, "center", {screen.clusters, dim});
   screen.doubt_k = doubt_k;
-  screen.slope = slope;
+  screen.margin = margin;
+  screen.by_tail = by_tail;
+  screen.by_far = by_far;
   screen.offset = offset;
-  new (self) ScreenedProjection(w, b, vocab, dim, screen, table_named(isa));
+  new (self) ScreenedProjection(w, b, vocab, dim, screen, int8, table_named(isa));
 }
 
-nb::tuple topk(const ScreenedProjection& self, AnyArray hidden, int64_t k) {
+// Results of few rows come in microseconds: other threads can wait.
+template <typename Work>
+auto run(int64_t rows, Work work) {
+  constexpr int64_t kFewRows = 4;
+  if (rows <= kFewRows) return work();
+  nb::gil_scoped_release release;
+  return work();
+}
+
+// The first `found` numbers, None where there are none.
+nb::object numbers(const std::vector<int32_t>& all, int64_t found) {
+  if (found == 0) return nb::none();
+  auto some = new_array<int32_t>({static_cast<size_t>(found)});
+  std::copy_n(all.begin(), found, some.data);
+  return some.array;
+}
+
+// Writes into log_prob and token [rows, k]; gives back the numbers of the doubtful rows, or None where there are none.
+// Results are made by the caller because that takes a third of the time.
+nb::object topk(const ScreenedProjection& self, AnyArray hidden, WritableArray log_prob, WritableArray token) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
-  const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
-  auto log_prob = new_array<float>({rows, width});
-  auto token = new_array<int32_t>({rows, width});
-  auto doubtful = new_array<bool>({rows});
+  const int64_t rows = static_cast<int64_t>(hidden.shape(0));
+  const int64_t k = log_prob.ndim() == 2 ? static_cast<int64_t>(log_prob.shape(1)) : 0;
+  float* to = writable<float>(log_prob, "log_prob", {rows, k});
+  int32_t* names = writable<int32_t>(token, "token", {rows, k});
+  std::vector<int32_t> doubtful(static_cast<size_t>(rows));
+  const int64_t found = run(rows, [&] { return self.topk(x, rows, k, to, names, doubtful.data()); });
+  return numbers(doubtful, found);
+}
+
+// The cluster of each row.
+nb::object assign(const ScreenedProjection& self, AnyArray hidden) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  auto cluster = new_array<int32_t>({hidden.shape(0)});
   {
     nb::gil_scoped_release release;
-    self.topk(x, static_cast<int64_t>(rows), k, log_prob.data, token.data, doubtful.data);
+    self.assign(x, static_cast<int64_t>(hidden.shape(0)), cluster.data);
   }
-  return nb::make_tuple(log_prob.array, token.array, doubtful.array);
+  return cluster.array;
 }
 
 nb::tuple topk_union(const ScreenedProjection& self, AnyArray hidden, int64_t k) {
@@ -60,17 +97,26 @@ nb::tuple topk_union(const ScreenedProjection& self, AnyArray hidden, int64_t k)
   return nb::make_tuple(log_prob.array, token.array);
 }
 
+// (log_prob, numbers of the doubtful rows or None)
 nb::tuple log_prob(const ScreenedProjection& self, AnyArray hidden, AnyArray token) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const int64_t rows = static_cast<int64_t>(hidden.shape(0));
   const int32_t* tokens = checked<int32_t>(token, "token", {rows});
   auto out = new_array<float>({hidden.shape(0)});
-  auto doubtful = new_array<bool>({hidden.shape(0)});
+  std::vector<int32_t> doubtful(static_cast<size_t>(rows));
+  const int64_t found = run(rows, [&] { return self.log_prob(x, tokens, rows, out.data, doubtful.data()); });
+  return nb::make_tuple(out.array, numbers(doubtful, found));
+}
+
+// [R, 5]: best logit, doubt_k-th best, tail, distance to the center, log normaliser
+nb::object signs(const ScreenedProjection& self, AnyArray hidden) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  auto signs = new_array<float>({hidden.shape(0), static_cast<size_t>(ScreenedProjection::kSigns)});
   {
     nb::gil_scoped_release release;
-    self.log_prob(x, tokens, rows, out.data, doubtful.data);
+    self.signs(x, static_cast<int64_t>(hidden.shape(0)), signs.data);
   }
-  return nb::make_tuple(out.array, doubtful.array);
+  return signs.array;
 }
 
 }  // namespace
@@ -78,13 +124,19 @@ nb::tuple log_prob(const ScreenedProjection& self, AnyArray hidden, AnyArray tok
 void bind_screened(nb::module_& module) {
   nb::class_<ScreenedProjection>(module, "ScreenedProjection")
       .def("__init__", &construct, "weight"_a, "bias"_a, "cluster_weight"_a, "cluster_bias"_a, "start"_a, "token"_a,
-           "isa"_a = "auto", "center"_a = nb::none(), "doubt_k"_a = 0, "slope"_a = 0.0f, "offset"_a = 0.0f)
-      .def("topk", &topk, "hidden"_a, "k"_a)
+           "isa"_a = "auto", "int8"_a = true, "tail"_a = nb::none(), "tail_bias"_a = nb::none(),
+           "center"_a = nb::none(), "doubt_k"_a = 0, "margin"_a = 0.0f, "by_tail"_a = 0.0f, "by_far"_a = 0.0f,
+           "offset"_a = 0.0f)
+      .def("topk", &topk, "hidden"_a, "log_prob"_a, "token"_a)
       .def("topk_union", &topk_union, "hidden"_a, "k"_a)
       .def("log_prob", &log_prob, "hidden"_a, "token"_a)
+      .def("signs", &signs, "hidden"_a)
+      .def("assign", &assign, "hidden"_a)
+      .def_prop_ro("rows_seen", &ScreenedProjection::rows_seen)
+      .def_prop_ro("rows_doubtful", &ScreenedProjection::rows_doubtful)
       .def_prop_ro("vocab_size", &ScreenedProjection::vocab)
       .def_prop_ro("dim", &ScreenedProjection::dim)
-      .def_prop_ro("floats", &ScreenedProjection::floats);
+      .def_prop_ro("packed_bytes", &ScreenedProjection::packed_bytes);
 }
 
 }  // namespace quickbeam

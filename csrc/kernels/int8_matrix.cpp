@@ -44,8 +44,13 @@ double Int8Matrix::set_row(int64_t row, const double* w, double* lost) {
 
 void Int8Matrix::multiply(const Kernels& table, const float* bias, const int8_t* x, int64_t x_stride,
                           const float* x_scale, float* y, int64_t y_stride, int64_t rows) const {
-  table.multiply_int8(reinterpret_cast<const uint8_t*>(packed_.get()), scale_.get(), bias, x, x_stride, x_scale, y,
-                      y_stride, rows, in_, out_);
+  multiply_part(table, 0, out_, bias, x, x_stride, x_scale, y, y_stride, rows);
+}
+
+void Int8Matrix::multiply_part(const Kernels& table, int64_t first, int64_t out, const float* bias, const int8_t* x,
+                               int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows) const {
+  const uint8_t* packed = reinterpret_cast<const uint8_t*>(packed_.get()) + first * padded_bytes(in_);
+  table.multiply_int8(packed, scale_.get() + first, bias, x, x_stride, x_scale, y, y_stride, rows, in_, out);
 }
 
 }  // namespace quickbeam

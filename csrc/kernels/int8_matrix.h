@@ -21,6 +21,9 @@ class Int8Matrix {
   // y = bias + x_scale * (scale * (x W')), x [rows, x_stride] bytes. `bias` is [out].
   void multiply(const Kernels& table, const float* bias, const int8_t* x, int64_t x_stride, const float* x_scale,
                 float* y, int64_t y_stride, int64_t rows) const;
+  // The same for the outputs `first`, a multiple of kPanel, to first + out - 1; `bias` is theirs.
+  void multiply_part(const Kernels& table, int64_t first, int64_t out, const float* bias, const int8_t* x,
+                     int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows) const;
 
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }

@@ -3,28 +3,36 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
-#include <string>
 
 namespace quickbeam {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-constexpr int64_t kMostRows = 48;  // rows whose cluster scores or logits are held at a time; no answer depends on it
+constexpr int64_t kMostRows = 48;  // rows of one cluster that are multiplied together; no answer depends on it
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+struct Ranked {
+  float log_prob;
+  int32_t token;
+};
+bool better(const Ranked& a, const Ranked& b) {
+  return a.log_prob != b.log_prob ? a.log_prob > b.log_prob : a.token < b.token;
+}
+
 // What a call needs beside its results. It belongs to the thread, and grows to what the largest call needs.
 struct Scratch {
-  Buffer hidden;  // [kMostRows, dim] the rows of one cluster
-  Buffer scores;  // [kMostRows, clusters or words]
-  Buffer best;    // the best log probabilities of one row, and in `place` where they stand
-  std::vector<int32_t> place;
+  Buffer hidden, bytes, scale;  // of the rows of one cluster
+  Buffer all_bytes, all_scale;  // of all rows
+  Buffer scores;                // [kMostRows, clusters or words]
+  Buffer best, exact;
+  std::vector<int32_t> place, found;
+  std::vector<Ranked> ranked;
   std::vector<int32_t> cluster;  // [rows]
   std::vector<int64_t> order;    // [rows] row numbers, cluster by cluster
-  std::vector<int64_t> from;     // [vocab] where a word of the union is packed, -1 for the others
+  std::vector<char> doubtful;    // [rows]
+  std::vector<bool> wanted;      // [vocab] of the union
   std::vector<int32_t> words;    // of the union
-  Buffer packed, bias;           // of the union
 };
 
 Scratch& scratch() {
@@ -32,214 +40,352 @@ Scratch& scratch() {
   return own;
 }
 
-// |a - b|, the squares summed in kLanes lanes.
-float distance(const float* a, const float* b, int64_t n) {
-  float lanes[kLanes] = {}, total = 0.0f;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float gap = a[i + lane] - b[i + lane];
-      lanes[lane] += gap * gap;
-    }
-  }
-  for (; i < n; ++i) total += (a[i] - b[i]) * (a[i] - b[i]);
-  for (int lane = 0; lane < kLanes; ++lane) total += lanes[lane];
-  return std::sqrt(total);
+template <typename T>
+T* room(std::vector<T>& of, int64_t size) {
+  if (of.size() < static_cast<size_t>(size)) of.resize(static_cast<size_t>(size));
+  return of.data();
 }
 
-void check(const ScreenView& screen, int64_t vocab, int64_t dim) {
-  if (vocab < 1 || dim < 1 || screen.clusters < 1) {
-    throw std::invalid_argument("a screen of " + std::to_string(screen.clusters) + " clusters over weight of shape [" +
-                                std::to_string(vocab) + ", " + std::to_string(dim) +
-                                "]; all three sizes must be at least 1");
-  }
-  if (screen.start[0] != 0) throw std::invalid_argument("start[0] must be 0");
-  for (int64_t t = 0; t < screen.clusters; ++t) {
-    if (screen.start[t + 1] <= screen.start[t]) {
-      throw std::invalid_argument("start[" + std::to_string(t + 1) + "] is " + std::to_string(screen.start[t + 1]) +
-                                  "; it must be above start[" + std::to_string(t) + "], each cluster has a word");
-    }
-  }
-}
-
-void check_words(const ScreenView& screen, int64_t vocab) {
-  for (int64_t t = 0; t < screen.clusters; ++t) {
-    int64_t last = -1;
-    for (int64_t i = screen.start[t]; i < screen.start[t + 1]; ++i) {
-      if (screen.token[i] <= last || screen.token[i] >= vocab) {
-        throw std::invalid_argument("token[" + std::to_string(i) + "] is " + std::to_string(screen.token[i]) +
-                                    "; the words of a cluster must ascend, from 0 to " + std::to_string(vocab - 1));
-      }
-      last = screen.token[i];
-    }
-  }
+int8_t* bytes_of(Buffer& buffer, int64_t size) {
+  buffer.reserve(size / static_cast<int64_t>(sizeof(float)) + 1);
+  return reinterpret_cast<int8_t*>(buffer.get());
 }
 
 }  // namespace
 
+// A row on its way.
+struct ScreenedProjection::Row {
+  int64_t at;  // its number
+  int32_t cluster;
+  const float* hidden;
+  float scale;    // of its bytes
+  float* logits;  // of its words, rounded with bytes; room for one more
+};
+
 ScreenedProjection::ScreenedProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim,
-                                       const ScreenView& screen, const Kernels& table)
-    : vocab_(vocab), doubt_k_(screen.doubt_k), slope_(screen.slope), offset_(screen.offset), table_(&table) {
-  check(screen, vocab, dim);
-  check_words(screen, vocab);
-  if (doubt_k_ < 0 || doubt_k_ > vocab) {
-    throw std::invalid_argument("doubt_k is " + std::to_string(doubt_k_) + "; it must be from 0 to " +
-                                std::to_string(vocab));
-  }
-  if (doubt_k_ > 0) {
-    center_.reserve(screen.clusters * dim);
-    std::copy(screen.center, screen.center + screen.clusters * dim, center_.get());
-  }
-  clusters_ = Matrix(screen.weight, screen.clusters, dim, dim, screen.bias);
-  start_.assign(screen.start, screen.start + screen.clusters + 1);
-  token_.assign(screen.token, screen.token + start_.back());
-  panel_.assign(1, 0);
-  for (int32_t t = 0; t < screen.clusters; ++t) {
-    panel_.push_back(panel_.back() + round_up(size(t), kPanel) / kPanel);
-    most_ = std::max(most_, size(t));
-  }
-  packed_.reserve(floats());
-  packed_bias_.reserve(panel_.back() * kPanel);
-  std::fill(packed_.get(), packed_.get() + floats(), 0.0f);
-  std::fill(packed_bias_.get(), packed_bias_.get() + panel_.back() * kPanel, 0.0f);
-  for (int32_t t = 0; t < screen.clusters; ++t) {
+                                       const ScreenView& screen, bool bytes, const Kernels& table)
+    : words_(weight, bias, vocab, dim, table),
+      doubt_k_(screen.doubt_k),
+      margin_(screen.margin),
+      by_tail_(screen.by_tail),
+      by_far_(screen.by_far),
+      offset_(screen.offset) {
+  check_screen(screen, vocab);
+  const int64_t clusters = screen.clusters, packed = screen.start[clusters];
+  const int32_t whole[] = {0, static_cast<int32_t>(clusters)};
+  clusters_ = Blocks(whole, 1, dim, bytes);
+  sets_ = Blocks(screen.start, clusters, dim, bytes);
+  start_.assign(screen.start, screen.start + clusters + 1);
+  token_.assign(screen.token, screen.token + packed);
+  norm_.reserve(packed);
+  lost_.reserve(packed);
+  for (int32_t t = 0; t < clusters; ++t) {
+    clusters_.set_row(0, t, screen.weight + t * dim, screen.bias[t]);
     for (int64_t i = 0; i < size(t); ++i) {
-      const int64_t word = words(t)[i];
-      float* to = packed_.get() + place(t, i);
-      for (int64_t k = 0; k < dim; ++k) to[k * kPanel] = weight[word * dim + k];
-      packed_bias_.get()[panel_[t] * kPanel + i] = bias[word];
+      const float* row = words_.row(words(t)[i]);
+      double square = 0.0;
+      for (int64_t k = 0; k < dim; ++k) square += static_cast<double>(row[k]) * row[k];
+      norm_.get()[start_[t] + i] = static_cast<float>(std::sqrt(square));
+      lost_.get()[start_[t] + i] = static_cast<float>(sets_.set_row(t, i, row, bias[words(t)[i]]));
+    }
+  }
+  if (screen.tail == nullptr) return;
+  completed_ = true;
+  tail_.reserve(clusters * dim);
+  tail_bias_.reserve(clusters);
+  std::copy_n(screen.tail, clusters * dim, tail_.get());
+  std::copy_n(screen.tail_bias, clusters, tail_bias_.get());
+  if (doubt_k_ == 0) return;
+  center_.reserve(clusters * dim);
+  center_square_.reserve(clusters);
+  std::copy_n(screen.center, clusters * dim, center_.get());
+  for (int64_t t = 0; t < clusters; ++t) {
+    const float* center = center_.get() + t * dim;
+    table.attend_dot(center, center, center_square_.get() + t, 1, dim);
+  }
+}
+
+HiddenRows ScreenedProjection::rounded(const float* hidden, int64_t rows) const {
+  if (!sets_.bytes()) return {hidden, nullptr, nullptr};
+  Scratch& own = scratch();
+  const int64_t width = padded_bytes(dim());
+  int8_t* bytes = bytes_of(own.all_bytes, rows * width);
+  own.all_scale.reserve(rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    own.all_scale.get()[r] = words_.table().quantize(hidden + r * dim(), dim(), bytes + r * width);
+    std::fill(bytes + r * width + dim(), bytes + (r + 1) * width, int8_t{0});
+  }
+  return {hidden, bytes, own.all_scale.get()};
+}
+
+void ScreenedProjection::choose(const HiddenRows& hidden, int64_t rows, int32_t* cluster) const {
+  const int64_t count = clusters_.size(0), stride = round_up(count, kLanes), width = padded_bytes(dim());
+  Buffer& scores = scratch().scores;
+  scores.reserve(std::min(rows, kMostRows) * stride);
+  for (int64_t first = 0; first < rows; first += kMostRows) {
+    const int64_t block = std::min(kMostRows, rows - first);
+    const HiddenRows part = hidden.from(first, dim(), width);
+    clusters_.multiply(words_.table(), 0, part, scores.get(), stride, block);
+    for (int64_t r = 0; r < block; ++r) {
+      float best;
+      words_.table().top_k(scores.get() + r * stride, count, 1, &best, cluster + first + r);
     }
   }
 }
 
 void ScreenedProjection::assign(const float* hidden, int64_t rows, int32_t* cluster) const {
-  const int64_t stride = round_up(clusters_.out(), kLanes);
-  Buffer& scores = scratch().scores;
-  scores.reserve(std::min(rows, kMostRows) * stride);
-  for (int64_t first = 0; first < rows; first += kMostRows) {
-    const int64_t count = std::min(kMostRows, rows - first);
-    clusters_.multiply(*table_, hidden + first * dim(), dim(), scores.get(), stride, count);
-    for (int64_t r = 0; r < count; ++r) {
-      float best;
-      table_->top_k(scores.get() + r * stride, clusters_.out(), 1, &best, cluster + first + r);
-    }
-  }
+  choose(rounded(hidden, rows), rows, cluster);
 }
 
 template <typename Visit>
 void ScreenedProjection::for_each_row(const float* hidden, int64_t rows, Visit visit) const {
   Scratch& own = scratch();
-  own.cluster.resize(rows);
-  own.order.resize(rows);
-  assign(hidden, rows, own.cluster.data());
-  for (int64_t r = 0; r < rows; ++r) own.order[r] = r;
-  std::sort(own.order.begin(), own.order.end(), [&](int64_t a, int64_t b) {
-    return own.cluster[a] != own.cluster[b] ? own.cluster[a] < own.cluster[b] : a < b;
-  });
-  const int64_t stride = round_up(most_, kLanes);
-  own.scores.reserve(std::min(rows, kMostRows) * stride);
-  own.hidden.reserve(std::min(rows, kMostRows) * dim());
+  const HiddenRows all = rounded(hidden, rows);
+  int32_t* cluster = room(own.cluster, rows);
+  int64_t* order = room(own.order, rows);
+  choose(all, rows, cluster);
+  for (int64_t r = 0; r < rows; ++r) order[r] = r;
+  std::sort(order, order + rows,
+            [&](int64_t a, int64_t b) { return cluster[a] != cluster[b] ? cluster[a] < cluster[b] : a < b; });
+  const int64_t stride = round_up(sets_.most() + 1, kLanes), width = padded_bytes(dim());
+  const int64_t most = std::min(rows, kMostRows);
+  own.scores.reserve(most * stride);
+  own.hidden.reserve(most * dim());
+  own.scale.reserve(most);
+  int8_t* bytes = bytes_of(own.bytes, most * width);
   for (int64_t first = 0; first < rows;) {
-    const int32_t t = own.cluster[own.order[first]];
-    int64_t count = 0;
-    for (; count < kMostRows && first + count < rows && own.cluster[own.order[first + count]] == t; ++count) {
-      const float* from = hidden + own.order[first + count] * dim();
-      std::copy(from, from + dim(), own.hidden.get() + count * dim());
+    const int32_t t = cluster[order[first]];
+    int64_t count = 1;
+    while (count < kMostRows && first + count < rows && cluster[order[first + count]] == t) ++count;
+    HiddenRows part{own.hidden.get(), bytes, own.scale.get()};
+    if (count == 1) {
+      const int64_t at = order[first];
+      part = all.from(at, dim(), width);
+    } else {
+      for (int64_t r = 0; r < count; ++r) {
+        const int64_t at = order[first + r];
+        std::copy_n(hidden + at * dim(), dim(), own.hidden.get() + r * dim());
+        if (!sets_.bytes()) continue;
+        std::copy_n(all.bytes + at * width, width, bytes + r * width);
+        own.scale.get()[r] = all.scale[at];
+      }
     }
-    table_->multiply(packed_.get() + panel_[t] * kPanel * dim(), packed_bias_.get() + panel_[t] * kPanel,
-                     own.hidden.get(), dim(), own.scores.get(), stride, count, dim(), size(t));
-    for (int64_t r = 0; r < count; ++r) visit(own.order[first + r], t, own.scores.get() + r * stride);
+    sets_.multiply(words_.table(), t, part, own.scores.get(), stride, count);
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t at = order[first + r];
+      const float scale = sets_.bytes() ? all.scale[at] : 0.0f;
+      visit(Row{at, t, hidden + at * dim(), scale, own.scores.get() + r * stride});
+    }
     first += count;
   }
 }
 
-bool ScreenedProjection::rank(float* logits, int64_t count, const int32_t* names, int64_t k, float* log_prob,
-                              int32_t* token, const float* hidden, int32_t cluster) const {
-  Scratch& own = scratch();
-  const int64_t found = std::min(std::max(k, doubt_k_), count), given = std::min(k, found);
-  own.best.reserve(found);
-  if (own.place.size() < static_cast<size_t>(found)) own.place.resize(found);
-  // Normalised before they are ranked, as in the exact projection.
-  const float total = table_->log_sum_exp(logits, count);
-  for (int64_t i = 0; i < count; ++i) logits[i] -= total;
-  table_->top_k(logits, count, found, own.best.get(), own.place.data());
-  std::copy(own.best.get(), own.best.get() + given, log_prob);
-  for (int64_t i = 0; i < given; ++i) token[i] = names[own.place[i]];
-  std::fill(log_prob + given, log_prob + k, kNever);
-  std::fill(token + given, token + k, 0);
-  if (doubt_k_ == 0) return true;
-  if (found < doubt_k_) return false;
-  const float far = distance(hidden, center_.get() + cluster * dim(), dim());
-  return own.best.get()[doubt_k_ - 1] + total - slope_ * far >= offset_;
+float ScreenedProjection::tail_of(const Row& row) const {
+  float logit;
+  words_.table().attend_dot(row.hidden, tail_.get() + row.cluster * dim(), &logit, 1, dim());
+  return logit + tail_bias_.get()[row.cluster];
 }
 
-void ScreenedProjection::check_k(int64_t k) const {
-  if (k >= 1 && k <= vocab_) return;
-  throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
-                              std::to_string(vocab_));
+float ScreenedProjection::distance(const Row& row) const {
+  const Kernels& table = words_.table();
+  float square, along;
+  table.attend_dot(row.hidden, row.hidden, &square, 1, dim());
+  table.attend_dot(row.hidden, center_.get() + row.cluster * dim(), &along, 1, dim());
+  const float gap = square - 2.0f * along + center_square_.get()[row.cluster];
+  return gap > 0.0f ? std::sqrt(gap) : 0.0f;
 }
 
-void ScreenedProjection::topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token,
-                              bool* doubtful) const {
-  check_k(k);
-  for_each_row(hidden, rows, [&](int64_t row, int32_t t, float* logits) {
-    doubtful[row] = !rank(logits, size(t), words(t), k, log_prob + row * k, token + row * k, hidden + row * dim(), t);
-  });
+bool ScreenedProjection::doubts(const Row& row, float tail) const {
+  const Best top = best(row, doubt_k_);
+  const float kth = top.count < doubt_k_ ? kNever : top.logit[doubt_k_ - 1];
+  const float bar = std::max(kth, top.logit[0] - margin_);
+  return !(bar - by_tail_ * tail - by_far_ * distance(row) >= offset_);
 }
 
-void ScreenedProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, float* log_prob,
-                                  bool* doubtful) const {
-  for (int64_t row = 0; row < rows; ++row) {
-    if (token[row] < 0 || token[row] >= vocab_) {
-      throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
-                                  "; it must be from 0 to " + std::to_string(vocab_ - 1));
-    }
-  }
-  for_each_row(hidden, rows, [&](int64_t row, int32_t t, float* logits) {
-    float first;
+void ScreenedProjection::signs(const float* hidden, int64_t rows, float* signs) const {
+  if (doubt_k_ == 0) throw std::invalid_argument("doubt_k is 0; the signs are those of a test, which needs it");
+  for_each_row(hidden, rows, [&](const Row& row) {
+    const Best top = best(row, doubt_k_);
+    float *to = signs + row.at * kSigns, ignored;
+    to[0] = top.logit[0];
+    to[1] = top.count < doubt_k_ ? kNever : top.logit[doubt_k_ - 1];
+    to[2] = tail_of(row);
+    to[3] = distance(row);
     int32_t word;
-    doubtful[row] = !rank(logits, size(t), words(t), 1, &first, &word, hidden + row * dim(), t);
-    const int32_t *begin = words(t), *end = begin + size(t);
-    const int32_t* at = std::lower_bound(begin, end, token[row]);
-    log_prob[row] = at != end && *at == token[row] ? logits[at - begin] : kNever;
+    to[4] = rank(row, to[2], 1, &ignored, &word);
   });
+}
+
+ScreenedProjection::Best ScreenedProjection::best(const Row& row, int64_t k) const {
+  Scratch& own = scratch();
+  const int64_t count = size(row.cluster), found = std::min(k, count);
+  own.best.reserve(found);
+  const Best top{own.best.get(), room(own.place, found), found};
+  words_.table().top_k(row.logits, count, found, top.logit, top.place);
+  return top;
+}
+
+float ScreenedProjection::total_of(const Row& row, float tail) const {
+  const int64_t count = size(row.cluster);
+  if (completed_) row.logits[count] = tail;
+  return words_.table().log_sum_exp(row.logits, count + completed_);
+}
+
+float ScreenedProjection::rank(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const {
+  return sets_.bytes() ? rank_bytes(row, tail, k, log_prob, token) : rank_floats(row, tail, k, log_prob, token);
+}
+
+float ScreenedProjection::rank_floats(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const {
+  const int64_t count = size(row.cluster), given = std::min(k, count);
+  const float total = total_of(row, tail);
+  // Normalised before they are ranked, as in the exact projection.
+  for (int64_t i = 0; i < count; ++i) row.logits[i] -= total;
+  words_.table().top_k(row.logits, count, given, log_prob, token);
+  for (int64_t i = 0; i < given; ++i) token[i] = words(row.cluster)[token[i]];
+  return total;
+}
+
+float ScreenedProjection::rank_bytes(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const {
+  Scratch& own = scratch();
+  const int64_t count = size(row.cluster);
+  const int32_t* names = words(row.cluster);
+  own.exact.reserve(count);
+  float* exact = own.exact.get();
+  int32_t* found = room(own.found, count + kLanes);
+  // Exact logits for the best. The normaliser takes the kRefined best ones, whatever k is.
+  const Best seeds = best(row, std::max(k, kRefined));
+  for (int64_t i = 0; i < seeds.count; ++i) found[i] = names[seeds.place[i]];
+  words_.logits(row.hidden, found, seeds.count, exact);
+  for (int64_t i = 0; i < std::min(kRefined, seeds.count); ++i) row.logits[seeds.place[i]] = exact[i];
+  const float total = total_of(row, tail);
+  Ranked* ranked = room(own.ranked, count);
+  int64_t listed = 0;
+  const auto list = [&](int64_t some) {
+    for (int64_t i = 0; i < some; ++i) {
+      const float log_prob_of = exact[i] - total;
+      ranked[listed++] = {log_prob_of == log_prob_of ? log_prob_of : kNever, found[i]};
+    }
+  };
+  list(seeds.count);
+  if (seeds.count < count) {  // others that may be among the k best
+    for (int64_t i = 0; i < seeds.count; ++i) row.logits[seeds.place[i]] = kNever;
+    std::nth_element(exact, exact + (k - 1), exact + seeds.count, [](float a, float b) { return a > b; });
+    const int64_t others = reaching(row, exact[k - 1], found);
+    words_.logits(row.hidden, found, others, exact);
+    list(others);
+  }
+  const int64_t given = std::min(k, listed);
+  std::partial_sort(ranked, ranked + given, ranked + listed, better);
+  for (int64_t i = 0; i < given; ++i) {
+    log_prob[i] = ranked[i].log_prob;
+    token[i] = ranked[i].token;
+  }
+  return total;
+}
+
+// The words whose exact logit may be `bar` or more, of those that are not marked with -inf.
+int64_t ScreenedProjection::reaching(const Row& row, float bar, int32_t* found) const {
+  const Kernels& table = words_.table();
+  const int32_t* names = words(row.cluster);
+  const float *norm = norm_.get() + start_[row.cluster], *lost = lost_.get() + start_[row.cluster];
+  float square;
+  table.attend_dot(row.hidden, row.hidden, &square, 1, dim());
+  // A coordinate's rounding is uniform over one scale, so its standard deviation is scale / sqrt(12).
+  const float by_norm = kSure * row.scale / std::sqrt(12.0f);
+  const float by_lost = kSure * std::sqrt(square / static_cast<float>(dim()));
+  const int64_t all = table.reaching(row.logits, norm, lost, by_norm, by_lost, bar, size(row.cluster), found);
+  int64_t kept = 0;
+  for (int64_t i = 0; i < all; ++i) {
+    if (row.logits[found[i]] != kNever) found[kept++] = names[found[i]];
+  }
+  return kept;
+}
+
+int64_t ScreenedProjection::gather(const std::vector<char>& doubtful, int64_t rows, int32_t* numbers) const {
+  int64_t found = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    if (doubtful[static_cast<size_t>(r)]) numbers[found++] = static_cast<int32_t>(r);
+  }
+  seen_.fetch_add(rows, std::memory_order_relaxed);
+  if (found) doubtful_.fetch_add(found, std::memory_order_relaxed);
+  return found;
+}
+
+int64_t ScreenedProjection::topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token,
+                                 int32_t* doubtful) const {
+  words_.check_k(k);
+  char* doubted = room(scratch().doubtful, rows);
+  for_each_row(hidden, rows, [&](const Row& row) {
+    float* to = log_prob + row.at * k;
+    int32_t* names = token + row.at * k;
+    const int64_t given = std::min(k, size(row.cluster));
+    std::fill(to + given, to + k, kNever);
+    std::fill(names + given, names + k, 0);
+    const float tail = completed_ ? tail_of(row) : kNever;
+    doubted[row.at] = doubt_k_ > 0 && doubts(row, tail);
+    if (!doubted[row.at]) rank(row, tail, k, to, names);
+  });
+  return gather(scratch().doubtful, rows, doubtful);
+}
+
+int64_t ScreenedProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, float* log_prob,
+                                     int32_t* doubtful) const {
+  words_.check_tokens(token, rows);
+  char* doubted = room(scratch().doubtful, rows);
+  for_each_row(hidden, rows, [&](const Row& row) {
+    float ignored;
+    int32_t word;
+    const float tail = completed_ ? tail_of(row) : kNever;
+    doubted[row.at] = doubt_k_ > 0 && doubts(row, tail);
+    if (doubted[row.at]) return;
+    const float total = rank(row, tail, 1, &ignored, &word);
+    const int32_t* names = words(row.cluster);
+    if (completed_ || std::binary_search(names, names + size(row.cluster), token[row.at])) {
+      words_.logits(row.hidden, token + row.at, 1, log_prob + row.at);
+      log_prob[row.at] -= total;
+    } else {
+      log_prob[row.at] = kNever;
+    }
+  });
+  return gather(scratch().doubtful, rows, doubtful);
 }
 
 void ScreenedProjection::topk_union(const float* hidden, int64_t rows, int64_t k, float* log_prob,
                                     int32_t* token) const {
-  check_k(k);
+  words_.check_k(k);
   Scratch& own = scratch();
-  own.cluster.resize(rows);
-  assign(hidden, rows, own.cluster.data());
-  own.from.assign(vocab_, -1);  // the mask, then its compaction
+  const Kernels& table = words_.table();
+  int32_t* cluster = room(own.cluster, rows);
+  assign(hidden, rows, cluster);
+  own.wanted.assign(static_cast<size_t>(vocab()), false);  // the mask, then its compaction
   for (int64_t r = 0; r < rows; ++r) {
-    const int32_t t = own.cluster[r];
-    for (int64_t i = 0; i < size(t); ++i) own.from[words(t)[i]] = place(t, i);
+    for (int64_t i = 0; i < size(cluster[r]); ++i) own.wanted[static_cast<size_t>(words(cluster[r])[i])] = true;
   }
   own.words.clear();
-  for (int32_t word = 0; word < vocab_; ++word) {
-    if (own.from[word] >= 0) own.words.push_back(word);
+  for (int32_t word = 0; word < vocab(); ++word) {
+    if (own.wanted[static_cast<size_t>(word)]) own.words.push_back(word);
   }
-  const int64_t count = static_cast<int64_t>(own.words.size()), panel = kPanel * dim();
-  own.packed.reserve(packed_size(dim(), count));
-  own.bias.reserve(round_up(count, kPanel));
-  std::fill(own.packed.get(), own.packed.get() + packed_size(dim(), count), 0.0f);
+  const int32_t whole[] = {0, static_cast<int32_t>(own.words.size())};
+  const int64_t count = whole[1], stride = round_up(count, kLanes), given = std::min(k, count);
+  if (rows == 0) return;
+  Blocks block(whole, 1, dim(), false);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t source = own.from[own.words[i]];
-    const float* from = packed_.get() + source;
-    float* to = own.packed.get() + i / kPanel * panel + i % kPanel;
-    for (int64_t d = 0; d < dim(); ++d) to[d * kPanel] = from[d * kPanel];
-    own.bias.get()[i] = packed_bias_.get()[source / panel * kPanel + source % panel];
+    const int32_t word = own.words[static_cast<size_t>(i)];
+    block.set_row(0, i, words_.row(word), words_.bias()[word]);
   }
-  const int64_t stride = round_up(count, kLanes);
   own.scores.reserve(std::min(rows, kMostRows) * stride);
   for (int64_t first = 0; first < rows; first += kMostRows) {
-    const int64_t block = std::min(kMostRows, rows - first);
-    table_->multiply(own.packed.get(), own.bias.get(), hidden + first * dim(), dim(), own.scores.get(), stride, block,
-                     dim(), count);
-    for (int64_t r = first; r < first + block; ++r) {
-      rank(own.scores.get() + (r - first) * stride, count, own.words.data(), k, log_prob + r * k, token + r * k,
-           hidden + r * dim(), own.cluster[r]);
+    const int64_t some = std::min(kMostRows, rows - first);
+    block.multiply(table, 0, {hidden + first * dim(), nullptr, nullptr}, own.scores.get(), stride, some);
+    for (int64_t r = 0; r < some; ++r) {
+      float *logits = own.scores.get() + r * stride, *to = log_prob + (first + r) * k;
+      int32_t* names = token + (first + r) * k;
+      const float total = table.log_sum_exp(logits, count);
+      for (int64_t i = 0; i < count; ++i) logits[i] -= total;
+      table.top_k(logits, count, given, to, names);
+      for (int64_t i = 0; i < given; ++i) names[i] = own.words[static_cast<size_t>(names[i])];
+      std::fill(to + given, to + k, kNever);
+      std::fill(names + given, names + k, 0);
     }
   }
 }

@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from quickbeam.types import Floats, Ids, Scores
 
 def table_names() -> list[str]: ...
@@ -66,7 +63,9 @@ class CertifiedProjection:
 class ScreenedProjection:
     vocab_size: int
     dim: int
-    floats: int
+    packed_bytes: int
+    rows_seen: int
+    rows_doubtful: int
     def __init__(
         self,
         weight: Floats,
@@ -76,14 +75,21 @@ class ScreenedProjection:
         start: Ids,
         token: Ids,
         isa: str = "auto",
+        int8: bool = True,
+        tail: Floats | None = None,
+        tail_bias: Floats | None = None,
         center: Floats | None = None,
         doubt_k: int = 0,
-        slope: float = 0.0,
+        margin: float = 0.0,
+        by_tail: float = 0.0,
+        by_far: float = 0.0,
         offset: float = 0.0,
     ) -> None: ...
-    def topk(self, hidden: Floats, k: int) -> tuple[Floats, Ids, NDArray[np.bool_]]: ...
+    def topk(self, hidden: Floats, log_prob: Floats, token: Ids) -> Ids | None: ...
     def topk_union(self, hidden: Floats, k: int) -> tuple[Floats, Ids]: ...
-    def log_prob(self, hidden: Floats, token: Ids) -> tuple[Floats, NDArray[np.bool_]]: ...
+    def log_prob(self, hidden: Floats, token: Ids) -> tuple[Floats, Ids | None]: ...
+    def signs(self, hidden: Floats) -> Floats: ...
+    def assign(self, hidden: Floats) -> Ids: ...
 
 class ShortlistRun:
     def __init__(self, weight: Floats, bias: Floats, isa: str = "auto") -> None: ...

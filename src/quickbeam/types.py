@@ -92,15 +92,30 @@ class Footprint:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """Which rows a screen must not answer: its k-th best logit - slope * its distance to the cluster's center < offset.
+class Tail:
+    """What the words outside the set of a cluster weigh: the log of the sum of their exp(logit) is weight . h + bias.
 
-    Words outside the set may score higher the farther a row is from what the set was made from.
+    It completes the normaliser, so that log probabilities of a screen and of an exact layer are on one scale.
+    """
+
+    weight: Floats  # [C, D]
+    bias: Floats  # [C]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Which rows a screen must not answer: those with bar - by_tail * tail - by_far * far < offset.
+
+    bar is the lowest logit that matters, the larger of the k-th best and the best one - margin; tail is the log of what
+    the words outside weigh; far the distance to the cluster's center: words outside may score higher the farther a row
+    is from what the set was made from.
     """
 
     center: Floats  # [C, D] mean of the hidden vectors of each cluster
     k: int
-    slope: float
+    margin: float  # may be inf
+    by_tail: float
+    by_far: float
     offset: float
 
 
@@ -116,7 +131,8 @@ class Screen:
     bias: Floats  # [C]
     start: Ids  # [C + 1] the words of cluster t are token[start[t] : start[t + 1]], at least one
     token: Ids  # [start[C]] ids, ascending within a cluster
-    doubt: Doubt | None = None  # None: every row is answered
+    tail: Tail | None = None  # None: words outside have probability zero
+    doubt: Doubt | None = None  # None: every row is answered; needs a tail
 
 
 @dataclass(frozen=True, slots=True)

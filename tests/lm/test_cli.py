@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from cli.conftest import call, run  # noqa: F401  (fixtures)
 from lm.test_engine import PROMPTS, model  # noqa: F401
 
 from quickbeam import Generator, Scorer
+from quickbeam.engine.load import load_parts
+from quickbeam.options.decode import MachineOptions
+from quickbeam.types import Request
 
 
 @pytest.fixture
@@ -61,3 +67,30 @@ def test_wrong_use_of_score_is_named(call, model, text, tiny_model, tmp_path):  
 def test_info_names_the_architecture(call, model):  # noqa: F811
     facts = json.loads(call("info", model, "--json").out)
     assert (facts["architecture"], facts["target_vocabulary"]) == ("lstm-lm", "the same")
+
+
+def test_a_language_model_gets_a_screen(call, model, tmp_path):  # noqa: F811
+    """What is fitted on are the steps of the text itself: hidden vectors, and the exact layer's best words."""
+    folder, text = tmp_path / "model", tmp_path / "train"
+    shutil.copytree(model, folder)
+    words = np.random.default_rng(1).choice(["ba", "de", "ki", "fo", "gu"], (200, 5))
+    text.write_text("".join(" ".join(line) + "\n" for line in words))
+    flags = ("--method", "kmeans", "--clusters", 3, "--fidelity", 0.5, "--top-k", 2)
+    result = call("fit-screen", folder, "--text", text, *flags)
+    assert result.status == 0, result.err
+    parts = load_parts(folder, MachineOptions(), "language")
+    records = np.load(tmp_path / "model.vectors/part-00000.npy")
+    targets = [*parts.target.encode(text.read_text().splitlines()[0]), parts.model.eos_id]
+    wanted: list[Any] = []
+    decoding = parts.model.open()
+    request = np.zeros(1, np.int32)
+    state = decoding.admit([Request(0, np.array([parts.model.eos_id], np.int32))])
+    for token in [parts.model.bos_id, *targets[:-1]]:
+        hidden, state = decoding.step(request, state, np.array([token], np.int32))
+        wanted.append(hidden[0].tolist())
+    assert records["hidden"][: len(targets)].tolist() == wanted
+    assert (records["floor"] == -np.inf).all()
+    texts = text.read_text().splitlines()[:20]
+    scorer = Scorer(folder)
+    near = zip(scorer.score(texts, projection="screen"), scorer.score(texts), strict=True)
+    assert all(screened.log_prob == pytest.approx(exact.log_prob, rel=0.05) for screened, exact in near)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 
 from quickbeam.kernels import table_names
 from quickbeam.projections.exact import ExactProjection
-from quickbeam.projections.screened import ReferenceScreenedProjection, ScreenedProjection
-from quickbeam.types import Doubt, Screen
+from quickbeam.projections.screened import ReferenceScreenedProjection, ScreenedProjection, Signs
+from quickbeam.types import Doubt, Screen, Tail
 
 TABLES = table_names()
 TOLERANCE = 2e-5  # of a log probability, as for the exact projection
@@ -40,9 +41,16 @@ def words(screen: Screen, hidden: np.ndarray) -> list[np.ndarray]:
     return [screen.token[screen.start[t] : screen.start[t + 1]] for t in cluster]
 
 
+def completed(screen: Screen, seed: int, numbers=normal) -> Screen:
+    """With a tail that weighs about as much as the set."""
+    clusters, dim = screen.weight.shape
+    return replace(screen, tail=Tail(numbers(seed, clusters, dim), numbers(seed + 1, clusters)))
+
+
 def doubtful_screen(screen: Screen, seed: int, k: int) -> Screen:
     """With a test that doubts some rows and not others."""
-    return replace(screen, doubt=Doubt(normal(seed, *screen.weight.shape), k, 0.5, 5.0))
+    doubt = Doubt(normal(seed, *screen.weight.shape), k, 3.0, 0.5, 0.5, 5.0)
+    return replace(completed(screen, seed + 7), doubt=doubt)
 
 
 @pytest.mark.parametrize("isa", TABLES)
@@ -51,9 +59,9 @@ def test_as_the_reference_where_sums_are_exact(isa, shape):
     rows, clusters, dim, vocab = shape
     weight, bias, hidden = whole(0, vocab, dim), whole(1, vocab), whole(2, rows, dim)
     screen = make_screen(3, clusters, dim, vocab, numbers=whole)
-    for k in {1, min(5, vocab), vocab}:
-        got = ScreenedProjection.build(weight, bias, screen, isa=isa).topk(hidden, k)
-        wanted = ReferenceScreenedProjection(weight, bias, screen).topk(hidden, k)
+    for one, k in itertools.product((screen, completed(screen, 7, whole)), {1, min(5, vocab), vocab}):
+        got = ScreenedProjection.build(weight, bias, one, isa=isa, int8=False).topk(hidden, k)
+        wanted = ReferenceScreenedProjection(weight, bias, one).topk(hidden, k)
         assert got.token.tolist() == wanted.token.tolist()
         np.testing.assert_allclose(got.log_prob, wanted.log_prob, atol=TOLERANCE, rtol=0)
 
@@ -63,7 +71,7 @@ def test_as_the_reference_with_doubts(isa):
     weight, bias, hidden = normal(0, 150, 40), normal(1, 150), normal(2, 90, 40)
     screen = doubtful_screen(make_screen(3, 6, 40, 150), 9, 4)
     exact = ExactProjection.build(weight, bias, isa)
-    native = ScreenedProjection.build(weight, bias, screen, exact, isa)
+    native = ScreenedProjection.build(weight, bias, screen, exact, isa, int8=False)
     reference = ReferenceScreenedProjection(weight, bias, screen, exact)
     got, wanted = native.topk(hidden, 3), reference.topk(hidden, 3)
     assert got.token.tolist() == wanted.token.tolist()
@@ -77,13 +85,14 @@ def test_as_the_reference_with_doubts(isa):
         np.testing.assert_allclose(reference.log_prob(hidden, token), got.log_prob[:, j], atol=TOLERANCE, rtol=0)
 
 
-def test_every_table_gives_the_same_bytes():
+@pytest.mark.parametrize("int8", [False, True])
+def test_every_table_gives_the_same_bytes(int8):
     weight, bias, hidden = normal(0, 300, 70), normal(1, 300), normal(2, 60, 70)
     screen = doubtful_screen(make_screen(3, 8, 70, 300), 9, 5)
     answers = set()
     for isa in TABLES:
         exact = ExactProjection.build(weight, bias, isa)
-        top = ScreenedProjection.build(weight, bias, screen, exact, isa).topk(hidden, 6)
+        top = ScreenedProjection.build(weight, bias, screen, exact, isa, int8=int8).topk(hidden, 6)
         answers.add(top.log_prob.tobytes() + top.token.tobytes())
     assert len(answers) == 1
 
@@ -105,13 +114,71 @@ def test_logits_are_those_of_the_exact_projection():
 
 
 @pytest.mark.parametrize("isa", TABLES)
+@pytest.mark.parametrize("shape", [(60, 4, 33, 130), (100, 9, 70, 257), (50, 20, 320, 900)])
+def test_rounded_products_find_the_exact_words(isa, shape):
+    """With bytes: the words of the floats and their logits; only the normaliser, and ties of clusters, move."""
+    rows, clusters, dim, vocab = shape
+    weight, bias, hidden = normal(0, vocab, dim) / 8, normal(1, vocab), normal(2, rows, dim)
+    screen = completed(make_screen(3, clusters, dim, vocab), 7)
+    exact = ExactProjection.build(weight, bias, isa)
+    rounded, floats = (ScreenedProjection.build(weight, bias, screen, isa=isa, int8=int8) for int8 in (True, False))
+    same = rounded.assign(hidden) == floats.assign(hidden)
+    assert same.mean() >= 0.9
+    hidden = hidden[same]
+    for k in (1, 5, 12):
+        got, wanted = rounded.topk(hidden, k), floats.topk(hidden, k)
+        assert got.token.tolist() == wanted.token.tolist()
+        np.testing.assert_allclose(got.log_prob, wanted.log_prob, atol=0.02, rtol=0)
+        filled = wanted.log_prob > -np.inf
+        logit = np.stack([exact.log_prob(hidden, token.copy()) for token in got.token.T], axis=1)
+        gaps = (got.log_prob - got.log_prob[:, :1], logit - logit[:, :1])
+        np.testing.assert_allclose(gaps[0][filled], gaps[1][filled], atol=TOLERANCE, rtol=0)
+
+
+def test_a_tail_completes_the_normaliser():
+    """With the exact log of what lies outside, every log probability is the exact layer's, inside the set and out."""
+    weight, bias, h = normal(0, 80, 12), normal(1, 80), normal(2, 1, 12)
+    outside = np.arange(40, 80)
+    mass = float(np.log(np.exp(np.float64(weight[outside] @ h[0] + bias[outside])).sum()))
+    tail = Tail(np.zeros((1, 12), np.float32), np.array([mass], np.float32))
+    screen = Screen(normal(3, 1, 12), normal(4, 1), np.array([0, 40], np.int32), np.arange(40, dtype=np.int32), tail)
+    exact = ExactProjection.build(weight, bias)
+    for int8 in (False, True):
+        screened = ScreenedProjection.build(weight, bias, screen, int8=int8)
+        top = screened.topk(h, 5)
+        tolerance = 0.01 if int8 else TOLERANCE
+        for token in range(80):
+            one = np.array([token], np.int32)
+            np.testing.assert_allclose(screened.log_prob(h, one), exact.log_prob(h, one), atol=tolerance)
+        np.testing.assert_array_equal(screened.log_prob(h, top.token[0, :1].copy()), top.log_prob[0, :1])
+        alone = ScreenedProjection.build(weight, bias, replace(screen, tail=None), int8=int8)
+        assert alone.topk(h, 1).log_prob[0, 0] - top.log_prob[0, 0] > 10 * tolerance
+
+
+def test_signs_are_what_the_test_decides_by():
+    weight, bias, hidden = normal(0, 150, 40), normal(1, 150), normal(2, 90, 40)
+    screen = doubtful_screen(make_screen(3, 6, 40, 150, least=5), 9, 4)
+    assert screen.doubt is not None and screen.tail is not None
+    signs = Signs(weight, bias, screen, hidden)
+    center, tail = screen.doubt.center[signs.cluster], screen.tail
+    np.testing.assert_allclose(signs.far, np.linalg.norm(hidden - center, axis=1), rtol=1e-4)
+    outside = (hidden * tail.weight[signs.cluster]).sum(axis=1) + tail.bias[signs.cluster]
+    np.testing.assert_allclose(signs.tail, outside, atol=1e-4)
+    doubtful = ~(signs.sure(3.0, 0.5, 0.5) >= np.float32(5.0))
+    screened = ScreenedProjection.build(weight, bias, screen, ExactProjection.build(weight, bias))
+    screened.topk(hidden, 1)
+    assert screened.fallback_share == doubtful.mean()
+    assert 0.1 < doubtful.mean() < 0.9
+
+
+@pytest.mark.parametrize("isa", TABLES)
 @pytest.mark.parametrize("union", [False, True])
 def test_full_sets_are_the_exact_projection_byte_for_byte(isa, union):
     weight, bias, hidden = normal(0, 333, 50), normal(1, 333), normal(2, 70, 50)
     everything = np.arange(333, dtype=np.int32)
     screen = Screen(normal(3, 4, 50), normal(4, 4), np.arange(5, dtype=np.int32) * 333, np.tile(everything, 4))
     exact = ExactProjection.build(weight, bias, isa)
-    screened = ScreenedProjection.build(weight, bias, screen, isa=isa, union=union)
+    screened = ScreenedProjection.build(weight, bias, screen, isa=isa, union=union, int8=False)
     for k in (1, 7, 333):
         got, wanted = screened.topk(hidden, k), exact.topk(hidden, k)
         assert got.log_prob.tobytes() == wanted.log_prob.tobytes()
@@ -120,11 +187,12 @@ def test_full_sets_are_the_exact_projection_byte_for_byte(isa, union):
     assert screened.log_prob(hidden, token).tobytes() == exact.log_prob(hidden, token).tobytes()
 
 
+@pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize("rows", [1, 2, 6, 7, 48, 49, 160])
-def test_a_row_alone_is_the_row_in_its_batch(rows):
+def test_a_row_alone_is_the_row_in_its_batch(rows, int8):
     weight, bias, hidden = normal(0, 200, 65), normal(1, 200), normal(2, rows, 65)
     screen = doubtful_screen(make_screen(3, 3, 65, 200), 9, 2)
-    screened = ScreenedProjection.build(weight, bias, screen, ExactProjection.build(weight, bias))
+    screened = ScreenedProjection.build(weight, bias, screen, ExactProjection.build(weight, bias), int8=int8)
     batch, turned = screened.topk(hidden, 9), screened.topk(hidden[::-1].copy(), 9)
     assert turned.log_prob[::-1].tobytes() == batch.log_prob.tobytes()
     for row in range(rows):
@@ -137,11 +205,12 @@ def test_the_test_of_a_row_does_not_depend_on_k():
     weight, bias, hidden = normal(0, 200, 30), normal(1, 200), normal(2, 80, 30)
     screen = doubtful_screen(make_screen(3, 5, 30, 200, least=20), 9, 5)
     exact = ExactProjection.build(weight, bias)
-    wide = ScreenedProjection.build(weight, bias, screen, exact).topk(hidden, 12)
-    for k in (1, 4, 5, 6):
-        assert ScreenedProjection.build(weight, bias, screen, exact).topk(hidden, k).log_prob.tolist() == (
-            wide.log_prob[:, :k].tolist()
-        )
+    for int8 in (False, True):
+        screened = ScreenedProjection.build(weight, bias, screen, exact, int8=int8)
+        wide = screened.topk(hidden, 12)
+        assert 0.1 < screened.fallback_share < 0.9
+        for k in (1, 4, 5, 6):
+            assert screened.topk(hidden, k).log_prob.tolist() == wide.log_prob[:, :k].tolist()
 
 
 def test_the_union_scores_the_sets_of_all_rows():
@@ -151,7 +220,7 @@ def test_the_union_scores_the_sets_of_all_rows():
     assert len(union) < 90
     top = ScreenedProjection.build(weight, bias, screen, union=True).topk(hidden, 90)
     one = Screen(screen.weight[:1], screen.bias[:1], np.array([0, len(union)], np.int32), union.astype(np.int32))
-    wanted = ScreenedProjection.build(weight, bias, one).topk(hidden, 90)
+    wanted = ScreenedProjection.build(weight, bias, one, int8=False).topk(hidden, 90)
     assert top.token.tolist() == wanted.token.tolist()
     assert top.log_prob.tobytes() == wanted.log_prob.tobytes()
 

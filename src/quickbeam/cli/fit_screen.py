@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from quickbeam.cli.flags import with_options
@@ -26,7 +25,10 @@ PREVIEW_SHARE = 10  # a preview needs only the moments of hidden vectors: those 
 def fit_screen(
     model: Annotated[str, typer.Argument(help="A model folder; the screen is written into it.")],
     *,
-    text: Annotated[list[Path], typer.Option(help="Source text, one sentence a line; .gz too. May be repeated.")],
+    text: Annotated[
+        list[Path],
+        typer.Option(help="Source text, or text for a language model, one sentence a line; .gz too. May be repeated."),
+    ],
     work: Annotated[
         Path | None, typer.Option(help="Folder for the hidden vectors. Default: MODEL.vectors, beside the model.")
     ] = None,
@@ -35,11 +37,13 @@ def fit_screen(
 ) -> None:
     """Fit the screen of a model: which few words are scored, so that the model says the same in less time.
 
-    The text is decoded with the exact output layer, and the hidden vectors are kept in the work folder; they are
-    clustered, and each cluster keeps the words that it needs. Of all settings the cheapest is chosen whose fidelity,
-    with 95% confidence, is at least --fidelity on sentences that it was not fitted on; rows that it doubts go to the
-    exact layer. What was measured stands in screen.json. Killed while collecting, it goes on where it was when the same
-    command is given again; the work folder can be removed afterwards, or used for another fit.
+    The text is decoded with the exact output layer (a language model reads it), and the hidden vectors are kept in the
+    work folder; they are clustered, and each cluster keeps the words that it needs. Of all settings the cheapest is
+    chosen whose fidelity, with 95% confidence, is at least --fidelity on sentences that it was not fitted on. Fidelity
+    is the share of steps at which all words are right that could change what the search does; rows that the screen
+    doubts are answered from all words. What was measured stands in screen.json. Killed while collecting, it goes on
+    where it was when the same command is given again; the work folder can be removed afterwards, or used for another
+    fit.
 
     From the same vectors comes preview.safetensors, which --projection certified needs.
 
@@ -47,35 +51,46 @@ def fit_screen(
 
     * `quickbeam fit-screen runs/de-en/best --text news.de.gz`
     * `quickbeam fit-screen runs/de-en/best --text news.de --method l2s --clusters 100 --budget 300`
+    * `quickbeam fit-screen runs/lm/best --text train.txt`
     * `quickbeam translate runs/de-en/best book.txt --projection screen --stats`
     """
-    if not text:
-        raise OptionError("--text is missing; give a file of source sentences, one a line.")
-    check_readable(text)
+    _check(text)
     from quickbeam.engine.load import find_model, load_parts
+    from quickbeam.models.architectures import architecture_of
+    from quickbeam.models.folder import read_config
     from quickbeam.models.preview_folder import save_preview
     from quickbeam.models.screen_folder import output_digest, save_screen
     from quickbeam.projections.certified import Preview
+    from quickbeam.train.screen import fit as fitting
     from quickbeam.train.screen.collect import Collector
     from quickbeam.train.screen.fidelity import Output
-    from quickbeam.train.screen.fit import facts_of
-    from quickbeam.train.screen.fit import fit_screen as fit
 
     folder = find_model(model)
-    parts = load_parts(folder, machine)
+    task = architecture_of(read_config(folder)).task
+    parts, screen = load_parts(folder, machine, task), screen.resolved(task == "language")
     weight, bias = parts.model.output()
-    place = work or folder.with_name(folder.name + ".vectors")
-    files: list[dict[str, Any]] = [{"name": path.name, "bytes": path.stat().st_size} for path in text]
-    collector = Collector(parts, place, screen.beam_size, screen.top_k, machine.threads)
+    place, files = work or folder.with_name(folder.name + ".vectors"), _named(text)
+    collector = Collector(parts, place, screen.beam_size, screen.top_k, machine.threads, task == "language")
     with progress_bar("collecting", screen.vectors, unit="vectors") as bar:
         identity = {"output_sha256": output_digest(weight, bias), "text": files}
         collection = collector.collect(read_all(text), identity, screen.vectors, bar)
-    fitted = fit(collection, Output(weight, bias), parts.model.eos_id, screen, _say)
-    save_screen(folder, fitted.screen, weight, bias, facts_of(fitted, screen) | {"text": files})
-    samples = np.ascontiguousarray(collection.read(lambda sentence: sentence % PREVIEW_SHARE == 0)["hidden"])
-    save_preview(folder, Preview.fit(weight, samples).arrays(), weight, bias)
-    print(_summary(fitted, folder, screen.fidelity, 4 * weight.size))
+    fitted = fitting.fit_screen(collection, Output(weight, bias), parts.model.eos_id, screen, _say)
+    save_screen(folder, fitted.screen, weight, bias, fitting.facts_of(fitted, screen) | {"text": files})
+    preview = Preview.fit(weight, collection.read(lambda sentence: sentence % PREVIEW_SHARE == 0)["hidden"])
+    save_preview(folder, preview.arrays(), weight, bias)
+    print(_summary(fitted, folder, screen.fidelity, weight.size))
     print(f"The hidden vectors are in {place}; another fit can use them, or remove them.", file=sys.stderr)
+
+
+def _check(text: list[Path]) -> None:
+    if not text:
+        raise OptionError("--text is missing; give a file of source sentences, one a line.")
+    check_readable(text)
+
+
+def _named(text: list[Path]) -> list[dict[str, Any]]:
+    """What tells these files from others."""
+    return [{"name": path.name, "bytes": path.stat().st_size} for path in text]
 
 
 def _say(text: str) -> None:
@@ -83,14 +98,15 @@ def _say(text: str) -> None:
 
 
 def _summary(fitted: Fitted, folder: Path, fidelity: float, exact_cost: int) -> str:
-    """What was fitted, for people; `exact_cost` is the bytes that the exact layer reads for a row."""
+    """What was fitted, for people; `exact_cost` is the bytes that an int8 scan reads for a row."""
     setting, found = fitted.setting, fitted.held_out
     text = (
         f"{folder / 'screen.json'}: {setting.method}, {setting.clusters} clusters, {found.average_set:.0f} words on "
         f"average.\nOn {found.sentences} sentences ({found.steps} steps) that it was not fitted on: P@1 "
-        f"{found.precision_1:.4f}, P@k {found.precision_k:.4f}, all k right {found.agreement:.4f}; with "
-        f"{found.fallback:.1%} of the rows sent to the exact layer {found.fidelity:.5f} (at least {found.bound:.5f} "
-        "with 95% confidence)."
+        f"{found.precision_1:.4f}, P@k {found.precision_k:.4f}, all that matter right in {found.sufficient:.4f} of "
+        f"the rows; with {found.fallback:.1%} of the rows from all words, in {found.fidelity:.5f} of all steps "
+        f"(at least {found.bound:.5f} with 95% confidence). Normalisers are off by {found.normaliser_error:.4f} on "
+        f"average, {found.normaliser_error_99:.3f} in the worst hundredth."
     )
     if fidelity and not fitted.reached:
         text += (
@@ -98,5 +114,5 @@ def _summary(fitted: Fitted, folder: Path, fidelity: float, exact_cost: int) -> 
             "this is the best one. Give more text, or ask for less."
         )
     if setting.measure.cost >= exact_cost:
-        text += "\nIt reads no less than the exact layer does: at this fidelity a screen does not pay for this model."
+        text += "\nIt reads no less than an int8 scan of all words: at this fidelity it does not pay for this model."
     return text

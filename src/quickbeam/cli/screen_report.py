@@ -47,8 +47,8 @@ def screen_report(
 
     Without `--text`, the figures are those of fit-screen's held-out sentences. With `--text` (which the screen
     should not have been fitted on), they are measured: P@1, P@k, the share of rows that go to the exact layer, and why.
-    There are three reasons: the set has *few* words, fewer than k; the k-th best logit is *low*; or the row is *far*
-    from the vectors that its set was made from, so that a word outside might score higher than it seems.
+    There are three reasons: the set has *few* words, fewer than k; the lowest logit that matters is *low*; or the row
+    is *far* from the vectors that its set was made from, so that a word outside might score higher than it seems.
 
     Words that nearly every set has are shown once; of each cluster those words that the fewest others have.
 
@@ -68,11 +68,12 @@ def screen_report(
 
     folder = find_model(model)
     facts = read_facts(folder)
-    parts = load_parts(folder, machine, architecture_of(read_config(folder)).task)
+    task = architecture_of(read_config(folder)).task
+    parts = load_parts(folder, machine, task)
     screen = read_screen(folder, *parts.model.output())
     report = _describe(folder.name, parts, screen, facts, clusters, words)
     if text:
-        report["measured"] = _measure(parts, screen, text, vectors, facts, machine.threads)
+        report["measured"] = _measure(parts, task == "language", screen, text, vectors, facts, machine.threads)
     if output is not None:
         _write(report, output)
     print(json.dumps(report, ensure_ascii=False) if as_json else _text(report, words))
@@ -107,14 +108,14 @@ def _pieces(parts: Parts, ids: Ids) -> list[str]:
 
 
 def _measure(
-    parts: Parts, screen: Screen, text: list[Path], vectors: int, facts: Mapping[str, Any], threads: int
+    parts: Parts, given: bool, screen: Screen, text: list[Path], vectors: int, facts: Mapping[str, Any], threads: int
 ) -> dict[str, Any]:
     """What the screen does on `text`, decoded with the exact layer."""
     import numpy as np
 
     from quickbeam.evaluate.screens import doubts
     from quickbeam.train.screen.collect import Collector
-    from quickbeam.train.screen.fidelity import Output, measure
+    from quickbeam.train.screen.fidelity import Output, measure, wanted
 
     options = facts.get("options", {})
     k, beam_size = int(options.get("top_k", 5)), int(options.get("beam_size", 5))
@@ -122,11 +123,11 @@ def _measure(
         tempfile.TemporaryDirectory(prefix="quickbeam-") as work,
         progress_bar("decoding", vectors, unit="vectors") as bar,
     ):
-        collector = Collector(parts, Path(work), beam_size, k, threads)
+        collector = Collector(parts, Path(work), beam_size, k, threads, given)
         records = collector.collect(read_all(text), {}, vectors, bar).read(lambda n: np.ones(len(n), np.bool_))
     weight, bias = parts.model.output()
     found = measure(screen, Output(weight, bias), records, k, CONFIDENCE)
-    why = doubts(screen, weight, bias, np.ascontiguousarray(records["hidden"]), records["token"])
+    why = doubts(screen, weight, bias, np.ascontiguousarray(records["hidden"]), records["token"], wanted(records, k))
     return dataclasses.asdict(found) | {"k": k, "doubts": None if why is None else dataclasses.asdict(why)}
 
 
@@ -172,10 +173,10 @@ def _text(report: Mapping[str, Any], words: int) -> str:
 
 def _figures(found: Mapping[str, Any], exact_bytes: int) -> list[str]:
     return [
-        f"  {found['sentences']} sentences, {found['steps']} rows",
+        f"  {found['sentences']} sentences, {found['steps']} steps, {found['rows']} rows",
         f"  alone          P@1 {found['precision_1']:.4f}, P@k {found['precision_k']:.4f}, all k right "
         f"{found['agreement']:.4f}; sets of {found['average_set']:.0f} words",
-        f"  with fallback  {found['fallback']:.1%} of the rows go to the exact layer; all k right "
+        f"  with fallback  {found['fallback']:.1%} of the rows go to the exact layer; steps as with it "
         f"{found['fidelity']:.5f} (at least {found['bound']:.5f} with 95% confidence)",
         f"  bytes a row    {found['cost'] / 1024:.0f} KiB, {exact_bytes / max(found['cost'], 1):.1f} times fewer than "
         "the exact layer",
@@ -188,7 +189,7 @@ def _reasons(why: Mapping[str, int] | None) -> list[str]:
     rows, sent = why["rows"], max(why["sent_back"], 1)
     return [
         f"  {why['sent_back']} of {rows} rows went to the exact layer: {why['few']} have a set of fewer than k words, "
-        f"{why['low']} a low k-th best logit, {why['far']} are far from the center",
-        f"  {why['needless']} of them ({why['needless'] / sent:.0%}) had the exact top k; {why['missed']} rows were "
-        f"answered with a word missing ({why['missed'] / max(rows, 1):.3%})",
+        f"{why['low']} a low logit that matters, {why['far']} are far from the center",
+        f"  {why['needless']} of them ({why['needless'] / sent:.0%}) had every word that matters; {why['missed']} rows "
+        f"were answered with a word missing ({why['missed'] / max(rows, 1):.3%})",
     ]

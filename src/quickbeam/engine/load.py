@@ -125,7 +125,7 @@ def load_projection(name: str, folder: Path, parts: Parts, machine: MachineOptio
         join: Join = "and" if name == "screen-and-shortlist" else "or"
         return JoinedProjection(weight, bias, read_screen(folder, weight, bias), shortlist, join, machine.isa)
     screen = read_screen(folder, weight, bias)
-    return ScreenedProjection.build(weight, bias, screen, parts.projection, machine.isa)
+    return ScreenedProjection.build(weight, bias, screen, ScanProjection.build(weight, bias, machine.isa), machine.isa)
 
 
 def shortlist_identity(parts: Parts) -> dict[str, str]:

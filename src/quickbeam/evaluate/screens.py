@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quickbeam.projections.screened import ScreenedProjection
+from quickbeam.projections.screened import Signs
 from quickbeam.types import Floats, Ids, Screen
 
 SHARED = 0.9  # a word that is in so many of the sets tells nothing about one of them
-BLOCK = 4096  # rows at a time
 
 
 @dataclass(frozen=True)
@@ -78,45 +77,30 @@ class Doubts:
 
     rows: int
     sent_back: int
-    few: int  # the set has fewer than k words
-    low: int  # the k-th best logit is so low that the row would be doubted at the middle distance too
+    few: int  # the set has fewer than k words, and the k-th best counts
+    low: int  # the lowest logit that matters is so low that the row would be doubted at the middle distance too
     far: int  # the row is so far from its cluster's center that the logit does not do, which would at that distance
-    needless: int  # of those sent back: the set had all of the k best words
+    needless: int  # of those sent back: the set had all words that matter
     missed: int  # not sent back, though a word is missing
 
 
-def doubts(screen: Screen, weight: Floats, bias: Floats, hidden: Floats, wanted: Ids) -> Doubts | None:
-    """The reasons over `hidden` [n, D] with the exact layer's k best `wanted` [n, k], k as in the screen's test.
+def doubts(
+    screen: Screen, weight: Floats, bias: Floats, hidden: Floats, best: Ids, wanted: NDArray[np.bool_]
+) -> Doubts | None:
+    """The reasons over `hidden` [n, D] with the exact layer's k best `best` [n, k], of which those `wanted` matter.
 
     None where the screen has no test.
     """
     if (test := screen.doubt) is None:
         return None
-    sure, far, right = _look(screen, weight, bias, hidden, wanted)
-    sent = sure - np.float32(test.slope) * far < np.float32(test.offset)
+    signs = Signs(weight, bias, screen, hidden)
+    sure, offset = signs.sure(test.margin, test.by_tail, test.by_far), np.float32(test.offset)
+    sent = ~(sure >= offset)
     few = sent & ~np.isfinite(sure)
-    low = sent & ~few & (sure - np.float32(test.slope * float(np.median(far))) < np.float32(test.offset))
+    nearer = sure + np.float32(test.by_far) * (signs.far - np.median(signs.far))
+    low = sent & ~few & (nearer < offset)
+    inside = np.zeros((len(screen.weight), len(bias)), np.bool_)
+    inside[np.arange(len(screen.weight)).repeat(np.diff(screen.start)), screen.token] = True
+    right = (inside[signs.cluster[:, None], best] | ~wanted).all(axis=1)
     masks = (sent, few, low, sent & ~few & ~low, sent & right, ~sent & ~right)
     return Doubts(len(hidden), *(int(np.count_nonzero(mask)) for mask in masks))
-
-
-def _look(
-    screen: Screen, weight: Floats, bias: Floats, hidden: Floats, wanted: Ids
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Of each row [n]: its k-th best logit in the set, its distance to the center, and whether the set has `wanted`."""
-    assert screen.doubt is not None
-    alone = ScreenedProjection.build(weight, bias, replace(screen, doubt=None))
-    sure, far = np.empty(len(hidden), np.float32), np.empty(len(hidden), np.float32)
-    right = np.empty(len(hidden), np.bool_)
-    for first in range(0, len(hidden), BLOCK):
-        block = slice(first, first + BLOCK)
-        h = hidden[block]
-        top = alone.topk(h, wanted.shape[1])
-        word = top.token[:, -1]
-        logit = np.einsum("nd,nd->n", h, weight[word]) + bias[word]
-        found = top.log_prob > -np.inf
-        sure[block] = np.where(found[:, -1], logit, -np.inf)
-        cluster = np.argmax(h @ screen.weight.T + screen.bias, axis=1)
-        far[block] = np.linalg.norm(h - screen.doubt.center[cluster], axis=1)
-        right[block] = found.all(axis=1) & (top.token == wanted[block]).all(axis=1)
-    return sure, far, right

@@ -20,12 +20,21 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from quickbeam.errors import ModelError
-from quickbeam.types import Doubt, Floats, Screen
+from quickbeam.types import Doubt, Floats, Screen, Tail
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 had no tail, and another test
 TENSORS, FACTS = "screen.safetensors", "screen.json"
 AGAIN = "Fit the screen again: quickbeam fit-screen."
-_TYPES = {"weight": np.float32, "bias": np.float32, "start": np.int32, "token": np.int32, "center": np.float32}
+_TYPES = {
+    "weight": np.float32,
+    "bias": np.float32,
+    "start": np.int32,
+    "token": np.int32,
+    "tail_weight": np.float32,
+    "tail_bias": np.float32,
+    "center": np.float32,
+}
+_TEST = ("k", "margin", "by_tail", "by_far", "offset")
 
 
 def save_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats, facts: Mapping[str, Any]) -> None:
@@ -37,9 +46,13 @@ def save_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats, fact
         name: np.ascontiguousarray(getattr(screen, name)) for name in ("weight", "bias", "start", "token")
     }
     doubt = None
+    if screen.tail is not None:
+        tensors |= {"tail_weight": screen.tail.weight, "tail_bias": screen.tail.bias}
     if screen.doubt is not None:
         tensors["center"] = np.ascontiguousarray(screen.doubt.center)
-        doubt = {"k": screen.doubt.k, "slope": screen.doubt.slope, "offset": screen.doubt.offset}
+        doubt = {name: getattr(screen.doubt, name) for name in _TEST}
+        if not np.isfinite(screen.doubt.margin):
+            doubt["margin"] = None  # JSON has no infinity
     with tempfile.TemporaryDirectory(prefix=".screen.", dir=folder) as beside:
         path = Path(beside) / TENSORS
         save_file(tensors, path)
@@ -68,13 +81,20 @@ def read_screen(folder: Path, weight: Floats, bias: Floats) -> Screen:
         raise ModelError(f"{path} is missing, though {FACTS} is there. {AGAIN}") from error
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read as safetensors ({error}). {AGAIN}") from error
-    _check(path, tensors, facts.get("doubt"), weight)
     doubt = facts.get("doubt")
+    _check(path, tensors, doubt, weight)
+    tail = Tail(tensors["tail_weight"], tensors["tail_bias"]) if "tail_weight" in tensors else None
     try:
-        test = None if doubt is None else Doubt(tensors["center"], int(doubt["k"]), doubt["slope"], doubt["offset"])
+        test = None if doubt is None else _test(tensors["center"], doubt)
     except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{folder / FACTS}: doubt is {doubt!r}; it needs k, slope and offset. {AGAIN}") from error
-    return Screen(tensors["weight"], tensors["bias"], tensors["start"], tensors["token"], test)
+        raise ModelError(f"{folder / FACTS}: doubt is {doubt!r}; it needs {', '.join(_TEST)}. {AGAIN}") from error
+    return Screen(tensors["weight"], tensors["bias"], tensors["start"], tensors["token"], tail, test)
+
+
+def _test(center: Floats, doubt: Mapping[str, Any]) -> Doubt:
+    margin = float("inf") if doubt["margin"] is None else float(doubt["margin"])
+    by_tail, by_far, offset = (float(doubt[name]) for name in ("by_tail", "by_far", "offset"))
+    return Doubt(center, int(doubt["k"]), margin, by_tail, by_far, offset)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -101,7 +121,10 @@ def output_digest(weight: Floats, bias: Floats) -> str:
 
 def _check(path: Path, tensors: Mapping[str, NDArray[Any]], doubt: Any, output: Floats) -> None:
     """Names, dtypes and shapes of the tensors; what the sets hold is checked where they are packed."""
-    names = [name for name in _TYPES if name != "center" or doubt is not None]
+    without = set() if doubt is not None else {"center"}
+    if doubt is None and "tail_weight" not in tensors:
+        without |= {"tail_weight", "tail_bias"}  # a test needs them
+    names = [name for name in _TYPES if name not in without]
     if sorted(tensors) != sorted(names):
         raise ModelError(f"{path} holds {', '.join(sorted(tensors))}; it must hold {', '.join(names)}. {AGAIN}")
     clusters, words = len(tensors["weight"]), len(tensors["token"])
@@ -110,6 +133,8 @@ def _check(path: Path, tensors: Mapping[str, NDArray[Any]], doubt: Any, output: 
         "bias": (clusters,),
         "start": (clusters + 1,),
         "token": (words,),
+        "tail_weight": (clusters, output.shape[1]),
+        "tail_bias": (clusters,),
         "center": (clusters, output.shape[1]),
     }
     for name in names:

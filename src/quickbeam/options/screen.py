@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from quickbeam.options.schema import option, require
@@ -20,11 +20,17 @@ class ScreenOptions:
     clusters: int = option(0, "number of clusters; 0 = searched")
     budget: float = option(0.0, "average words in a set; 0 = searched")
     fidelity: float = option(
-        0.999, "share of steps whose top k must be the exact layer's, with 95% confidence; 0 = no test, no fallback"
+        0.999, "share of steps that must be as with the exact layer, with 95% confidence; 0 = no test, no fallback"
     )
-    top_k: int = option(5, "k of the fidelity: the candidates of a step that must be right")
+    top_k: int = option(
+        0,
+        "k of the fidelity: the best words of a row that must be right where they matter; 0 = what a beam search looks "
+        "at, 2 * beam_size; 5 for language models",
+    )
     set_k: int = option(0, "a set is made of the best so many words of each step; 0 = top_k")
-    beam_size: int = option(5, "of the search that the hidden vectors are collected from")
+    beam_size: int = option(
+        5, "of the search that the hidden vectors are collected from; language models read the text"
+    )
     vectors: int = option(400_000, "hidden vectors to collect, at least; fewer where the text ends")
     rounds: int = option(5, "of l2s: turns of learning clusters and sets")
     seed: int = option(1, "of everything that is drawn")
@@ -34,9 +40,14 @@ class ScreenOptions:
         require(self.clusters >= 0, "clusters", self.clusters, "0 or more")
         require(self.budget >= 0, "budget", self.budget, "0 or more")
         require(0 <= self.fidelity < 1, "fidelity", self.fidelity, "in [0, 1)")
-        require(self.top_k >= 1, "top_k", self.top_k, "1 or more")
-        require(0 <= self.set_k <= self.top_k, "set_k", self.set_k, f"between 0 and top_k ({self.top_k})")
+        require(self.top_k >= 0, "top_k", self.top_k, "0 or more")
+        most = self.top_k or self.set_k
+        require(0 <= self.set_k <= most, "set_k", self.set_k, f"between 0 and top_k ({self.top_k})")
         require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
         require(self.vectors >= 1, "vectors", self.vectors, "1 or more")
         require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
+
+    def resolved(self, language: bool) -> ScreenOptions:
+        """With the top_k that 0 stands for."""
+        return self if self.top_k else replace(self, top_k=5 if language else 2 * self.beam_size)

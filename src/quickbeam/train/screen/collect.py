@@ -1,8 +1,9 @@
 """Hidden vectors of a model on unlabelled text, with the exact layer's own top k (L2S section 3, CVP section 2.2).
 
-The text is taken in parts of `LINES` different sentences. Each part becomes one file, written beside and renamed, so a
-run that was killed goes on with the first part that is missing, and ends with the same bytes. The files are
-memory-mapped: a fit may use more vectors than fit into memory.
+A translation model decodes the text by beam search; a language model is given it. The text is taken in parts of `LINES`
+different lines. Each part becomes one file, written beside and renamed, so a run that was killed goes on with the first
+part that is missing, and ends with the same bytes. The files are memory-mapped: a fit may use more vectors than fit
+into memory.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quickbeam.engine.decode import decode
+from quickbeam.engine.forced import force
 from quickbeam.engine.load import Parts
 from quickbeam.engine.workers import run_workers
 from quickbeam.errors import InputError
@@ -27,18 +29,25 @@ from quickbeam.options.decode import SearchOptions
 from quickbeam.projections.door import RowProjection
 from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
 from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Floats, Hypothesis, Ids, Request, TopK
+from quickbeam.types import Floats, Ids, Move, Request, Rows, TopK
 
-LINES = 512  # sentences of one part
+LINES = 512  # lines of one part
+TOGETHER = 8  # lines that a language model reads as one text: `sentence` numbers these
 BATCH_TOKENS = 512  # source tokens that are decoded together
 LONGEST = 256  # source tokens; what is beyond is cut off
+FORMAT = 2  # of the parts
+ROUNDING = 1e-3  # of a log probability that a search compares
 Records = NDArray[Any]  # of the dtype of `record_type`
 
 
 def record_type(dim: int, top_k: int) -> np.dtype[Any]:
-    """One decoding step: number of its sentence, hidden vector [D], exact top k, best first, and their log probs."""
-    fields = [("sentence", np.int32), ("hidden", np.float32, dim)]
-    return np.dtype([*fields, ("token", np.int32, top_k), ("log_prob", np.float32, top_k)])
+    """One row of one decoding step: sentence, step, hidden vector [D], exact top k, best first, and their log probs.
+
+    `floor` is the least log probability that mattered to the search: of all words of the step, those below it changed
+    nothing, whatever they were. It is -inf where a text is given.
+    """
+    fields = [("sentence", np.int32), ("step", np.int32), ("hidden", np.float32, dim)]
+    return np.dtype([*fields, ("token", np.int32, top_k), ("log_prob", np.float32, top_k), ("floor", np.float32)])
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,7 @@ class Collection:
 
 
 class Recorder(RowProjection):
-    """Stands in the doors of model and projection of one decoding run, and keeps what passes through both."""
+    """Stands in the doors of model, projection and search of one run, and keeps what passes through them."""
 
     def __init__(self, run: Decoding, projection: RowProjection, top_k: int) -> None:
         self._run, self._projection, self._top_k = run, projection, top_k
@@ -85,14 +94,46 @@ class Recorder(RowProjection):
         """As the projection's, and kept."""
         top = self._projection.topk(hidden, max(k, self._top_k))
         records = np.empty(len(hidden), record_type(hidden.shape[1], self._top_k))
-        records["sentence"], records["hidden"] = self._request, hidden
+        records["sentence"], records["hidden"], records["step"] = self._request, hidden, 0
         records["token"], records["log_prob"] = top.token[:, : self._top_k], top.log_prob[:, : self._top_k]
+        records["floor"] = -np.inf
         self.records.append(records)
         return TopK(top.log_prob[:, :k], top.token[:, :k])
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
-        """As the projection's."""
-        return self._projection.log_prob(hidden, token)
+        """Nobody asks for the score of a text that is given; the step is kept."""
+        self.topk(hidden, self._top_k)
+        return np.zeros(len(hidden), np.float32)
+
+
+class RecordedSearch(BeamSearch):
+    """Beam search that adds to a recorder's last step what mattered."""
+
+    def __init__(self, recorder: Recorder, options: SearchOptions, bos_id: int, eos_id: int) -> None:
+        super().__init__(options, bos_id, eos_id, recorder.vocab_size)
+        self._recorder, self._beam_size, self._end = recorder, options.beam_size, eos_id
+
+    def advance(self, rows: Rows, top: TopK) -> Move:
+        """As beam search's."""
+        records = self._recorder.records[-1]
+        records["step"], records["floor"] = rows.length, self._floor_of(rows, top) - ROUNDING
+        return super().advance(rows, top)
+
+    def _floor_of(self, rows: Rows, top: TopK) -> Floats:
+        """Of each row [R]: how likely a word must be to be among its request's best that may go on, or to be eos there.
+
+        With K rows, 2K candidates are looked at, of which at most K end: so the K-th best that does not end bounds all
+        that matters. Greedy search takes the best, eos or not.
+        """
+        total = rows.score[:, None] + top.log_prob
+        if self._beam_size > 1:
+            total[top.token == self._end] = -np.inf
+        first = np.flatnonzero(np.r_[True, rows.request[1:] != rows.request[:-1]])
+        floor = np.empty(len(rows), np.float32)
+        for begin, end in zip(first, np.r_[first[1:], len(rows)], strict=True):
+            scores = np.sort(total[begin:end], axis=None)[::-1]
+            floor[begin:end] = scores[min(self._beam_size, len(scores)) - 1] - rows.score[begin:end]
+        return floor
 
 
 @dataclass(frozen=True)
@@ -104,6 +145,7 @@ class Collector:
     beam_size: int  # the vectors of all rows of the beam are kept
     top_k: int
     threads: int = 1
+    given: bool = False  # for a language model: the text is given, not continued
 
     def collect(
         self, lines: Iterable[str], identity: dict[str, Any], vectors: int, progress: Callable[[int], None]
@@ -115,7 +157,9 @@ class Collector:
         Raises InputError where `folder` holds the parts of another run, or the text has no sentence.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._check_identity(identity | {"beam_size": self.beam_size, "top_k": self.top_k})
+        self._check_identity(
+            identity | {"format": FORMAT, "beam_size": 0 if self.given else self.beam_size, "top_k": self.top_k}
+        )
         found: list[Records] = []
         unseen = _distinct(lines)
         while sum(map(len, found)) < vectors and (chunk := list(islice(unseen, LINES))):
@@ -133,21 +177,39 @@ class Collector:
 
     def _decode(self, texts: Sequence[str], first: int) -> Records:
         """The steps of `texts`, sentence by sentence; `first` is the number of the first."""
-        parts, queue = self.parts, BatchQueue(pack(self._requests(texts, first), BATCH_TOKENS))
-        recorders: list[Recorder] = []
+        parts, recorders, targets = self.parts, list[Recorder](), dict[int, Ids]()
+        if self.given:
+            targets = self._targets(texts, first)
+            before = np.array([parts.model.eos_id], np.int32)
+            requests = [Request(index, before) for index in targets]
+        else:
+            requests = self._requests(texts, first)
+        queue = BatchQueue(pack(requests, BATCH_TOKENS // 8 if self.given else BATCH_TOKENS))
 
-        def work() -> Iterator[tuple[int, list[Hypothesis]]]:
+        def work() -> Iterator[object]:
             recorder = Recorder(parts.model.open(), parts.projection, self.top_k)
             recorders.append(recorder)
+            if self.given:
+                return force(recorder, recorder, targets, parts.model.bos_id, queue)
             options = SearchOptions(beam_size=self.beam_size)
-            search = BeamSearch(options, parts.model.bos_id, parts.model.eos_id, parts.projection.vocab_size)
+            search = RecordedSearch(recorder, options, parts.model.bos_id, parts.model.eos_id)
             return decode(recorder, recorder, search, FixedBatches(queue))
 
         for _ in run_workers(work, queue, min(self.threads, len(queue))):
             pass
         # All steps of a sentence are one recorder's, so their order does not depend on the number of threads.
         records = np.concatenate([step for recorder in recorders for step in recorder.records])
-        return records[np.argsort(records["sentence"], kind="stable")]
+        records = records[np.argsort(records["sentence"], kind="stable")]
+        if self.given:
+            records["step"] = np.arange(len(records))
+        return records
+
+    def _targets(self, texts: Sequence[str], first: int) -> dict[int, Ids]:
+        """Texts of TOGETHER lines, each line with its end, by number."""
+        eos, encode = self.parts.model.eos_id, self.parts.target.encode
+        lines = [[*encode(text), eos] for text in texts]
+        groups = [lines[i : i + TOGETHER] for i in range(0, len(lines), TOGETHER)]
+        return {first // TOGETHER + i: np.array(list(chain(*group)), np.int32) for i, group in enumerate(groups)}
 
     def _requests(self, texts: Sequence[str], first: int) -> list[Request]:
         eos = self.parts.model.eos_id

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from quickbeam.errors import InputError, OptionError
 from quickbeam.options.screen import METHODS, ScreenOptions
+from quickbeam.projections.screened import Signs
 from quickbeam.train.screen.collect import Collection, Records
-from quickbeam.train.screen.fidelity import Measure, Output, calibrate, measure
+from quickbeam.train.screen.fidelity import NEVER, Measure, Output, calibrate, measure, totals, wanted
 from quickbeam.train.screen.kmeans import assign, kmeans
 from quickbeam.train.screen.sets import Counts, count, knapsack, screen_of
-from quickbeam.types import Floats, Ids, Screen
+from quickbeam.train.screen.tail import fit_tail
+from quickbeam.types import Doubt, Floats, Ids, Screen, Tail
 
 CLUSTERS = (100, 200, 400)  # searched
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)  # searched budgets, as shares of the average set with every word that was seen
 LEARNED = 0.5  # the same share, of the budget that l2s learns its clusters with where none is given
+TAIL_ROWS = 60_000  # that a tail is fitted on, at most
 CONFIDENCE = 0.95  # that all bounds of one search hold together (Bonferroni)
 Say = Callable[[str], None]
 
@@ -85,6 +88,7 @@ def fit_screen(
     told of each setting. Raises OptionError for a method that this installation lacks.
     """
     fit, choose, held_out = deal(collection)
+    sample = fit[np.linspace(0, len(fit) - 1, min(len(fit), TAIL_ROWS)).astype(np.int64)]
     clusterings = list(_clusterings(fit, output, eos_id, options, say))
     settings = len(clusterings) * (1 if options.budget or not options.fidelity else len(SHARES))
     confidence = 1 - (1 - CONFIDENCE) / settings
@@ -94,6 +98,7 @@ def fit_screen(
         for budget in _budgets(clustering, options):
             kept = knapsack(clustering.counts, budget)
             screen = screen_of(clustering.weight, clustering.bias, clustering.counts, kept)
+            screen = replace(screen, tail=_tail(screen, output, sample))
             if center is not None:
                 screen = calibrate(screen, output, choose, options.top_k, center, options.fidelity, confidence)
             result = measure(screen, output, choose, options.top_k, confidence)
@@ -108,8 +113,18 @@ def fit_screen(
     return Fitted(screen, setting, final, [s for s, _ in found], bool(good))
 
 
+def _tail(screen: Screen, output: Output, rows: Records) -> Tail:
+    """What the words outside the sets of `screen` weigh."""
+    clusters, hidden = len(screen.weight), np.ascontiguousarray(rows["hidden"])
+    nothing = Tail(np.zeros_like(screen.weight), np.full(clusters, -NEVER, np.float32))
+    alone = replace(screen, tail=nothing, doubt=Doubt(np.zeros_like(screen.weight), 1, np.inf, 0.0, 0.0, 0.0))
+    signs = Signs(output.weight, output.bias, alone, hidden)
+    return fit_tail(hidden, signs.cluster, clusters, signs.total, totals(output, rows))
+
+
 def _clusterings(fit: Records, output: Output, eos_id: int, options: ScreenOptions, say: Say) -> Iterator[Clustering]:
-    hidden, top = np.ascontiguousarray(fit["hidden"]), fit["token"][:, : options.set_k or options.top_k]
+    k = options.set_k or options.top_k
+    hidden, top, needed = np.ascontiguousarray(fit["hidden"]), fit["token"][:, :k], wanted(fit, k)
     vocab, always = len(output.bias), np.array([eos_id], np.int32)
     for clusters in _numbers(len(fit), options):
         for method in _methods(options):
@@ -118,11 +133,11 @@ def _clusterings(fit: Records, output: Output, eos_id: int, options: ScreenOptio
             if method == "l2s":
                 from quickbeam.train.screen.l2s import Task, learn
 
-                start = count(assign(hidden, weight, bias), top, clusters, vocab, always)
-                task = Task(hidden, top, vocab, always, options.budget or LEARNED * start.everything)
+                start = count(assign(hidden, weight, bias), top, clusters, vocab, always, needed)
+                task = Task(hidden, top, vocab, always, options.budget or LEARNED * start.everything, needed)
                 weight = learn(task, weight, options.rounds, options.seed)
             label = assign(hidden, weight, bias)
-            yield Clustering(method, weight, bias, label, count(label, top, clusters, vocab, always))
+            yield Clustering(method, weight, bias, label, count(label, top, clusters, vocab, always, needed))
 
 
 def _numbers(rows: int, options: ScreenOptions) -> Sequence[int]:
@@ -153,8 +168,8 @@ def _line(setting: Setting) -> str:
     m = setting.measure
     return (
         f"{setting.method:<9} {setting.clusters:>5} clusters, sets of {m.average_set:6.1f}: P@1 {m.precision_1:.4f}, "
-        f"P@k {m.precision_k:.4f}, all k {m.agreement:.4f}; with {m.fallback:.1%} falling back {m.fidelity:.5f} "
-        f"(bound {m.bound:.5f}), {m.cost / 1024:.0f} KiB a row"
+        f"all that matter {m.sufficient:.4f}; with {m.fallback:.1%} falling back {m.fidelity:.5f} "
+        f"(bound {m.bound:.5f}), log Z off by {m.normaliser_error:.4f}, {m.cost / 1024:.0f} KiB a row"
     )
 
 
