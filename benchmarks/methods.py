@@ -73,6 +73,7 @@ def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial
 
 
 SAMPLES = 2_000  # vectors that the methods of others are fitted on
+PREVIEWED = 10_000  # vectors that the preview of the certified layer is fitted on
 SHARING = (FgdProjection, GreedyMipsProjection, FaissIvfProjection, ScannProjection)  # one structure for every dial
 
 
@@ -98,7 +99,7 @@ def others(layer: Layer, quick: bool, only: list[str], said: Callable[[str], Non
 def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
     """The baseline, our exact layers, and the screens that were fitted."""
     weight, bias = layer.weight, layer.bias
-    preview = Preview.fit(weight, layer.fit.hidden[: 20 * SAMPLES])
+    preview = Preview.fit(weight, layer.fit.hidden[:PREVIEWED])
     exact, scan = ExactProjection.build(weight, bias), ScanProjection.build(weight, bias)
     found = [
         Contender(BASELINE, {}, FullSoftmaxProjection.build(weight, bias)),

@@ -20,7 +20,7 @@ from benchmarks.vectors import KEPT, Layer, collect_layer
 from quickbeam.errors import ModelError
 from quickbeam.models.screen_folder import output_digest, read_facts, read_screen, save_screen
 
-CLUSTERS, FEW_CLUSTERS = (50, 100, 200), (100,)
+CLUSTERS, FEW_CLUSTERS = (100, 200), (100,)
 FIDELITY = 0.999
 QUICK_SHARE = 0.5  # of the vectors
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks import record
 from benchmarks.interleave import interleave
-from benchmarks.methods import BASELINE, SAMPLES
+from benchmarks.methods import BASELINE, PREVIEWED
 from benchmarks.vectors import Layer
 from quickbeam.projections.baselines.full_softmax import FullSoftmaxProjection
 from quickbeam.projections.certified import ERROR, CertifiedProjection, Preview
@@ -31,7 +31,7 @@ BLOCK = 1_000
 
 def held_out(layer: Layer, count: int) -> Floats:
     """Vectors on which no preview was fitted."""
-    rest = layer.fit.hidden[20 * SAMPLES :]
+    rest = layer.fit.hidden[PREVIEWED:]
     return np.concatenate([layer.test.hidden, layer.choose.hidden, rest])[:count]
 
 
@@ -54,9 +54,10 @@ def differences(exact: RowProjection, other: RowProjection, hidden: Floats) -> i
     wrong = 0
     for first in range(0, len(hidden), BLOCK):
         rows = hidden[first : first + BLOCK]
+        wanted = exact.topk(rows, max(TOPS)).token  # the k best are the first k of more
         miss = np.zeros(len(rows), np.bool_)
         for k in TOPS:
-            miss |= (exact.topk(rows, k).token != other.topk(rows, k).token).any(axis=1)
+            miss |= (wanted[:, :k] != other.topk(rows, k).token).any(axis=1)
         wrong += int(miss.sum())
     return wrong
 
@@ -64,7 +65,7 @@ def differences(exact: RowProjection, other: RowProjection, hidden: Floats) -> i
 def measure(layer: Layer, quick: bool) -> dict[str, Any]:
     """Differences, times and the error of the log-sum-exp of one layer, recorded."""
     weight, bias = layer.weight, layer.bias
-    preview = Preview.fit(weight, layer.fit.hidden[: 20 * SAMPLES])
+    preview = Preview.fit(weight, layer.fit.hidden[:PREVIEWED])
     exact, certified = ExactProjection.build(weight, bias), CertifiedProjection.build(weight, bias, preview)
     scan = ScanProjection.build(weight, bias)
     hidden = held_out(layer, QUICK_VECTORS if quick else VECTORS)
