@@ -39,7 +39,7 @@ def test_translate_has_every_option() -> None:
     assert names <= inspect.signature(translate).parameters.keys()
 
 
-@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info", "fit-screen"])
+@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info", "trace", "fit-screen"])
 def test_help_has_examples(call: Run, verb: str) -> None:
     result = call(verb, "--help")
     assert result.status == 0
@@ -49,7 +49,7 @@ def test_help_has_examples(call: Run, verb: str) -> None:
 
 def test_help_lists_the_verbs(call: Run) -> None:
     text = call("--help").out.decode()
-    assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info", "fit-screen"))
+    assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info", "trace", "fit-screen"))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from quickbeam.cli.generate import generate
 from quickbeam.cli.info import info
 from quickbeam.cli.score import score
 from quickbeam.cli.screen_report import screen_report
+from quickbeam.cli.trace import trace
 from quickbeam.cli.train import train
 from quickbeam.cli.translate import translate
 from quickbeam.errors import OptionError, QuickbeamError
@@ -49,7 +50,7 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for _verb in (translate, generate, score, evaluate, info, train, fit_screen, fit_shortlist, screen_report):
+for _verb in (translate, generate, score, evaluate, info, trace, train, fit_screen, fit_shortlist, screen_report):
     app.command()(_guarded(_verb))
 
 # Typer brings its own copy of Click or imports it, by its version; its errors have this base in both.

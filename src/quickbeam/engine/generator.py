@@ -13,6 +13,7 @@ import numpy as np
 
 from quickbeam.engine.loaded import LoadedModel
 from quickbeam.engine.texts import check_texts
+from quickbeam.engine.trace import Trace
 from quickbeam.engine.translation import Answer
 from quickbeam.options.decode import DecodeOptions
 from quickbeam.types import Request
@@ -78,6 +79,12 @@ class Generator(LoadedModel):
                     yield index, Generation(prompts[index], answers, index in truncated)
 
         return results()
+
+    def trace(self, prompt: str, **options: Any) -> Trace:
+        """Every step of the beam search of one prompt: rows, candidates and what became of them, and why it stopped."""
+        choices = DecodeOptions.from_names(options)
+        requests, _ = self._requests([prompt], choices.schedule.max_input_length)
+        return self._trace(prompt, requests[0], choices)
 
     def _requests(self, prompts: Sequence[str], most: int) -> tuple[list[Request], set[int]]:
         """Prompts behind the end of a sentence that was not said, and the places of those that had to be cut."""

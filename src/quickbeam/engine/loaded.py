@@ -13,11 +13,13 @@ from quickbeam.engine.alternatives import Results, decode_alternatives
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
 from quickbeam.engine.load import find_model, load_parts, load_projection
+from quickbeam.engine.trace import Recorder, Trace
 from quickbeam.engine.translation import Answer
 from quickbeam.engine.workers import run_workers
 from quickbeam.errors import OptionError
 from quickbeam.models.architectures import Task
 from quickbeam.options.decode import DecodeOptions, MachineOptions, ProjectionOptions
+from quickbeam.options.schema import require
 from quickbeam.projections.door import Normalising, Projection
 from quickbeam.schedule.batches import BatchQueue, pack
 from quickbeam.schedule.plan import Plan
@@ -100,6 +102,20 @@ class LoadedModel:
             with self._lock:
                 for search in searches:
                     self.work.add(search.work)
+
+    def _trace(self, text: str, request: Request, choices: DecodeOptions) -> Trace:
+        """The record of one beam search; raises OptionError for another one."""
+        one_search = not choices.search.sampling and not choices.search.return_alternatives
+        require(one_search, "a trace", "of samples or alternatives", "of one beam search; leave the option out")
+        self._check(choices)
+        search, recorder = self._search(choices), Recorder(self.parts.target.piece)
+        assert isinstance(search, BeamSearch)
+        search.observer = recorder
+        schedule = Plan([request], choices.schedule, choices.search.most_rows, 1, self.parts.footprint).schedule()
+        layer = self.output_layer(choices.output)
+        ((_, hypotheses),) = decode(self.parts.model.open(), layer, search, schedule)
+        pieces = tuple(self.parts.source.piece(token) for token in request.source.tolist())
+        return Trace(text, pieces, recorder.steps, recorder.why, tuple(self._answer(h) for h in hypotheses))
 
     def _force(self, requests: list[Request], targets: Mapping[int, Ids], choices: DecodeOptions) -> dict[int, Floats]:
         """Log probability of each target token [T], by request index."""

@@ -13,6 +13,7 @@ import numpy as np
 from quickbeam.engine.loaded import LoadedModel
 from quickbeam.engine.prefixes import Prefixes, encode_prefixes
 from quickbeam.engine.texts import check_texts
+from quickbeam.engine.trace import Trace
 from quickbeam.engine.translation import EMPTY, Answer, Translation
 from quickbeam.errors import InputError
 from quickbeam.options.decode import DecodeOptions
@@ -72,6 +73,15 @@ class Translator(LoadedModel):
         prefixes = encode_prefixes(target_prefix, len(texts), self.parts.target, choices.search.max_length)
         requests = [replace(request, prefix=prefixes.get(request.index)) for request in requests]
         return self._translate(texts, requests, truncated, choices)
+
+    def trace(self, text: str, *, target_prefix: str | None = None, **options: Any) -> Trace:
+        """Every step of the beam search of one text: rows, candidates and what became of them, and why it stopped."""
+        choices = DecodeOptions.from_names(options)
+        requests, _ = self._requests([text], choices.schedule.max_input_length)
+        if not requests:
+            raise InputError("the text is empty; there is nothing to search.")
+        prefixes = encode_prefixes(target_prefix, 1, self.parts.target, choices.search.max_length)
+        return self._trace(text, replace(requests[0], prefix=prefixes.get(0)), choices)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Answer]:
         """How likely the model thinks each target is as the translation of its source, by forced decoding.

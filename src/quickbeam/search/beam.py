@@ -29,12 +29,13 @@ from quickbeam.options.decode import SearchOptions
 from quickbeam.options.schema import require
 from quickbeam.search.candidates import CandidateRules
 from quickbeam.search.door import Forward
+from quickbeam.search.observer import Choice, Fate, Observer
 from quickbeam.search.ranking import Index, rank
 from quickbeam.search.stopping import Finished, Pool, StopRule
 from quickbeam.search.tree import ROOT, TokenTree
 from quickbeam.search.width import Width
 from quickbeam.search.work import Work
-from quickbeam.types import Hypothesis, Ids, Move, Request, Rows, Scores, TopK
+from quickbeam.types import Candidates, Hypothesis, Ids, Move, Request, Rows, Scores, TopK
 
 Mask = NDArray[np.bool_]
 
@@ -59,6 +60,7 @@ class BeamSearch:
         self.candidates = self._rules.least
         self._ripe = 0  # requests in flight with so many finished hypotheses that they may be done
         self.work = Work()
+        self.observer: Observer | None = None
 
     def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
         """One row for each new request, at bos."""
@@ -103,6 +105,8 @@ class BeamSearch:
         ended = possible & ends
         ended[:, beam:] = False
 
+        if self.observer is not None:
+            self._report(self.observer, rows, first, found, cell, score, lives, ended)
         going = self._tree.grow(rows, found, cell[lives], score[lives])
         if ended.any():
             self._finish(self._tree.grow(rows, found, cell[ended], score[ended]))
@@ -110,6 +114,33 @@ class BeamSearch:
             return Move(going, {})
         best = np.where(lives, score, -math.inf).max(axis=1)  # [B]
         return self._settle(rows, first, going, best)
+
+    def _report(
+        self,
+        observer: Observer,
+        rows: Rows,
+        first: Index,
+        found: Candidates,
+        cell: Index,
+        score: Scores,
+        lives: Mask,
+        ended: Mask,
+    ) -> None:
+        """Tell the observer what became of the candidates at `cell` [B, C]."""
+        k = found.token.shape[1]
+        floor = self._floor(rows.request[first], score[:, 0])
+        for b, start in enumerate(first.tolist()):
+            choices: list[Choice] = []
+            for place, total, alive, end in zip(cell[b], score[b], lives[b], ended[b], strict=True):
+                fate: Fate = "lives" if alive else "finished" if end else "width"
+                if not alive and not end and total < floor[b]:
+                    fate = "threshold"
+                if total == -math.inf:
+                    fate = "banned"
+                if place // k - start < (rows.request == rows.request[start]).sum():  # else it is padding
+                    token, log_prob = int(found.token.flat[place]), float(found.log_prob.flat[place])
+                    choices.append(Choice(int(place // k - start), token, log_prob, float(total), fate))
+            observer.advanced(int(rows.request[start]), choices)
 
     def _floor(self, request: Ids, best: Scores) -> Scores:
         """The threshold of each request [B], whose best candidates have the scores `best` [B]."""
@@ -159,8 +190,11 @@ class BeamSearch:
         done: dict[int, list[Hypothesis]] = {}
         lengths = (rows.length[first] + 1).tolist()
         for request, score, length in zip(rows.request[first].tolist(), best.tolist(), lengths, strict=True):
-            if not self._stop.is_done(self._finished[request], score, length):
+            why = self._stop.verdict(self._finished[request], score, length)
+            if why is None:
                 continue
+            if self.observer is not None:
+                self.observer.stopped(request, why)
             if not self._finished[request]:  # no row had any candidate: end them as they are
                 self._finish(rows.select(rows.request == request))
             pool = self._finished.pop(request)

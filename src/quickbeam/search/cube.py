@@ -53,6 +53,9 @@ class CubeSearch(BeamSearch):
         top = forward.topk(ran.hidden[alike.first], self._rules.wanted(rows), request[alike.first])
         self.work.sub_cubes += len(alike.first)
         cube = alike.group[ran.place]  # [R] which row of `top` speaks for each row
+        if self.observer is not None:
+            for index in dict.fromkeys(rows.request.tolist()):
+                self.observer.merged(index, cube[rows.request == index].tolist())
         top = TopK(top.log_prob[cube], top.token[cube])  # [R, k]
         if self._options.cube_pruning == "exact":
             speaks = ran.first[alike.first]  # the rows whose own candidates they are

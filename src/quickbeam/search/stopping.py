@@ -59,7 +59,7 @@ class StopRule:
 
     def __init__(self, options: SearchOptions) -> None:
         self._name, self._margin = options.early_stopping, options.stop_margin
-        self._answers = options.num_hypotheses
+        self._answers, self._max_length = options.num_hypotheses, options.max_length
         heuristic = self._name in ("true", "false", "never")
         self._stays = options.finishing == "stay"
         self._need = round(options.beam_size * options.patience) if heuristic else options.beam_size
@@ -80,21 +80,29 @@ class StopRule:
         """What ranks finished hypotheses; an empty one counts as one token."""
         return log_prob / self._weight[length]
 
-    def is_done(self, pool: Pool, best: float, length: int) -> bool:
-        """Whether a request is done: `best` is the sum of log probabilities of its best live row, -inf without any."""
+    def verdict(self, pool: Pool, best: float, length: int) -> str | None:
+        """Why a request is done, None if it is not: `best` is the sum of its best live row, -inf without any."""
         if best == -math.inf:
-            return True
+            return "no hypothesis is left that could go on" + (" (max_length)" if length >= self._max_length else "")
         if len(pool) < self.enough:
-            return False
+            return None
         if self._margin is not None and best < pool.top - self._margin:
-            return True
+            return f"the best live hypothesis is more than {self._margin:g} (stop_margin) below the best finished one"
         if self._name == "proven":
             answers = pool.best[: self._answers]
             safe = not self._stays or best <= min(answer.log_prob for answer in answers)
-            return safe and best / self._widest[length] <= answers[-1].score
-        if self._name == "exhaustive" or len(pool) < self._need:
-            return False
-        return self._name == "true" or self.score(best, max(length, self._flatters)) <= pool.best[-1].score
+            sure = safe and best / self._widest[length] <= answers[-1].score
+            return "no live hypothesis can ever beat the answers (proven)" if sure else None
+        return None if self._name == "exhaustive" else self._heuristic(pool, best, length)
+
+    def _heuristic(self, pool: Pool, best: float, length: int) -> str | None:
+        """The verdict of "true", "false" and "never"."""
+        if len(pool) < self._need:
+            return None
+        if self._name == "true":
+            return f"{self._need} hypotheses are finished"
+        ended = self.score(best, max(length, self._flatters))
+        return f"no live hypothesis would beat the {self._need} finished ones" if ended <= pool.best[-1].score else None
 
 
 def _descending(finished: Finished) -> float:
