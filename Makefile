@@ -23,7 +23,7 @@ help:
 	@echo "make test                      run all tests"
 	@echo "make check                     lint, types, rooms, C++ format, warnings as errors, sanitizers"
 	@echo "make bench PART=machine        measure the ceilings of this machine (or PART=decode, PART=resume)"
-	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold (or PART=projection; MODELS=\"folder ...\")"
+	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold (or projection, search; MODELS=\"folder ...\")"
 	@echo "make clean                     remove .venv and build"
 
 # ---- what the others need ----
