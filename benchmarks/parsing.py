@@ -169,7 +169,7 @@ def measure(task: Task, rounds: int) -> dict[str, Any]:
                 "paper": PAPER.get(task.name, {}).get(strategy),
             }  # fmt: skip
 
-    contenders = {name: functools.partial(run, task, name) for name in strategies}
+    contenders: dict[str, Callable[[], tuple[Answers, Work]]] = {n: functools.partial(run, task, n) for n in strategies}
     for name, timing in interleave(contenders, "FIXED", rounds, check).items():
         table[name] |= {key: round(value, 4) for key, value in dataclasses.asdict(timing).items()}
     return table
