@@ -72,7 +72,7 @@ class Task:
 
 def semantic(name: str, models: Path, data: Path) -> Task:
     """A question as a logical form; right is what equals the reference, so that F1 is the share of right answers."""
-    translator = Translator(models / name)
+    translator = Translator(models / f"semantic-{name}" / "best")
     model, parts = translator.parts.model, translator.parts
     pairs = list(column_pairs(_present(data / f"semantic/{name}.test.tsv.gz"), 0, 1))
     sources = [np.array(parts.source.encode(question), np.int32) for question, _ in pairs]
@@ -192,7 +192,7 @@ def show(name: str, table: dict[str, dict[str, Any]]) -> None:
 
 def tasks(models: Path, data: Path, sentences: int) -> list[Task]:
     """The tasks whose models are there."""
-    found = [semantic(name, models, data) for name in SEMANTIC if (models / name).is_dir()]
+    found = [semantic(name, models, data) for name in SEMANTIC if (models / f"semantic-{name}" / "best").is_dir()]
     if (models / "parser").is_dir():
         found.append(constituency(models, data, "gum/test.trees.gz", sentences))
         found.append(constituency(models, data, "ptb-trees/23.auto.clean.gz", sentences))
@@ -202,7 +202,9 @@ def tasks(models: Path, data: Path, sentences: int) -> list[Task]:
 def main(arguments: Sequence[str] | None = None) -> None:
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("--data", default=DATA)
-    given.add_argument("--models", type=Path, default=Path("runs"), help="folder with atis, jobs, geo and parser")
+    given.add_argument(
+        "--models", type=Path, default=Path("runs"), help="folder with semantic-atis, -jobs, -geo and parser"
+    )
     given.add_argument("--sentences", type=int, default=300, help="of each tree bank; 0 = all")
     given.add_argument("--rounds", type=int, default=3)
     options = given.parse_args(arguments)
