@@ -30,17 +30,19 @@ template <typename T>
 const T* checked(const AnyArray& array, const char* name, std::initializer_list<int64_t> shape) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t>);
   const char* type = std::is_same_v<T, float> ? "float32" : std::is_same_v<T, double> ? "float64" : "int32";
-  std::string wanted = "[";
   bool same = array.ndim() == shape.size();
   size_t axis = 0;
   for (int64_t size : shape) {
     if (same && size != kAnySize && array.shape(axis) != static_cast<size_t>(size)) same = false;
-    wanted += (axis ? ", " : "") + (size == kAnySize ? std::string("any") : std::to_string(size));
     ++axis;
   }
-  wanted += "]";
   if (!same) {
-    throw std::invalid_argument(std::string(name) + " has the shape " + shape_text(array) + "; it must be " + wanted);
+    std::string wanted;
+    for (int64_t size : shape) {
+      wanted += (wanted.empty() ? "" : ", ") + (size == kAnySize ? std::string("any") : std::to_string(size));
+    }
+    throw std::invalid_argument(std::string(name) + " has the shape " + shape_text(array) + "; it must be [" + wanted +
+                                "]");
   }
   if (array.dtype() != nanobind::dtype<T>()) {
     throw std::invalid_argument(std::string(name) + " has another dtype than " + type +

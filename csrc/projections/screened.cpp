@@ -8,6 +8,7 @@ namespace quickbeam {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr int64_t kSeedStep = 8;   // words whose exact logits are taken side by side
 constexpr int64_t kMostRows = 48;  // rows of one cluster that are multiplied together; no answer depends on it
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -253,7 +254,7 @@ float ScreenedProjection::rank_bytes(const Row& row, float tail, int64_t k, floa
   float* exact = own.exact.get();
   int32_t* found = room(own.found, count + kLanes);
   // Exact logits for the best. The normaliser takes the kRefined best ones, whatever k is.
-  const Best seeds = best(row, std::max(k, kRefined));
+  const Best seeds = best(row, round_up(std::max(k, kRefined), kSeedStep));
   for (int64_t i = 0; i < seeds.count; ++i) found[i] = names[seeds.place[i]];
   words_.logits(row.hidden, found, seeds.count, exact);
   for (int64_t i = 0; i < std::min(kRefined, seeds.count); ++i) row.logits[seeds.place[i]] = exact[i];

@@ -62,7 +62,7 @@ class Rows:
         return Rows(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in self.__slots__))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that makes a call of a screen a twentieth slower
 class TopK:
     """The k best candidates of each row, best first; equal log probabilities stand in the order of their ids."""
 

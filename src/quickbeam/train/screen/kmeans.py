@@ -1,4 +1,8 @@
-"""k-means, Euclidean (CVP-1) and spherical (L2S-4): plain Lloyd iterations on BLAS products."""
+"""k-means, Euclidean (CVP-1) and spherical (L2S-4): plain Lloyd iterations on BLAS products.
+
+It is our own because it is short, its answer depends on the seed alone, and fitting then needs no more than NumPy; with
+Faiss, a fit would need a package of 30 MB for the same centroids.
+"""
 
 from __future__ import annotations
 
