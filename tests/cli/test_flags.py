@@ -65,7 +65,7 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--min-length", 300], ["min_length is 300", "below max_length (256)"]),
         (["--max-length", 0], ["max_length is 0"]),
         (["--batch-tokens", 0], ["batch_tokens is 0"]),
-        (["--max-input-length", 0], ["max_input_length is 0"]),
+        (["--max-input-length", -1], ["max_input_length is -1"]),
         (["--threads", 0], ["threads is 0", "between 1 and 1024"]),
         (["--backend", "magic"], ["backend is 'magic'", "native or torch"]),
         (["--isa", "mmx"], ["isa is 'mmx'", "auto or scalar or avx2 or avx512"]),

@@ -156,7 +156,7 @@ def test_a_kill_before_the_first_chunk_leaves_nothing_in_the_way(
         (("--beam-size", 4), "beam_size was 5 and is 4"),
         (("--length-penalty", 0.5), "length_penalty was 1.0 and is 0.5"),
         (("--max-length", 9), "max_length was 256 and is 9"),
-        (("--max-input-length", 9), "max_input_length was 512 and is 9"),
+        (("--max-input-length", 9), "max_input_length was 1024 and is 9"),
         (("--format", "text"), "format was 'jsonl' and is 'text'"),
         (("--errors", "replace"), "errors was 'strict' and is 'replace'"),
     ],

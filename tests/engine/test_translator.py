@@ -184,6 +184,8 @@ def test_a_long_text_is_cut_and_said(native: Translator, caplog: pytest.LogCaptu
     assert "text 0 has" in caplog.text and "text 1" not in caplog.text
     (cut,) = native.translate(["ba di ko"], max_length=5)
     assert not cut.truncated and cut.hypotheses == long.hypotheses
+    (whole,) = native.translate(["ba di ko " * 500], max_input_length=0, max_length=5)
+    assert not whole.truncated and whole != long
 
 
 def test_bad_texts_are_refused_by_place(native: Translator) -> None:

@@ -92,7 +92,7 @@ class Generator(LoadedModel):
         requests, truncated = [], set()
         for index, prompt in enumerate(prompts):
             ids = [self.parts.model.eos_id, *self.parts.source.encode(prompt)]
-            if len(ids) > most:
+            if 0 < most < len(ids):
                 truncated.add(index)
                 log.warning(
                     "prompt %d has %d tokens; all before the last %d are cut off (max_input_length)",

@@ -122,7 +122,7 @@ class Translator(LoadedModel):
             ids = [] if not text.strip() else self.parts.source.encode(text)
             if not ids:
                 continue
-            if len(ids) >= max_input_length:
+            if 0 < max_input_length <= len(ids):
                 truncated.add(index)
                 log.warning(
                     "text %d has %d tokens; all after the first %d are cut off (max_input_length is %d, eos counted)",

@@ -191,7 +191,9 @@ class ScheduleOptions:
         "bytes that hypotheses, their candidates and encoded sources may take, for all threads together; an estimate "
         "that leaves out the model's weights. A request that is too large on its own is decoded alone",
     )
-    max_input_length: int = option(512, "source tokens, eos counted; what is beyond is cut off, and said")
+    max_input_length: int = option(
+        1024, "source tokens, eos counted; what is beyond is cut off, and said. 0 = no limit"
+    )
 
     def __post_init__(self) -> None:
         allowed = ("batches", "stream", "stream-shortest", "stream-longest")
@@ -206,7 +208,7 @@ class ScheduleOptions:
         require(wait is None or wait >= 1, "max_wait", wait, "1 or more")
         require(memory is None or memory >= 1, "max_memory", memory, "1 or more")
         require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
-        require(self.max_input_length >= 1, "max_input_length", self.max_input_length, "1 or more")
+        require(self.max_input_length >= 0, "max_input_length", self.max_input_length, "0 (no limit) or more")
 
 
 @dataclass(frozen=True)
