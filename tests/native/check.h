@@ -23,3 +23,5 @@ void test_projection();
 void test_screened();
 void test_shortlist();
 void test_recurrent();
+void test_lstm_attention();
+void test_lstm_lm();

@@ -54,6 +54,8 @@ int main() {
   test_screened();
   test_shortlist();
   test_recurrent();
+  test_lstm_attention();
+  test_lstm_lm();
   std::printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 && checks > 0 ? 0 : 1;
 }

@@ -15,7 +15,7 @@ struct Answer {
 
   Answer(const ExactProjection& projection, Guarded<float>& hidden, int64_t k)
       : log_prob(hidden.size() / projection.dim() * k), token(log_prob.size()) {
-    projection.topk(hidden.get(), hidden.size() / projection.dim(), k, log_prob.get(), token.get());
+    projection.topk(hidden.get(), hidden.size() / projection.dim(), k, true, log_prob.get(), token.get());
   }
   bool operator==(const Answer& other) const {
     return same(log_prob.get(), other.log_prob.get(), log_prob.size()) &&
@@ -47,7 +47,7 @@ void test_shape(int64_t rows, int64_t dim, int64_t vocab, int64_t k) {
       best[r] = truth.token.get()[r * k];
       wanted[r] = truth.log_prob.get()[r * k];
     }
-    projection.log_prob(hidden.get(), best.get(), rows, got.get());
+    projection.log_prob(hidden.get(), best.get(), rows, true, got.get());
     CHECK(same(got.get(), wanted.get(), rows), *name, vocab);
   }
 }
@@ -74,11 +74,11 @@ void test_refusals() {
   Guarded<int32_t> token(5);
   const ExactProjection projection(weight.get(), bias.get(), 4, 3, quickbeam::kernels());
   for (const int64_t k : {INT64_MIN, int64_t{-1}, int64_t{0}, int64_t{5}, INT64_MAX}) {
-    CHECK(refused([&] { projection.topk(hidden.get(), 1, k, out.get(), token.get()); }), "any", k);
+    CHECK(refused([&] { projection.topk(hidden.get(), 1, k, true, out.get(), token.get()); }), "any", k);
   }
   for (const int32_t id : {INT32_MIN, -1, 4, INT32_MAX}) {
     token[0] = id;
-    CHECK(refused([&] { projection.log_prob(hidden.get(), token.get(), 1, out.get()); }), "any", id);
+    CHECK(refused([&] { projection.log_prob(hidden.get(), token.get(), 1, true, out.get()); }), "any", id);
   }
   CHECK(refused([&] { ExactProjection(weight.get(), bias.get(), 0, 3, quickbeam::kernels()); }), "any", 0);
 }

@@ -1,0 +1,221 @@
+// What the native tests of all models share: random weights; admit, step, retain and evict in random order, every row
+// against a fresh run of its own; mistakes are thrown before anything changes; a warm step allocates nothing.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+#include "kernels/table.h"
+#include "models/sources.h"
+#include "models/weights.h"
+
+namespace quickbeam::tests {
+
+// Allocations of this process so far. The address sanitizer tells of every one; without it nothing is counted, and the
+// check of a warm step says nothing.
+int64_t allocations();
+
+// Whether `call` throws std::invalid_argument with `message` in its text.
+template <typename Call>
+bool refused(Call call, const std::string& message) {
+  try {
+    call();
+  } catch (const std::invalid_argument& error) {
+    return std::string(error.what()).find(message) != std::string::npos;
+  }
+  return false;
+}
+
+class RandomTensors {
+ public:
+  void add(const std::string& name, std::vector<int64_t> shape) {
+    int64_t size = 1;
+    for (int64_t n : shape) size *= n;
+    std::shared_ptr<float[]> data(new float[size]);
+    for (int64_t i = 0; i < size; ++i) data[i] = draw();
+    tensors[name] = {Array(data, data.get()), std::move(shape)};
+  }
+  void linear(const std::string& name, int64_t in, int64_t out) {
+    add(name + ".weight", {out, in});
+    add(name + ".bias", {out});
+  }
+  void cell(const std::string& name, int64_t in, int64_t dim, int64_t gates) {
+    add(name + ".input_weight", {gates * dim, in});
+    add(name + ".input_bias", {gates * dim});
+    add(name + ".hidden_weight", {gates * dim, dim});
+    add(name + ".hidden_bias", {gates * dim});
+  }
+
+  std::map<std::string, Tensor> tensors;
+};
+
+using Words = std::vector<int32_t>;
+
+inline bool equal(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && same(a.data(), b.data(), static_cast<int64_t>(a.size()));
+}
+
+inline int32_t below(int64_t n) { return static_cast<int32_t>(draw_size(0, n - 1)); }
+
+// The tests of one model, whose sources and answers have so many words.
+template <typename Model, typename Decoding>
+class ModelTests {
+ public:
+  using Shared = std::shared_ptr<const Model>;
+
+  ModelTests(Shared model, int64_t source_words, int64_t target_words)
+      : model_(std::move(model)), source_words_(source_words), target_words_(target_words) {}
+
+  void run() const {
+    for (int repeat = 0; repeat < 5; ++repeat) random_order();
+    mistakes();
+    no_allocation_in_a_warm_step();
+  }
+
+ private:
+  // Exact sizes on the heap, so that the sanitizer sees a write past the end.
+  struct Step {
+    Step(Decoding& run, const Words& request, const Words& state, const Words& token)
+        : width(run.model().config().hidden_dim), hidden(request.size() * width), handles(request.size()) {
+      run.step(request.data(), state.data(), token.data(), static_cast<int64_t>(request.size()), hidden.data(),
+               handles.data());
+    }
+    std::vector<float> row(size_t i) const { return {hidden.begin() + i * width, hidden.begin() + (i + 1) * width}; }
+
+    int64_t width;
+    std::vector<float> hidden;
+    Words handles;
+  };
+
+  static Words admit(Decoding& run, const Words& request, const std::vector<Words>& sources) {
+    Words token, length, handles(request.size());
+    for (const Words& source : sources) {
+      token.insert(token.end(), source.begin(), source.end());
+      length.push_back(static_cast<int32_t>(source.size()));
+    }
+    run.admit(request.data(),
+              {token.data(), length.data(), static_cast<int64_t>(request.size()), static_cast<int64_t>(token.size())},
+              handles.data());
+    return handles;
+  }
+
+  struct Row {
+    int32_t request, handle;
+    Words prefix;
+  };
+
+  std::vector<float> fresh(const Words& source, const Words& prefix) const {
+    Decoding run(model_);
+    Words state = admit(run, {0}, {source});
+    std::vector<float> hidden;
+    for (int32_t token : prefix) {
+      const Step step(run, {0}, state, {token});
+      hidden = step.row(0);
+      state = step.handles;
+    }
+    return hidden;
+  }
+
+  void random_order() const {
+    Decoding run(model_);
+    std::map<int32_t, Words> sources;
+    std::vector<Row> rows;
+    for (int32_t turn = 0; turn < 60; ++turn) {
+      if (const int32_t kind = below(4); kind == 0) {
+        Words request;
+        std::vector<Words> fresh_sources;
+        for (int32_t i = below(4); i-- > 0;) {
+          Words source(1 + below(9));
+          for (int32_t& token : source) token = below(source_words_);
+          request.push_back(turn * 4 + i);
+          fresh_sources.push_back(sources[request.back()] = source);
+        }
+        const Words handles = admit(run, request, fresh_sources);
+        for (size_t i = 0; i < request.size(); ++i) rows.push_back({request[i], handles[i], {}});
+      } else if (kind == 1) {
+        std::vector<Row> kept;
+        Words state;
+        for (const Row& row : rows)
+          if (below(10) < 7 && row.prefix.size() < 6) kept.push_back(row);
+        for (const Row& row : kept) state.push_back(row.handle);
+        run.retain(state.data(), static_cast<int64_t>(state.size()));
+        rows = kept;
+      } else if (kind == 2 && !rows.empty()) {
+        const int32_t gone = rows[below(rows.size())].request;
+        run.evict(&gone, 1);
+        std::erase_if(rows, [&](const Row& row) { return row.request == gone; });
+      } else if (!rows.empty()) {
+        Words request, state, token;
+        std::vector<Row> parents;
+        for (int32_t i = below(9); i-- > 0;) {
+          parents.push_back(rows[below(rows.size())]);
+          request.push_back(parents.back().request);
+          state.push_back(parents.back().handle);
+          token.push_back(below(target_words_));
+        }
+        const Step step(run, request, state, token);
+        for (size_t i = 0; i < parents.size(); ++i) {
+          Row row{request[i], step.handles[i], parents[i].prefix};
+          row.prefix.push_back(token[i]);
+          CHECK(equal(step.row(i), fresh(sources[row.request], row.prefix)), model_->table().name, turn);
+          rows.push_back(row);
+        }
+      }
+    }
+  }
+
+  void mistakes() const {
+    const char* table = model_->table().name;
+    Decoding run(model_);
+    const Words state = admit(run, {0, 1}, {{1, 2, 3}, {4}});
+    const int32_t stranger = 9;
+    CHECK(refused([&] { Step(run, {9}, state, {1}); }, "request is 9"), table, 0);
+    CHECK(refused([&] { Step(run, {0}, {99}, {1}); }, "state 0 is 99"), table, 0);
+    CHECK(refused([&] { Step(run, {0}, {-1}, {1}); }, "state 0 is -1"), table, 0);
+    CHECK(refused([&] { Step(run, {0, 1}, state, {1, 1000}); }, "token 1 is 1000"), table, 0);
+    CHECK(refused([&] { admit(run, {1}, {{1}}); }, "admitted already"), table, 0);
+    CHECK(refused([&] { admit(run, {2}, {{}}); }, "0 tokens"), table, 0);
+    CHECK(refused([&] { admit(run, {2}, {{1, -1}}); }, "source token 1 is -1"), table, 0);
+    CHECK(refused([&] { run.retain(&stranger, 1); }, "state 0 is 9"), table, 0);
+    CHECK(refused([&] { run.evict(&stranger, 1); }, "request is 9"), table, 0);
+    CHECK(equal(Step(run, {0}, {state[0]}, {5}).row(0), fresh({1, 2, 3}, {5})), table, 0);
+  }
+
+  void no_allocation_in_a_warm_step() const {
+    Decoding run(model_);
+    const Words start = admit(run, {0, 1}, {{1, 2, 3, 4, 5}, {6}});
+    const Words request{0, 0, 1, 1}, token{1, 2, 3, 4};
+    Words state{start[0], start[0], start[1], start[1]}, handles(4);
+    std::vector<float> hidden(4 * model_->config().hidden_dim);
+    for (int turn = 0; turn < 20; ++turn) {
+      const int64_t before = allocations();
+      run.step(request.data(), state.data(), token.data(), 4, hidden.data(), handles.data());
+      run.retain(handles.data(), 4);
+      CHECK(turn < 4 || allocations() == before, model_->table().name, turn);
+      state.swap(handles);
+    }
+  }
+
+  Shared model_;
+  int64_t source_words_, target_words_;
+};
+
+// Every tensor of the wrong shape, and every missing one, is refused by name.
+template <typename Build>
+void wrong_weights(const std::map<std::string, Tensor>& tensors, Build build) {
+  const char* table = kernels().name;
+  for (const auto& [name, tensor] : tensors) {
+    std::map<std::string, Tensor> broken = tensors;
+    broken[name].shape[0] -= 1;
+    CHECK(refused([&] { build(Weights(broken)); }, "'" + name + "' has shape"), table, 0);
+    broken.erase(name);
+    CHECK(refused([&] { build(Weights(broken)); }, "'" + name + "' is missing"), table, 0);
+  }
+}
+
+}  // namespace quickbeam::tests
