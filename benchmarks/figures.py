@@ -54,11 +54,11 @@ def _speed(name: str, line: dict[str, Any]) -> str:
 
 
 def _perplexity(name: str, line: dict[str, Any]) -> str:
-    full, screen = (line["completed"][method]["perplexity"] for method in ("full", "l2s"))
+    full, screen, tail = (line["completed"][method]["perplexity"] for method in ("full", "l2s", "l2s with a tail"))
     options = line["options"]
     return (
         f"| {name}, perplexity of {options['words']:,} test words | {full:.2f} exact, {screen:.2f} on the L2S screen "
-        f"with logits of rank {options['rank']} outside |"
+        f"with logits of rank {options['rank']} outside, {tail:.2f} with a tail |"
     )
 
 

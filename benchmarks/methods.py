@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from benchmarks.screens import Fit
 from benchmarks.vectors import K, Layer
 from quickbeam.errors import QuickbeamError
@@ -23,9 +25,10 @@ from quickbeam.projections.certified import CertifiedProjection, Preview
 from quickbeam.projections.exact import ExactProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
-from quickbeam.types import Floats, TopK
+from quickbeam.types import Floats, Screen, TopK
 
 BASELINE = "NumPy"  # the full softmax, as in the paper
+CALL = "call alone"  # a screen of one cluster with K words: what a call costs that has next to nothing to do
 PROVEN = ("exact", "scan", "certified")  # whose k best are the exact layer's, always
 Dial = dict[str, int]
 
@@ -107,6 +110,8 @@ def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
         Contender("scan", {}, scan),
         Contender("certified", {"coordinates": preview.coordinates}, CertifiedProjection.build(weight, bias, preview)),
     ]
+    few = Screen(np.zeros_like(weight[:1]), bias[:1], np.array([0, K], np.int32), np.arange(K, dtype=np.int32))
+    found.append(Contender(CALL, {"clusters": 1, "set": K}, ScreenedProjection.build(weight, bias, few)))
     return found + [
         Contender(fit.name, fit.dial, ScreenedProjection.build(weight, bias, fit.screen, scan)) for fit in fits
     ]

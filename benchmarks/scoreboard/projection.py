@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import curves, perplexity, proven, record, screened_search, studies
-from benchmarks.methods import BASELINE
+from benchmarks.methods import BASELINE, CALL
 from benchmarks.precision import Point
 from benchmarks.prepare import Prepared, prepare_all
 from benchmarks.scoreboard.claim import Claim, Settings, Verdict
@@ -92,7 +92,7 @@ def screened(name: str, settings: Settings) -> Verdict:
         best = max((p for p in points if p["method"] in SCREENS), key=lambda p: (p["p_at_5"], p["p_at_1"]))
         return Verdict(False, f"no screen reaches it; best P@1 {best['p_at_1']:.4f}, P@5 {best['p_at_5']:.4f}")
     best = max(good, key=lambda point: point["ratio"])
-    scan = next(point for point in points if point["method"] == "scan")
+    scan, call = (next(point for point in points if point["method"] == method) for method in ("scan", CALL))
     rivals = {name: curves.represent(points, name) for name in SEARCHES}
     said = [
         f"{name} x{rival['ratio']:.1f} at P@1 {rival['p_at_1']:.4f}, P@5 {rival['p_at_5']:.4f}"
@@ -106,7 +106,8 @@ def screened(name: str, settings: Settings) -> Verdict:
     holds = ahead and best["ratio"] >= (subject.over_numpy or 0) and over_scan >= (subject.over_scan or 0)
     figure = (
         f"{best['method']} x{best['ratio']:.0f} over {BASELINE} ({best['least_ratio']:.0f}-{best['most_ratio']:.0f}), "
-        f"x{over_scan:.1f} over scan; P@1 {best['p_at_1']:.4f}, P@5 {best['p_at_5']:.4f}, {best['us']:.1f} us; "
+        f"x{over_scan:.1f} over scan; P@1 {best['p_at_1']:.4f}, P@5 {best['p_at_5']:.4f}, {best['us']:.1f} us, "
+        f"of which a call alone takes {call['us']:.1f}; "
     )
     return Verdict(holds, figure + "; ".join(said))
 
@@ -179,8 +180,8 @@ def pictures(settings: Settings) -> Verdict:
         if name in all_prepared(settings):
             line = perplexity.measure(all_prepared(settings)[name], settings.data, settings.quick)
             print(perplexity.describe(line), flush=True)
-            full, ours = (line["completed"][method]["perplexity"] for method in ("full", "l2s"))
-            said.append(f"{name} {full:.2f} -> {ours:.2f} completed")
+            full, rank, tail = (line["completed"][m]["perplexity"] for m in ("full", "l2s", "l2s with a tail"))
+            said.append(f"{name} {full:.2f} -> {rank:.2f} completed by low rank, {tail:.2f} by a tail")
         else:
             said.append(f"{name} missing")
     drawn = [f"curves-{name}.png" for name in all_prepared(settings)] + [f"studies-{STUDIED}.png"]
