@@ -68,9 +68,9 @@ def settings() -> list[Setting]:
         Setting("likeness .95 +SN", False, likeness | {"merge_threshold": 0.95}),
         Setting("likeness .9 +SN", False, likeness | {"merge_threshold": 0.9}),
         Setting("word, then likeness .9 +SN", False, both | {"merge_threshold": 0.9}),
-        Setting("NBS+SN, margin 4", False, {"max_score_margin": 4.0}),
-        Setting("ACP+SN, margin 4", False, kinds["ACP"] | {"max_score_margin": 4.0}),
-        Setting("likeness .95 +SN, margin 4", False, likeness | {"merge_threshold": 0.95, "max_score_margin": 4.0}),
+        Setting("NBS+SN, margin 3", False, {"max_score_margin": 3.0}),
+        Setting("ACP+SN, margin 3", False, kinds["ACP"] | {"max_score_margin": 3.0}),
+        Setting("likeness .95 +SN, margin 3", False, likeness | {"merge_threshold": 0.95, "max_score_margin": 3.0}),
     ]
 
 
@@ -170,7 +170,7 @@ def _claimed(data: str, quick: bool) -> dict[str, Any] | None:
     if not all((record.ROOT / name / "config.json").is_file() for name in (PLAIN, SELF_NORMALISED)):
         return None
     bench = Bench(PLAIN, SELF_NORMALISED, data, 200 if quick else 0)
-    names = ("ACP+SN", "likeness .95 +SN", "NBS+SN, margin 4", "likeness .95 +SN, margin 4")
+    names = ("ACP+SN", "likeness .95 +SN", "NBS+SN, margin 3", "likeness .95 +SN, margin 3")
     return headline(bench, names, CLAIM_BEAM, 1 if quick else 3, SELF_NORMALISED)
 
 

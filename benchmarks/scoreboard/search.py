@@ -138,7 +138,7 @@ CLAIMS = [
         "3c",
         "the same with likeness for the last word, and variable width",
         "x3.5, BLEU within 0.1",
-        CubePruning("likeness .95 +SN, margin 4"),
+        CubePruning("likeness .95 +SN, margin 3"),
     ),
     Claim("4", "semantic and syntactic parsing by four strategies", "F1 as FIXED's, fuller steps", parsing),
     Claim("5", "the proven stop rule answers as exhaustive search", "identical", proven_stop),
