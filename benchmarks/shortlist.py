@@ -116,7 +116,7 @@ def speed(model: str, data: str, layers: list[str], beam_size: int, sentences: i
 
     def contender(projection: str) -> Callable[[], list[str]]:
         def run() -> list[str]:
-            options = {"beam_size": beam_size, "projection": projection}
+            options: dict[str, Any] = {"beam_size": beam_size, "projection": projection}
             return [translator.translate([source], **options)[0].text for source in sources]
 
         return run

@@ -14,6 +14,7 @@ from quickbeam.errors import InputError, ModelError, OptionError, QuickbeamError
 if TYPE_CHECKING:
     from quickbeam.engine.generator import Generation, Generator
     from quickbeam.engine.scorer import Scorer
+    from quickbeam.engine.trace import Trace
     from quickbeam.engine.translation import Answer, Translation
     from quickbeam.engine.translator import Translator
     from quickbeam.options.decode import MachineOptions
@@ -28,6 +29,7 @@ __all__ = [
     "OptionError",
     "QuickbeamError",
     "Scorer",
+    "Trace",
     "Translation",
     "Translator",
 ]
@@ -38,6 +40,7 @@ _HOMES = {
     "Generator": "quickbeam.engine.generator",
     "MachineOptions": "quickbeam.options.decode",
     "Scorer": "quickbeam.engine.scorer",
+    "Trace": "quickbeam.engine.trace",
     "Translation": "quickbeam.engine.translation",
     "Translator": "quickbeam.engine.translator",
 }
