@@ -14,6 +14,7 @@ void bind_lstm_lm(nanobind::module_& module);         // lstm_lm.cpp: the LSTM l
 void bind_lstm_attention(nanobind::module_& module);  // lstm_attention.cpp: the LSTM translation model
 void bind_screened(nanobind::module_& module);        // screened.cpp: ScreenedProjection
 void bind_shortlist(nanobind::module_& module);       // shortlist.cpp: ShortlistRun
+void bind_search(nanobind::module_& module);          // search.cpp: Selector
 
 // The table that the argument `isa` of a Python call means: "auto" is the one in use, kernels().
 const Kernels& table_named(const char* isa);

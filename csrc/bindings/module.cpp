@@ -10,4 +10,5 @@ NB_MODULE(_core, module) {
   quickbeam::bind_lstm_attention(module);
   quickbeam::bind_screened(module);
   quickbeam::bind_shortlist(module);
+  quickbeam::bind_search(module);
 }

@@ -1,6 +1,9 @@
 """The native core. Arrays are C-contiguous; a wrong dtype, shape or value raises ValueError."""
 
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from quickbeam.types import Floats, Ids, Scores
 
@@ -99,6 +102,28 @@ class ShortlistRun:
     def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats: ...
     def topk_among(self, hidden: Floats, k: int, words: Ids, start: Ids) -> tuple[Floats, Ids]: ...
     def log_prob_among(self, hidden: Floats, token: Ids, words: Ids, start: Ids) -> Floats: ...
+
+_Places: TypeAlias = NDArray[np.int64]
+_Grown: TypeAlias = tuple[_Places, Ids, Ids, Ids, Ids, Ids, Floats, Scores]
+
+class Selector:
+    def __init__(
+        self, beam: int, keep: int, eos: int, max_length: int, margin: float, ratio: float, stays: bool
+    ) -> None: ...
+    def select(
+        self,
+        request: Ids,
+        state: Ids,
+        node: Ids,
+        length: Ids,
+        score: Scores,
+        token: Ids,
+        log_prob: Floats,
+        value: Floats,
+        top: Scores,
+        start: Ids,
+        held: Scores,
+    ) -> tuple[_Places, Scores, _Grown, _Grown, NDArray[np.bool_]]: ...
 
 class RecurrentModel:
     isa: str

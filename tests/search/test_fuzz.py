@@ -28,6 +28,7 @@ def test_a_schedule_that_loses_a_row_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_proof_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = StopRule.is_done
-    monkeypatch.setattr(StopRule, "is_done", lambda self, pool, best, length: done(self, pool, best - 3.0, length))
+    verdict = StopRule.verdict
+    hasty = lambda self, pool, best, length: verdict(self, pool, best - 3.0, length)  # noqa: E731
+    monkeypatch.setattr(StopRule, "verdict", hasty)
     assert any("proven is not exhaustive" in said for said in fuzz.misses(60))

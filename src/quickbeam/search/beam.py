@@ -3,7 +3,7 @@
 Each step, for each request (K = beam_size):
 1. The 2K best continuations of all its rows are its candidates, ranked by the sum of log probabilities. Equal sums
    stand in the order of their rows, then in the projection's order (higher log probability, then lower id).
-   Of one row at most `max_children` are taken, and none below the thresholds of search/width.py.
+   Of one row at most `max_children` are taken, and none below the thresholds of search/selection.py.
 2. A candidate that ends (with eos, or because it reaches max_length) is finished if it ranks among the first K, and
    dropped otherwise. It scores log_prob / length ** length_penalty, where length counts eos. The K best finished
    ones are kept; the older one wins a tie.
@@ -31,9 +31,9 @@ from quickbeam.search.candidates import CandidateRules
 from quickbeam.search.door import Forward
 from quickbeam.search.observer import Choice, Fate, Observer
 from quickbeam.search.ranking import Index, rank
+from quickbeam.search.selection import Grown, Selected, Selector
 from quickbeam.search.stopping import Finished, Pool, StopRule
 from quickbeam.search.tree import ROOT, TokenTree
-from quickbeam.search.width import Width
 from quickbeam.search.work import Work
 from quickbeam.types import Candidates, Hypothesis, Ids, Move, Request, Rows, Scores, TopK
 
@@ -52,7 +52,7 @@ class BeamSearch:
         # Of 2K at most K are eos, so K can go on. Greedy search has no use for the second best: eos ends it.
         self._keep = 1 if beam == 1 else 2 * beam
         children = min(self._keep, options.max_children or self._keep)
-        self._width = Width(options)
+        self._selector = Selector(options, eos_id, self._keep)
         self._stop = StopRule(options)
         self._finished: dict[int, Pool] = {}  # of each request in flight
         self._tree = TokenTree(self._finished.keys(), eos_id)
@@ -85,86 +85,61 @@ class BeamSearch:
 
         Raises ModelError where a log probability is not a number.
         """
-        beam = self._options.beam_size
-        first = self._first_rows(rows)  # [B]
+        found = self._rules.apply(rows, top)
+        pools = self._pools(rows) if self._selector.looks_back else []
+        chosen = self._selector.select(rows, found, pools)
         self.work.steps += 1
         self.work.expansions += len(rows)
-        self.work.request_steps += len(first)
-        found = self._rules.apply(rows, top)
-        cell, score = rank(rows.score[:, None] + found.value, first, self._keep)  # [B, C]
-        token = found.token.take(cell, mode="clip")
-        last = rows.length[first] + 1 >= self._options.max_length  # [B]
-        ends = (token == self._eos_id) | last[:, None]
-        possible = score > -math.inf
-        if self._width.varies:
-            possible &= score >= self._floor(rows.request[first], score[:, 0])[:, None]
-        if self._options.finishing == "stay":
-            possible = self._share(rows.request[first], score, possible)
-        lives = possible & ~ends
-        lives &= lives.cumsum(axis=1) <= beam
-        ended = possible & ends
-        ended[:, beam:] = False
-
+        self.work.request_steps += len(chosen.first)
         if self.observer is not None:
-            self._report(self.observer, rows, first, found, cell, score, lives, ended)
-        going = self._tree.grow(rows, found, cell[lives], score[lives])
-        if ended.any():
-            self._finish(self._tree.grow(rows, found, cell[ended], score[ended]))
-        if not self._ripe and lives.any(axis=1).all():
+            self._report(self.observer, rows, found, chosen)
+        if not chosen.kept.all():
+            self._drop(pools, chosen.kept)
+        going = self._grow(chosen.going)
+        if len(chosen.ended.rows):
+            self._finish(self._grow(chosen.ended))
+        if not self._ripe and chosen.best.min() > -math.inf:
             return Move(going, {})
-        best = np.where(lives, score, -math.inf).max(axis=1)  # [B]
-        return self._settle(rows, first, going, best)
+        return self._settle(rows, chosen.first, going, chosen.best)
 
-    def _report(
-        self,
-        observer: Observer,
-        rows: Rows,
-        first: Index,
-        found: Candidates,
-        cell: Index,
-        score: Scores,
-        lives: Mask,
-        ended: Mask,
-    ) -> None:
-        """Tell the observer what became of the candidates at `cell` [B, C]."""
+    def _report(self, observer: Observer, rows: Rows, found: Candidates, chosen: Selected) -> None:
+        """Tell the observer what became of the best candidates of each request."""
         k = found.token.shape[1]
-        floor = self._floor(rows.request[first], score[:, 0])
-        for b, start in enumerate(first.tolist()):
+        cell, score = rank(rows.score[:, None] + found.value, chosen.first, self._keep)  # [B, C]
+        lives, ended = np.isin(cell, chosen.going.cell), np.isin(cell, chosen.ended.cell)
+        for b, start in enumerate(chosen.first.tolist()):
+            request = int(rows.request[start])
+            floor = self._selector.floor(max(self._finished[request].top, float(score[b, 0])))
             choices: list[Choice] = []
             for place, total, alive, end in zip(cell[b], score[b], lives[b], ended[b], strict=True):
                 fate: Fate = "lives" if alive else "finished" if end else "width"
-                if not alive and not end and total < floor[b]:
+                if not alive and not end and total < floor:
                     fate = "threshold"
                 if total == -math.inf:
                     fate = "banned"
-                if place // k - start < (rows.request == rows.request[start]).sum():  # else it is padding
+                if place // k - start < (rows.request == request).sum():  # else it is padding
                     token, log_prob = int(found.token.flat[place]), float(found.log_prob.flat[place])
                     choices.append(Choice(int(place // k - start), token, log_prob, float(total), fate))
-            observer.advanced(int(rows.request[start]), choices)
+            observer.advanced(request, choices)
 
-    def _floor(self, request: Ids, best: Scores) -> Scores:
-        """The threshold of each request [B], whose best candidates have the scores `best` [B]."""
-        top = np.array([self._finished[index].top for index in request.tolist()])
-        return self._width.floor(np.maximum(top, best))
+    def _pools(self, rows: Rows) -> list[Pool]:
+        """What is finished of each request in `rows`."""
+        return [self._finished[index] for index in rows.request[self._first_rows(rows)].tolist()]
 
-    def _share(self, request: Ids, score: Scores, possible: Mask) -> Mask:
-        """Which of the possible candidates [B, C] have a place on a beam that they share with the finished ones.
-
-        Finished ones that have no place any more, or are below the threshold, are forgotten.
-        """
-        shared = np.zeros_like(possible)
-        floors = self._floor(request, score[:, 0]).tolist()
-        for b, (index, floor) in enumerate(zip(request.tolist(), floors, strict=True)):
-            pool = self._finished[index]
+    def _drop(self, pools: list[Pool], kept: Mask) -> None:
+        """Forget the finished ones that have no place on the beam any more; `kept` [H] are those of all pools."""
+        end = 0
+        for pool in pools:
+            begin, end = end, end + len(pool)
             was_ripe = len(pool) >= self._stop.enough
-            places = possible[b].nonzero()[0]
-            held = [f for f in pool.best if f.log_prob >= floor]
-            both = np.concatenate([[f.log_prob for f in held], score[b, places]])
-            chosen = (-both).argsort(kind="stable")[: self._options.beam_size]
-            shared[b, places[chosen[chosen >= len(held)] - len(held)]] = True
-            pool.best = [held[i] for i in sorted(chosen[chosen < len(held)].tolist())]
+            pool.best = [finished for finished, keep in zip(pool.best, kept[begin:end].tolist(), strict=True) if keep]
             self._ripe -= was_ripe and len(pool) < self._stop.enough
-        return shared
+
+    def _grow(self, grown: Grown) -> Rows:
+        """New rows, with nodes of their own."""
+        rows = grown.rows
+        rows.node = self._tree.add(rows.node, rows.token, grown.log_prob, rows.request)
+        return rows
 
     def _first_rows(self, rows: Rows) -> Index:
         """The place of the first row of each request, [B]."""
