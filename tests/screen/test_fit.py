@@ -191,7 +191,7 @@ def test_what_is_above_the_floor_is_all_that_beam_search_needs(
 def test_the_bound_reaches_what_was_asked(collection: Collection, output: Output) -> None:
     """More fidelity costs more rows, the bound is kept, and the cheapest setting that keeps it is taken."""
     shares = []
-    for fidelity in (0.5, 0.6, 0.65):  # the toy's sentences differ a lot, so that there are few effective steps
+    for fidelity in (0.6, 0.93, 0.97):  # the toy's sentences differ a lot, so that there are few effective steps
         options = ScreenOptions(method="kmeans", clusters=10, fidelity=fidelity, top_k=3)
         fitted = fit_screen(collection, output, 2, options)
         assert fitted.reached and fitted.setting.measure.bound >= fidelity

@@ -38,17 +38,11 @@ class Task:
     vocab: int
     always: Ids  # words of every set
     budget: float  # average words of a set
-    wanted: NDArray[np.bool_] | None = None  # [n, k] which of them are needed; None: all
-
-    @property
-    def needed(self) -> int:
-        """Needed words of all vectors together."""
-        return self.top.size if self.wanted is None else int(self.wanted.sum())
 
     def counts(self, weight: Floats) -> tuple[Ids, Counts]:
         """The cluster of each vector, and what each cluster needs."""
         label = assign(self.hidden, weight, np.zeros(len(weight), np.float32))
-        return label, count(label, self.top, len(weight), self.vocab, self.always, self.wanted)
+        return label, count(label, self.top, len(weight), self.vocab, self.always)
 
 
 def learn(task: Task, weight: Floats, rounds: int, seed: int, steps: int = STEPS) -> Floats:
@@ -59,7 +53,7 @@ def learn(task: Task, weight: Floats, rounds: int, seed: int, steps: int = STEPS
     for turn in range(rounds + 1):
         _, counts = task.counts(weight)
         kept = knapsack(counts, task.budget)
-        loss = objective(counts, kept, task.needed)
+        loss = objective(counts, kept, task.top.size)
         if loss < least:
             best, least = weight, loss
         if turn < rounds:
@@ -92,11 +86,8 @@ def _descend(task: Task, weight: Floats, counts: Counts, kept: NDArray[np.bool_]
         rows = torch.randint(len(task.hidden), (BATCH,)).numpy()
         logits = torch.from_numpy(task.hidden[rows]) @ v.T
         choice = functional.gumbel_softmax(logits, tau=1.0, hard=True)  # [B, C]
-        best = torch.from_numpy(task.top[rows]).long()
-        wanted = torch.ones(best.shape) if task.wanted is None else torch.from_numpy(task.wanted[rows]).float()
-        found = torch.einsum("bk,bkc->bc", wanted, by_word[best])  # [B, C] needed words of each set
-        missing = wanted.sum(dim=1, keepdim=True) - found
-        loss = (choice * (missing + PENALTY * (size - found))).sum(dim=1).mean()
+        found = by_word[torch.from_numpy(task.top[rows]).long()].sum(dim=1)  # [B, C] needed words of each set
+        loss = (choice * (task.top.shape[1] - found + PENALTY * (size - found))).sum(dim=1).mean()
         used = (choice @ size).mean()
         average = used if average is None else MEMORY * average.detach() + (1 - MEMORY) * used
         loss = loss + OVERDRAFT * functional.relu(average - task.budget)

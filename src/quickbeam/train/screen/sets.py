@@ -30,24 +30,21 @@ class Counts:
         return float(self.rows[self.cluster].sum() / self.rows.sum())
 
 
-def count(
-    label: Ids, top: Ids, clusters: int, vocab: int, always: Ids, wanted: NDArray[np.bool_] | None = None
-) -> Counts:
-    """Count for rows with clusters `label` [n] and exact top k `top` [n, k], of which those `wanted` [n, k] are needed.
+def count(label: Ids, top: Ids, clusters: int, vocab: int, always: Ids) -> Counts:
+    """Count for rows with clusters `label` [n] and exact top k `top` [n, k].
 
     The words `always` are needed by every vector: whatever the budget, they stand in each set.
     """
-    pairs = label[:, None].astype(np.int64) * vocab + top
-    key, number = np.unique(pairs if wanted is None else pairs[wanted], return_counts=True)
-    forced = np.isin(key % vocab, always)
-    key, number = key[~forced], number[~forced]
+    key = (label[:, None].astype(np.int64) * vocab + top).ravel()
+    key, number = np.unique(key, return_counts=True)
+    key, number = key[~np.isin(key % vocab, always)], number[~np.isin(key % vocab, always)]
     rows = np.bincount(label, minlength=clusters)
-    everywhere = (np.arange(clusters)[:, None] * vocab + always).ravel()
-    key = np.concatenate([key, everywhere])
+    forced = (np.arange(clusters)[:, None] * vocab + always).ravel()
+    key = np.concatenate([key, forced])
     number = np.concatenate([number, np.maximum(rows, 1).repeat(len(always))])
     order = np.argsort(key)
-    key, rows = key[order], np.maximum(rows, 1)
-    return Counts(rows, (key // vocab).astype(np.int32), (key % vocab).astype(np.int32), number[order])
+    pairs, rows = key[order], np.maximum(rows, 1)
+    return Counts(rows, (pairs // vocab).astype(np.int32), (pairs % vocab).astype(np.int32), number[order])
 
 
 def knapsack(counts: Counts, budget: float) -> NDArray[np.bool_]:
