@@ -4,6 +4,7 @@
   scores of tokens included). So VAR-STREAM = VAR-BATCH, token for token.
 * Beam 1 = greedy: the likeliest word, until it is eos, by a loop that knows no search and no schedule.
 * No margin = fixed beam: a margin and a number of children that nothing reaches change no byte.
+* Full cube = beam: exact cube pruning of hypotheses that are alike only if their hidden vectors point the same way.
 
 A combination that does not hold is named; nothing is timed here.
 """
@@ -36,6 +37,8 @@ SEARCHES: dict[str, dict[str, Any]] = {
 }
 SCHEDULES = ("batches", "stream", "stream-shortest", "stream-longest")
 WIDE: dict[str, Any] = {"max_score_margin": 1e9, "max_children": 10}  # for beam_size 5
+
+FULL_CUBE: dict[str, Any] = {"cube_pruning": "exact", "merge_by": "likeness", "merge_threshold": 1.0}
 
 
 def layers(translator: Translator) -> list[str]:
@@ -105,9 +108,10 @@ def misses(model: str, data: str, sentences: int, seed: int = 1) -> tuple[int, l
                 if words != _ids(translators[0], wanted):
                     wrong.append(f"{layer}: beam 1 is not greedy")
             if name == "beam":
-                tried += 1
-                if translators[0].translate(sources, **search, **WIDE, projection=layer) != wanted:
-                    wrong.append(f"{layer}: a beam without margin is not the fixed one")
+                for said, options in (("a beam without margin", WIDE), ("a full cube", FULL_CUBE)):
+                    tried += 1
+                    if translators[0].translate(sources, **search, **options, projection=layer) != wanted:
+                        wrong.append(f"{layer}: {said} is not the fixed beam")
     return tried, wrong
 
 
