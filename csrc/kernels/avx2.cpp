@@ -63,6 +63,11 @@ inline uint32_t bits(Mask mask) {
   return static_cast<uint32_t>(_mm256_movemask_ps(mask.low)) | static_cast<uint32_t>(_mm256_movemask_ps(mask.high))
                                                                    << 8;
 }
+inline int64_t store_found(int32_t* to, uint32_t mask, int32_t first) {
+  int64_t count = 0;
+  for (; mask != 0; mask &= mask - 1) to[count++] = first + __builtin_ctz(mask);
+  return count;
+}
 inline Vec select(Mask mask, Vec yes, Vec no) {
   return {_mm256_blendv_ps(no.low, yes.low, mask.low), _mm256_blendv_ps(no.high, yes.high, mask.high)};
 }
@@ -106,17 +111,31 @@ inline Weights load_weights(const uint8_t* p) {
 struct Inputs {
   __m256i even, odd;
 };
+inline Inputs split_inputs(__m256i bytes) {
+  return {_mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), _mm256_srai_epi16(bytes, 8)};
+}
 inline Inputs load_inputs(const int8_t* p) {
   int32_t word;
   __builtin_memcpy(&word, p, sizeof word);
-  const __m256i bytes = _mm256_set1_epi32(word);
-  return {_mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), _mm256_srai_epi16(bytes, 8)};
+  return split_inputs(_mm256_set1_epi32(word));
 }
 inline __m256i dot(__m256i even, __m256i odd, const Inputs& x) {
   return _mm256_add_epi32(_mm256_madd_epi16(even, x.even), _mm256_madd_epi16(odd, x.odd));
 }
 inline Ints dot(Ints total, const Weights& w, const Inputs& x) {
   return add_ints(total, {dot(w.even.low, w.odd.low, x), dot(w.even.high, w.odd.high, x)});
+}
+inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
+  const Weights words = load_weights(w);
+  const Inputs low = split_inputs(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
+  const Inputs high = split_inputs(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + 32)));
+  return add_ints(total, {dot(words.even.low, words.odd.low, low), dot(words.even.high, words.odd.high, high)});
+}
+inline int32_t sum_ints(Ints a) {
+  const __m256i eight = _mm256_add_epi32(a.low, a.high);
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
 
 #include "kernels/body.h"

@@ -21,14 +21,20 @@ inline Weights load_weights(const uint8_t* p) {
 struct Inputs {
   Ints even, odd;
 };
+inline Inputs split_inputs(Ints bytes) {
+  return {_mm512_srai_epi16(_mm512_slli_epi16(bytes, 8), 8), _mm512_srai_epi16(bytes, 8)};
+}
 inline Inputs load_inputs(const int8_t* p) {
   int32_t word;
   __builtin_memcpy(&word, p, sizeof word);
-  const Ints bytes = _mm512_set1_epi32(word);
-  return {_mm512_srai_epi16(_mm512_slli_epi16(bytes, 8), 8), _mm512_srai_epi16(bytes, 8)};
+  return split_inputs(_mm512_set1_epi32(word));
 }
 inline Ints dot(Ints total, const Weights& w, const Inputs& x) {
   return add_ints(total, add_ints(_mm512_madd_epi16(w.even, x.even), _mm512_madd_epi16(w.odd, x.odd)));
+}
+inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
+  const Ints bytes = _mm512_loadu_si512(x);
+  return dot(total, load_weights(w), split_inputs(bytes));
 }
 
 #include "kernels/body.h"

@@ -31,6 +31,12 @@ inline Vec copysign(Vec size, Vec from) {
 }
 inline Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 inline uint32_t bits(Mask mask) { return mask; }
+inline int64_t store_found(int32_t* to, uint32_t mask, int32_t first) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i index = _mm512_add_epi32(lane, _mm512_set1_epi32(first));
+  _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), index));
+  return __builtin_popcount(mask);
+}
 inline Vec select(Mask mask, Vec yes, Vec no) { return _mm512_mask_blend_ps(mask, no, yes); }
 inline Vec power_of_two(Vec t) {
   const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
@@ -54,3 +60,9 @@ inline Ints set_ints(int32_t x) { return _mm512_set1_epi32(x); }
 inline Ints load_ints(const uint8_t* p) { return _mm512_loadu_si512(p); }
 inline Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 inline Vec to_floats(Ints a) { return _mm512_cvtepi32_ps(a); }
+inline int32_t sum_ints(Ints a) {
+  const __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+}

@@ -18,6 +18,9 @@ inline Ints dot(Ints total, Weights w, Inputs x) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(total) : "v"(w), "m"(*reinterpret_cast<const int32_t*>(x)));
   return total;
 }
+inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
+  return _mm512_dpbusd_epi32(total, load_ints(w), _mm512_loadu_si512(x));
+}
 
 #include "kernels/body.h"
 

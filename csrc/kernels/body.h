@@ -7,11 +7,13 @@
 //   add, sub, mul, div, fma(a, b, c) = a * b + c, abs, copysign(size, sign)
 //   max(a, b)         a > b ? a : b, so b where either is NaN
 //   less, select, bits
+//   store_found(to, mask, first)   first + i for each bit i of a mask, ascending, and how many; 16 places are there
 //   power_of_two(t)   2^n for t = kRound + n
 //   sum, highest      over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
 //   Ints              16 whole numbers of 32 bits: set_ints, add_ints, to_floats
 //   Weights, Inputs   64 bytes of packed weights, and 4 bytes of a row for all lanes: load_weights, load_inputs,
-//                     dot(total, w, x) = total + the four products of each lane
+//                     dot(total, w, x) = total + the four products of each lane; dot_bytes(total, w, x) the same of
+//                     64 bytes each; sum_ints over the lanes
 //   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a product
 //
 // No order of operations here may depend on the registers, and the build forbids the compiler to fuse or reorder
@@ -340,6 +342,7 @@ constexpr Kernels make_table(const char* name) {
           weighted_sum_kernel,
           multiply_int8_kernel,
           quantize_kernel,
+          dot_rows_kernel,
           reaching_kernel,
           multiply_rows_kernel,
           log_sum_exp_kernel,

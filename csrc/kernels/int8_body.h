@@ -109,6 +109,22 @@ float quantize_kernel(const float* x, int64_t n, int8_t* q) {
   return most / 127.0f;
 }
 
+void dot_rows_kernel(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* words, int64_t count,
+                     int32_t* sums) {
+  constexpr int64_t kAheadRows = 8;  // the rows lie anywhere: ask for them early
+  const int32_t start = start_of(x, stride);
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + kAheadRows < count) {
+      const uint8_t* ahead = rows + words[i + kAheadRows] * stride;
+      for (int64_t k = 0; k < stride; k += quickbeam::kRowBytes) __builtin_prefetch(ahead + k);
+    }
+    const uint8_t* row = rows + words[i] * stride;
+    Ints total = set_ints(0);
+    for (int64_t k = 0; k < stride; k += quickbeam::kRowBytes) total = dot_bytes(total, row + k, x + k);
+    sums[i] = start + sum_ints(total);
+  }
+}
+
 // ---------------------------------------------------------------------------------------------- picking words
 
 int64_t reaching_kernel(const float* x, const float* a, const float* b, float by_a, float by_b, float bar, int64_t n,
@@ -121,7 +137,7 @@ int64_t reaching_kernel(const float* x, const float* a, const float* b, float by
     const Vec top = fma(vb, at(b), fma(va, at(a), at(x)));
     uint32_t mask = bits(less(top, limit)) ^ 0xffffu;
     if (left < kLanes) mask &= (1u << left) - 1u;
-    for (; mask != 0; mask &= mask - 1) found[count++] = static_cast<int32_t>(i + __builtin_ctz(mask));
+    count += store_found(found + count, mask, static_cast<int32_t>(i));
   }
   return count;
 }

@@ -49,6 +49,11 @@ inline Mask less(const Vec& a, const Vec& b) {
   return mask;
 }
 inline uint32_t bits(Mask mask) { return mask; }
+inline int64_t store_found(int32_t* to, uint32_t mask, int32_t first) {
+  int64_t count = 0;
+  for (; mask != 0; mask &= mask - 1) to[count++] = first + __builtin_ctz(mask);
+  return count;
+}
 inline Vec select(Mask mask, const Vec& yes, const Vec& no) {
   QUICKBEAM_LANES((mask >> i & 1) ? yes.lane[i] : no.lane[i]);
 }
@@ -100,6 +105,16 @@ inline Ints dot(Ints total, Weights w, Inputs x) {
   for (int i = 0; i < 16; ++i) {
     for (int b = 0; b < 4; ++b) total.lane[i] += int32_t{w[4 * i + b]} * x[b];
   }
+  return total;
+}
+
+inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
+  for (int i = 0; i < 64; ++i) total.lane[i / 4] += int32_t{w[i]} * x[i];
+  return total;
+}
+inline int32_t sum_ints(const Ints& a) {
+  int32_t total = 0;
+  for (int32_t lane : a.lane) total += lane;
   return total;
 }
 

@@ -20,6 +20,7 @@ constexpr int64_t packed_size(int64_t in, int64_t out) { return (out + kPanel - 
 
 constexpr int kBytes = 4;  // neighbours along `in` that an int8 product takes at a time
 constexpr int64_t padded_bytes(int64_t in) { return (in + kBytes - 1) / kBytes * kBytes; }
+constexpr int64_t kRowBytes = 64;  // what a row of bytes is padded to that is read alone
 // The most `in` of an int8 product: 255 * 127 * in must fit 32 bits.
 constexpr int64_t kMostInt8 = 65536;
 
@@ -64,6 +65,10 @@ struct Kernels {
   // Rounds x [n] to q [n] from -127 to 127 times the scale that is given back, max |x| / 127 (0 where all are zero).
   // No promise about x with a NaN or an infinity but that it ends.
   float (*quantize)(const float* x, int64_t n, int8_t* q);
+  // sums[i] = sum over k < stride of x[k] * (rows[words[i] * stride + k] - 128): whole numbers, so any order is exact.
+  // `stride` is a multiple of kRowBytes; each x and row[k] - 128 from -127 to 127.
+  void (*dot_rows)(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* words, int64_t count,
+                   int32_t* sums);
   // Indices i with not (x[i] + by_a * a[i] + by_b * b[i] < bar), ascending, into `found` (room for n + kLanes);
   // how many there are. A NaN is found.
   int64_t (*reaching)(const float* x, const float* a, const float* b, float by_a, float by_b, float bar, int64_t n,
