@@ -36,19 +36,25 @@ void construct_scan(ScanProjection* self, AnyArray weight, AnyArray bias, const 
 }
 
 void construct_certified(CertifiedProjection* self, AnyArray weight, AnyArray bias, AnyArray basis, AnyArray shift,
-                         AnyArray centre, AnyArray rows, AnyArray gram, int64_t coordinates, double rest,
-                         double head_norm, double balance, const char* isa, float trust) {
+                         AnyArray centre, AnyArray rows, AnyArray words, AnyArray start, AnyArray coordinates,
+                         AnyArray square, AnyArray mixed, AnyArray head_norm, double rest, double balance,
+                         const char* isa, float tolerance, float trust) {
   const Layer layer(weight, bias);
+  const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
   const PreviewView view{checked<float>(basis, "basis", {layer.dim, layer.dim}),
                          checked<float>(shift, "shift", {layer.dim}),
                          checked<float>(centre, "centre", {layer.dim}),
                          checked<double>(rows, "rows", {layer.vocab, layer.dim}),
-                         checked<double>(gram, "gram", {layer.dim}),
-                         coordinates,
+                         levels,
+                         checked<int32_t>(words, "words", {layer.vocab}),
+                         checked<int32_t>(start, "start", {levels + 1}),
+                         checked<int32_t>(coordinates, "coordinates", {levels}),
+                         checked<double>(square, "square", {levels, layer.dim}),
+                         checked<double>(mixed, "mixed", {levels}),
+                         checked<double>(head_norm, "head_norm", {levels}),
                          rest,
-                         head_norm,
                          balance};
-  new (self) CertifiedProjection(layer.w, layer.b, layer.vocab, layer.dim, view, table_named(isa), trust);
+  new (self) CertifiedProjection(layer.w, layer.b, layer.vocab, layer.dim, view, table_named(isa), tolerance, trust);
 }
 
 // (total, error)
@@ -121,14 +127,14 @@ void bind_projections(nb::module_& module) {
       .def_prop_ro("vocab_size", &ScanProjection::vocab)
       .def_prop_ro("dim", &ScanProjection::dim);
   nb::class_<CertifiedProjection>(module, "CertifiedProjection")
-      .def("__init__", &construct_certified, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "centre"_a, "rows"_a, "gram"_a,
-           "coordinates"_a, "rest"_a, "head_norm"_a, "balance"_a, "isa"_a = "auto", "trust"_a = 1.0f)
-      .def("topk", &topk_with_total<CertifiedProjection>, "hidden"_a, "k"_a)
-      .def("log_prob", &log_prob<CertifiedProjection>, "hidden"_a, "token"_a)
+      .def("__init__", &construct_certified, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "centre"_a, "rows"_a,
+           "words"_a, "start"_a, "coordinates"_a, "square"_a, "mixed"_a, "head_norm"_a, "rest"_a, "balance"_a,
+           "isa"_a = "auto", "tolerance"_a = 1e-3f, "trust"_a = 1.0f)
+      .def("topk", &topk_with_total<CertifiedProjection, bool>, "hidden"_a, "k"_a, "normalise"_a = true)
+      .def("log_prob", &log_prob<CertifiedProjection, bool>, "hidden"_a, "token"_a, "normalise"_a = true)
       .def("log_total", &log_total, "hidden"_a, "refined"_a, "tolerance"_a)
       .def_prop_ro("vocab_size", &CertifiedProjection::vocab)
-      .def_prop_ro("dim", &CertifiedProjection::dim)
-      .def_prop_ro("coordinates", &CertifiedProjection::coordinates);
+      .def_prop_ro("dim", &CertifiedProjection::dim);
 }
 
 }  // namespace quickbeam

@@ -1,7 +1,6 @@
 #include "projections/candidates.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -36,26 +35,18 @@ Candidates::Candidates(const Words& words, const float* hidden, float* approx, i
   words_.logits(hidden_, scratch_.found.data(), seeds_, exact);
 }
 
-float Candidates::total(double shift, double lift) {
+float Candidates::total() {
   scratch_.kept.resize(static_cast<size_t>(refined_));
   for (int64_t i = 0; i < refined_; ++i) {
     float& at = approx_[scratch_.found[static_cast<size_t>(i)]];
     scratch_.kept[static_cast<size_t>(i)] = at;
-    at = static_cast<float>(static_cast<double>(scratch_.exact.get()[i]) - shift - lift);
+    at = scratch_.exact.get()[i];
   }
   const float sum = words_.table().log_sum_exp(approx_, words_.vocab());
   for (int64_t i = 0; i < refined_; ++i) {
     approx_[scratch_.found[static_cast<size_t>(i)]] = scratch_.kept[static_cast<size_t>(i)];
   }
-  return static_cast<float>(static_cast<double>(sum) + shift + lift);
-}
-
-double Candidates::share_of_others(float total) const {
-  double known = 0.0;
-  for (int64_t i = 0; i < refined_; ++i) {
-    known += std::exp(static_cast<double>(scratch_.exact.get()[i]) - static_cast<double>(total));
-  }
-  return refined_ == words_.vocab() ? 0.0 : std::max(0.0, 1.0 - known);
+  return sum;
 }
 
 int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32_t* token) {
@@ -71,7 +62,7 @@ int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32
   }
   std::sort(seeds.begin(), seeds.end());
   std::nth_element(exact, exact + (k_ - 1), exact + seeds_, std::greater<float>());
-  const float bar = bar_below(exact[k_ - 1], total, bound.shift);
+  const float bar = bar_below(exact[k_ - 1], total, 0.0);
   const int64_t others = table.reaching(approx_, bound.a, bound.b, bound.by_a, bound.by_b, bar, words_.vocab(), found);
   const int64_t count = others + seeds_;
   if (count * kExactShare > words_.vocab()) {

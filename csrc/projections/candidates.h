@@ -1,5 +1,4 @@
-// From approximate logits with a proven bound to the k best by exact logits: what the scan and the certified
-// projection share.
+// From approximate logits of all words, with a proven bound, to the k best by exact logits.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +10,10 @@
 
 namespace quickbeam {
 
-// For every word: exact logit <= shift + approximate logit + by_a * a[word] + by_b * b[word].
+// For every word: exact logit <= approximate logit + by_a * a[word] + by_b * b[word].
 struct Bound {
   const float *a, *b;  // [vocab]
   float by_a, by_b;
-  double shift;  // of the row
 };
 
 // The room that one row needs. Each thread has its own.
@@ -30,16 +28,13 @@ struct CandidateScratch {
 // One row: its words with large approximate logits, and what is made of them.
 class Candidates {
  public:
-  // `approx` [vocab] are the approximate logits, less the shift; they are overwritten later. `refined` of the largest,
-  // or k if that is more, get exact logits at once.
+  // `approx` [vocab] are the approximate logits; they are overwritten later. `refined` of the largest, or k if that is
+  // more, get exact logits at once.
   Candidates(const Words& words, const float* hidden, float* approx, int64_t k, int64_t refined,
              CandidateScratch& scratch);
 
-  // Log-sum-exp of shift + approximate logits + lift, with exact logits for the `refined` largest. Does not depend
-  // on k.
-  float total(double shift, double lift);
-  // How much of exp(total) the words that `total` did not take exactly have.
-  double share_of_others(float total) const;
+  // Log-sum-exp of the approximate logits, with exact ones for the `refined` largest. Does not depend on k.
+  float total();
   // The k best with log_prob = exact logit - total; gives back how many words took exact logits, vocab
   // where so many could be among the best that all did. To be called last.
   int64_t best(const Bound& bound, float total, float* log_prob, int32_t* token);

@@ -1,6 +1,5 @@
 #include "projections/exact.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -9,11 +8,6 @@
 
 namespace quickbeam {
 namespace {
-
-// Rows whose logits are held at a time: many, so that the weights are streamed seldom, but few enough for the logits
-// to stay near the core. No answer depends on it.
-constexpr int64_t kMostRows = 48, kFewestRows = 6;
-constexpr int64_t kScratchFloats = int64_t{1} << 20;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -39,13 +33,11 @@ ExactProjection::ExactProjection(const float* weight, const float* bias, int64_t
 template <typename Visit>
 void ExactProjection::for_each_row(const float* hidden, int64_t rows, Visit visit) const {
   const int64_t stride = round_up(vocab(), kLanes);
-  const int64_t block = std::min(rows, std::clamp(kScratchFloats / stride, kFewestRows, kMostRows));
-  float* logits = scratch(block * stride);
-  for (int64_t first = 0; first < rows; first += block) {
-    const int64_t count = std::min(block, rows - first);
+  for_each_block(rows, stride, [&](int64_t first, int64_t count) {
+    float* logits = scratch(count * stride);
     matrix_.multiply(*table_, hidden + first * dim(), dim(), logits, stride, count);
     for (int64_t r = 0; r < count; ++r) visit(first + r, logits + r * stride);
-  }
+  });
 }
 
 void ExactProjection::topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob,

@@ -1,26 +1,12 @@
 // The fused int8 scan: approximate logits of all words in one pass over their bytes, then exact ones of every word that
 // could be among the k best. The k best are the exact layer's, proven; the normaliser is approximate.
-//
-// The proof. Let h be the hidden vector, h' what its bytes stand for (scale times whole numbers), w and w' the same of
-// a word, b its bias, u = 2^-24, D the width, |.| the Euclidean norm.
-//
-//   The real logit l = b + h w and the bytes' l' = b + h' w' are no further apart than
-//     |h w - h' w'| = |(h - h') w + h' (w - w')| <= |h - h'| |w| + |h'| |w - w'|.
-//   The exact layer's float logit L, a chain of D fused multiply-adds from b, has |L - l| <= g (|b| + |h| |w|),
-//     g = D u / (1 - D u).
-//   The scan's float logit L' takes the exact whole sum, one conversion, two products and a sum:
-//     |L' - l'| <= 5 u (|b| + |h'| |w'|), and |w'| <= |w| + |w - w'|.
-//
-// So L <= L' + A a + B c with a = |w| + |b| / 256, c = |w - w'|, B = (1 + 6 u) |h'| and A the larger of
-// |h - h'| + g |h| + 5 u |h'| and 256 (g + 5 u), which pays for the biases. Let t be the k-th largest exact logit of
-// any k or more words: a word with L' + A a + B c < t is not among the k best. A, B, a, c are computed in double
-// precision and rounded up with a factor 1 + 2^-20, and t is lowered by 2^-20 of its size, which is more than the
-// rounding of the comparison itself takes.
+// csrc/projections/rounding.h has the proof.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/int8_matrix.h"
+#include "projections/rounding.h"
 #include "projections/words.h"
 
 namespace quickbeam {
@@ -48,10 +34,8 @@ class ScanProjection {
   static constexpr int64_t kRefined = 16;
 
  private:
-  struct Row;  // bytes of a hidden vector and its part of the bound
   template <typename Visit>
   void for_each_row(const float* hidden, int64_t rows, Visit visit) const;
-  Row quantized(const float* hidden, int8_t* bytes) const;
 
   Words words_;
   Int8Matrix bytes_;

@@ -1,12 +1,16 @@
 // The output matrix word by word: exact logits of a few words, with the bits of the exact layer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/buffer.h"
 #include "kernels/table.h"
 
 namespace quickbeam {
+
+constexpr int64_t kRowsAtOnce = 48, kLeastAtOnce = 6;  // of a block
+constexpr int64_t kBlockFloats = int64_t{1} << 20;
 
 class Words {
  public:
@@ -34,6 +38,14 @@ class Words {
   int64_t vocab_, dim_;
   const Kernels* table_;
 };
+
+// Calls visit(first, count) for blocks of rows that are worked on together: many, so that the weights are streamed
+// seldom, but few enough for `floats` numbers of each row to stay near the core. No answer depends on it.
+template <typename Visit>
+void for_each_block(int64_t rows, int64_t floats, Visit visit) {
+  const int64_t block = std::min(rows, std::clamp(kBlockFloats / floats, kLeastAtOnce, kRowsAtOnce));
+  for (int64_t first = 0; first < rows; first += block) visit(first, std::min(block, rows - first));
+}
 
 // The k best of `logits` [count], which belong to `words` (ascending): their log probabilities logit - total, largest
 // first, equal ones by lower word. `logits` is overwritten.

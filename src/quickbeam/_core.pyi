@@ -42,7 +42,6 @@ class ScanProjection:
 class CertifiedProjection:
     vocab_size: int
     dim: int
-    coordinates: int
     def __init__(
         self,
         weight: Floats,
@@ -51,16 +50,20 @@ class CertifiedProjection:
         shift: Floats,
         centre: Floats,
         rows: Scores,
-        gram: Scores,
-        coordinates: int,
+        words: Ids,
+        start: Ids,
+        coordinates: Ids,
+        square: Scores,
+        mixed: Scores,
+        head_norm: Scores,
         rest: float,
-        head_norm: float,
         balance: float,
         isa: str = "auto",
+        tolerance: float = 1e-3,
         trust: float = 1.0,
     ) -> None: ...
-    def topk(self, hidden: Floats, k: int) -> tuple[Floats, Ids, Floats, Ids]: ...
-    def log_prob(self, hidden: Floats, token: Ids) -> Floats: ...
+    def topk(self, hidden: Floats, k: int, normalise: bool = True) -> tuple[Floats, Ids, Floats, Ids]: ...
+    def log_prob(self, hidden: Floats, token: Ids, normalise: bool = True) -> Floats: ...
     def log_total(self, hidden: Floats, refined: int, tolerance: float) -> tuple[Floats, Floats]: ...
 
 class ScreenedProjection:

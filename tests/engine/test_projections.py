@@ -24,7 +24,7 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
 def fit(folder: Path) -> None:
     weight, bias = Translator(folder).parts.model.output()
     samples = np.random.default_rng(0).normal(size=(100, weight.shape[1])).astype(np.float32)
-    save_preview(folder, Preview.fit(weight, samples).arrays(), weight, bias)
+    save_preview(folder, Preview.fit(weight, bias, samples).arrays(), weight, bias)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -50,7 +50,7 @@ def test_without_a_preview_certified_says_what_to_do(folder):
 def test_a_preview_of_other_weights_is_refused(folder):
     weight, bias = Translator(folder).parts.model.output()
     samples = np.ones((3, weight.shape[1]), np.float32)
-    save_preview(folder, Preview.fit(weight, samples).arrays(), weight, bias + 1)
+    save_preview(folder, Preview.fit(weight, bias, samples).arrays(), weight, bias + 1)
     with pytest.raises(ModelError, match="fitted for other weights"):
         Translator(folder).translate(TEXTS, projection="certified")
 

@@ -76,7 +76,8 @@ def fit_screen(
         collection = collector.collect(read_all(text), identity, screen.vectors, bar)
     fitted = fitting.fit_screen(collection, Output(weight, bias), parts.model.eos_id, screen, _say)
     save_screen(folder, fitted.screen, weight, bias, fitting.facts_of(fitted, screen) | {"text": files})
-    preview = Preview.fit(weight, collection.read(lambda sentence: sentence % PREVIEW_SHARE == 0)["hidden"])
+    samples = collection.read(lambda sentence: sentence % PREVIEW_SHARE == 0)["hidden"]
+    preview = Preview.fit(weight, bias, samples)
     save_preview(folder, preview.arrays(), weight, bias)
     print(_summary(fitted, folder, screen.fidelity, weight.size))
     print(f"The hidden vectors are in {place}; another fit can use them, or remove them.", file=sys.stderr)

@@ -20,7 +20,7 @@ from quickbeam.errors import ModelError
 from quickbeam.models.screen_folder import output_digest
 from quickbeam.types import Floats
 
-FORMAT_VERSION = "1"
+FORMAT_VERSION = "2"
 FILE = "preview.safetensors"
 AGAIN = "Fit the preview again, or use another projection: exact or scan."
 

@@ -10,7 +10,7 @@ from quickbeam.types import Floats, Ids, TopK
 class ScanProjection(RowProjection):
     """Int8 logits of all words, then exact ones of every word that could be among the k best.
 
-    Words and their logits are those of `ExactProjection`, for every hidden vector; csrc/projections/scan.h has the
+    Words and their logits are those of `ExactProjection`, for every hidden vector; csrc/projections/rounding.h has the
     proof. The normaliser is approximate: it takes exact logits of the 16 best words, int8 ones of the others. Any
     number of threads may share one; a row's answer has the same bits whatever the rows around it and the table.
     """
