@@ -102,13 +102,14 @@ def others(layer: Layer, quick: bool, only: list[str], said: Callable[[str], Non
 def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
     """The baseline, our exact layers, and the screens that were fitted."""
     weight, bias = layer.weight, layer.bias
-    preview = Preview.fit(weight, layer.fit.hidden[:PREVIEWED])
+    preview = Preview.fit(weight, bias, layer.fit.hidden[:PREVIEWED])
     exact, scan = ExactProjection.build(weight, bias), ScanProjection.build(weight, bias)
+    certified = CertifiedProjection.build(weight, bias, preview).unnormalised()
     found = [
         Contender(BASELINE, {}, FullSoftmaxProjection.build(weight, bias)),
         Contender("exact", {}, exact),
         Contender("scan", {}, scan),
-        Contender("certified", {"coordinates": preview.coordinates}, CertifiedProjection.build(weight, bias, preview)),
+        Contender("certified", {"coordinates": round(float(preview.coordinates.mean()))}, certified),
     ]
     few = Screen(np.zeros_like(weight[:1]), bias[:1], np.array([0, K], np.int32), np.arange(K, dtype=np.int32))
     found.append(Contender(CALL, {"clusters": 1, "set": K}, ScreenedProjection.build(weight, bias, few)))

@@ -70,18 +70,18 @@ def numpy_topk(weight: Floats, bias: Floats, hidden: Floats, k: int) -> Ids:
 
 
 def measure(model: str, data: str, coordinates: int | None, k: int, rows: int, rounds: int) -> dict[str, Any]:
-    """Time calls of `rows` rows; returns and records microseconds a call, ratios, and words rescored."""
+    """Time calls of `rows` rows; returns and records microseconds a call, ratios, and words left."""
     translator = Translator(model)
     sources, _ = german_english(data, 2000)
     weight, bias = translator.parts.model.output()
     samples = hidden_vectors(translator, sources[::2])
     hidden = hidden_vectors(translator, sources[1::2])
-    preview = Preview.fit(weight, samples, coordinates)
+    preview = Preview.fit(weight, bias, samples, coordinates)
     scan, certified = ScanProjection.build(weight, bias), CertifiedProjection.build(weight, bias, preview)
     layers: dict[str, RowProjection] = {
         "exact": ExactProjection.build(weight, bias),
         "scan": scan,
-        "certified": certified,
+        "certified": certified.unnormalised(),  # its words are proven either way
     }
     pick = np.random.default_rng(0).integers(0, len(hidden), (CALLS, rows))
     batches = [np.ascontiguousarray(hidden[index]) for index in pick]
@@ -108,13 +108,13 @@ def measure(model: str, data: str, coordinates: int | None, k: int, rows: int, r
             name: {"us_per_call": round(timing.median_s / CALLS * 1e6, 2), "ratio": round(timing.ratio, 2)}
             for name, timing in timings.items()
         },
-        "rescored": {
+        "left": {
             "scan": float(scan.rescored(asked, k).mean()),
-            "certified": float(certified.rescored(asked, k).mean()),
+            "certified": float(certified.left(asked, k).mean()),
         },
         "proven_error_of_log_total": {q: float(np.quantile(error, float(q))) for q in ("0.5", "0.9", "0.99")},
     }
-    shape = {"vocab": len(weight), "width": weight.shape[1], "coordinates": preview.coordinates}
+    shape = {"vocab": len(weight), "width": weight.shape[1], "coordinates": float(preview.coordinates.mean())}
     return record.write("projection", figures, threads=1, options={"model": model, "k": k, "rows": rows, **shape})
 
 
