@@ -49,7 +49,7 @@ class Streams:
                 f"{line['options']['name']}, {line['threads']} thread(s): {share['VAR-STREAM']:.1%} "
                 f"(all requests in each step: {share['STREAM']:.1%})" + (f", BLEU {bleu:+.2f}" if self.bleu else "")
             )
-        return Verdict(holds, "; ".join(said))
+        return Verdict(holds and bool(said), "; ".join(said))
 
 
 @dataclass(frozen=True)
