@@ -25,7 +25,7 @@ from benchmarks.subjects import MODELS, SUBJECTS, Subject, find_folder
 from benchmarks.testset import DATA
 from benchmarks.vectors import K
 
-ROUNDS, QUICK_ROUNDS = 9, 5
+ROUNDS, QUICK_ROUNDS = 7, 5
 SECONDS, QUICK_SECONDS = 1.0, 0.3  # that the precision of one setting may take
 OURS = ("exact", "scan", "certified")
 

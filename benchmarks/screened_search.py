@@ -29,7 +29,7 @@ from quickbeam.models.screen_folder import FACTS, output_digest, read_facts
 from quickbeam.projections.door import RowProjection
 
 FIDELITY = 0.999
-VECTORS, QUICK_VECTORS = 150_000, 40_000  # that the screen is fitted on, with a beam of 5
+VECTORS, QUICK_VECTORS = 80_000, 40_000  # that the screen is fitted on, with a beam of 5
 LINES = 60_000  # of the training text
 TIMED, QUICK_TIMED = 100, 30  # sentences
 ROUNDS = 3

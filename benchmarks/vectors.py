@@ -29,9 +29,9 @@ COLUMNS = 32  # places of a language model's text that are read side by side
 SPREAD = 4  # times as many words as vectors are read over, where the text has them
 COLD = 16  # words after a cold start whose vectors are not taken
 KEPT = record.ROOT / "build" / "bench" / "vectors"
-FLOATS = 80_000_000  # of the vectors to fit on: 400,000 where the width is 200
+FLOATS = 60_000_000  # of the vectors to fit on: 300,000 where the width is 200
 MOST_TRANSLATED = 80_000  # vectors; a translation takes longer than reading
-HELD_OUT = 20_000  # vectors to choose on, and to measure with
+HELD_OUT = 10_000  # vectors to choose on, and to measure with
 
 
 @dataclass(frozen=True)
