@@ -60,6 +60,20 @@ class Run {
     return nanobind::make_tuple(hidden.array, handles.array);
   }
 
+  nanobind::tuple attend(AnyArray request, AnyArray state, AnyArray token) {
+    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
+    const size_t rows = request.shape(0);
+    const auto wanted = static_cast<int64_t>(rows);
+    const auto* states = checked<int32_t>(state, "state", {wanted});
+    const auto* tokens = checked<int32_t>(token, "token", {wanted});
+    int64_t width = 0;
+    alone([&] { width = decoding_.longest(requests, wanted); });
+    NewArray<float> attention = new_array<float>({rows, static_cast<size_t>(width)});
+    NewArray<int32_t> handles = new_array<int32_t>({rows});
+    alone([&] { decoding_.attend(requests, states, tokens, wanted, attention.data, width, handles.data); });
+    return nanobind::make_tuple(attention.array, handles.array);
+  }
+
   void retain(AnyArray state) {
     const auto* states = checked<int32_t>(state, "state", {kAnySize});
     alone([&] { decoding_.retain(states, static_cast<int64_t>(state.size())); });
@@ -72,14 +86,17 @@ class Run {
 
   static void bind(nanobind::module_& module, const char* name) {
     using namespace nanobind::literals;
-    nanobind::class_<Run>(module, name, "The caches of one decoding run; see quickbeam.models.door.Decoding.")
-        .def(nanobind::init<std::shared_ptr<Model>>(), "model"_a)
+    nanobind::class_<Run> run(module, name, "The caches of one decoding run; see quickbeam.models.door.Decoding.");
+    run.def(nanobind::init<std::shared_ptr<Model>>(), "model"_a)
         .def("admit", &Run::admit, "request"_a, "token"_a, "length"_a,
              "Encode sources that stand one behind the other in `token`; returns the handles of their initial states.")
         .def("step", &Run::step, "request"_a, "state"_a, "token"_a,
              "Feed one token to each row; returns hidden [R, D] and the handles of the new states [R].")
         .def("retain", &Run::retain, "state"_a, "Free every state but the named ones.")
         .def("evict", &Run::evict, "request"_a, "Forget the sources of the named requests.");
+    if constexpr (requires(Decoding& decoding) { decoding.longest(nullptr, 0); })
+      run.def("attend", &Run::attend, "request"_a, "state"_a, "token"_a,
+              "Feed one token to each row; returns attention weights [R, S] and the handles of the new states [R].");
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "models/attention.h"
 
+#include <algorithm>
+
 namespace quickbeam {
 
 Attention::Attention(const Weights& weights, const RecurrentConfig& config) : kind_(config.attention) {
@@ -48,12 +50,16 @@ void Attention::query_word(const Kernels& table, const float* word, float* query
   query_word_.multiply(table, word, query_word_.in(), query, dim(), rows);
 }
 
-void Attention::attend(const Kernels& table, float* query, const Source* const* sources, float* scores, float* context,
-                       int64_t rows) const {
-  if (kind_ == AttentionKind::tanh_dot) table.tanh(query, rows * dim());
-  for (int64_t row = 0; row < rows; ++row) {
-    const Source& source = *sources[row];
+void Attention::attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch,
+                       float* context) const {
+  int64_t longest = 0;
+  for (int64_t row = 0; row < step.rows; ++row) longest = std::max(longest, step.source[row]->positions);
+  if (!step.attention) scratch.reserve(longest);
+  if (kind_ == AttentionKind::tanh_dot) table.tanh(query, step.rows * dim());
+  for (int64_t row = 0; row < step.rows; ++row) {
+    const Source& source = *step.source[row];
     const float* own = query + row * dim();
+    float* scores = step.attention ? step.attention + row * step.width : scratch.get();
     if (kind_ == AttentionKind::mlp)
       table.attend_mlp(own, source.keys.data(), score_.get(), scores, source.positions, dim());
     else

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/buffer.h"
 #include "models/config.h"
 #include "models/rows.h"
 #include "models/sources.h"
@@ -27,9 +28,9 @@ class Attention {
   // The word's share, [rows, E] -> [rows, A]; the attentional cell only (its query is [state; word]).
   void query_word(const Kernels& table, const float* word, float* query, int64_t rows) const;
 
-  // context [rows, M] of whole queries [rows, A], which may be overwritten; `scores` has room for the longest source.
-  void attend(const Kernels& table, float* query, const Source* const* sources, float* scores, float* context,
-              int64_t rows) const;
+  // context [rows, M] of whole queries [rows, A], which may be overwritten. The weights of each row go where `step`
+  // asks for them, or to `scratch`, one row after the other.
+  void attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch, float* context) const;
 
   int64_t dim() const { return key_.out(); }        // A
   int64_t memory_dim() const { return key_.in(); }  // M

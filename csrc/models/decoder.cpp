@@ -65,9 +65,6 @@ const float* Decoder::bottom(const Kernels& table, const StepRows& step, StepBuf
                              float* contexts) const {
   const int64_t rows = step.rows, dim = config_.decoder_dim, state_dim = config_.state_dim();
   const int64_t attention_dim = attention_.dim(), gates_dim = 3 * dim;
-  int64_t longest = 0;
-  for (int64_t row = 0; row < rows; ++row) longest = std::max(longest, step.source[row]->positions);
-  float* scores = room(buffers.scores, longest);
   float* queries = room(buffers.queries, rows * attention_dim);
   float* gates = room(buffers.gates, rows * gates_dim);
   float* recurrent = room(buffers.recurrent, rows * gates_dim);
@@ -81,7 +78,7 @@ const float* Decoder::bottom(const Kernels& table, const StepRows& step, StepBuf
       table.gru(gates + row * gates_dim, recurrent + step.parent[row] * gates_dim,
                 step.states + step.parent[row] * state_dim, between + row * dim, dim);
     attention_.query_state(table, between, dim, queries, rows);
-    attention_.attend(table, queries, step.source, scores, contexts, rows);
+    attention_.attend(table, queries, step, buffers.scores, contexts);
     second_.input.multiply(table, contexts, config_.memory_dim(), gates, gates_dim, rows);
     second_.hidden.multiply(table, between, dim, recurrent, gates_dim, rows);
     for (int64_t row = 0; row < rows; ++row)
@@ -94,7 +91,7 @@ const float* Decoder::bottom(const Kernels& table, const StepRows& step, StepBuf
   attention_.query_word(table, words, queries, rows);
   for (int64_t row = 0; row < rows; ++row)
     add(queries + row * attention_dim, shared + step.parent[row] * attention_dim, attention_dim);
-  attention_.attend(table, queries, step.source, scores, contexts, rows);
+  attention_.attend(table, queries, step, buffers.scores, contexts);
   const int64_t width = first_.input.in();
   float* joined = room(buffers.joined, rows * width);
   float* behind = append(joined, width, words, config_.embedding_dim, rows);

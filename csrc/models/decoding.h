@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -92,6 +94,30 @@ class TranslationDecoding : public Decoding<Model, Source> {
   // Feeds one token to each row: hidden [rows, D] and the handles of the new states [rows]. The states read stay.
   void step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
             int32_t* handles) {
+    run(request, state, token, rows, nullptr, 0, hidden, handles);
+  }
+
+  // The length of the longest source of the rows; 0 where there are no rows.
+  int64_t longest(const int32_t* request, int64_t rows) const {
+    int64_t result = 0;
+    for (int64_t row = 0; row < rows; ++row) result = std::max(result, Base::kept(request[row]).positions);
+    return result;
+  }
+
+  // The same step, for the attention weights [rows, width] of each row over its source, zero behind the source's end.
+  // Throws std::invalid_argument where `width` is not `longest`.
+  void attend(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* attention,
+              int64_t width, int32_t* handles) {
+    if (width != longest(request, rows))
+      throw std::invalid_argument("width is " + std::to_string(width) + "; it must be that of the longest source.");
+    hidden_.reserve(rows * Base::model_->config().hidden_dim);
+    std::fill_n(attention, rows * width, 0.0f);
+    run(request, state, token, rows, attention, width, hidden_.get(), handles);
+  }
+
+ private:
+  void run(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* attention,
+           int64_t width, float* hidden, int32_t* handles) {
     Base::pool_.check(state, rows);
     check_tokens("token", token, rows, Base::model_->config().target_vocab_size);
     source_.resize(rows);
@@ -100,11 +126,13 @@ class TranslationDecoding : public Decoding<Model, Source> {
     Base::pool_.take(rows, handles);
     StepRows step = Base::gather(token, state, handles, rows);
     step.source = source_.data();
+    step.attention = attention;
+    step.width = width;
     Base::model_->step(step, buffers_, hidden);
   }
 
- private:
   typename Model::Buffers buffers_;
+  Buffer hidden_;                      // [R, D] of `attend`, which nobody asked for
   std::vector<const Source*> source_;  // [R]
 };
 

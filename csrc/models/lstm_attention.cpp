@@ -73,15 +73,12 @@ std::vector<Source> LstmAttention::encode(const Sources& sources, float* states)
 
 void LstmAttention::step(const StepRows& rows, Buffers& buffers, float* hidden) const {
   const int64_t dim = config_.hidden_dim, count = rows.rows;
-  int64_t longest = 0;
-  for (int64_t row = 0; row < count; ++row) longest = std::max(longest, rows.source[row]->positions);
-  buffers.scores.reserve(longest);
   buffers.contexts.reserve(count * dim);
   buffers.joined.reserve(count * 2 * dim);
   float *contexts = buffers.contexts.get(), *joined = buffers.joined.get();
 
   float* outputs = stack_.step(table_, rows, embedding_.get(), buffers.stack);
-  attention_.attend(table_, outputs, rows.source, buffers.scores.get(), contexts, count);
+  attention_.attend(table_, outputs, rows, buffers.scores, contexts);
   for (int64_t row = 0; row < count; ++row) {
     std::copy_n(contexts + row * dim, dim, joined + row * 2 * dim);
     std::copy_n(outputs + row * dim, dim, joined + row * 2 * dim + dim);

@@ -23,6 +23,8 @@ struct StepRows {
   int64_t parents;              // U
   const float* states;          // [U, state_dim]
   float* const* next;           // [R] where each row's new state goes
+  float* attention = nullptr;   // [R, width] where attention weights go; null where nobody asks
+  int64_t width = 0;            // no less than the longest source
 };
 
 }  // namespace quickbeam

@@ -39,6 +39,13 @@ class CoreRun(Protocol):
         """Forget the sources of the named requests."""
 
 
+class AttendingCoreRun(CoreRun, Protocol):
+    """The same of a model with attention; see `models.door.Attending`."""
+
+    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each row, for its attention weights."""
+
+
 @dataclass(frozen=True)
 class Architecture:
     """One kind of model, whose folder in this room has its config, tensors and PyTorch module."""
@@ -49,7 +56,7 @@ class Architecture:
     check_shapes: Callable[[Any, Mapping[str, Shape]], None]
     embedding: str  # the tensor that a tied output matrix is
     core: Callable[[dict[str, Any], dict[str, Floats], str], Any]  # the compiled twin, of facts, tensors and a table;
-    core_run: Callable[[Any], CoreRun]  # a decoding run on it
+    core_run: Callable[[Any], Any]  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
     module_name: str  # of the class in `module.py`
 
     def module(self, config: Config, dropout: float = 0.0) -> Any:

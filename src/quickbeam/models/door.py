@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from quickbeam.types import Floats, Ids, Request
 
@@ -30,6 +30,18 @@ class Decoding(Protocol):
 
     def evict(self, request: Ids) -> None:
         """Forget the sources of the requests named by index, [n] int32."""
+
+
+@runtime_checkable
+class Attending(Decoding, Protocol):
+    """A decoding run of a model that looks at the source by attention, one distribution over it for each step."""
+
+    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """The same as `step`, for the attention weights in place of the hidden vectors.
+
+        Returns weights [R, S] float32, S the length of the longest source of the rows, and the handles [R] int32. A
+        row's weights are 0 or more, sum to 1 over its own source, and are 0 behind its end.
+        """
 
 
 class Model(Protocol):

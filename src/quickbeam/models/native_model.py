@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from quickbeam.errors import OptionError
-from quickbeam.models.architectures import Config, CoreRun, architecture_of
+from quickbeam.models.architectures import AttendingCoreRun, Config, CoreRun, architecture_of
 from quickbeam.types import Floats, Ids, Request
 
 
@@ -40,6 +40,16 @@ class NativeDecoding:
     def evict(self, request: Ids) -> None:
         """Forget the sources of the requests named by index, [n] int32."""
         self._run.evict(request)
+
+
+class NativeTranslation(NativeDecoding):
+    """`models.door.Attending` on the compiled core."""
+
+    _run: AttendingCoreRun
+
+    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each of R rows; returns attention weights [R, S] and the new states' handles [R] int32."""
+        return self._run.attend(request, state, token)
 
 
 class NativeModel:
@@ -74,4 +84,5 @@ class NativeModel:
 
     def open(self) -> NativeDecoding:
         """Fresh caches for one decoding run, to be used by one thread at a time."""
-        return NativeDecoding(self._architecture.core_run(self._core))
+        kind = NativeTranslation if self._architecture.task == "translation" else NativeDecoding
+        return kind(self._architecture.core_run(self._core))

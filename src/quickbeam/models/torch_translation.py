@@ -15,7 +15,7 @@ from quickbeam.types import Floats, Ids, Request
 
 
 class TorchTranslation:
-    """`models.door.Decoding` over `TranslationModule`. A caller's mistake raises ValueError and changes nothing."""
+    """`models.door.Attending` over `TranslationModule`. A caller's mistake raises ValueError and changes nothing."""
 
     def __init__(self, module: TranslationModule) -> None:
         self.module = module
@@ -37,17 +37,28 @@ class TorchTranslation:
         self.padded = None
         return self.slots.put(state)
 
-    @torch.inference_mode()
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Feed one token to each of R rows; returns hidden [R, D] float32 and the new states' handles [R] int32."""
+        hidden, _, handles = self._step(request, state, token)
+        return hidden, handles
+
+    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each of R rows; returns attention weights [R, S] and the new states' handles [R] int32."""
+        _, attention, handles = self._step(request, state, token)
+        return attention, handles
+
+    @torch.inference_mode()
+    def _step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Floats, Ids]:
+        """Hidden vectors, attention weights and handles."""
         check_rows(request, state, token, self.module.config.target_vocab_size)
         self.slots.check(state)
         check_requests(request, self.sources)
         if not len(request):
-            return np.empty((0, self.module.config.hidden_dim), np.float32), np.empty(0, np.int32)
+            none = np.empty((0, 0), np.float32)
+            return np.empty((0, self.module.config.hidden_dim), np.float32), none, np.empty(0, np.int32)
         words = torch.from_numpy(token.astype(np.int64))
-        hidden, new = self.module.step(words, self.slots.get(state), self._memory(request))
-        return hidden.numpy(), self.slots.put(new)
+        hidden, new, attention = self.module.step(words, self.slots.get(state), self._memory(request))
+        return hidden.numpy(), attention.numpy(), self.slots.put(new)
 
     def retain(self, state: Ids) -> None:
         """Free every state but the named ones (repeats allowed)."""

@@ -76,8 +76,8 @@ class TranslationModule(nn.Module):
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states [B, state_dim]."""
         raise NotImplementedError
 
-    def step(self, token: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Target ids [R] and states [R, state_dim] -> hidden [R, D], next states. Not for training."""
+    def step(self, token: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids [R] and states [R, state_dim] -> hidden [R, D], next states, attention [R, S]. Not for training."""
         raise NotImplementedError
 
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:

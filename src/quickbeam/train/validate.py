@@ -49,7 +49,7 @@ def greedy(model: TranslationModule, batch: Batch, device: torch.device) -> list
     done = torch.zeros_like(token, dtype=torch.bool)
     tokens = []
     for _ in range(2 * batch.source.shape[1] + 10):
-        hidden, state = model.step(token, state, memory)
+        hidden, state, _ = model.step(token, state, memory)
         token = torch.addmm(bias, hidden, weight.t()).argmax(1)
         done |= token == config.eos_id
         if bool(done.all()):

@@ -129,8 +129,8 @@ class Decoder(nn.Module):
         memory: Memory,
         weights: list[tuple[Tensor, Tensor | None]],
         masks: Sequence[Tensor | None],
-    ) -> list[Tensor]:
-        """One step: `words` [B, 4D] and state (hidden, then each layer's output and cell) -> the next state."""
+    ) -> tuple[list[Tensor], Tensor]:
+        """One step: `words` [B, 4D] and state (hidden, then each layer's output and cell) -> next state, attention."""
         below, result = state[0], []
         for i, (weight, bias) in enumerate(weights):
             output, cell = state[1 + 2 * i : 3 + 2 * i]
@@ -138,16 +138,18 @@ class Decoder(nn.Module):
             output, cell = update(gates if i else words + gates, cell)
             result += [output, cell]
             below = _drop(output, masks[i])
-        hidden = torch.tanh(F.linear(torch.cat([self._attend(below, memory), below], dim=-1), self.readout_weight))
-        return [_drop(hidden.float(), masks[-1]), *result]
+        context, attention = self._attend(below, memory)
+        hidden = torch.tanh(F.linear(torch.cat([context, below], dim=-1), self.readout_weight))
+        return [_drop(hidden.float(), masks[-1]), *result], attention
 
-    def _attend(self, query: Tensor, memory: Memory) -> Tensor:
-        """Context [B, D]: the mean of the memory, weighted by the softmax of query times key."""
+    def _attend(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Context [B, D], the mean of the memory, and its weights [B, S], the softmax of query times key."""
         scores = torch.bmm(memory.keys, query[:, :, None].to(memory.keys.dtype))[:, :, 0].float()
         if memory.mask is not None:
             scores = scores.masked_fill(~memory.mask, float("-inf"))
         weights = torch.softmax(scores, dim=-1)
-        return torch.bmm(weights[:, None, :].to(memory.values.dtype), memory.values)[:, 0].to(query.dtype)
+        context = torch.bmm(weights[:, None, :].to(memory.values.dtype), memory.values)[:, 0]
+        return context.to(query.dtype), weights
 
 
 def _drop(x: Tensor, mask: Tensor | None) -> Tensor:
@@ -183,12 +185,12 @@ class LstmAttentionModule(TranslationModule):
         x = low(self.dropout(x))
         return Memory(x, F.linear(x, self.decoder.key_weight), mask), torch.cat(states, dim=-1)
 
-    def step(self, token: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Target ids [R] and states [R, state_dim] -> hidden [R, D], next states. Not for training."""
+    def step(self, token: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids [R] and states [R, state_dim] -> hidden [R, D], next states, attention [R, S]. Not for training."""
         states = list(state.chunk(1 + 2 * self.layers, dim=-1))
         words, none = self.decoder.words(self.embed(token)), [None] * (self.layers + 1)
-        following = self.decoder.advance(words, states, memory, self.decoder.weights(), none)
-        return following[0], torch.cat(following, dim=-1)
+        following, attention = self.decoder.advance(words, states, memory, self.decoder.weights(), none)
+        return following[0], torch.cat(following, dim=-1), attention
 
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Teacher forcing: source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
@@ -199,6 +201,6 @@ class LstmAttentionModule(TranslationModule):
         states = list(state.chunk(1 + 2 * self.layers, dim=-1))
         hidden = []
         for word in words:
-            states = self.decoder.advance(word, states, memory, weights, masks)
+            states, _ = self.decoder.advance(word, states, memory, weights, masks)
             hidden.append(states[0])
         return torch.stack(hidden, dim=1)

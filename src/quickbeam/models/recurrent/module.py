@@ -245,10 +245,10 @@ class RecurrentModule(TranslationModule):
         memory = Memory(x, self.decoder.attention.keys(x), mask)
         return memory, self.decoder.begin(memory)
 
-    def step(self, token: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Target ids [R] and states [R, state_dim] -> hidden [R, D], next states."""
-        hidden, following, _ = self.decoder.step(self.embed(token), state, memory)
-        return hidden, following
+    def step(self, token: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids [R] and states [R, state_dim] -> hidden [R, D], next states, attention [R, S]."""
+        step: tuple[Tensor, Tensor, Tensor] = self.decoder.step(self.embed(token), state, memory)
+        return step
 
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
