@@ -6,7 +6,7 @@ k candidates of a row, H heads. Ids are int32, log probabilities float32, scores
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,6 +158,8 @@ class Hypothesis:
     token_log_probs: tuple[float, ...]  # one for each token, and a last one for eos where it was reached
     log_prob: float  # sum of token_log_probs
     score: float  # log_prob / length ** length_penalty: what ranks hypotheses
+    # [T, S] a row for each of token_log_probs, a column for each source token; sums to 1. None unless asked for.
+    attention: Floats | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,3 +213,19 @@ def test_samples_do_not_depend_on_the_chunk(
     monkeypatch.setattr(job, "CHUNK", 7)
     assert call("translate", tiny_model, text, *flags).out == wanted.out
     call("translate", tiny_model, text, "--top-k", 3).refused(2, "top_k is 3", "unless sampling")
+
+
+def test_attention_in_json(call: Run, tiny_model: Path, tmp_path: Path, sentences: list[str]) -> None:
+    (tmp_path / "in").write_text(f"{sentences[0]}\n\n")
+    command = ["translate", tiny_model, tmp_path / "in", "--max-length", 8, "--return-attention"]
+    wanted = Translator(tiny_model).translate([sentences[0], ""], return_attention=True, max_length=8)
+    for line, translation in zip(call(*command, "--format", "jsonl").lines, wanted, strict=True):
+        record = json.loads(line)
+        (answer,) = record["hypotheses"]
+        assert tuple(record["source_tokens"]) == translation.source_tokens
+        assert tuple(answer["tokens"]) == translation.tokens
+        assert len(answer["attention"]) == len(answer["token_scores"])
+        for row, own in zip(answer["attention"], translation.attention, strict=True):
+            assert row == pytest.approx(own, abs=1e-6)
+        assert answer["alignment"] == " ".join(f"{s}-{t}" for s, t in translation.alignment)
+    call(*command).refused(2, "format is 'text'; it must be jsonl with return_attention")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from quickbeam.evaluate.measure import Evaluation
 
 
-@with_options(without=("beam_size", "num_hypotheses"))
+@with_options(without=("beam_size", "num_hypotheses", "return_attention"))
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model.")],
     *,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CHUNK = 512  # prompts that are read and answered together
 
 
-@with_options()
+@with_options(without=("return_attention",))
 def generate(
     model: Annotated[str, typer.Argument(help="The folder of a language model, or the name of a bundled one.")],
     *,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quickbeam.cli.output import Job, Output
 from quickbeam.cli.progress import progress_bar
@@ -23,7 +23,7 @@ from quickbeam.options.decode import DecodeOptions, MachineOptions
 from quickbeam.text.lines import DecodingErrors, is_standard_input, read_all
 
 if TYPE_CHECKING:
-    from quickbeam.engine.translator import Translation
+    from quickbeam.engine.translator import Answer, Translation
 
 CHUNK = 512  # lines that are read, translated and written together: bounds memory, and what a kill can cost
 
@@ -150,17 +150,23 @@ class TranslationJob:
         """The output of one input line; ends in a line feed and, in text, has exactly num_hypotheses of them."""
         hypotheses = translation.hypotheses
         if self.format == "jsonl":
-            record = {
-                "index": index,
-                "source": translation.source,
-                "hypotheses": [
-                    {"text": h.text, "score": h.score, "token_scores": list(h.token_scores)} for h in hypotheses
-                ],
-            }
+            record = {"index": index, "source": translation.source, "hypotheses": [_record(h) for h in hypotheses]}
+            if self.choices.search.return_attention:
+                record["source_tokens"] = translation.source_tokens
             return json.dumps(record, ensure_ascii=False) + "\n"
         texts = [h.text.replace("\n", " ").replace("\r", " ") for h in hypotheses]
         texts += [""] * (self.choices.search.num_hypotheses - len(texts))  # a vocabulary may be too small for so many
         return "".join(text + "\n" for text in texts)
+
+
+def _record(answer: Answer) -> dict[str, Any]:
+    """A hypothesis for JSON; shares of attention with six digits, alignment in Pharaoh form (source-target)."""
+    record: dict[str, Any] = {"text": answer.text, "score": answer.score, "token_scores": answer.token_scores}
+    if answer.attention is not None and answer.alignment is not None:
+        record["tokens"] = answer.tokens
+        record["attention"] = [[round(share, 6) for share in row] for row in answer.attention]
+        record["alignment"] = " ".join(f"{source}-{target}" for source, target in answer.alignment)
+    return record
 
 
 def _fingerprint(folder: Path) -> str:

@@ -23,7 +23,7 @@ LEGEND = "+ goes on   = finished   (blank) no place on the beam   < below the th
 TAIL = 60  # characters of a hypothesis that are shown
 
 
-@with_options(without=("sampling", "return_alternatives", "min_alternative_expansion_prob"))
+@with_options(without=("sampling", "return_alternatives", "return_attention", "min_alternative_expansion_prob"))
 def trace(
     model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model.")],
     text: Annotated[str, typer.Argument(help="The sentence, or the prompt of a language model.")],

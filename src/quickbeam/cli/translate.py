@@ -58,7 +58,8 @@ def translate(
 
     Every input line gives exactly `--num-hypotheses` output lines in the same order, best first (text), or one JSON
     object (jsonl) with `index`, `source` and `hypotheses`: a list of `text`, `score` and `token_scores`.
-    An empty line gives an empty line.
+    An empty line gives an empty line. `--return-attention` adds `source_tokens`, `tokens`, `alignment` ("0-0 1-2":
+    source and target) and `attention`: for each of `token_scores` the shares of the source tokens and the source's end.
 
     With `--output FILE` the result grows in FILE.part and becomes FILE when it is whole. After a crash or Ctrl-C run
     the same command with `--resume`: the file will be the same, byte for byte, as without the interruption.
@@ -69,12 +70,12 @@ def translate(
     * `quickbeam translate de-en book.txt.gz --output book.en --threads 4`
     * `quickbeam translate de-en book.txt.gz --output book.en --threads 4 --resume`
     * `quickbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
+    * `quickbeam translate de-en --return-attention --format jsonl < questions.txt`
     * `quickbeam translate de-en --sampling --temperature 0.7 --top-k 20 --num-hypotheses 4 < questions.txt`
     * `echo "Wie geht es dir?" | quickbeam translate de-en --target-prefix "So how"`
     * `echo "Wie geht es dir?" | quickbeam translate de-en --return-alternatives --num-hypotheses 4`
     """
-    require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
-    require(errors in ("strict", "replace"), "errors", errors, "strict or replace")
+    _check(format_, errors, search.return_attention)
     if output is None and (resume or restart):
         raise OptionError("--resume and --restart need --output FILE.")
     paths = files or []
@@ -84,6 +85,12 @@ def translate(
     count = _run(job, _place(output, paths, resume, restart))
     if stats:
         print(count.stats(), file=sys.stderr)
+
+
+def _check(format_: str, errors: str, attends: bool) -> None:
+    require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
+    require(format_ == "jsonl" or not attends, "format", format_, "jsonl with return_attention, which text cannot hold")
+    require(errors in ("strict", "replace"), "errors", errors, "strict or replace")
 
 
 def _run(job: TranslationJob, place: Output) -> Count:

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import ClassVar, TypeAlias
 
 from quickbeam.engine.alternatives import Results, decode_alternatives
+from quickbeam.engine.attention import open_attending, with_attention
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
 from quickbeam.engine.load import find_model, load_parts, load_projection
@@ -70,15 +71,18 @@ class LoadedModel:
         """Raise OptionError or ModelError, before any work, where the choices do not fit the model."""
         self._search(choices)
         self.output_layer(choices.output)
+        if choices.search.return_attention:
+            open_attending(self.parts.model)
 
     def _decode(self, requests: list[Request], choices: DecodeOptions) -> Results:
         """Yield (request index, its hypotheses, best first) as they are done; closing it stops the work."""
         if not choices.search.return_alternatives:
             return self._run(requests, choices, self._search)
         one = replace(choices, search=choices.search.for_one_answer())
+        words = replace(choices, search=replace(choices.search, return_attention=False))
         return decode_alternatives(
             requests,
-            lambda given: self._run(given, choices, self._expansion),
+            lambda given: self._run(given, words, self._expansion),
             lambda given: self._run(given, one, self._search),
         )
 
@@ -89,11 +93,15 @@ class LoadedModel:
         model, projection = self.parts.model, self.output_layer(choices.output)
         plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.threads, self.parts.footprint)
         searches: list[CountingSearch] = []
+        by_index = {request.index: request for request in requests} if choices.search.return_attention else {}
 
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
             search = make_search(choices)
             searches.append(search)
-            return decode(model.open(), projection, search, plan.schedule())
+            found = decode(model.open(), projection, search, plan.schedule())
+            if not choices.search.return_attention:
+                return found
+            return with_attention(open_attending(model), found, by_index, model.bos_id, model.eos_id)
 
         try:
             with closing(run_workers(work, plan.queue, plan.workers)) as results:
@@ -105,8 +113,10 @@ class LoadedModel:
 
     def _trace(self, text: str, request: Request, choices: DecodeOptions) -> Trace:
         """The record of one beam search; raises OptionError for another one."""
-        one_search = not choices.search.sampling and not choices.search.return_alternatives
-        require(one_search, "a trace", "of samples or alternatives", "of one beam search; leave the option out")
+        asked = choices.search
+        one_search = not (asked.sampling or asked.return_alternatives or asked.return_attention)
+        kinds = "of samples, alternatives or attention"
+        require(one_search, "a trace", kinds, "of one beam search; leave the option out")
         self._check(choices)
         search, recorder = self._search(choices), Recorder(self.parts.target.piece)
         assert isinstance(search, BeamSearch)
@@ -144,7 +154,8 @@ class LoadedModel:
         vocabulary, ids = self.parts.target, hypothesis.tokens
         pieces = tuple(vocabulary.piece(token) for token in ids)
         text = vocabulary.decode(ids)
-        return Answer(text, hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs)
+        attention = None if hypothesis.attention is None else tuple(map(tuple, hypothesis.attention.tolist()))
+        return Answer(text, hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs, attention)
 
     def _scored(self, text: str, tokens: Ids, log_probs: Floats, penalty: float) -> Answer:
         """A given text, whose tokens [T] end in eos, with the log probability of each one."""

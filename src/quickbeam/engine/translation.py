@@ -14,6 +14,21 @@ class Answer:
     log_prob: float  # sum of token_scores
     tokens: tuple[str, ...]  # pieces of the target vocabulary, without eos
     token_scores: tuple[float, ...]  # log probability of each token, and of eos as a last one where it was reached
+    # [T][S]: for each of token_scores what it attended to, a share for each source token and one for the source's eos;
+    # they sum to 1. None unless return_attention was chosen.
+    attention: tuple[tuple[float, ...], ...] | None = None
+
+    @property
+    def alignment(self) -> tuple[tuple[int, int], ...] | None:
+        """(place of the source token, place of the token) for each token, the source token with the largest share.
+
+        The first one on ties. Tokens that attend to the source's eos most stand for no word of it and are left out.
+        """
+        if self.attention is None:
+            return None
+        rows = self.attention[: len(self.tokens)]
+        best = [(max(range(len(row)), key=row.__getitem__), place) for place, row in enumerate(rows)]
+        return tuple((source, place) for source, place in best if source < len(rows[place]) - 1)
 
 
 EMPTY = Answer("", 0.0, 0.0, (), ())
@@ -26,6 +41,7 @@ class Translation:
     source: str  # the text as it was given
     hypotheses: tuple[Answer, ...]  # at least one
     truncated: bool = False  # the text was longer than max_input_length, and its end was cut off
+    source_tokens: tuple[str, ...] = ()  # pieces of the source, without eos; with return_attention only
 
     @property
     def text(self) -> str:
@@ -46,3 +62,13 @@ class Translation:
     def token_scores(self) -> tuple[float, ...]:
         """Log probability of each piece, and of eos as a last one where it was reached."""
         return self.hypotheses[0].token_scores
+
+    @property
+    def attention(self) -> tuple[tuple[float, ...], ...] | None:
+        """What each of token_scores attended to, [T][S]; None unless return_attention was chosen."""
+        return self.hypotheses[0].attention
+
+    @property
+    def alignment(self) -> tuple[tuple[int, int], ...] | None:
+        """Places of tokens that belong together, (source, target); None unless return_attention was chosen."""
+        return self.hypotheses[0].alignment

@@ -107,12 +107,15 @@ class Translator(LoadedModel):
     def _translate(
         self, texts: Sequence[str], requests: list[Request], truncated: set[int], choices: DecodeOptions
     ) -> Generator[tuple[int, Translation], None, None]:
+        attends = choices.search.return_attention
+        sources = {request.index: request.source[:-1].tolist() for request in requests} if attends else {}
         for index in sorted(set(range(len(texts))) - {request.index for request in requests}):
-            yield index, Translation(texts[index], (EMPTY,))
+            yield index, Translation(texts[index], (replace(EMPTY, attention=() if attends else None),))
         with closing(self._decode(requests, choices)) as results:
             for index, hypotheses in results:
                 answers = tuple(self._answer(hypothesis) for hypothesis in hypotheses)
-                yield index, Translation(texts[index], answers, truncated=index in truncated)
+                pieces = tuple(map(self.parts.source.piece, sources.get(index, ())))
+                yield index, Translation(texts[index], answers, index in truncated, pieces)
 
     def _requests(self, texts: Sequence[str], max_input_length: int) -> tuple[list[Request], set[int]]:
         """Texts as requests, without the empty ones; and the places of those that had to be cut."""

@@ -55,6 +55,9 @@ class SearchOptions:
     min_alternative_expansion_prob: float = option(
         0.0, "return_alternatives: leave out words that are less probable, but for the likeliest"
     )
+    return_attention: bool = option(
+        False, "give for each answer what every token attended to in the source; takes one more pass over the answers"
+    )
     sampling: bool = option(
         False, "draw num_hypotheses answers at random, each by itself, in place of beam search; beam_size is not used"
     )
@@ -142,6 +145,7 @@ _FOR_SAMPLING = (
     "repetition_penalty",
     "no_repeat_ngram_size",
     "return_alternatives",
+    "return_attention",
     "min_alternative_expansion_prob",
     "min_length",
     "max_length",
