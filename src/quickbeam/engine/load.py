@@ -61,7 +61,7 @@ def find_model(model: str | Path) -> Path:
         return bundled[model]
     folder = Path(model)
     if folder.is_dir():
-        return folder
+        return folder if folder.name not in ("", "..") else folder.resolve()  # what is kept beside it needs a name
     names = ", ".join(bundled) if bundled else "none in this installation"
     raise ModelError(
         f"there is no model {str(model)!r}: no such folder, and no bundled model of that name."
