@@ -22,7 +22,7 @@ from quickbeam.types import Floats
 
 FORMAT_VERSION = "2"
 FILE = "preview.safetensors"
-AGAIN = "Fit the preview again, or use another projection: exact or scan."
+AGAIN = "Fit it with quickbeam fit-screen, or use another projection: exact or scan."
 
 
 def save_preview(folder: Path, arrays: Mapping[str, NDArray[Any]], weight: Floats, bias: Floats) -> None:

@@ -56,6 +56,7 @@ def save_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats, fact
     with tempfile.TemporaryDirectory(prefix=".screen.", dir=folder) as beside:
         path = Path(beside) / TENSORS
         save_file(tensors, path)
+        path.chmod(0o644)
         record = {
             "format_version": FORMAT_VERSION,
             "output_sha256": output_digest(weight, bias),
