@@ -99,6 +99,18 @@ def test_where_nothing_is_allowed_the_answer_ends() -> None:
     assert sorted(found[0][0].tokens) == [0, 1, 3]
 
 
+def test_the_penalty_makes_no_word_likelier_where_logits_stand_for_log_probabilities() -> None:
+    search = BeamSearch(SearchOptions(beam_size=1, repetition_penalty=2.0), BOS, EOS, 9)
+    rows = search.begin(asked(0), np.zeros(1, np.int32))
+    logit = np.zeros((1, 9), np.float32)
+    logit[0, [5, 6]] = 8.0, 6.0
+    chosen = []
+    for _ in range(2):
+        rows = search.advance(rows, best(logit, 9)).rows
+        chosen.append((int(rows.token[0]), float(rows.score[0])))
+    assert chosen == [(5, 8.0), (6, 14.0)]
+
+
 @pytest.mark.parametrize("rules", RULES)
 def test_samples_heed_the_rules(rules: dict[str, Any]) -> None:
     model = ToyModel(5, vocab=9, eos_bias=-1.0, scale=0.7)

@@ -4,7 +4,7 @@
   there (Keskar et al. 2019). As in Hugging Face's beam search this is a log probability, and nothing is normalised
   again. CTranslate2, and Hugging Face without a beam, take the logit before the softmax instead, which they multiply by
   p where it is negative and divide by p where it is positive: two logits that differ by a constant say the same and are
-  penalised otherwise, so we do not follow them.
+  penalised otherwise, so we do not follow them, but where logits stand for log probabilities (`normalise=False`).
 * `no_repeat_ngram_size` n forbids a word that would complete an n-gram which is in the row (Paulus et al. 2018).
 
 Both look at what was generated and at the target prefix, as in CTranslate2; not at the source or the prompt. The end of
@@ -45,7 +45,8 @@ class Repetition:
         """The values [R, k] of the candidates `token` [R, k] under these rules."""
         history = self._tree.history(rows.node)
         if self._penalty > 1:
-            value = np.where(_among(token, history), value * self._penalty, value)
+            worse = np.where(value > 0, value / self._penalty, value * self._penalty)  # above 0: not normalised
+            value = np.where(_among(token, history), worse, value)
         if self._ngram:
             value = np.where(_among(token, self._completing(history)), np.float32(-math.inf), value)
         return value
