@@ -172,6 +172,7 @@ def test_workers_share_a_short_stream() -> None:
         {"max_step_rows": 0},
         {"schedule": "stream-longest"},
         {"max_wait": 0},
+        {"max_wait": 3, "schedule": "batches"},
         {"max_memory": 0},
     ],
 )

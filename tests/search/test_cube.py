@@ -299,7 +299,15 @@ def test_a_hidden_vector_without_direction_is_like_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [{"cube_pruning": "yes"}, {"merge_by": "length"}, {"merge_threshold": 1.5}, {"merge_threshold": np.nan}]
+    "values",
+    [
+        {"cube_pruning": "yes"},
+        {"merge_by": "length"},
+        {"merge_threshold": 1.5},
+        {"merge_threshold": np.nan},
+        {"merge_by": "likeness"},  # without cube pruning
+        {"merge_threshold": 0.9},
+    ],
 )
 def test_wrong_values_are_named(values: dict) -> None:
     with pytest.raises(OptionError, match=f"{next(iter(values))} is .*; it must be"):

@@ -99,6 +99,7 @@ class SearchOptions:
         merges = ("word", "likeness", "both")
         require(self.merge_by in merges, "merge_by", self.merge_by, " or ".join(merges))
         require(-1 <= self.merge_threshold <= 1, "merge_threshold", self.merge_threshold, "between -1 and 1")
+        self._check_merging()
         require(self.max_length >= 1, "max_length", self.max_length, "1 or more")
         require(
             0 <= self.min_length < self.max_length,
@@ -128,6 +129,13 @@ class SearchOptions:
         lowest, alternatives = self.min_alternative_expansion_prob, self.return_alternatives
         allowed = "at least 0 and below 1, and 0 unless return_alternatives is chosen"
         require(0 <= lowest < 1 and (alternatives or not lowest), "min_alternative_expansion_prob", lowest, allowed)
+
+    def _check_merging(self) -> None:
+        """Raise OptionError for an option of cube pruning without it."""
+        for name, default in (("merge_by", "word"), ("merge_threshold", 0.95)):
+            value = getattr(self, name)
+            allowed = f"left at {default!r} unless cube_pruning is chosen too"
+            require(self.cube_pruning != "none" or value == default, name, value, allowed)
 
     def _check_sampling(self) -> None:
         """Raise OptionError for an option that sampling would not heed."""
@@ -210,6 +218,8 @@ class ScheduleOptions:
         require(not longest, "max_step_rows", rows, "given for schedule stream-longest, which else runs all")
         wait, memory = self.max_wait, self.max_memory
         require(wait is None or wait >= 1, "max_wait", wait, "1 or more")
+        bounded = wait is None or self.schedule != "batches"
+        require(bounded, "max_wait", wait, "left out with schedule batches, which cannot promise it")
         require(memory is None or memory >= 1, "max_memory", memory, "1 or more")
         require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
         require(self.max_input_length >= 0, "max_input_length", self.max_input_length, "0 (no limit) or more")
@@ -230,7 +240,7 @@ class ProjectionOptions:
     )
     normalise: bool = option(
         True,
-        "no: the logit stands for the log probability, no softmax; for models trained with self_normalisation, and "
+        "if not, the logit stands for the log probability, no softmax; for models trained with self_normalisation, and "
         "projection exact or scan",
     )
 
