@@ -89,6 +89,33 @@ inline float highest(Vec a) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
+inline void store_bytes(int8_t* p, int64_t n, Vec a) {
+  int32_t words[16];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), _mm256_castps_si256(a.low));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + 8), _mm256_castps_si256(a.high));
+  for (int i = 0; i < 16 && i < n; ++i) p[i] = static_cast<int8_t>(words[i]);
+}
+inline __m256 load_two(const float* a, const float* b) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
+}
+inline Vec load_fours(const float* a, const float* b, const float* c, const float* d) {
+  return {load_two(a, b), load_two(c, d)};
+}
+inline void turn_fours(__m256& a, __m256& b, __m256& c, __m256& d) {
+  const __m256d low_ab = _mm256_castps_pd(_mm256_unpacklo_ps(a, b));
+  const __m256d low_cd = _mm256_castps_pd(_mm256_unpacklo_ps(c, d));
+  const __m256d high_ab = _mm256_castps_pd(_mm256_unpackhi_ps(a, b));
+  const __m256d high_cd = _mm256_castps_pd(_mm256_unpackhi_ps(c, d));
+  a = _mm256_castpd_ps(_mm256_unpacklo_pd(low_ab, low_cd));
+  b = _mm256_castpd_ps(_mm256_unpackhi_pd(low_ab, low_cd));
+  c = _mm256_castpd_ps(_mm256_unpacklo_pd(high_ab, high_cd));
+  d = _mm256_castpd_ps(_mm256_unpackhi_pd(high_ab, high_cd));
+}
+inline void turn_fours(Vec (&a)[4]) {
+  turn_fours(a[0].low, a[1].low, a[2].low, a[3].low);
+  turn_fours(a[0].high, a[1].high, a[2].high, a[3].high);
+}
+
 struct Ints {
   __m256i low, high;
 };

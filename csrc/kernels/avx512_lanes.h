@@ -66,3 +66,22 @@ inline int32_t sum_ints(Ints a) {
   const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
   return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
+inline void store_bytes(int8_t* p, int64_t n, Vec a) {
+  _mm512_mask_cvtepi32_storeu_epi8(p, lanes_below(n), _mm512_castps_si512(a));
+}
+inline Vec load_fours(const float* a, const float* b, const float* c, const float* d) {
+  Vec all = _mm512_castps128_ps512(_mm_loadu_ps(a));
+  all = _mm512_mask_broadcast_f32x4(all, 0x00f0, _mm_loadu_ps(b));
+  all = _mm512_mask_broadcast_f32x4(all, 0x0f00, _mm_loadu_ps(c));
+  return _mm512_mask_broadcast_f32x4(all, 0xf000, _mm_loadu_ps(d));
+}
+inline void turn_fours(Vec (&a)[4]) {
+  const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(a[0], a[1]));
+  const __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(a[2], a[3]));
+  const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(a[0], a[1]));
+  const __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(a[2], a[3]));
+  a[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23));
+  a[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23));
+  a[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
+  a[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
+}

@@ -9,6 +9,9 @@
 //   less, select, bits
 //   store_found(to, mask, first)   first + i for each bit i of a mask, ascending, and how many; 16 places are there
 //   power_of_two(t)   2^n for t = kRound + n
+//   store_bytes       the low byte of each of the first n lanes
+//   load_fours        4 floats from each of four places
+//   turn_fours(a[4])  lane 4 g + j of a[c] and lane 4 g + c of a[j] change places
 //   sum, highest      over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
 //   Ints              16 whole numbers of 32 bits: set_ints, add_ints, to_floats
 //   Weights, Inputs   64 bytes of packed weights, and 4 bytes of a row for all lanes: load_weights, load_inputs,

@@ -98,13 +98,7 @@ float quantize_kernel(const float* x, int64_t n, int8_t* q) {
   for (int64_t i = 0; i < n; i += kLanes) {
     // 127 / most may be infinite, and 0 times it a NaN: low, as the second, is what max then gives.
     const Vec sized = max(mul(load_part(x + i, n - i, 0.0f), by), low);
-    float rounded[kLanes];
-    store(rounded, add(select(less(high, sized), high, sized), set(kRound)));
-    for (int64_t c = 0; c < kLanes && c < n - i; ++c) {
-      int32_t word;
-      __builtin_memcpy(&word, rounded + c, sizeof word);
-      q[i + c] = static_cast<int8_t>(word);
-    }
+    store_bytes(q + i, n - i, add(select(less(high, sized), high, sized), set(kRound)));
   }
   return most / 127.0f;
 }
@@ -142,30 +136,37 @@ int64_t reaching_kernel(const float* x, const float* a, const float* b, float by
   return count;
 }
 
-// The logits of kCount words side by side: as many chains hide the latency of fma.
-template <int kCount>
-inline void rows_block(const float* weight, const float* bias, const float* x, const int32_t* words, int64_t dim,
-                       float* y) {
-  const float* row[kCount];
-  float total[kCount];
-#pragma GCC unroll 8
-  for (int c = 0; c < kCount; ++c) {
-    row[c] = weight + words[c] * dim;
-    total[c] = bias[words[c]];
+// The logits of up to 16 words, one to a lane: a lane's chain of fma is what takes the time, so that 16 words take no
+// longer than one. The weights are turned in registers, four by four; lanes from `count` on have the first word again.
+inline void rows_block(const float* weight, const float* bias, const float* x, const int32_t* words, int64_t count,
+                       int64_t dim, float* y) {
+  const float* row[kLanes];
+  float column[kLanes];
+  for (int c = 0; c < kLanes; ++c) {
+    const int64_t word = words[c < count ? c : 0];
+    row[c] = weight + word * dim;
+    column[c] = bias[word];
   }
-  for (int64_t k = 0; k < dim; ++k) {
-    const float from = x[k];
-#pragma GCC unroll 8
-    for (int c = 0; c < kCount; ++c) total[c] = __builtin_fmaf(from, row[c][k], total[c]);
+  Vec total = load(column);
+  int64_t k = 0;
+  for (; k + 4 <= dim; k += 4) {
+    Vec part[4];  // lane 4 g + j of part[c] is element k + j of row 4 g + c, and then of row 4 g + j element k + c
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) part[c] = load_fours(row[c] + k, row[4 + c] + k, row[8 + c] + k, row[12 + c] + k);
+    turn_fours(part);
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) total = fma(set(x[k + c]), part[c], total);
   }
-#pragma GCC unroll 8
-  for (int c = 0; c < kCount; ++c) y[c] = total[c];
+  for (; k < dim; ++k) {
+    for (int c = 0; c < kLanes; ++c) column[c] = row[c][k];
+    total = fma(set(x[k]), load(column), total);
+  }
+  store_part(y, count, total);
 }
 
 void multiply_rows_kernel(const float* weight, const float* bias, const float* x, const int32_t* words, int64_t count,
                           int64_t dim, float* y) {
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) rows_block<8>(weight, bias, x, words + i, dim, y + i);
-  for (; i + 3 <= count; i += 3) rows_block<3>(weight, bias, x, words + i, dim, y + i);
-  for (; i < count; ++i) rows_block<1>(weight, bias, x, words + i, dim, y + i);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    rows_block(weight, bias, x, words + i, count - i < kLanes ? count - i : kLanes, dim, y + i);
+  }
 }

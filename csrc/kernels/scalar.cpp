@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "kernels/tables.h"
 
@@ -80,6 +81,25 @@ inline float highest(const Vec& a) {
     }
   }
   return half.lane[0];
+}
+
+inline void store_bytes(int8_t* p, int64_t n, const Vec& a) {
+  for (int i = 0; i < 16 && i < n; ++i) {
+    int32_t word;
+    std::memcpy(&word, a.lane + i, sizeof word);
+    p[i] = static_cast<int8_t>(word);
+  }
+}
+inline Vec load_fours(const float* a, const float* b, const float* c, const float* d) {
+  const float* from[] = {a, b, c, d};
+  QUICKBEAM_LANES(from[i / 4][i % 4]);
+}
+inline void turn_fours(Vec (&a)[4]) {
+  for (int c = 0; c < 4; ++c) {
+    for (int i = 0; i < 16; ++i) {
+      if (i % 4 > c) std::swap(a[c].lane[i], a[i % 4].lane[i - i % 4 + c]);
+    }
+  }
 }
 
 struct Ints {

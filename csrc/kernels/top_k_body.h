@@ -28,7 +28,24 @@ struct Heap {
   }
 };
 
+// The largest, the first one where there are equal ones. The second place of max never holds a NaN.
+inline void top_one(const float* x, int64_t n, float* value, int32_t* index) {
+  Vec top = set(-kInfinity);
+  for (int64_t i = 0; i < n; i += kLanes) top = max(load_part(x + i, n - i, -kInfinity), top);
+  const Vec best = set(highest(top));
+  int64_t at = 0;
+  uint32_t found = 0;
+  for (; found == 0; at += kLanes) {
+    const Vec part = max(load_part(x + at, n - at, -kInfinity), set(-kInfinity));
+    found = bits(less(part, best)) ^ 0xffffu;
+  }
+  at += __builtin_ctz(found) - kLanes;
+  *index = static_cast<int32_t>(at);
+  *value = x[at] == x[at] ? x[at] : -kInfinity;
+}
+
 void top_k_kernel(const float* x, int64_t n, int64_t k, float* values, int32_t* indices) {
+  if (k == 1) return top_one(x, n, values, indices);
   const Heap heap{values, indices};
   for (int64_t i = 0; i < k; ++i) {
     values[i] = x[i] == x[i] ? x[i] : -kInfinity;
