@@ -8,7 +8,6 @@ namespace quickbeam {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-constexpr int64_t kSeedStep = 8;   // words whose exact logits are taken side by side
 constexpr int64_t kMostRows = 48;  // rows of one cluster that are multiplied together; no answer depends on it
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -252,28 +251,23 @@ float ScreenedProjection::rank_bytes(const Row& row, float tail, int64_t k, floa
   const int32_t* names = words(row.cluster);
   own.exact.reserve(count);
   float* exact = own.exact.get();
-  int32_t* found = room(own.found, count + kLanes);
-  // Exact logits for the best. The normaliser takes the kRefined best ones, whatever k is.
-  const Best seeds = best(row, round_up(std::max(k, kRefined), kSeedStep));
-  for (int64_t i = 0; i < seeds.count; ++i) found[i] = names[seeds.place[i]];
-  words_.logits(row.hidden, found, seeds.count, exact);
-  for (int64_t i = 0; i < std::min(kRefined, seeds.count); ++i) row.logits[seeds.place[i]] = exact[i];
+  int32_t* found = room(own.found, 2 * count + kLanes);
+  // Exact logits for the best and for the others that may be among the k best. The normaliser takes the kRefined best
+  // ones, whatever k is.
+  const Best seeds = best(row, std::max(k, kRefined));
+  for (int64_t i = 0; i < seeds.count; ++i) {
+    found[i] = names[seeds.place[i]];
+    row.logits[seeds.place[i]] = kNever;
+  }
+  const int64_t listed =
+      seeds.count + (seeds.count < count ? reaching(row, seeds, k, found + seeds.count) : int64_t{0});
+  words_.logits(row.hidden, found, listed, exact);
+  for (int64_t i = 0; i < seeds.count; ++i) row.logits[seeds.place[i]] = i < kRefined ? exact[i] : seeds.logit[i];
   const float total = total_of(row, tail);
-  Ranked* ranked = room(own.ranked, count);
-  int64_t listed = 0;
-  const auto list = [&](int64_t some) {
-    for (int64_t i = 0; i < some; ++i) {
-      const float log_prob_of = exact[i] - total;
-      ranked[listed++] = {log_prob_of == log_prob_of ? log_prob_of : kNever, found[i]};
-    }
-  };
-  list(seeds.count);
-  if (seeds.count < count) {  // others that may be among the k best
-    for (int64_t i = 0; i < seeds.count; ++i) row.logits[seeds.place[i]] = kNever;
-    std::nth_element(exact, exact + (k - 1), exact + seeds.count, [](float a, float b) { return a > b; });
-    const int64_t others = reaching(row, exact[k - 1], found);
-    words_.logits(row.hidden, found, others, exact);
-    list(others);
+  Ranked* ranked = room(own.ranked, listed);
+  for (int64_t i = 0; i < listed; ++i) {
+    const float log_prob_of = exact[i] - total;
+    ranked[i] = {log_prob_of == log_prob_of ? log_prob_of : kNever, found[i]};
   }
   const int64_t given = std::min(k, listed);
   std::partial_sort(ranked, ranked + given, ranked + listed, better);
@@ -284,8 +278,9 @@ float ScreenedProjection::rank_bytes(const Row& row, float tail, int64_t k, floa
   return total;
 }
 
-// The words whose exact logit may be `bar` or more, of those that are not marked with -inf.
-int64_t ScreenedProjection::reaching(const Row& row, float bar, int32_t* found) const {
+// The words, of those that are not marked with -inf, whose exact logit may be as high as that of the k-th best seed:
+// its own may be lower than it seems, and theirs higher.
+int64_t ScreenedProjection::reaching(const Row& row, const Best& seeds, int64_t k, int32_t* found) const {
   const Kernels& table = words_.table();
   const int32_t* names = words(row.cluster);
   const float *norm = norm_.get() + start_[row.cluster], *lost = lost_.get() + start_[row.cluster];
@@ -294,6 +289,11 @@ int64_t ScreenedProjection::reaching(const Row& row, float bar, int32_t* found) 
   // A coordinate's rounding is uniform over one scale, so its standard deviation is scale / sqrt(12).
   const float by_norm = kSure * row.scale / std::sqrt(12.0f);
   const float by_lost = kSure * std::sqrt(square / static_cast<float>(dim()));
+  float bar = std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < k; ++i) {
+    const int32_t at = seeds.place[i];
+    bar = std::min(bar, seeds.logit[i] - (by_norm * norm[at] + by_lost * lost[at]));
+  }
   const int64_t all = table.reaching(row.logits, norm, lost, by_norm, by_lost, bar, size(row.cluster), found);
   int64_t kept = 0;
   for (int64_t i = 0; i < all; ++i) {

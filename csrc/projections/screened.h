@@ -85,7 +85,7 @@ class ScreenedProjection {
   float rank(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const;
   float rank_floats(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const;
   float rank_bytes(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const;
-  int64_t reaching(const Row& row, float bar, int32_t* found) const;
+  int64_t reaching(const Row& row, const Best& seeds, int64_t k, int32_t* found) const;
   int64_t gather(const std::vector<char>& doubtful, int64_t rows, int32_t* numbers) const;
 
   Words words_;
