@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace quickbeam {
 
@@ -65,6 +66,36 @@ template <typename T>
 T* writable(const WritableArray& array, const char* name, std::initializer_list<int64_t> shape) {
   return const_cast<T*>(checked<T>(AnyArray(array), name, shape));
 }
+
+// A C-contiguous array [rows, columns] of float or int32 by the buffer protocol, for calls of few microseconds: it
+// takes half the time of nanobind::ndarray, which comes by DLPack. Writable unless T is const. Anything else leaves the
+// call to the next overload: the one that says what is wrong, or takes what has no buffer.
+template <typename T>
+class PlainArray {
+ public:
+  explicit PlainArray(nanobind::handle array) {
+    constexpr char kType = std::is_same_v<std::remove_const_t<T>, float> ? 'f' : 'i';
+    constexpr int kWritable = std::is_const_v<T> ? 0 : PyBUF_WRITABLE;
+    if (PyObject_GetBuffer(array.ptr(), &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | kWritable) != 0) {
+      PyErr_Clear();
+      throw nanobind::next_overload();
+    }
+    if (view_.ndim != 2 || view_.format == nullptr || view_.format[0] != kType || view_.format[1] != 0) {
+      PyBuffer_Release(&view_);
+      throw nanobind::next_overload();
+    }
+  }
+  ~PlainArray() { PyBuffer_Release(&view_); }
+  PlainArray(const PlainArray&) = delete;
+  PlainArray& operator=(const PlainArray&) = delete;
+
+  T* data() const { return static_cast<T*>(view_.buf); }
+  int64_t rows() const { return view_.shape[0]; }
+  int64_t columns() const { return view_.shape[1]; }
+
+ private:
+  Py_buffer view_;
+};
 
 // An uninitialised NumPy array that Python owns; `data` is where to write.
 template <typename T>
