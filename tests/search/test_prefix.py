@@ -96,3 +96,5 @@ def test_prefixes_that_do_not_fit_are_named(tiny_model) -> None:
         translator.translate_iter(["Ba.", "De."], target_prefix=[None, "ba de ki lomu"], max_length=3)
     with pytest.raises(InputError, match="target prefix 0 is 3"):
         translator.translate_iter(["Ba."], target_prefix=[3])
+    with pytest.raises(InputError, match="target_prefix is 3"):
+        translator.translate_iter(["Ba."], target_prefix=3)

@@ -21,6 +21,8 @@ def encode_prefixes(prefixes: Prefixes, count: int, vocabulary: Vocabulary, max_
     """
     if prefixes is None or isinstance(prefixes, str):
         prefixes = [prefixes] * count
+    if not isinstance(prefixes, Sequence):
+        raise InputError(f"target_prefix is {prefixes!r}; give a text, or a list with a text or None for each.")
     check_texts(["" if prefix is None else prefix for prefix in prefixes], "target prefix")
     if len(prefixes) != count:
         raise InputError(f"there are {len(prefixes)} target prefixes for {count} texts; give one, or None, for each.")
