@@ -41,6 +41,7 @@ def test_build_takes_the_most_frequent_words_and_breaks_ties_by_spelling() -> No
     built = WordVocabulary.build(["b b b a c", "c a <s> d"], size=7)
     assert built.words == (*SPECIAL_WORDS, "b", "a", "c")
     assert len(WordVocabulary.build(["b a"], size=100)) == 6
+    assert WordVocabulary.build(["b b c a", "c"], size=100, least=2).words[4:] == ("b", "c")
 
 
 def test_save_and_load(tmp_path: Path) -> None:

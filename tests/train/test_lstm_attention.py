@@ -56,3 +56,17 @@ def test_a_killed_run_goes_on_with_the_same_losses(lstm, train, losses, toy):
 def test_a_size_of_the_target_vocabulary_needs_two_vocabularies():
     with pytest.raises(OptionError, match=r"vocabulary\.target_size is 26; .*not shared"):
         VocabularyOptions(target_size=26)
+
+
+def test_words_between_spaces_can_be_the_vocabulary(lstm, train, toy):
+    words = VocabularyOptions(kind="words", size=100, shared=False, least_count=2)
+    train(dataclasses.replace(lstm, vocabulary=words), "words", max_steps=14)
+    translator = Translator(toy / "words/best")
+    known = set((toy / "train.tsv").read_text().split())
+    assert {translator.parts.target.piece(i) for i in range(4, len(translator.parts.target))} == known
+    assert {path.name for path in (toy / "words/best").iterdir()} >= {"source.vocab.json", "target.vocab.json"}
+    assert set(translator.translate(["ba ce"])[0].text.split()) <= {*known, "<unk>"}
+    with pytest.raises(OptionError, match=r"vocabulary.size is 9, but .*source.vocab.json .* has 14 words"):
+        train(dataclasses.replace(lstm, vocabulary=dataclasses.replace(words, size=9)), "words", max_steps=28)
+    with pytest.raises(OptionError, match=r"least_count is 2; it must be 1, or more with kind words"):
+        VocabularyOptions(least_count=2)

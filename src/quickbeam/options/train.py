@@ -37,10 +37,12 @@ class DataOptions:
 class VocabularyOptions:
     """How the vocabulary is made from the training text."""
 
-    size: int = 16384  # pieces, special tokens included
+    kind: Literal["pieces", "words"] = "pieces"  # of translation: SentencePiece, or the words between spaces
+    size: int = 16384  # pieces or words, special tokens included; of words at most so many
     shared: bool = True  # one vocabulary for both sides
     target_size: int = 0  # of the target's own vocabulary; 0 = size
-    character_coverage: float = 1.0  # share of characters that must be covered
+    least_count: int = 1  # words: rarer ones are unknown
+    character_coverage: float = 1.0  # pieces: share of characters that must be covered
 
     def __post_init__(self) -> None:
         require(self.size >= 8, "vocabulary.size", self.size, "8 or more")
@@ -48,6 +50,10 @@ class VocabularyOptions:
         require(
             own or not self.target_size, "vocabulary.target_size", self.target_size, "0, or 8 or more if not shared"
         )
+        require(self.kind in ("pieces", "words"), "vocabulary.kind", self.kind, "pieces or words")
+        rare = self.least_count
+        counted = rare == 1 or (rare > 1 and self.kind == "words")
+        require(counted, "vocabulary.least_count", rare, "1, or more with kind words")
         require(0 < self.character_coverage <= 1, "vocabulary.character_coverage", self.character_coverage, "in (0, 1]")
 
 

@@ -32,12 +32,16 @@ class WordVocabulary:
         self._ids = {word: i for word, i in ids.items() if word not in SPECIAL_WORDS}
 
     @classmethod
-    def build(cls, lines: Iterable[str], size: int) -> WordVocabulary:
-        """The `size` - 4 most frequent words of `lines` (equal counts: by spelling) after the special words."""
+    def build(cls, lines: Iterable[str], size: int, least: int = 1) -> WordVocabulary:
+        """The `size` - 4 most frequent words of `lines` (equal counts: by spelling) after the special words.
+
+        Words that come less than `least` times are left out.
+        """
         counts = Counter(word for line in lines for word in line.split())
         for special in SPECIAL_WORDS:
             counts.pop(special, None)
-        ranked = sorted(counts, key=lambda word: (-counts[word], word))
+        often = [word for word, count in counts.items() if count >= least]
+        ranked = sorted(often, key=lambda word: (-counts[word], word))
         return cls([*SPECIAL_WORDS, *ranked[: max(size - len(SPECIAL_WORDS), 0)]])
 
     @classmethod

@@ -13,7 +13,8 @@ from torch import Tensor
 from quickbeam.errors import InputError
 from quickbeam.options.train import DataOptions
 from quickbeam.text.pairs import column_pairs, file_pairs
-from quickbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID, SentencePieceVocabulary
+from quickbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
+from quickbeam.text.vocabulary import Vocabulary
 
 
 def read_pairs(
@@ -43,8 +44,8 @@ class ParallelData:
     def __init__(
         self,
         pairs: list[tuple[str, str]],
-        source: SentencePieceVocabulary,
-        target: SentencePieceVocabulary,
+        source: Vocabulary,
+        target: Vocabulary,
         max_length: int,
     ) -> None:
         self.bos, self.eos, self.pad = BOS_ID, EOS_ID, PAD_ID

@@ -15,7 +15,7 @@ from quickbeam.models.architectures import Config
 from quickbeam.models.folder import read_config, read_tensors
 from quickbeam.train.task import Task
 
-VOCABULARIES = ("source.spm", "target.spm", "vocab.json")
+VOCABULARIES = ("source.spm", "target.spm", "source.vocab.json", "target.vocab.json", "vocab.json")
 
 
 def copy_vocabularies(start: Path, output: Path) -> None:

@@ -1,4 +1,4 @@
-"""The task of translation: parallel text, SentencePiece vocabularies, a translation model, greedy BLEU."""
+"""The task of translation: parallel text, its vocabularies, a translation model, greedy BLEU."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quickbeam.errors import OptionError
 from quickbeam.models.architectures import TranslationConfig, find_architecture
 from quickbeam.models.translation_module import TranslationModule
 from quickbeam.options.schema import build
 from quickbeam.options.train import Recipe
-from quickbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
 from quickbeam.train.checkpoint import Progress
 from quickbeam.train.data import Batch, ParallelData, read_pairs
 from quickbeam.train.loss import training_loss, word_frequency
 from quickbeam.train.validate import validate
+from quickbeam.train.vocabularies import Vocabularies
 
 
 class TranslationTask:
@@ -27,13 +26,14 @@ class TranslationTask:
     measure = ("bleu", "validation BLEU, greedy")
 
     def __init__(self, recipe: Recipe, base: Path, output: Path) -> None:
-        """Read the text; vocabularies are trained once, a resumed run reads them back from `output`."""
+        """Read the text; vocabularies are made once, a resumed run reads them back from `output`."""
         self.recipe, self.options, self.output = recipe, recipe.train, output
         self.device = torch.device(self.options.device)
         data = recipe.data
         pairs = read_pairs(data.train, data.train_target, data, base)
         self.valid_pairs = read_pairs(data.valid, data.valid_target, data, base)
-        self.source, self.target = self._vocabularies(pairs)
+        self._made = Vocabularies(pairs, recipe.vocabulary, self.options.seed, output)
+        self.source, self.target = self._made.source, self._made.target
         self.train_data = ParallelData(pairs, self.source, self.target, data.max_length)
         words = torch.tensor([token for _, target in self.train_data.items for token in (*target, self.train_data.eos)])
         self.frequency = word_frequency(words, len(self.target)).to(self.device)
@@ -42,29 +42,6 @@ class TranslationTask:
         self.architecture = find_architecture(facts.pop("architecture", "recurrent"))
         config: Any = build(self.architecture.config, facts, "recipe: model")
         self.config: TranslationConfig = config
-
-    def _vocabularies(self, pairs: list[tuple[str, str]]) -> tuple[SentencePieceVocabulary, SentencePieceVocabulary]:
-        sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
-        options = self.recipe.vocabulary
-        if options.shared:
-            vocabulary = self._vocabulary("source.spm", sources + targets, "size", options.size)
-            return vocabulary, vocabulary
-        source = self._vocabulary("source.spm", sources, "size", options.size)
-        if options.target_size:
-            return source, self._vocabulary("target.spm", targets, "target_size", options.target_size)
-        return source, self._vocabulary("target.spm", targets, "size", options.size)
-
-    def _vocabulary(self, name: str, lines: list[str], option: str, size: int) -> SentencePieceVocabulary:
-        path = self.output / name
-        if not path.exists():
-            train_sentencepiece(lines, path, size, self.recipe.vocabulary.character_coverage, self.options.seed)
-        vocabulary = SentencePieceVocabulary(path)
-        if len(vocabulary) != size:
-            raise OptionError(
-                f"vocabulary.{option} is {size}, but {path} of an earlier run has {len(vocabulary)} pieces; "
-                "start in another --output folder."
-            )
-        return vocabulary
 
     def module(self) -> TranslationModule:
         """A fresh model."""
@@ -109,7 +86,4 @@ class TranslationTask:
 
     def vocabularies(self) -> dict[str, bytes]:
         """One file, or two where the sides have their own."""
-        files = {"source.spm": self.source.serialized}
-        if self.target is not self.source:
-            files["target.spm"] = self.target.serialized
-        return files
+        return self._made.files()

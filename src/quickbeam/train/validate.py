@@ -6,7 +6,7 @@ import sacrebleu
 import torch
 
 from quickbeam.models.translation_module import TranslationModule
-from quickbeam.text.sentencepiece import SentencePieceVocabulary
+from quickbeam.text.vocabulary import Vocabulary
 from quickbeam.train.data import Batch, ParallelData
 from quickbeam.train.loss import output_loss
 
@@ -18,7 +18,7 @@ def validate(
     model: TranslationModule,
     data: ParallelData,
     pairs: list[tuple[str, str]],
-    vocabulary: SentencePieceVocabulary,
+    vocabulary: Vocabulary,
     device: torch.device,
 ) -> tuple[float, float]:
     """Loss (nats for each target token, no smoothing) and greedy BLEU (sacreBLEU default) of `model` on `data`."""

@@ -1,0 +1,56 @@
+"""The vocabularies of a translation model: made once from the training text, read back by a run that goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quickbeam.errors import OptionError
+from quickbeam.options.train import VocabularyOptions
+from quickbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
+from quickbeam.text.vocabulary import Vocabulary
+from quickbeam.text.words import WordVocabulary
+
+ENDINGS = {"pieces": "spm", "words": "vocab.json"}
+
+
+class Vocabularies:
+    """Source and target, which are one object where the options share them."""
+
+    def __init__(self, pairs: list[tuple[str, str]], options: VocabularyOptions, seed: int, output: Path) -> None:
+        """Files lie in the folder `output`. Raises OptionError where an earlier run there has others."""
+        self._options, self._seed, self._output = options, seed, output
+        sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
+        if options.shared:
+            self.source = self.target = self._one("source", sources + targets, "size", options.size)
+            return
+        self.source = self._one("source", sources, "size", options.size)
+        if options.target_size:
+            self.target = self._one("target", targets, "target_size", options.target_size)
+        else:
+            self.target = self._one("target", targets, "size", options.size)
+
+    def files(self) -> dict[str, bytes]:
+        """Names and bytes of the files in a model folder: one, or two where the sides have their own."""
+        found = {self._name("source"): self.source.serialized}
+        if self.target is not self.source:
+            found[self._name("target")] = self.target.serialized
+        return found
+
+    def _name(self, side: str) -> str:
+        return f"{side}.{ENDINGS[self._options.kind]}"
+
+    def _one(self, side: str, lines: list[str], option: str, size: int) -> Vocabulary:
+        path, options = self._output / self._name(side), self._options
+        if not path.exists():
+            if options.kind == "words":
+                WordVocabulary.build(lines, size, options.least_count).save(path)
+            else:
+                train_sentencepiece(lines, path, size, options.character_coverage, self._seed)
+        words = options.kind == "words"
+        vocabulary = WordVocabulary.load(path) if words else SentencePieceVocabulary(path)
+        if len(vocabulary) > size or (len(vocabulary) < size and not words):  # a text may have fewer words than asked
+            raise OptionError(
+                f"vocabulary.{option} is {size}, but {path} of an earlier run has {len(vocabulary)} {options.kind}; "
+                "start in another --output folder."
+            )
+        return vocabulary
