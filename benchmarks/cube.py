@@ -4,7 +4,8 @@ The settings are the paper's: beam search (NBS), exact (NCP) and approximate cub
 with self-normalisation (+SN: a model trained for it, and no softmax); and beside them approximate pruning by the
 likeness of hidden vectors. One thread, batches as `translate` makes them. The curves are timed once a setting; the
 claim, ACP+SN against NBS+SN at beam 30, in turns. Before any time is printed the answers are checked: beam 1 says the
-same in all settings of one model, and NCP's scores are forced scores.
+same in all settings of one model, and NCP's scores are forced scores. A setting that the same commit has recorded
+already is not measured again.
 """
 
 from __future__ import annotations
@@ -131,9 +132,13 @@ def curves(bench: Bench, beams: Sequence[int], model_names: tuple[str, str]) -> 
     bench.check(chosen)
     lines = []
     for setting in chosen:
-        points = [bench.point(setting, beam) for beam in beams]
         options = {"model": model_names[not setting.normalised], "sentences": len(bench.sources)} | setting.options
-        lines.append(record.write("cube", {"setting": setting.name, "points": points}, threads=1, options=options))
+        options["beams"] = list(beams)
+        line = record.find("cube", options)
+        if line is None:
+            points = [bench.point(setting, beam) for beam in beams]
+            line = record.write("cube", {"setting": setting.name, "points": points}, threads=1, options=options)
+        lines.append(line)
         print(describe(lines[-1]), flush=True)
     return lines
 

@@ -6,7 +6,8 @@ fuzz is about searches and schedules alone; misused handles are found by the toy
 
 Of each case: a stream with random limits, fed in a random order, answers as batches do; scores are sums over
 length ** penalty, best first; no answer comes twice; none is too long; the proven rule answers as searching to the
-end. And a log probability that is NaN or +inf is refused by name.
+end. And a log probability that is NaN or +inf is refused by name. One line is recorded for each thousand cases, and
+those that the same commit has already are not tried again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks import record
 from quickbeam.engine.decode import decode
 from quickbeam.errors import ModelError
 from quickbeam.options.decode import ScheduleOptions, SearchOptions
@@ -28,6 +30,7 @@ from quickbeam.types import Floats, Footprint, Hypothesis, Ids, Request, TopK
 
 BOS, EOS, VOCAB, STATES = 1, 2, 11, 251
 REQUESTS = 20  # of a case
+BLOCK = 1000  # cases of a recorded line
 FOOTPRINT = Footprint(row=100, position=10)
 Answers = dict[int, list[Hypothesis]]
 
@@ -100,6 +103,19 @@ def case(seed: int) -> list[str]:
 def misses(cases: int, first: int = 0) -> list[str]:
     """What does not hold in `cases` cases of `REQUESTS` requests each."""
     return [said for seed in range(first, first + cases) for said in case(seed)]
+
+
+def measure(cases: int, first: int) -> list[str]:
+    """The same in recorded blocks."""
+    wrong: list[str] = []
+    for begin in range(first, first + cases, BLOCK):
+        size = min(BLOCK, first + cases - begin)
+        options = {"first": begin, "cases": size, "requests": REQUESTS}
+        line = record.find("fuzz", options)
+        if line is None:
+            line = record.write("fuzz", {"wrong": misses(size, begin)}, threads=1, options=options)
+        wrong += line["wrong"]
+    return wrong
 
 
 def _search(draw: random.Random) -> SearchOptions:
@@ -176,7 +192,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=5000, help=f"each has {REQUESTS} requests")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first case")
     arguments = parser.parse_args()
-    wrong = misses(arguments.cases, arguments.first)
+    wrong = measure(arguments.cases, arguments.first)
     print(f"{arguments.cases * REQUESTS} requests, {len(wrong)} misses")
     print("\n".join(wrong[:20]))
 

@@ -54,6 +54,16 @@ def read(benchmark: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
+def find(benchmark: str, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The last line of results/BENCHMARK.jsonl with these options that this very commit gave; None if there is none.
+
+    With it a long measurement that was broken off goes on where it was. Figures of a changed tree are not found.
+    """
+    now = commit()
+    same = [line for line in read(benchmark) if line["options"] == options and line["commit"] == now["commit"]]
+    return same[-1] if same and not now["dirty"] and not same[-1]["dirty"] else None
+
+
 def _git(*arguments: str) -> str:
     result = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     return result.stdout.strip() if result.returncode == 0 else "unknown"

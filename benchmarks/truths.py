@@ -6,7 +6,8 @@
 * No margin = fixed beam: a margin and a number of children that nothing reaches change no byte.
 * Full cube = beam: exact cube pruning of hypotheses that are alike only if their hidden vectors point the same way.
 
-A combination that does not hold is named; nothing is timed here.
+A combination that does not hold is named; nothing is timed here. One line is recorded for each layer and search, and
+those that the same commit has already are not measured again, so a run that was broken off goes on where it was.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import record
 from benchmarks.testset import DATA, german_english
 from quickbeam import MachineOptions, Translation, Translator
 from quickbeam.errors import ModelError
@@ -86,32 +88,47 @@ def greedy(translator: Translator, sources: list[str], layer: Projection, most: 
     return answers
 
 
-def misses(model: str, data: str, sentences: int, seed: int = 1) -> tuple[int, list[str]]:
-    """How many combinations were tried on `sentences` of the test set, and those that did not hold."""
-    draw = random.Random(seed)
+def measure(model: str, data: str, sentences: int) -> Iterator[dict[str, Any]]:
+    """One recorded line for each layer and search: how many combinations were tried, and those that did not hold."""
     sources, _ = german_english(data, sentences)
     translators = [Translator(model, machine=MachineOptions(threads=threads)) for threads in (1, 2)]
-    tried, wrong = 0, []
     for layer in layers(translators[0]):
-        for name, search in SEARCHES.items():
-            wanted = translators[0].translate(sources, **search, projection=layer)
-            for schedule in schedules(draw):
-                place = draw.sample(range(len(sources)), len(sources))
-                translator = draw.choice(translators)
-                found = translator.translate([sources[i] for i in place], **search, **schedule, projection=layer)
-                tried += 1
-                if found != [wanted[i] for i in place]:
-                    wrong.append(f"{layer}, {name}, {schedule}")
-            if name == "greedy":
-                tried += 1
-                words = greedy(translators[0], sources, translators[0].projection(layer), 256)
-                if words != _ids(translators[0], wanted):
-                    wrong.append(f"{layer}: beam 1 is not greedy")
-            if name == "beam":
-                for said, options in (("a beam without margin", WIDE), ("a full cube", FULL_CUBE)):
-                    tried += 1
-                    if translators[0].translate(sources, **search, **options, projection=layer) != wanted:
-                        wrong.append(f"{layer}: {said} is not the fixed beam")
+        for name in SEARCHES:
+            options = {"model": model, "projection": layer, "search": name, "sentences": len(sources)}
+            line = record.find("truths", options)
+            if line is None:
+                tried, wrong = _combinations(translators, sources, layer, name)
+                line = record.write("truths", {"tried": tried, "wrong": wrong}, threads=2, options=options)
+            yield line
+
+
+def misses(model: str, data: str, sentences: int) -> tuple[int, list[str]]:
+    """How many combinations were tried on `sentences` of the test set, and those that did not hold."""
+    lines = list(measure(model, data, sentences))
+    return sum(line["tried"] for line in lines), [said for line in lines for said in line["wrong"]]
+
+
+def _combinations(translators: list[Translator], sources: list[str], layer: str, name: str) -> tuple[int, list[str]]:
+    """The combinations of one layer and search: how many there are, and those that do not hold."""
+    draw, search = random.Random(f"{layer} {name}"), SEARCHES[name]
+    tried, wrong = 0, []
+    wanted = translators[1].translate(sources, **search, projection=layer)
+    for schedule in schedules(draw):
+        place = draw.sample(range(len(sources)), len(sources))
+        found = draw.choice(translators).translate([sources[i] for i in place], **search, **schedule, projection=layer)
+        tried += 1
+        if found != [wanted[i] for i in place]:
+            wrong.append(f"{layer}, {name}, {schedule}")
+    if name == "greedy":
+        tried += 1
+        words = greedy(translators[0], sources, translators[0].projection(layer), 256)
+        if words != _ids(translators[0], wanted):
+            wrong.append(f"{layer}: beam 1 is not greedy")
+    if name == "beam":
+        for said, options in (("a beam without margin", WIDE), ("a full cube", FULL_CUBE)):
+            tried += 1
+            if translators[1].translate(sources, **search, **options, projection=layer) != wanted:
+                wrong.append(f"{layer}: {said} is not the fixed beam")
     return tried, wrong
 
 
@@ -126,10 +143,12 @@ def main() -> None:
     parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
     parser.add_argument("--sentences", type=int, default=1000, help="of the test set")
     arguments = parser.parse_args()
-    tried, wrong = misses(arguments.model, arguments.data, arguments.sentences)
-    print(f"{tried - len(wrong)} of {tried} combinations hold on {arguments.sentences} sentences")
-    for combination in wrong:
-        print(f"  not: {combination}")
+    for line in measure(arguments.model, arguments.data, arguments.sentences):
+        tried, wrong, on = line["tried"], line["wrong"], line["options"]
+        print(
+            f"{on['projection']}, {on['search']}: {tried - len(wrong)} of {tried} hold on {on['sentences']} sentences"
+        )
+        print("".join(f"  not: {said}\n" for said in wrong), end="", flush=True)
 
 
 if __name__ == "__main__":
