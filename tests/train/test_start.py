@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
+import safetensors.numpy
 
 torch = pytest.importorskip("torch")
 
@@ -53,3 +55,21 @@ def test_a_model_with_other_facts_or_none_is_refused(before, recipe, train):
         train(other, "other", start="before/best")
     with pytest.raises(ModelError, match="no model folder"):
         train(recipe, "nothing", start="nowhere")
+
+
+def test_the_tensors_that_fit_another_model_are_taken_and_the_others_begin_fresh(before, recipe, train, toy):
+    other = dataclasses.replace(recipe, model=recipe.model | {"decoder_cell": "attentional"})
+    train(other, "other", start="before/best", start_matching=True, learning_rate=1e-9, average_decay=0.0, max_steps=1)
+    models = [safetensors.numpy.load_file(toy / name / "best/model.safetensors") for name in ("before", "other")]
+    same = {
+        name
+        for name, tensor in models[1].items()
+        if tensor.shape == models[0].get(name, np.empty(0)).shape and np.allclose(tensor, models[0][name], atol=1e-3)
+    }
+    assert {"target_embedding", "encoder.0.forwards.input_weight", "decoder.first.hidden_weight"} <= same
+    assert "decoder.first.input_weight" in models[1].keys() - same  # its word and context stand side by side
+
+
+def test_start_matching_needs_a_start(recipe, train):
+    with pytest.raises(OptionError, match="start_matching"):
+        train(recipe, "none", start_matching=True)

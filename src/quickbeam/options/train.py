@@ -63,6 +63,7 @@ class TrainOptions:
 
     max_steps: int
     start: str = ""  # fine-tuning: a model folder, relative to the recipe, whose weights and vocabularies to begin with
+    start_matching: bool = False  # of `start`, take the tensors whose names and shapes fit; the others begin fresh
     batch_tokens: int = 2048  # longer side of a batch, padding included
     unroll: int = 35  # of a language model: words of a column in a batch, which has batch_tokens / unroll columns
     optimizer: Literal["adam", "sgd"] = "adam"  # sgd without momentum
@@ -88,6 +89,7 @@ class TrainOptions:
     patience: int = 0  # stop after so many validations without a better one; 0 = never
 
     def __post_init__(self) -> None:
+        require(bool(self.start) or not self.start_matching, "train.start_matching", True, "false without train.start")
         for name in ("max_steps", "batch_tokens", "unroll", "log_every", "validate_every", "checkpoint_every"):
             require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "1 or more")
         for name in ("warmup_steps", "hold_epochs", "threads", "patience", "self_normalisation", "output_samples"):

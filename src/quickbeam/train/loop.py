@@ -73,7 +73,7 @@ class Trainer:
         self.device = torch.device(self.options.device)
         self.model = self.task.module().to(self.device)
         if start is not None:
-            load_start(start, self.task.config, self.model)
+            load_start(start, self.task.config, self.model, self.options.start_matching)
             if self.options.self_normalisation:
                 centre_log_z(self.task, self.model, next(iter(self.task.epoch(0, 0))))
         self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +25,25 @@ def copy_vocabularies(start: Path, output: Path) -> None:
             (output / name).write_bytes((start / name).read_bytes())
 
 
-def load_start(start: Path, config: Config, model: nn.Module) -> None:
-    """Give `model` the weights in the folder `start`; OptionError where its facts are not those of the recipe."""
+def load_start(start: Path, config: Config, model: nn.Module, matching: bool = False) -> None:
+    """Give `model` the weights in the folder `start`.
+
+    OptionError where its facts are not those of the recipe; but with `matching` the tensors of `model` that have a
+    counterpart of the same name and shape get that one's weights, and the others stay as they are.
+    """
     found = read_config(start)
-    if found != config:
+    if found != config and not matching:
         raise OptionError(
             f"train.start is {start}, whose facts are {found}; the recipe's table [model] asks for {config}. Give the "
-            "recipe the facts of that model."
+            "recipe the facts of that model, or set train.start_matching."
         )
-    tensors: Mapping[str, torch.Tensor] = {n: torch.from_numpy(t) for n, t in read_tensors(start, config).items()}
-    model.load_state_dict(dict(tensors))
+    own = model.state_dict()
+    tensors = {
+        name: torch.from_numpy(tensor)
+        for name, tensor in read_tensors(start, found).items()
+        if name in own and own[name].shape == tensor.shape
+    }
+    model.load_state_dict(own | tensors)
 
 
 @torch.no_grad()
