@@ -229,3 +229,10 @@ def test_attention_in_json(call: Run, tiny_model: Path, tmp_path: Path, sentence
             assert row == pytest.approx(own, abs=1e-6)
         assert answer["alignment"] == " ".join(f"{s}-{t}" for s, t in translation.alignment)
     call(*command).refused(2, "format is 'text'; it must be jsonl with return_attention")
+
+
+def test_a_plus_between_models_is_an_ensemble(call, tiny_model, text):
+    alone, twice = call("translate", tiny_model, text), call("translate", f"{tiny_model}+{tiny_model}", text)
+    assert twice.status == 0 and twice.out == alone.out
+    missing = call("translate", f"{tiny_model}+nowhere", text)
+    assert missing.status == 1 and "no model 'nowhere'" in missing.err

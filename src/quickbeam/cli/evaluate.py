@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @with_options(without=("beam_size", "num_hypotheses", "return_attention"))
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model.")],
+    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
     *,
     source: Annotated[Path | None, typer.Option(help="Source text, one sentence a line; .gz too.")] = None,
     reference: Annotated[Path | None, typer.Option(help="Reference translations, line by line.")] = None,

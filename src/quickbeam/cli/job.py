@@ -71,7 +71,7 @@ class TranslationJob:
 
         translator = Translator(self.model, machine=self.machine)
         options = self.choices.by_name()
-        done = output.begin(self._identity(translator.folder))
+        done = output.begin(self._identity(translator.folders))
         count, number = Count(), done
         lines = read_all(self.files, self.errors)
         self._skip(lines, done, output)
@@ -101,7 +101,7 @@ class TranslationJob:
         count.fallback_share = layer.fallback_share if isinstance(layer, ScreenedProjection) else None
         return count
 
-    def _identity(self, folder: Path) -> Job:
+    def _identity(self, folders: Sequence[Path]) -> Job:
         """Everything but the input that decides the bytes of the result.
 
         Threads, kernel tables and schedules do not. With PyTorch the schedule does: padding may change last bits.
@@ -111,7 +111,7 @@ class TranslationJob:
             schedule = {"max_input_length": self.choices.schedule.max_input_length}
         return {
             "program": f"quickbeam {program_version()}",
-            "model": _fingerprint(folder),
+            "model": "+".join(map(_fingerprint, folders)),
             **dataclasses.asdict(self.choices.search),
             **dataclasses.asdict(self.choices.sampling),
             **schedule,

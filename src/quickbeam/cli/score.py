@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @with_options()
 def score(
-    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model.")],
+    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
     *,
     source: Annotated[Path | None, typer.Option(help="Source text, one sentence a line; .gz too.")] = None,
     target: Annotated[Path | None, typer.Option(help="Its translations, line by line.")] = None,
@@ -83,11 +83,11 @@ def score(
 
 def _is_language(model: str) -> bool:
     """Whether this is a language model. Raises ModelError where it is none at all."""
-    from quickbeam.engine.load import find_model
+    from quickbeam.engine.load import find_models
     from quickbeam.models.architectures import architecture_of
     from quickbeam.models.folder import read_config
 
-    return architecture_of(read_config(find_model(model))).task == "language"
+    return architecture_of(read_config(find_models(model)[0])).task == "language"
 
 
 def _score_pairs(

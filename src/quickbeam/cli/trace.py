@@ -63,13 +63,13 @@ def trace(
 def _search(model: str, text: str, prefix: str | None, choices: DecodeOptions, machine: MachineOptions) -> Trace:
     """The record of one search, by the kind of the model."""
     from quickbeam.engine.generator import Generator
-    from quickbeam.engine.load import find_model
+    from quickbeam.engine.load import find_models
     from quickbeam.engine.translator import Translator
     from quickbeam.errors import OptionError
     from quickbeam.models.architectures import architecture_of
     from quickbeam.models.folder import read_config
 
-    if architecture_of(read_config(find_model(model))).task == "translation":
+    if architecture_of(read_config(find_models(model)[0])).task == "translation":
         return Translator(model, machine=machine).trace(text, target_prefix=prefix, **choices.by_name())
     if prefix is not None:
         raise OptionError("--target-prefix is for translations; put it behind the prompt.")

@@ -27,7 +27,7 @@ from quickbeam.text.lines import DecodingErrors, check_readable
 @with_options()
 def translate(
     model: Annotated[
-        str, typer.Argument(help="A model folder, or the name of a bundled model (see `quickbeam info`).")
+        str, typer.Argument(help="A folder, or a bundled model's name (`quickbeam info`); a+b+c is an ensemble.")
     ],
     files: Annotated[
         list[Path] | None, typer.Argument(help="Text, one sentence a line; .gz too. Default, and -: standard input.")
@@ -69,8 +69,8 @@ def translate(
     * `echo "Guten Morgen." | quickbeam translate de-en`
     * `quickbeam translate de-en book.txt.gz --output book.en --threads 4`
     * `quickbeam translate de-en book.txt.gz --output book.en --threads 4 --resume`
+    * `quickbeam translate de-en+runs/de-en-2/best < questions.txt`
     * `quickbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
-    * `quickbeam translate de-en --return-attention --format jsonl < questions.txt`
     * `quickbeam translate de-en --sampling --temperature 0.7 --top-k 20 --num-hypotheses 4 < questions.txt`
     * `echo "Wie geht es dir?" | quickbeam translate de-en --target-prefix "So how"`
     * `echo "Wie geht es dir?" | quickbeam translate de-en --return-alternatives --num-hypotheses 4`

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from quickbeam.errors import ModelError, nearest
 from quickbeam.models.architectures import Task, architecture_of
 from quickbeam.models.door import Model
+from quickbeam.models.ensemble import EnsembleModel, sum_of
 from quickbeam.models.folder import read_config
 from quickbeam.models.load import load_model
 from quickbeam.models.preview_folder import read_preview
@@ -35,7 +37,7 @@ USES: dict[Task, str] = {
 
 @dataclass(frozen=True)
 class Parts:
-    """A loaded model folder. All of it may be shared by threads; each decoding run opens the model for itself."""
+    """A loaded model folder, or several as one. Threads may share all of it; each run opens the model for itself."""
 
     model: Model
     projection: RowProjection  # the exact one
@@ -69,11 +71,57 @@ def find_model(model: str | Path) -> Path:
     )
 
 
+def find_models(model: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
+    """The folders of a model, or of the members of an ensemble: a list of models, or a str with "+" between them.
+
+    Raises ModelError.
+    """
+    if isinstance(model, str) and "+" in model and not Path(model).exists():
+        model = model.split("+")
+    if not isinstance(model, Sequence) or isinstance(model, str):
+        return (find_model(model),)
+    if not model:
+        raise ModelError("the list of models is empty; give one model, or the members of an ensemble.")
+    return tuple(map(find_model, model))
+
+
 def load_parts(folder: Path, machine: MachineOptions, task: Task = "translation") -> Parts:
     """Read the model folder and check that it is for `task` and that vocabularies, weights and projection fit.
 
     Raises ModelError.
     """
+    member = _load_member(folder, machine, task)
+    return Parts(member.model, _exact(member.model, machine), member.source, member.target, member.footprint)
+
+
+def load_ensemble(folders: Sequence[Path], machine: MachineOptions, task: Task = "translation") -> Parts:
+    """The models in `folders`, one or more, as one; ModelError unless they have the same vocabularies."""
+    if len(folders) == 1:
+        return load_parts(folders[0], machine, task)
+    first, *others = members = [_load_member(folder, machine, task) for folder in folders]
+    for folder, other in zip(folders[1:], others, strict=True):
+        for side in ("source", "target"):
+            if getattr(first, side).serialized != getattr(other, side).serialized:
+                raise ModelError(
+                    f"{folders[0]} and {folder} have different {side} vocabularies; the members of an ensemble must "
+                    "have the same ones, piece for piece."
+                )
+    model = EnsembleModel([member.model for member in members])
+    footprint = sum_of([member.footprint for member in members])
+    return Parts(model, _exact(model, machine), first.source, first.target, footprint)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A loaded model folder, without an output layer."""
+
+    model: Model
+    source: Vocabulary
+    target: Vocabulary
+    footprint: Footprint
+
+
+def _load_member(folder: Path, machine: MachineOptions, task: Task) -> _Member:
     config = read_config(folder)
     found = architecture_of(config).task
     if found != task:
@@ -93,7 +141,7 @@ def load_parts(folder: Path, machine: MachineOptions, task: Task = "translation"
                     f"restore the vocabulary that the model was trained with."
                 )
     model = load_model(folder, machine.backend, machine.isa)
-    return Parts(model, _exact(model, machine), source, target, config.footprint)
+    return _Member(model, source, target, config.footprint)
 
 
 def _exact(model: Model, machine: MachineOptions) -> RowProjection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from quickbeam.engine.alternatives import Results, decode_alternatives
 from quickbeam.engine.attention import open_attending, with_attention
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
-from quickbeam.engine.load import find_model, load_parts, load_projection
+from quickbeam.engine.load import find_models, load_ensemble, load_projection
 from quickbeam.engine.trace import Recorder, Trace
 from quickbeam.engine.translation import Answer
 from quickbeam.engine.workers import run_workers
@@ -39,11 +39,20 @@ class LoadedModel:
 
     task: ClassVar[Task]
 
-    def __init__(self, model: str | Path, *, machine: MachineOptions = MachineOptions()) -> None:  # noqa: B008 (frozen)
-        """Load `model`, a folder or the name of a bundled model; raises ModelError."""
-        self.folder = find_model(model)
+    def __init__(
+        self,
+        model: str | Path | Sequence[str | Path],
+        *,
+        machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
+    ) -> None:
+        """Load `model`, a folder or the name of a bundled model; raises ModelError.
+
+        A list of models, or a str with "+" between them, is an ensemble (`models/ensemble.py`).
+        """
+        self.folders = find_models(model)
+        self.folder = self.folders[0]
         self._machine = machine
-        self.parts = load_parts(self.folder, machine, self.task)
+        self.parts = load_ensemble(self.folders, machine, self.task)
         self._layers: dict[str, Projection] = {}  # output layers beside the exact one, read when first asked for
         self._lock = Lock()
         self.work = Work()
@@ -53,6 +62,9 @@ class LoadedModel:
         """The output layer `name`, as in ProjectionOptions; raises ModelError where the model has none."""
         if name == "exact":
             return self.parts.projection
+        if len(self.folders) > 1 and name != "scan":
+            wanted = "exact or scan for an ensemble: other layers are fitted to one model, and kept in its folder"
+            require(False, "projection", name, wanted)
         with self._lock:
             if name not in self._layers:
                 self._layers[name] = load_projection(name, self.folder, self.parts, self._machine)
