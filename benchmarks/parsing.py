@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PYEVALB import parser as evalb_parser  # type: ignore[import-untyped]
+from PYEVALB import parser as evalb_parser
 from PYEVALB import scorer as evalb_scorer
 
 from benchmarks import record
