@@ -19,7 +19,7 @@ class TorchLanguage:
     def __init__(self, module: LstmLmModule) -> None:
         self.module = module
         self.requests: set[int] = set()
-        self.slots = TorchSlots(2, module.config.layers, module.config.hidden_dim)  # outputs and cells
+        self.slots = TorchSlots()  # of outputs and cells [2, L, D]
 
     @torch.inference_mode()
     def admit(self, requests: Sequence[Request]) -> Ids:
@@ -28,9 +28,9 @@ class TorchLanguage:
         states = []
         for request in requests:
             _, state = self.module(torch.from_numpy(request.source.astype(np.int64))[None], self.module.begin(1))
-            states.append(torch.cat(state, dim=1))  # [L, 2, D]
+            states.append(torch.cat(state, dim=1).transpose(0, 1))
         self.requests |= {request.index for request in requests}
-        return self.slots.put(torch.stack(states).transpose(1, 2)) if states else np.empty(0, np.int32)
+        return self.slots.put(states)
 
     @torch.inference_mode()
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
@@ -45,11 +45,11 @@ class TorchLanguage:
         if not len(request):
             return np.empty((0, config.hidden_dim), np.float32), np.empty(0, np.int32)
         ids = torch.from_numpy(token.astype(np.int64))[:, None]
-        old = self.slots.get(state)  # [R, 2, L, D]
+        old = torch.stack(self.slots.get(state))  # [R, 2, L, D]
         outputs, cells = old.permute(1, 2, 0, 3).contiguous()
         _, following = self.module(ids, (outputs, cells))
         new = torch.where((ids == config.bos_id)[:, :, None, None], old, torch.stack(following).permute(2, 0, 1, 3))
-        return self._hidden(new).numpy(), self.slots.put(new)
+        return self._hidden(new).numpy(), self.slots.put(list(new))
 
     def retain(self, state: Ids) -> None:
         """Free every state but the named ones (repeats allowed)."""

@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from quickbeam.types import Ids, Request
 
 
 class TorchSlots:
-    """States of one decoding run, each a tensor of one shape; a handle is the number of its slot."""
+    """States of one decoding run, of any kind; a handle is the number of a state's slot."""
 
-    def __init__(self, *shape: int) -> None:
-        self._states = torch.zeros(0, *shape)  # [slots, *shape]
+    def __init__(self) -> None:
+        self._states: list[Any] = []
         self._used = np.zeros(0, dtype=np.bool_)  # [slots]
 
-    def put(self, states: Tensor) -> Ids:
-        """Put states [n, *shape] into free slots, the lowest first; returns the slots."""
+    def put(self, states: Sequence[Any]) -> Ids:
+        """Put the states of n rows into free slots, the lowest first; returns the slots [n]."""
         missing = len(states) - int((~self._used).sum())
         if missing > 0:
-            more = max(missing, len(self._used))
-            self._states = torch.cat([self._states, self._states.new_zeros(more, *self._states.shape[1:])])
-            self._used = np.concatenate([self._used, np.zeros(more, dtype=np.bool_)])
+            self._states += [None] * missing
+            self._used = np.concatenate([self._used, np.zeros(missing, dtype=np.bool_)])
         slots: NDArray[np.intp] = np.flatnonzero(~self._used)[: len(states)]
-        self._states[torch.from_numpy(slots)] = states
+        for slot, state in zip(slots.tolist(), states, strict=True):
+            self._states[slot] = state
         self._used[slots] = True
         return slots.astype(np.int32)
 
-    def get(self, state: Ids) -> Tensor:
-        """The states of handles [n] that `check` has passed: [n, *shape], a copy."""
-        return self._states[torch.from_numpy(state.astype(np.int64))]
+    def get(self, state: Ids) -> list[Any]:
+        """The states of handles [n] that `check` has passed."""
+        return [self._states[slot] for slot in state.tolist()]
 
     def retain(self, state: Ids) -> None:
         """Free every state but the named ones (repeats allowed)."""
         self.check(state)
         self._used[:] = False
         self._used[state] = True
+        for slot in np.flatnonzero(~self._used).tolist():
+            self._states[slot] = None
 
     def check(self, state: Ids) -> None:
         """Raise ValueError unless every handle is in use."""

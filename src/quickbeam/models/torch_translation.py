@@ -20,7 +20,7 @@ class TorchTranslation:
     def __init__(self, module: TranslationModule) -> None:
         self.module = module
         self.sources: dict[int, tuple[Tensor, Tensor]] = {}  # request -> values [S, M] and keys [S, A]
-        self.slots = TorchSlots(module.state_dim)
+        self.slots = TorchSlots()
         self.padded: tuple[Ids, Memory] | None = None  # the memory of the last step's rows: often the next one's too
 
     @torch.inference_mode()
@@ -35,7 +35,7 @@ class TorchTranslation:
         for i, request in enumerate(requests):
             self.sources[request.index] = memory.values[i, : lengths[i]], memory.keys[i, : lengths[i]]
         self.padded = None
-        return self.slots.put(state)
+        return self.slots.put(self.module.split(state))
 
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Feed one token to each of R rows; returns hidden [R, D] float32 and the new states' handles [R] int32."""
@@ -57,8 +57,8 @@ class TorchTranslation:
             none = np.empty((0, 0), np.float32)
             return np.empty((0, self.module.config.hidden_dim), np.float32), none, np.empty(0, np.int32)
         words = torch.from_numpy(token.astype(np.int64))
-        hidden, new, attention = self.module.step(words, self.slots.get(state), self._memory(request))
-        return hidden.numpy(), attention.numpy(), self.slots.put(new)
+        hidden, new, attention = self.module.step(words, self.module.join(self.slots.get(state)), self._memory(request))
+        return hidden.numpy(), attention.numpy(), self.slots.put(self.module.split(new))
 
     def retain(self, state: Ids) -> None:
         """Free every state but the named ones (repeats allowed)."""

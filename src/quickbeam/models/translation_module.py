@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -40,10 +42,13 @@ class Memory:
 
 
 class TranslationModule(nn.Module):
-    """Source and target ids -> hidden vectors. The output matrix is held here but applied by a projection only."""
+    """Source and target ids -> hidden vectors. The output matrix is held here but applied by a projection only.
+
+    What a row goes on from is its state. The states of a batch are a tensor [R, width], or what an architecture has in
+    its place, which it can `join` and `split`.
+    """
 
     config: TranslationConfig
-    state_dim: int  # width of a row's state
 
     def __init__(self, config: TranslationConfig, dropout: float) -> None:
         super().__init__()
@@ -72,13 +77,21 @@ class TranslationModule(nn.Module):
         words: Tensor = self.dropout(F.embedding(token, table))
         return words
 
-    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Memory, Tensor]:
-        """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states [B, state_dim]."""
+    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Memory, Any]:
+        """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states of B rows."""
         raise NotImplementedError
 
-    def step(self, token: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
-        """Ids [R] and states [R, state_dim] -> hidden [R, D], next states, attention [R, S]. Not for training."""
+    def step(self, token: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Any, Tensor]:
+        """Ids [R] and the states of R rows -> hidden [R, D], next states, attention [R, S]. Not for training."""
         raise NotImplementedError
+
+    def join(self, states: Sequence[Any]) -> Any:
+        """The states of a batch, of those of single rows as `split` gives them."""
+        return torch.stack(list(states))
+
+    def split(self, state: Any) -> list[Any]:
+        """The states of a batch, row by row."""
+        return list(state)
 
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Teacher forcing: source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
