@@ -190,7 +190,7 @@ FACTS = {
     "other version": ({"format_version": 2}, "format_version is 2"),
     "no version": ({"format_version": None}, "format_version is None"),
     "true as version": ({"format_version": True}, "format_version is True"),
-    "other architecture": ({"architecture": "transformer"}, "architecture is 'transformer'"),
+    "other architecture": ({"architecture": "perceptron"}, "architecture is 'perceptron'"),
     "other weights": ({DIGEST: "0" * 64}, "is not the file that was saved"),
     "no digest but a number": ({DIGEST: 7}, "is not the file that was saved"),
 }

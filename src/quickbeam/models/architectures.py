@@ -16,9 +16,11 @@ from quickbeam.models.lstm_lm.config import LstmLmConfig
 from quickbeam.models.recurrent import tensors as recurrent
 from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.shapes import Shape
+from quickbeam.models.transformer import tensors as transformer
+from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.types import Floats, Ids
 
-TranslationConfig = RecurrentConfig | LstmAttentionConfig
+TranslationConfig = RecurrentConfig | LstmAttentionConfig | TransformerConfig
 Config = TranslationConfig | LstmLmConfig
 Task = Literal["translation", "language"]
 
@@ -55,8 +57,10 @@ class Architecture:
     config: type[Config]
     check_shapes: Callable[[Any, Mapping[str, Shape]], None]
     embedding: str  # the tensor that a tied output matrix is
-    core: Callable[[dict[str, Any], dict[str, Floats], str], Any]  # the compiled twin, of facts, tensors and a table;
-    core_run: Callable[[Any], Any]  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
+    core: (
+        Callable[[dict[str, Any], dict[str, Floats], str], Any] | None
+    )  # the compiled twin, of facts, tensors, a table
+    core_run: Callable[[Any], Any] | None  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
     module_name: str  # of the class in `module.py`
 
     def module(self, config: Config, dropout: float = 0.0) -> Any:
@@ -85,6 +89,16 @@ ARCHITECTURES = (
         _core.LstmAttention,
         _core.LstmAttentionDecoding,
         "LstmAttentionModule",
+    ),
+    Architecture(
+        "transformer",
+        "translation",
+        TransformerConfig,
+        transformer.check_shapes,
+        "target_embedding",
+        None,
+        None,
+        "TransformerModule",
     ),
     Architecture(
         "lstm-lm",

@@ -1,0 +1,1 @@
+"""The transformer encoder-decoder, and its relative whose decoder is recurrent (SSRU)."""
