@@ -62,7 +62,7 @@ def test_every_shipped_recipe_is_valid():
         ('["train.tsv"]', "[]", "data.train is"),
         ("learning_rate = 1", 'device = "tpu"', "device is 'tpu'; it must be one of cpu, cuda"),
         ("[vocabulary]\nsize", "vocabulary", "vocabulary is 24; it must be a table"),
-        ('"recurrent"', '"transformer"', "architecture is 'transformer'; it must be one of recurrent, lstm-attention"),
+        ('"recurrent"', '"perceptron"', "architecture is 'perceptron'; it must be one of recurrent, lstm-attention"),
     ],
 )
 def test_wrong_options_are_named(path, old, new, said):
