@@ -1,12 +1,14 @@
 // The kernels one by one: Python's tests hold each of them on each table against the references.
 #include "kernels/table.h"
 
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 #include <string>
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
-#include "kernels/matrix.h"
+#include "kernels/linear.h"
 
 namespace quickbeam {
 namespace {
@@ -90,22 +92,24 @@ nb::tuple top_k(AnyArray x, int64_t k, const char* isa) {
   return nb::make_tuple(values.array, indices.array);
 }
 
-void construct(Matrix* self, AnyArray weight, nb::object bias) {
+void construct(Linear* self, AnyArray weight, nb::object bias, const std::string& compute_type) {
   const float* w = checked<float>(weight, "weight", {kAnySize, kAnySize});
   const int64_t out = size_of(weight, 0), in = size_of(weight, 1);
+  const ComputeType type = compute_type_named(compute_type);
   if (bias.is_none()) {
-    new (self) Matrix(w, out, in, in, nullptr);
+    new (self) Linear(type, w, out, in, in, nullptr);
   } else {
     const AnyArray array = nb::cast<AnyArray>(bias);
-    new (self) Matrix(w, out, in, in, checked<float>(array, "bias", {out}));
+    new (self) Linear(type, w, out, in, in, checked<float>(array, "bias", {out}));
   }
 }
 
-nb::object multiply(const Matrix& self, AnyArray x, const char* isa) {
+nb::object apply(const Linear& self, AnyArray x, const char* isa) {
   const float* from = checked<float>(x, "x", {kAnySize, self.in()});
   auto y = new_array<float>({x.shape(0), static_cast<size_t>(self.out())});
   const Kernels& table = table_named(isa);
-  self.multiply(table, from, self.in(), y.data, self.out(), size_of(x, 0));
+  LinearInput scratch;
+  self.apply(table, from, self.in(), y.data, self.out(), size_of(x, 0), scratch);
   return y.array;
 }
 
@@ -122,9 +126,9 @@ const Kernels& table_named(const char* isa) { return std::string(isa) == "auto" 
 void bind_kernels(nb::module_& module) {
   module.def("table_names", &names, "Names of the kernel tables that this machine can run, lowest first.");
   module.def("table_name", [] { return kernels().name; }, "Name of the table in use.");
-  nb::class_<Matrix>(module, "Matrix")
-      .def("__init__", &construct, "weight"_a, "bias"_a = nb::none())
-      .def("multiply", &multiply, "x"_a, "isa"_a = "auto");
+  nb::class_<Linear>(module, "Linear")
+      .def("__init__", &construct, "weight"_a, "bias"_a = nb::none(), "compute_type"_a = "float32")
+      .def("apply", &apply, "x"_a, "isa"_a = "auto");
   module.def(
       "tanh", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).tanh); }, "x"_a, "isa"_a = "auto");
   module.def(

@@ -16,11 +16,11 @@ namespace nb = nanobind;
 namespace quickbeam {
 namespace {
 
-std::shared_ptr<LstmLm> build(nb::dict facts, nb::dict tensors, const std::string& isa) {
+std::shared_ptr<LstmLm> build(nb::dict facts, nb::dict tensors, const std::string& isa, nb::dict options) {
   const auto size = [&](const char* key) { return nb::cast<int64_t>(facts[key]); };
   const LstmLmConfig config{size("vocab_size"), size("embedding_dim"), size("hidden_dim"), size("layers"),
                             size("bos_id")};
-  return std::make_shared<LstmLm>(config, read_weights(tensors), table_named(isa.c_str()));
+  return std::make_shared<LstmLm>(config, read_weights(tensors, options), table_named(isa.c_str()));
 }
 
 }  // namespace

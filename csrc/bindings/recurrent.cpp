@@ -53,8 +53,8 @@ RecurrentConfig read_config(nb::dict facts) {
   return config;
 }
 
-std::shared_ptr<RecurrentModel> build(nb::dict facts, nb::dict tensors, const std::string& isa) {
-  return std::make_shared<RecurrentModel>(read_config(facts), read_weights(tensors), table_named(isa.c_str()));
+std::shared_ptr<RecurrentModel> build(nb::dict facts, nb::dict tensors, const std::string& isa, nb::dict options) {
+  return std::make_shared<RecurrentModel>(read_config(facts), read_weights(tensors, options), table_named(isa.c_str()));
 }
 
 }  // namespace

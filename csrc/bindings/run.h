@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <map>
 #include <memory>
@@ -16,7 +17,7 @@
 namespace quickbeam {
 
 // Shares the memory of the NumPy arrays: the model keeps those alive that it does not pack.
-inline Weights read_weights(nanobind::dict tensors) {
+inline Weights read_weights(nanobind::dict tensors, nanobind::dict options) {
   std::map<std::string, Tensor> weights;
   for (auto [key, value] : tensors) {
     const std::string name = nanobind::cast<std::string>(key);
@@ -28,7 +29,7 @@ inline Weights read_weights(nanobind::dict tensors) {
     for (size_t i = 0; i < array.ndim(); ++i) tensor.shape.push_back(static_cast<int64_t>(array.shape(i)));
     weights.emplace(name, std::move(tensor));
   }
-  return Weights(std::move(weights));
+  return Weights(std::move(weights), compute_type_named(nanobind::cast<std::string>(options["compute_type"])));
 }
 
 // Other Python threads go on during a call, so a mutex keeps calls of one run apart.
@@ -111,14 +112,14 @@ class Run {
   std::mutex mutex_;
 };
 
-// Binds a model's weights, made of (facts, tensors, name of a table) by `build`, and its decoding run.
+// Binds a model's weights, made of (facts, tensors, name of a table, options) by `build`, and its decoding run.
 template <typename Model, typename Decoding, typename Build>
 void bind_model(nanobind::module_& module, const char* model, const char* run, const char* text, Build build) {
   using namespace nanobind::literals;
   nanobind::class_<Model>(module, model, text)
-      .def(nanobind::new_(build), "facts"_a, "tensors"_a, "isa"_a,
-           "Facts as in the model's config, float32 arrays by name (not to be written to again), and a table's name or "
-           "'auto'.")
+      .def(nanobind::new_(build), "facts"_a, "tensors"_a, "isa"_a, "options"_a,
+           "Facts as in the model's config, float32 arrays by name (not to be written to again), a table's name or "
+           "'auto', and how to compute: 'compute_type'.")
       .def_prop_ro("isa", [](const Model& self) { return self.table().name; });
   Run<Model, Decoding>::bind(module, run);
 }

@@ -10,14 +10,15 @@ Attention::Attention(const Weights& weights, const RecurrentConfig& config) : ki
   const int64_t dim = config.attention_dim, state = config.decoder_dim;
   const int64_t width = state + (attentional ? config.embedding_dim : 0);
   const float* query = weights.array(name + "query_weight", {dim, width}).get();
-  query_state_ = Matrix(query, dim, state, width, nullptr);
-  if (attentional) query_word_ = Matrix(query + state, dim, config.embedding_dim, width, nullptr);
-  key_ = weights.matrix(name + "key_weight", name + "key_bias", dim, config.memory_dim());
+  query_state_ = Linear(weights.compute_type(), query, dim, state, width, nullptr);
+  if (attentional)
+    query_word_ = Linear(weights.compute_type(), query + state, dim, config.embedding_dim, width, nullptr);
+  key_ = weights.linear(name + "key_weight", name + "key_bias", dim, config.memory_dim());
   if (kind_ == AttentionKind::mlp) score_ = weights.array(name + "score_weight", {dim});
 }
 
 Attention::Attention(const Weights& weights, const std::string& key, int64_t dim, int64_t memory_dim)
-    : kind_(AttentionKind::general), key_(weights.matrix(key, dim, memory_dim)) {}
+    : kind_(AttentionKind::general), key_(weights.linear(key, dim, memory_dim)) {}
 
 std::vector<Source> Attention::split(const Kernels& table, const std::vector<float>& memory,
                                      const Sources& sources) const {
@@ -37,17 +38,19 @@ std::vector<Source> Attention::split(const Kernels& table, const std::vector<flo
 }
 
 void Attention::keys(const Kernels& table, const float* memory, float* keys, int64_t positions) const {
-  key_.multiply(table, memory, memory_dim(), keys, dim(), positions);
+  LinearInput scratch;
+  key_.apply(table, memory, memory_dim(), keys, dim(), positions, scratch);
   if (kind_ == AttentionKind::tanh_dot) table.tanh(keys, positions * dim());
 }
 
-void Attention::query_state(const Kernels& table, const float* state, int64_t stride, float* query,
-                            int64_t rows) const {
-  query_state_.multiply(table, state, stride, query, dim(), rows);
+void Attention::query_state(const Kernels& table, const float* state, int64_t stride, float* query, int64_t rows,
+                            LinearInput& scratch) const {
+  query_state_.apply(table, state, stride, query, dim(), rows, scratch);
 }
 
-void Attention::query_word(const Kernels& table, const float* word, float* query, int64_t rows) const {
-  query_word_.multiply(table, word, query_word_.in(), query, dim(), rows);
+void Attention::query_word(const Kernels& table, const float* word, float* query, int64_t rows,
+                           LinearInput& scratch) const {
+  query_word_.apply(table, word, query_word_.in(), query, dim(), rows, scratch);
 }
 
 void Attention::attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch,

@@ -24,9 +24,10 @@ class Attention {
   std::vector<Source> split(const Kernels& table, const std::vector<float>& memory, const Sources& sources) const;
 
   // The state's share of the query, [rows, H] at `stride` -> [rows, A].
-  void query_state(const Kernels& table, const float* state, int64_t stride, float* query, int64_t rows) const;
+  void query_state(const Kernels& table, const float* state, int64_t stride, float* query, int64_t rows,
+                   LinearInput& scratch) const;
   // The word's share, [rows, E] -> [rows, A]; the attentional cell only (its query is [state; word]).
-  void query_word(const Kernels& table, const float* word, float* query, int64_t rows) const;
+  void query_word(const Kernels& table, const float* word, float* query, int64_t rows, LinearInput& scratch) const;
 
   // context [rows, M] of whole queries [rows, A], which may be overwritten. The weights of each row go where `step`
   // asks for them, or to `scratch`, one row after the other.
@@ -39,7 +40,7 @@ class Attention {
   void keys(const Kernels& table, const float* memory, float* keys, int64_t positions) const;
 
   AttentionKind kind_;
-  Matrix query_state_, query_word_, key_;
+  Linear query_state_, query_word_, key_;
   Array score_;  // [A], mlp only
 };
 

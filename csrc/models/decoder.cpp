@@ -29,7 +29,7 @@ float* append(float* joined, int64_t stride, const float* x, int64_t width, int6
 Decoder::Decoder(const Weights& weights, const RecurrentConfig& config) : config_(config), attention_(weights, config) {
   const RecurrentConfig& c = config;
   embedding_ = weights.array("target_embedding", {c.target_vocab_size, c.embedding_dim});
-  bridge_ = weights.matrix("decoder.bridge.weight", "decoder.bridge.bias", c.decoder_dim, c.memory_dim());
+  bridge_ = weights.linear("decoder.bridge.weight", "decoder.bridge.bias", c.decoder_dim, c.memory_dim());
   if (c.decoder_cell == DecoderCell::conditional) {
     first_ = Gru(weights, "decoder.first", c.embedding_dim, c.decoder_dim);
     second_ = Gru(weights, "decoder.second", c.memory_dim(), c.decoder_dim);
@@ -39,13 +39,13 @@ Decoder::Decoder(const Weights& weights, const RecurrentConfig& config) : config
   int64_t below = c.decoder_dim;
   for (int64_t i = 0; i < c.fc_layers; ++i) {
     const std::string name = "decoder.fc." + std::to_string(i);
-    fc_.push_back(weights.matrix(name + ".weight", name + ".bias", c.fc_dim, below));
+    fc_.push_back(weights.linear(name + ".weight", name + ".bias", c.fc_dim, below));
     below = c.fc_dim;
   }
-  if (c.top == Top::tanh) top_ = weights.matrix("decoder.top.weight", "decoder.top.bias", c.top_dim, below);
+  if (c.top == Top::tanh) top_ = weights.linear("decoder.top.weight", "decoder.top.bias", c.top_dim, below);
   if (c.top == Top::gru) top_gru_ = Gru(weights, "decoder.top_gru", below, c.top_dim);
   if (c.readout != Readout::none)
-    readout_ = weights.matrix("decoder.readout.weight", "decoder.readout.bias", c.hidden_dim,
+    readout_ = weights.linear("decoder.readout.weight", "decoder.readout.bias", c.hidden_dim,
                               c.stack_dim() + c.memory_dim() + c.embedding_dim);
 }
 
@@ -54,7 +54,8 @@ void Decoder::begin(const Kernels& table, const Source& source, float* state) co
   std::vector<float> mean(width, 0.0f);
   for (int64_t i = 0; i < source.positions; ++i) add(mean.data(), source.values.data() + i * width, width);
   for (float& value : mean) value /= static_cast<float>(source.positions);
-  bridge_.multiply(table, mean.data(), width, state, config_.decoder_dim, 1);
+  LinearInput scratch;
+  bridge_.apply(table, mean.data(), width, state, config_.decoder_dim, 1, scratch);
   table.tanh(state, config_.decoder_dim);
   std::fill(state + config_.decoder_dim, state + config_.state_dim(), 0.0f);
 }
@@ -69,26 +70,26 @@ const float* Decoder::bottom(const Kernels& table, const StepRows& step, StepBuf
   float* gates = room(buffers.gates, rows * gates_dim);
   float* recurrent = room(buffers.recurrent, rows * gates_dim);
   float* result = room(buffers.bottom, rows * dim);
-  first_.hidden.multiply(table, step.states, state_dim, recurrent, gates_dim, step.parents);
+  first_.hidden.apply(table, step.states, state_dim, recurrent, gates_dim, step.parents, buffers.rounded);
 
   if (config_.decoder_cell == DecoderCell::conditional) {
     float* between = room(buffers.between, rows * dim);
-    first_.input.multiply(table, words, config_.embedding_dim, gates, gates_dim, rows);
+    first_.input.apply(table, words, config_.embedding_dim, gates, gates_dim, rows, buffers.rounded);
     for (int64_t row = 0; row < rows; ++row)
       table.gru(gates + row * gates_dim, recurrent + step.parent[row] * gates_dim,
                 step.states + step.parent[row] * state_dim, between + row * dim, dim);
-    attention_.query_state(table, between, dim, queries, rows);
+    attention_.query_state(table, between, dim, queries, rows, buffers.rounded);
     attention_.attend(table, queries, step, buffers.scores, contexts);
-    second_.input.multiply(table, contexts, config_.memory_dim(), gates, gates_dim, rows);
-    second_.hidden.multiply(table, between, dim, recurrent, gates_dim, rows);
+    second_.input.apply(table, contexts, config_.memory_dim(), gates, gates_dim, rows, buffers.rounded);
+    second_.hidden.apply(table, between, dim, recurrent, gates_dim, rows, buffers.rounded);
     for (int64_t row = 0; row < rows; ++row)
       table.gru(gates + row * gates_dim, recurrent + row * gates_dim, between + row * dim, result + row * dim, dim);
     return result;
   }
 
   float* shared = room(buffers.shared_queries, step.parents * attention_dim);
-  attention_.query_state(table, step.states, state_dim, shared, step.parents);
-  attention_.query_word(table, words, queries, rows);
+  attention_.query_state(table, step.states, state_dim, shared, step.parents, buffers.rounded);
+  attention_.query_word(table, words, queries, rows, buffers.rounded);
   for (int64_t row = 0; row < rows; ++row)
     add(queries + row * attention_dim, shared + step.parent[row] * attention_dim, attention_dim);
   attention_.attend(table, queries, step, buffers.scores, contexts);
@@ -96,7 +97,7 @@ const float* Decoder::bottom(const Kernels& table, const StepRows& step, StepBuf
   float* joined = room(buffers.joined, rows * width);
   float* behind = append(joined, width, words, config_.embedding_dim, rows);
   append(behind, width, contexts, config_.memory_dim(), rows);
-  first_.input.multiply(table, joined, width, gates, gates_dim, rows);
+  first_.input.apply(table, joined, width, gates, gates_dim, rows, buffers.rounded);
   for (int64_t row = 0; row < rows; ++row)
     table.gru(gates + row * gates_dim, recurrent + step.parent[row] * gates_dim,
               step.states + step.parent[row] * state_dim, result + row * dim, dim);
@@ -109,7 +110,7 @@ const float* Decoder::stack(const Kernels& table, int64_t rows, StepBuffers& buf
   const float* residual = nullptr;
   for (size_t i = 0; i < fc_.size(); ++i) {
     float* out = room(buffers.stack[i % 3], size);  // three, so that neither `below` nor `residual` is overwritten
-    fc_[i].multiply(table, below, fc_[i].in(), out, config_.fc_dim, rows);
+    fc_[i].apply(table, below, fc_[i].in(), out, config_.fc_dim, rows, buffers.rounded);
     if (i >= 2 && i % 2 == 0) add(out, residual, size);
     relu(out, size);
     if (i % 2 == 0) residual = out;
@@ -123,15 +124,15 @@ const float* Decoder::top(const Kernels& table, const StepRows& step, StepBuffer
   const int64_t rows = step.rows, dim = config_.top_dim, state_dim = config_.state_dim();
   float* result = room(buffers.top, rows * dim);
   if (config_.top == Top::tanh) {
-    top_.multiply(table, below, top_.in(), result, dim, rows);
+    top_.apply(table, below, top_.in(), result, dim, rows, buffers.rounded);
     table.tanh(result, rows * dim);
     return result;
   }
   const float* states = step.states + config_.decoder_dim;
   float* gates = room(buffers.gates, rows * 3 * dim);
   float* recurrent = room(buffers.top_recurrent, step.parents * 3 * dim);
-  top_gru_.input.multiply(table, below, top_gru_.input.in(), gates, 3 * dim, rows);
-  top_gru_.hidden.multiply(table, states, state_dim, recurrent, 3 * dim, step.parents);
+  top_gru_.input.apply(table, below, top_gru_.input.in(), gates, 3 * dim, rows, buffers.rounded);
+  top_gru_.hidden.apply(table, states, state_dim, recurrent, 3 * dim, step.parents, buffers.rounded);
   for (int64_t row = 0; row < rows; ++row)
     table.gru(gates + row * 3 * dim, recurrent + step.parent[row] * 3 * dim, states + step.parent[row] * state_dim,
               result + row * dim, dim);
@@ -163,7 +164,7 @@ void Decoder::step(const Kernels& table, const StepRows& step, StepBuffers& buff
   float* behind = append(joined, width, top, c.stack_dim(), rows);
   behind = append(behind, width, contexts, c.memory_dim(), rows);
   append(behind, width, words, c.embedding_dim, rows);
-  readout_.multiply(table, joined, width, hidden, c.hidden_dim, rows);
+  readout_.apply(table, joined, width, hidden, c.hidden_dim, rows, buffers.rounded);
   if (c.readout == Readout::tanh) table.tanh(hidden, rows * c.hidden_dim);
 }
 

@@ -16,6 +16,7 @@ namespace quickbeam {
 struct StepBuffers {
   Buffer words, recurrent, gates, between, queries, shared_queries, scores, contexts, bottom, joined;
   Buffer stack[3], top_recurrent, top;
+  LinearInput rounded;
 };
 
 class Decoder {
@@ -39,13 +40,13 @@ class Decoder {
 
   RecurrentConfig config_;
   Array embedding_;  // [V, E]
-  Matrix bridge_;
+  Linear bridge_;
   Gru first_, second_;  // second_: conditional cell only
   Attention attention_;
-  std::vector<Matrix> fc_;
-  Matrix top_;   // top = tanh
+  std::vector<Linear> fc_;
+  Linear top_;   // top = tanh
   Gru top_gru_;  // top = gru
-  Matrix readout_;
+  Linear readout_;
 };
 
 }  // namespace quickbeam

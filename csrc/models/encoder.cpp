@@ -29,11 +29,12 @@ std::vector<float> scan(const Kernels& table, const Cell& cell, const std::vecto
   const int64_t dim = cell.dim, gates_dim = Cell::kGates * dim, state_dim = Cell::kParts * dim;
   const int64_t count = static_cast<int64_t>(spans.size());
   std::vector<float> input(positions * gates_dim), hidden(count * gates_dim), states(count * state_dim, 0.0f);
-  cell.input.multiply(table, x, cell.input.in(), input.data(), gates_dim, positions);
+  LinearInput rounded;
+  cell.input.apply(table, x, cell.input.in(), input.data(), gates_dim, positions, rounded);
   int64_t alive = count;
   for (int64_t t = 0; t < spans.front().length; ++t) {
     while (spans[alive - 1].length <= t) --alive;
-    cell.hidden.multiply(table, states.data(), state_dim, hidden.data(), gates_dim, alive);
+    cell.hidden.apply(table, states.data(), state_dim, hidden.data(), gates_dim, alive, rounded);
     for (int64_t row = 0; row < alive; ++row) {
       const int64_t position = spans[row].begin + (backwards ? spans[row].length - 1 - t : t);
       float* state = states.data() + row * state_dim;

@@ -12,14 +12,14 @@ struct Gru {
   static constexpr int64_t kGates = 3;
   static constexpr int64_t kParts = 1;  // of a state, `dim` floats each: the output
 
-  Matrix input;   // [kGates * dim, input width]
-  Matrix hidden;  // [kGates * dim, dim]
+  Linear input;   // [kGates * dim, input width]
+  Linear hidden;  // [kGates * dim, dim]
   int64_t dim = 0;
 
   Gru() = default;
   Gru(const Weights& weights, const std::string& name, int64_t input_dim, int64_t state_dim)
-      : input(weights.matrix(name + ".input_weight", name + ".input_bias", kGates * state_dim, input_dim)),
-        hidden(weights.matrix(name + ".hidden_weight", name + ".hidden_bias", kGates * state_dim, state_dim)),
+      : input(weights.linear(name + ".input_weight", name + ".input_bias", kGates * state_dim, input_dim)),
+        hidden(weights.linear(name + ".hidden_weight", name + ".hidden_bias", kGates * state_dim, state_dim)),
         dim(state_dim) {}
 
   // Moves the state [kParts * dim] on, given both products.

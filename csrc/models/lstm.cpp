@@ -17,8 +17,8 @@ float* LstmStack::step(const Kernels& table, const StepRows& step, const float* 
   int64_t at = fed_;  // of a layer in a state: its output, then its cell
   for (const Layer& layer : layers_) {
     const float* below = step.states + at + dim_ - layer.hidden.in();
-    layer.input.multiply(table, inputs, width, gates, gates_dim, rows);
-    layer.hidden.multiply(table, below, state_dim, recurrent, gates_dim, step.parents);
+    layer.input.apply(table, inputs, width, gates, gates_dim, rows, buffers.rounded);
+    layer.hidden.apply(table, below, state_dim, recurrent, gates_dim, step.parents, buffers.rounded);
     width = dim_;
     for (int64_t row = 0; row < rows; ++row) {
       const float* cell = step.states + step.parent[row] * state_dim + at + dim_;

@@ -15,13 +15,13 @@ struct Lstm {
   static constexpr int64_t kGates = 4;
   static constexpr int64_t kParts = 2;  // of a state, `dim` floats each: the output, then the cell
 
-  Matrix input;   // [kGates * dim, input width]
-  Matrix hidden;  // [kGates * dim, dim]
+  Linear input;   // [kGates * dim, input width]
+  Linear hidden;  // [kGates * dim, dim]
   int64_t dim = 0;
 
   Lstm(const Weights& weights, const std::string& name, int64_t input_dim, int64_t state_dim)
-      : input(weights.matrix(name + ".input_weight", name + ".input_bias", kGates * state_dim, input_dim)),
-        hidden(weights.matrix(name + ".hidden_weight", name + ".hidden_bias", kGates * state_dim, state_dim)),
+      : input(weights.linear(name + ".input_weight", name + ".input_bias", kGates * state_dim, input_dim)),
+        hidden(weights.linear(name + ".hidden_weight", name + ".hidden_bias", kGates * state_dim, state_dim)),
         dim(state_dim) {}
 
   // Moves the state [kParts * dim] on, given both products.
@@ -33,14 +33,15 @@ struct Lstm {
 // Scratch of one decoding run; it only grows, so a warm step allocates nothing.
 struct LstmBuffers {
   Buffer inputs, gates, recurrent;
+  LinearInput rounded;
 };
 
 // Layers of LSTMs. A state is `fed` floats that the lowest layer reads too, then each layer's output and cell.
 class LstmStack {
  public:
   struct Layer {
-    Matrix input;   // [4 D, width below]
-    Matrix hidden;  // [4 D, D], of the lowest layer [4 D, fed + D]
+    Linear input;   // [4 D, width below]
+    Linear hidden;  // [4 D, D], of the lowest layer [4 D, fed + D]
   };
 
   LstmStack() = default;

@@ -16,6 +16,7 @@ const LstmAttentionConfig& checked(const LstmAttentionConfig& config) {
 // the layer's own output is: one product of both, once for all siblings.
 LstmStack::Layer lowest(const Weights& weights, const LstmAttentionConfig& c, const std::string& name) {
   const int64_t dim = c.hidden_dim, gates = Lstm::kGates * dim, width = c.embedding_dim + dim;
+  const ComputeType type = weights.compute_type();
   const float* input = weights.array(name + ".input_weight", {gates, width}).get();
   const float* hidden = weights.array(name + ".hidden_weight", {gates, dim}).get();
   std::vector<float> joined(gates * 2 * dim);
@@ -24,8 +25,8 @@ LstmStack::Layer lowest(const Weights& weights, const LstmAttentionConfig& c, co
     std::copy_n(hidden + row * dim, dim, joined.data() + row * 2 * dim + dim);
   }
   return {
-      Matrix(input, gates, c.embedding_dim, width, weights.array(name + ".input_bias", {gates}).get()),
-      Matrix(joined.data(), gates, 2 * dim, 2 * dim, weights.array(name + ".hidden_bias", {gates}).get()),
+      Linear(type, input, gates, c.embedding_dim, width, weights.array(name + ".input_bias", {gates}).get()),
+      Linear(type, joined.data(), gates, 2 * dim, 2 * dim, weights.array(name + ".hidden_bias", {gates}).get()),
   };
 }
 
@@ -49,7 +50,7 @@ LstmAttention::LstmAttention(const LstmAttentionConfig& config, const Weights& w
                config.embedding_dim, config.layers, config.hidden_dim / 2),
       embedding_(weights.array("target_embedding", {config.target_vocab_size, config.embedding_dim})),
       attention_(weights, "decoder.key_weight", config.hidden_dim, config.hidden_dim),
-      readout_(weights.matrix("decoder.readout_weight", config.hidden_dim, 2 * config.hidden_dim)) {
+      readout_(weights.linear("decoder.readout_weight", config.hidden_dim, 2 * config.hidden_dim)) {
   const int64_t dim = config.hidden_dim;
   std::vector<LstmStack::Layer> layers;
   layers.push_back(lowest(weights, config, "decoder.layers.0"));
@@ -83,7 +84,7 @@ void LstmAttention::step(const StepRows& rows, Buffers& buffers, float* hidden) 
     std::copy_n(contexts + row * dim, dim, joined + row * 2 * dim);
     std::copy_n(outputs + row * dim, dim, joined + row * 2 * dim + dim);
   }
-  readout_.multiply(table_, joined, 2 * dim, hidden, dim, count);
+  readout_.apply(table_, joined, 2 * dim, hidden, dim, count, buffers.stack.rounded);
   table_.tanh(hidden, count * dim);
   for (int64_t row = 0; row < count; ++row) std::copy_n(hidden + row * dim, dim, rows.next[row]);
 }

@@ -59,7 +59,7 @@ class LstmAttention {
   Array embedding_;  // [V, E]
   LstmStack stack_;
   Attention attention_;
-  Matrix readout_;  // [D, 2 D]
+  Linear readout_;  // [D, 2 D]
 };
 
 using LstmAttentionDecoding = TranslationDecoding<LstmAttention>;

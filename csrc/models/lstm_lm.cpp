@@ -28,8 +28,8 @@ LstmLm::LstmLm(const LstmLmConfig& config, const Weights& weights, const Kernels
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string layer = "_l" + std::to_string(i);
     const int64_t below = i ? c.hidden_dim : c.embedding_dim, gates = Lstm::kGates * c.hidden_dim;
-    layers.push_back({weights.matrix("lstm.weight_ih" + layer, "lstm.bias_ih" + layer, gates, below),
-                      weights.matrix("lstm.weight_hh" + layer, "lstm.bias_hh" + layer, gates, c.hidden_dim)});
+    layers.push_back({weights.linear("lstm.weight_ih" + layer, "lstm.bias_ih" + layer, gates, below),
+                      weights.linear("lstm.weight_hh" + layer, "lstm.bias_hh" + layer, gates, c.hidden_dim)});
   }
   stack_ = LstmStack(std::move(layers), c.hidden_dim, 0);
 }

@@ -22,12 +22,12 @@ const Array& Weights::array(const std::string& name, const std::vector<int64_t>&
   return found->second.data;
 }
 
-Matrix Weights::matrix(const std::string& name, int64_t out, int64_t in) const {
-  return Matrix(array(name, {out, in}).get(), out, in, in, nullptr);
+Linear Weights::linear(const std::string& name, int64_t out, int64_t in) const {
+  return Linear(compute_type_, array(name, {out, in}).get(), out, in, in, nullptr);
 }
 
-Matrix Weights::matrix(const std::string& name, const std::string& bias, int64_t out, int64_t in) const {
-  return Matrix(array(name, {out, in}).get(), out, in, in, array(bias, {out}).get());
+Linear Weights::linear(const std::string& name, const std::string& bias, int64_t out, int64_t in) const {
+  return Linear(compute_type_, array(name, {out, in}).get(), out, in, in, array(bias, {out}).get());
 }
 
 }  // namespace quickbeam

@@ -1,4 +1,4 @@
-// Named float32 arrays from which a model is built.
+// Named float32 arrays from which a model is built, and the type in which its products are computed.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/matrix.h"
+#include "kernels/linear.h"
 
 namespace quickbeam {
 
@@ -20,17 +20,21 @@ struct Tensor {
 
 class Weights {
  public:
-  explicit Weights(std::map<std::string, Tensor> tensors) : tensors_(std::move(tensors)) {}
+  explicit Weights(std::map<std::string, Tensor> tensors, ComputeType compute_type = ComputeType::float32)
+      : tensors_(std::move(tensors)), compute_type_(compute_type) {}
 
   // The array `name`; throws std::invalid_argument where it is missing or has another shape.
   const Array& array(const std::string& name, const std::vector<int64_t>& shape) const;
 
-  // The [out, in] matrix `name`, packed, without a bias or with the [out] array `bias`.
-  Matrix matrix(const std::string& name, int64_t out, int64_t in) const;
-  Matrix matrix(const std::string& name, const std::string& bias, int64_t out, int64_t in) const;
+  // The product with the [out, in] matrix `name`, without a bias or with the [out] array `bias`.
+  Linear linear(const std::string& name, int64_t out, int64_t in) const;
+  Linear linear(const std::string& name, const std::string& bias, int64_t out, int64_t in) const;
+
+  ComputeType compute_type() const { return compute_type_; }
 
  private:
   std::map<std::string, Tensor> tensors_;
+  ComputeType compute_type_;
 };
 
 }  // namespace quickbeam

@@ -105,10 +105,10 @@ def test_activations_keep_order_near_saturation(name):
 def test_product(size):
     weight, bias, x = normal(1, 90, size), normal(2, 90), normal(3, 5, size)
     tolerance = 2e-6 * size**0.5
-    y = _core.Matrix(weight, bias).multiply(x)
+    y = _core.Linear(weight, bias).apply(x)
     assert error(y, reference.multiply(x, weight, bias)) <= tolerance
     assert error(y, reference.multiply(x, changed(weight, 1e-2), bias)) > tolerance
-    assert error(_core.Matrix(weight).multiply(x), reference.multiply(x, weight, np.zeros(90))) <= tolerance
+    assert error(_core.Linear(weight).apply(x), reference.multiply(x, weight, np.zeros(90))) <= tolerance
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -233,8 +233,8 @@ def test_top_k_of_rising_values():
         (lambda: _core.tanh(np.zeros((2, 2), np.float32)), r"x has the shape \[2, 2\]; it must be \[any\]"),
         (lambda: _core.tanh(np.zeros(2, np.float64)), "x has another dtype than float32"),
         (lambda: _core.tanh(np.zeros(4, np.float32)[::2]), "x is not C-contiguous"),
-        (lambda: _core.Matrix(normal(0, 3, 2)).multiply(normal(0, 1, 3)), r"x has the shape \[1, 3\]; .* \[any, 2\]"),
-        (lambda: _core.Matrix(normal(0, 3, 2), normal(0, 2)), r"bias has the shape \[2\]; it must be \[3\]"),
+        (lambda: _core.Linear(normal(0, 3, 2)).apply(normal(0, 1, 3)), r"x has the shape \[1, 3\]; .* \[any, 2\]"),
+        (lambda: _core.Linear(normal(0, 3, 2), normal(0, 2)), r"bias has the shape \[2\]; it must be \[3\]"),
         (lambda: _core.gru(normal(0, 5), normal(0, 6), normal(0, 2)), r"input has the shape \[5\]; it must be \[6\]"),
         (lambda: _core.attend_dot(normal(0, 3), normal(0, 2, 4)), r"query has the shape \[3\]; it must be \[4\]"),
         (lambda: _core.top_k(normal(0, 3), 0), "k is 0; it must be from 1 to 3"),

@@ -79,21 +79,21 @@ def test_special_values_are_equal_too(kernel, isa, special):
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=SEEDS, rows=st.integers(1, 20), inputs=st.integers(1, 70), outputs=st.integers(1, 200), bias=st.booleans())
 def test_products_are_bit_equal_and_rows_stand_alone(seed, rows, inputs, outputs, bias):
-    matrix = _core.Matrix(normal(seed, outputs, inputs), normal(seed + 1, outputs) if bias else None)
+    matrix = _core.Linear(normal(seed, outputs, inputs), normal(seed + 1, outputs) if bias else None)
     x = normal(seed + 2, rows, inputs)
-    truth = matrix.multiply(x, "scalar")
+    truth = matrix.apply(x, "scalar")
     for isa in table_names():
-        assert same(matrix.multiply(x, isa), truth)
+        assert same(matrix.apply(x, isa), truth)
     for row in {0, rows // 2, rows - 1}:
-        assert same(matrix.multiply(x[row : row + 1]), truth[row : row + 1])
+        assert same(matrix.apply(x[row : row + 1]), truth[row : row + 1])
 
 
 @pytest.mark.parametrize("rows", range(1, 20))
 def test_every_split_of_rows(rows):
-    matrix, x = _core.Matrix(normal(0, 130, 40), normal(1, 130)), normal(2, 19, 40)
-    truth = matrix.multiply(x, "scalar")
+    matrix, x = _core.Linear(normal(0, 130, 40), normal(1, 130)), normal(2, 19, 40)
+    truth = matrix.apply(x, "scalar")
     for isa in table_names():
-        assert same(matrix.multiply(x[:rows], isa), truth[:rows])
+        assert same(matrix.apply(x[:rows], isa), truth[:rows])
 
 
 def run_with(isa: str) -> subprocess.CompletedProcess[str]:

@@ -14,6 +14,7 @@ from quickbeam.errors import ModelError, OptionError
 from quickbeam.models.architectures import architecture_of
 from quickbeam.models.lstm_attention.config import LstmAttentionConfig
 from quickbeam.models.native_model import NativeModel
+from quickbeam.options.decode import COMPUTE_TYPES
 from quickbeam.types import Request
 
 
@@ -26,14 +27,16 @@ def same(a, b, backend):
     return a.tobytes() == b.tobytes() if backend is NativeModel else np.allclose(a, b, rtol=0, atol=1e-5)
 
 
-def test_every_table_gives_the_same_bytes(config, make_tensors, walk):
+@pytest.mark.parametrize("compute_type", COMPUTE_TYPES)
+def test_every_table_gives_the_same_bytes(config, compute_type, make_tensors, walk):
     tensors, path = make_tensors(config), walk(config)
-    answers = {path.run(NativeModel(config, tensors, isa).open()).tobytes() for isa in _core.table_names()}
-    assert len(answers) == 1
+    models = [NativeModel(config, tensors, isa, compute_type) for isa in _core.table_names()]
+    assert len({path.run(model.open()).tobytes() for model in models}) == 1
 
 
-def test_a_row_alone_equals_itself_in_a_batch(config, isa, make_tensors, make_requests, walk):
-    model = NativeModel(config, make_tensors(config), isa)
+@pytest.mark.parametrize("compute_type", COMPUTE_TYPES)
+def test_a_row_alone_equals_itself_in_a_batch(config, compute_type, make_tensors, make_requests, walk):
+    model = NativeModel(config, make_tensors(config), compute_type=compute_type)
     path = walk(config, lengths=(5, 1, 30, 3, 3, 17), beam=4, steps=3)
     together = np.split(path.run(model.open()), 3)
     for row in range(len(path.token[-1])):
@@ -195,9 +198,11 @@ def test_the_core_takes_int32_vectors_only(wrong, make_tensors, make_requests, s
         run.step(ids(0), ids(0), wrong)
 
 
-def test_a_table_that_the_machine_lacks_is_named(make_tensors, small):
+def test_tables_and_types_that_there_are_not_are_named(make_tensors, small):
     with pytest.raises(OptionError, match="sse9"):
         NativeModel(small, make_tensors(small), "sse9")
+    with pytest.raises(OptionError, match='compute_type is "int9"; it must be one of float32, int8'):
+        NativeModel(small, make_tensors(small), "auto", "int9")
 
 
 def test_tensors_that_do_not_fit_the_config_are_named(build, make_tensors, small):
@@ -219,15 +224,15 @@ WRONG_FACTS = {
 
 def test_the_core_checks_shapes_itself(make_tensors, small):
     facts, tensors = dataclasses.asdict(small), make_tensors(small)
-    architecture = architecture_of(small)
+    architecture, how = architecture_of(small), {"compute_type": "float32"}
     for name in tensors.keys() - {"output_weight", "output_bias"}:
         with pytest.raises(ValueError, match=name):
-            architecture.core(facts, tensors | {name: tensors[name][:-1]}, "auto")
+            architecture.core(facts, tensors | {name: tensors[name][:-1]}, "auto", how)
         with pytest.raises(ValueError, match=name):
-            architecture.core(facts, {n: t for n, t in tensors.items() if n != name}, "auto")
+            architecture.core(facts, {n: t for n, t in tensors.items() if n != name}, "auto", how)
     for name, value in WRONG_FACTS[architecture.name].items():
         with pytest.raises(ValueError, match=name):
-            architecture.core(facts | {name: value}, tensors, "auto")
+            architecture.core(facts | {name: value}, tensors, "auto", how)
 
 
 def test_bad_facts_of_an_lstm_are_refused():

@@ -49,7 +49,7 @@ def check_topk(layer: tuple[Floats, Floats, Floats], k: int, got: tuple[Floats, 
     """Assert that `got` is the k best by exact logit - `total` [R], to the last byte, equal ones by lower id."""
     weight, bias, hidden = layer
     with np.errstate(over="ignore"):
-        log_prob = _core.Matrix(weight, bias).multiply(hidden) - total[:, None]
+        log_prob = _core.Linear(weight, bias).apply(hidden) - total[:, None]
     token = reference.top_k(log_prob, k)
     assert got[1].tolist() == token.tolist()
     assert got[0].tobytes() == np.take_along_axis(log_prob, token, axis=1).tobytes()

@@ -46,7 +46,7 @@ def skewed(seed: int, vocab: int, width: int, rows: int) -> Layer:
 
 def log_sum_exp(layer: Layer) -> np.ndarray:
     weight, bias, hidden = layer
-    logits = _core.Matrix(weight, bias).multiply(hidden).astype(np.float64)
+    logits = _core.Linear(weight, bias).apply(hidden).astype(np.float64)
     top = logits.max(axis=1)
     return np.log(np.exp(logits - top[:, None]).sum(axis=1)) + top
 

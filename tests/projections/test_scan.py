@@ -50,7 +50,7 @@ def test_the_bound_matters(trust, missed):
     residual = hidden - np.round(hidden / scale) * scale
     weight, bias = np.zeros((500, 96), np.float32), np.full(500, -1000, np.float32)
     weight[50], bias[50] = np.round(residual / np.abs(residual).max() * 127), 0  # rounding takes nothing from these
-    best = _core.Matrix(weight, bias).multiply(hidden)[0, 50]
+    best = _core.Linear(weight, bias).apply(hidden)[0, 50]
     bias[60:99] = best - np.float32(0.05) * np.linalg.norm(residual) * np.linalg.norm(weight[50])
     log_prob, token, total, _ = _core.ScanProjection(weight, bias, trust=trust).topk(hidden, 1)
     assert (token[0, 0] != 50) == missed

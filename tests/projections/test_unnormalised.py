@@ -26,7 +26,7 @@ def layer(seed: int, vocab: int = 700, width: int = 50, rows: int = 9) -> tuple[
 @pytest.mark.parametrize("kind", LAYERS)
 def test_log_probabilities_are_the_logits(kind: str) -> None:
     weight, bias, hidden = layer(1)
-    logits = _core.Matrix(weight, bias).multiply(hidden)
+    logits = _core.Linear(weight, bias).apply(hidden)
     for isa in table_names():
         for k in (1, 7, 700):
             top = LAYERS[kind].build(weight, bias, isa).unnormalised().topk(hidden, k)

@@ -120,6 +120,7 @@ class TranslationJob:
             "errors": self.errors,
             "target_prefix": self.target_prefix,
             "backend": self.machine.backend,
+            "compute_type": self.machine.compute_type,
         }
 
     def _total(self) -> int | None:

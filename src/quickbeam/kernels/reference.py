@@ -23,6 +23,14 @@ def multiply(x: Array, weight: Array, bias: Array) -> Doubles:
     return _double(x) @ _double(weight).T + _double(bias)
 
 
+def rounded(x: Array, most: int) -> Doubles:
+    """Each row of x [R, in] as whole multiples of its largest size / `most`, back in floats."""
+    x = _double(x)
+    scale = np.abs(x).max(axis=1, keepdims=True) / most
+    multiple: Doubles = np.rint(np.divide(x, scale, where=scale > 0, out=np.zeros_like(x))) * scale
+    return multiple
+
+
 def sigmoid(x: Array) -> Doubles:
     """1 / (1 + exp(-x)), element-wise, without overflow."""
     return 0.5 * (1.0 + np.tanh(0.5 * _double(x)))

@@ -57,9 +57,8 @@ class Architecture:
     config: type[Config]
     check_shapes: Callable[[Any, Mapping[str, Shape]], None]
     embedding: str  # the tensor that a tied output matrix is
-    core: (
-        Callable[[dict[str, Any], dict[str, Floats], str], Any] | None
-    )  # the compiled twin, of facts, tensors, a table
+    # The compiled twin, of facts, tensors, a table and how to compute.
+    core: Callable[[dict[str, Any], dict[str, Floats], str, dict[str, Any]], Any] | None
     core_run: Callable[[Any], Any] | None  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
     module_name: str  # of the class in `module.py`
 

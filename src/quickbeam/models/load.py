@@ -11,8 +11,9 @@ from quickbeam.models.folder import read_config, read_tensors
 from quickbeam.models.native_model import NativeModel
 
 
-def load_model(folder: Path, backend: str = "native", isa: str = "auto") -> Model:
-    """The model in `folder` on `backend`: "native", or "torch" (the PyTorch twin, which ignores `isa`).
+def load_model(folder: Path, backend: str = "native", isa: str = "auto", compute_type: str = "float32") -> Model:
+    """The model in `folder` on `backend`: "native", or "torch" (the PyTorch twin, which
+    ignores `isa` and computes in float32).
 
     Raises ModelError where the folder is not a sound model, OptionError where this machine lacks backend or `isa`.
     """
@@ -23,7 +24,7 @@ def load_model(folder: Path, backend: str = "native", isa: str = "auto") -> Mode
     config = read_config(folder)
     tensors = read_tensors(folder, config)
     if backend == "native":
-        return NativeModel(config, tensors, isa)
+        return NativeModel(config, tensors, isa, compute_type)
     from quickbeam.models.torch_model import TorchModel  # PyTorch is an extra
 
     return TorchModel(config, tensors)

@@ -1,4 +1,4 @@
-"""A model on the CPU, without PyTorch: the compiled twin of its `module.py`, in float32; the same for every one.
+"""A model on the CPU, without PyTorch: the compiled twin of its `module.py`; the same for every one.
 
 A row's hidden vector depends on that row alone, in bytes: not on its neighbours, the order of the calls, or the
 kernel table. Sources are kept ragged, nothing is padded.
@@ -55,11 +55,14 @@ class NativeTranslation(NativeDecoding):
 class NativeModel:
     """`models.door.Model` on the compiled core; runs in several threads may share one."""
 
-    def __init__(self, config: Config, tensors: Mapping[str, Floats], isa: str = "auto") -> None:
+    def __init__(
+        self, config: Config, tensors: Mapping[str, Floats], isa: str = "auto", compute_type: str = "float32"
+    ) -> None:
         """Pack `tensors` (float32, C-contiguous, names and shapes as `tensor_shapes`) for the kernel table `isa`.
 
-        Embedding tables are not copied, so the arrays must not be written to afterwards. Raises ModelError where
-        names or shapes do not fit, OptionError where this machine has no table `isa`.
+        Products are computed in `compute_type` (csrc/kernels/linear.h); all else is float32. Embedding tables are not
+        copied, so the arrays must not be written to afterwards. Raises ModelError where names or shapes do not fit,
+        OptionError where this machine has no table `isa`, or `compute_type` is none.
         """
         self._architecture = architecture_of(config)
         self._architecture.check_shapes(config, {name: tensor.shape for name, tensor in tensors.items()})
@@ -70,7 +73,9 @@ class NativeModel:
         if self._architecture.core is None:
             raise OptionError("backend is 'native'; a transformer runs on 'torch' only so far.")
         try:
-            self._core = self._architecture.core(dataclasses.asdict(config), dict(tensors), isa)
+            self._core = self._architecture.core(
+                dataclasses.asdict(config), dict(tensors), isa, {"compute_type": compute_type}
+            )
         except ValueError as error:
             raise OptionError(str(error)) from None
 

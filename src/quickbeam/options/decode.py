@@ -299,14 +299,22 @@ class DecodeOptions:
         )
 
 
+COMPUTE_TYPES = ("float32", "int8")
+
+
 @dataclass(frozen=True)
 class MachineOptions:
-    """What the machine should do. Neither threads nor isa change a bit of the answers; backend may change rounding."""
+    """What the machine should do. Neither threads nor isa change a bit of the answers; the others may, by rounding."""
 
     backend: Literal["native", "torch"] = option("native", "torch: the PyTorch twin, slow, for checks and GPUs")
     threads: int = option(1, "workers that decode batches side by side")
     isa: Literal["auto", "scalar", "avx2", "avx512", "avx512vnni"] = option(
         "auto", "kernel table; QUICKBEAM_ISA lowers the default"
+    )
+    compute_type: Literal["float32", "int8"] = option(
+        "float32",
+        "what the model computes its products in; int8 rounds weights and inputs to bytes, a scale for each row. "
+        "What follows the model, the output layer, has choices of its own (projection)",
     )
 
     def __post_init__(self) -> None:
@@ -314,3 +322,6 @@ class MachineOptions:
         require(self.backend in ("native", "torch"), "backend", self.backend, "native or torch")
         tables = ("auto", "scalar", "avx2", "avx512", "avx512vnni")
         require(self.isa in tables, "isa", self.isa, " or ".join(tables))
+        require(self.compute_type in COMPUTE_TYPES, "compute_type", self.compute_type, " or ".join(COMPUTE_TYPES))
+        rounds = self.compute_type != "float32" and self.backend == "torch"
+        require(not rounds, "compute_type", self.compute_type, "float32 with backend torch")

@@ -30,7 +30,7 @@ class JoinedProjection:
         """Keep the output matrix [V, D] and its bias [V], float32 and C-contiguous, which must not be written to."""
         self.weight, self.bias, self.isa = weight, bias, isa
         self.screen, self.shortlist, self.join = screen, shortlist, join
-        self.clusters = _core.Matrix(screen.weight, screen.bias)
+        self.clusters = _core.Linear(screen.weight, screen.bias)
         self.vocab_size = len(weight)
 
     def open(self) -> JoinedRun:
@@ -72,7 +72,7 @@ class JoinedRun:
 
     def _lists(self, hidden: Floats, request: Ids) -> tuple[Ids, Ids]:
         """The words of each row, one behind the other, and where each row's begin [R + 1]."""
-        cluster = self._layer.clusters.multiply(hidden, self._layer.isa).argmax(axis=1)  # z(h), L2S eq. 3
+        cluster = self._layer.clusters.apply(hidden, self._layer.isa).argmax(axis=1)  # z(h), L2S eq. 3
         lists = [self._join(*place) for place in zip(request.tolist(), cluster.tolist(), strict=True)]
         start = np.cumsum([0, *map(len, lists)]).astype(np.int32)
         return np.concatenate([np.empty(0, np.int32), *lists]), start

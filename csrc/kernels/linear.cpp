@@ -1,0 +1,75 @@
+#include "kernels/linear.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+namespace quickbeam {
+namespace {
+
+constexpr const char* kNames[] = {"float32", "int8"};
+
+}  // namespace
+
+ComputeType compute_type_named(const std::string& name) {
+  std::string allowed;
+  for (int i = 0; i < static_cast<int>(std::size(kNames)); ++i) {
+    if (name == kNames[i]) return static_cast<ComputeType>(i);
+    allowed += (i ? ", " : "") + std::string(kNames[i]);
+  }
+  throw std::invalid_argument("compute_type is \"" + name + "\"; it must be one of " + allowed);
+}
+
+void LinearInput::read(const Kernels& table, ComputeType type, const float* x, int64_t stride, int64_t rows,
+                       int64_t in) {
+  rows_ = rows;
+  if (type == ComputeType::float32) {
+    floats_ = x;
+    stride_ = stride;
+    return;
+  }
+  stride_ = padded_bytes(in);
+  bytes_.reserve(rows * stride_ / static_cast<int64_t>(sizeof(float)));
+  scale_.reserve(rows);
+  int8_t* to = reinterpret_cast<int8_t*>(bytes_.get());
+  for (int64_t row = 0; row < rows; ++row, to += stride_) {
+    scale_.get()[row] = table.quantize(x + row * stride, in, to);
+    std::fill(to + in, to + stride_, int8_t{0});
+  }
+}
+
+Linear::Linear(ComputeType type, const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias)
+    : type_(type), in_(in), out_(out) {
+  if (type == ComputeType::float32) {
+    floats_ = Matrix(weight, out, in, stride, bias);
+    return;
+  }
+  bytes_ = Int8Matrix(out, in);
+  std::vector<double> row(in);
+  for (int64_t n = 0; n < out; ++n) {
+    std::copy_n(weight + n * stride, in, row.begin());
+    bytes_.set_row(n, row.data());
+  }
+  bias_.reserve(out);
+  if (bias == nullptr)
+    std::fill_n(bias_.get(), out, 0.0f);
+  else
+    std::copy_n(bias, out, bias_.get());
+}
+
+void Linear::apply(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows,
+                   LinearInput& scratch) const {
+  scratch.read(table, type_, x, x_stride, rows, in_);
+  apply(table, scratch, y, y_stride);
+}
+
+void Linear::apply(const Kernels& table, const LinearInput& input, float* y, int64_t y_stride) const {
+  if (type_ == ComputeType::float32) {
+    floats_.multiply(table, input.floats_, input.stride_, y, y_stride, input.rows_);
+    return;
+  }
+  bytes_.multiply(table, bias_.get(), reinterpret_cast<const int8_t*>(input.bytes_.get()), input.stride_,
+                  input.scale_.get(), y, y_stride, input.rows_);
+}
+
+}  // namespace quickbeam

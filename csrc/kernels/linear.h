@@ -1,0 +1,66 @@
+// A product with packed weights and a bias, computed in the type of number that the user chose.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/buffer.h"
+#include "kernels/int8_matrix.h"
+#include "kernels/matrix.h"
+#include "kernels/table.h"
+
+namespace quickbeam {
+
+// What weights and inputs of a product are rounded to. float32 rounds nothing. int8: each row of weights and each row
+// of inputs to whole multiples of its largest size / 127, the inputs when they are used.
+enum class ComputeType { float32, int8 };
+
+// The type `name`; throws std::invalid_argument with the names that there are.
+ComputeType compute_type_named(const std::string& name);
+
+// Rows of floats as products of one type read them: made once where several products share them. The memory only
+// grows, so a warm step allocates nothing. For one thread at a time.
+class LinearInput {
+ public:
+  // x [rows, in], rows `stride` floats apart; it must stay as it is until the products are done, since float32 reads
+  // it where it is.
+  void read(const Kernels& table, ComputeType type, const float* x, int64_t stride, int64_t rows, int64_t in);
+
+ private:
+  friend class Linear;
+
+  const float* floats_ = nullptr;
+  int64_t stride_ = 0;  // of the floats, or of the bytes
+  int64_t rows_ = 0;
+  Buffer bytes_, scale_;  // [rows, stride] bytes, and what each row was divided by
+};
+
+// The weights are packed once; immutable, so any number of threads share one. A row of y depends on that row of x
+// alone, with the same bits on every table.
+class Linear {
+ public:
+  Linear() = default;
+  // `weight` is [out, in] row-major with rows `stride` floats apart (stride >= in: a range of columns can be packed);
+  // `bias` is [out] or null. Throws std::invalid_argument where `in` is more than the type can sum.
+  Linear(ComputeType type, const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias);
+
+  // y [rows, out] = x W' + b, rows of x and y that many floats apart; y must not overlap x. Allocates only where
+  // `scratch` is too small.
+  void apply(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows,
+             LinearInput& scratch) const;
+  // The same of an input that was read with the type and width of this product.
+  void apply(const Kernels& table, const LinearInput& input, float* y, int64_t y_stride) const;
+
+  ComputeType type() const { return type_; }
+  int64_t in() const { return in_; }
+  int64_t out() const { return out_; }
+
+ private:
+  ComputeType type_ = ComputeType::float32;
+  int64_t in_ = 0, out_ = 0;
+  Matrix floats_;  // one of these is filled
+  Int8Matrix bytes_;
+  Buffer bias_;  // of the bytes
+};
+
+}  // namespace quickbeam
