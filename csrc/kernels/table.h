@@ -14,12 +14,14 @@ namespace quickbeam {
 constexpr int kLanes = 16;  // lanes of every reduction, whatever the registers are
 constexpr int kPanel = 64;  // output columns that are packed side by side
 
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
 // Size in floats of a packed [out, in] matrix: panels of kPanel columns, zero-padded, element (k, column) of a
 // panel at k * kPanel + column.
-constexpr int64_t packed_size(int64_t in, int64_t out) { return (out + kPanel - 1) / kPanel * kPanel * in; }
+constexpr int64_t packed_size(int64_t in, int64_t out) { return round_up(out, kPanel) * in; }
 
 constexpr int kBytes = 4;  // neighbours along `in` that an int8 product takes at a time
-constexpr int64_t padded_bytes(int64_t in) { return (in + kBytes - 1) / kBytes * kBytes; }
+constexpr int64_t padded_bytes(int64_t in) { return round_up(in, kBytes); }
 constexpr int64_t kRowBytes = 64;  // what a row of bytes is padded to that is read alone
 // The most `in` of an int8 product: 255 * 127 * in must fit 32 bits.
 constexpr int64_t kMostInt8 = 65536;

@@ -16,9 +16,6 @@ constexpr double kUp = 1.0 + 0x1p-20;            // what bounds are widened by
 constexpr double kShare = 64.0;                  // how little of a the words' sizes are
 constexpr double kSmall = 1e-20, kLarge = 1e12;  // sizes of coordinates that are bounded
 constexpr int64_t kSeedShare = 8;                // of the vocabulary is where seeds are looked for
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 struct Scratch {
   Buffer coordinates, preview, bytes, near, slack, low, room;
@@ -291,7 +288,7 @@ int64_t CertifiedProjection::reaching(const Row& row, const float* preview, floa
 
 void CertifiedProjection::topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob,
                                int32_t* token, float* total, int32_t* left) const {
-  words_.check_k(k);
+  check_k(k, vocab());
   for_each_row(hidden, rows, [&](int64_t at, const Row& row, float* preview) {
     const float* x = hidden + at * dim();
     float* to = log_prob + at * k;
@@ -321,7 +318,7 @@ void CertifiedProjection::topk(const float* hidden, int64_t rows, int64_t k, boo
 
 void CertifiedProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise,
                                    float* log_prob) const {
-  words_.check_tokens(token, rows);
+  check_tokens(token, rows, vocab());
   if (!normalise) {
     for (int64_t row = 0; row < rows; ++row) words_.logits(hidden + row * dim(), token + row, 1, log_prob + row);
     return;
@@ -382,7 +379,7 @@ void CertifiedProjection::proven_total(const float* hidden, const Row& row, cons
 
 void CertifiedProjection::log_total(const float* hidden, int64_t rows, int64_t refined, float tolerance, float* total,
                                     float* error) const {
-  words_.check_k(refined);
+  check_k(refined, vocab());
   for_each_row(hidden, rows, [&](int64_t at, const Row& row, float* preview) {
     const float* x = hidden + at * dim();
     if (row.bounded) {

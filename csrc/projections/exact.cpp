@@ -1,15 +1,10 @@
 #include "projections/exact.h"
 
-#include <stdexcept>
-#include <string>
-
 #include "kernels/buffer.h"
 #include "projections/words.h"
 
 namespace quickbeam {
 namespace {
-
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // The scratch of this thread: it grows to what the largest projection needs, then nothing is allocated any more.
 float* scratch(int64_t size) {
@@ -23,10 +18,7 @@ float* scratch(int64_t size) {
 ExactProjection::ExactProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim,
                                  const Kernels& table)
     : table_(&table) {
-  if (vocab < 1 || dim < 1) {
-    throw std::invalid_argument("weight has the shape [" + std::to_string(vocab) + ", " + std::to_string(dim) +
-                                "]; both sizes must be at least 1");
-  }
+  check_sizes(vocab, dim);
   matrix_ = Matrix(weight, vocab, dim, dim, bias);
 }
 
@@ -42,10 +34,7 @@ void ExactProjection::for_each_row(const float* hidden, int64_t rows, Visit visi
 
 void ExactProjection::topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob,
                            int32_t* token) const {
-  if (k < 1 || k > vocab()) {
-    throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
-                                std::to_string(vocab()));
-  }
+  check_k(k, vocab());
   for_each_row(hidden, rows, [&](int64_t row, float* logits) {
     // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
     if (!normalise) return rank_raw(*table_, logits, vocab(), k, log_prob + row * k, token + row * k);
@@ -57,12 +46,7 @@ void ExactProjection::topk(const float* hidden, int64_t rows, int64_t k, bool no
 
 void ExactProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise,
                                float* log_prob) const {
-  for (int64_t row = 0; row < rows; ++row) {
-    if (token[row] < 0 || token[row] >= vocab()) {
-      throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
-                                  "; it must be from 0 to " + std::to_string(vocab() - 1));
-    }
-  }
+  check_tokens(token, rows, vocab());
   if (!normalise) {
     for (int64_t row = 0; row < rows; ++row) {
       log_prob[row] = matrix_.element(*table_, hidden + row * dim(), token[row]);

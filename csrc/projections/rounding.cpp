@@ -45,7 +45,7 @@ float norm_of(const Words& words, int64_t word) {
 }
 
 RoundedWords::RoundedWords(const Words& words)
-    : word_(static_cast<size_t>(words.vocab())), stride_((words.dim() + kRowBytes - 1) / kRowBytes * kRowBytes) {
+    : word_(static_cast<size_t>(words.vocab())), stride_(round_up(words.dim(), kRowBytes)) {
   bytes_.reserve(words.vocab() * stride_ / static_cast<int64_t>(sizeof(float)));
   uint8_t* bytes = reinterpret_cast<uint8_t*>(bytes_.get());
   std::fill_n(bytes, words.vocab() * stride_, uint8_t{128});

@@ -8,8 +8,6 @@
 namespace quickbeam {
 namespace {
 
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 struct Scratch {
   Buffer logits, bytes;
   CandidateScratch candidates;
@@ -56,7 +54,7 @@ void ScanProjection::for_each_row(const float* hidden, int64_t rows, Visit visit
 
 void ScanProjection::topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob, int32_t* token,
                           float* total, int32_t* rescored) const {
-  words_.check_k(k);
+  check_k(k, vocab());
   for_each_row(hidden, rows, [&](int64_t at, const RoundedHidden& row, float* logits) {
     const float* x = hidden + at * dim();
     float* to = log_prob + at * k;
@@ -80,7 +78,7 @@ void ScanProjection::topk(const float* hidden, int64_t rows, int64_t k, bool nor
 
 void ScanProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise,
                               float* log_prob) const {
-  words_.check_tokens(token, rows);
+  check_tokens(token, rows, vocab());
   if (!normalise) {
     for (int64_t row = 0; row < rows; ++row) words_.logits(hidden + row * dim(), token + row, 1, log_prob + row);
     return;

@@ -7,11 +7,6 @@
 namespace quickbeam {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-constexpr int64_t kMostRows = 48;  // rows of one cluster that are multiplied together; no answer depends on it
-
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 struct Ranked {
   float log_prob;
   int32_t token;
@@ -24,7 +19,7 @@ bool better(const Ranked& a, const Ranked& b) {
 struct Scratch {
   Buffer hidden, bytes, scale;  // of the rows of one cluster
   Buffer all_bytes, all_scale;  // of all rows
-  Buffer scores;                // [kMostRows, clusters or words]
+  Buffer scores;                // [kRowsAtOnce, clusters or words]
   Buffer best, exact;
   std::vector<int32_t> place, found;
   std::vector<Ranked> ranked;
@@ -121,9 +116,9 @@ HiddenRows ScreenedProjection::rounded(const float* hidden, int64_t rows) const 
 void ScreenedProjection::choose(const HiddenRows& hidden, int64_t rows, int32_t* cluster) const {
   const int64_t count = clusters_.size(0), stride = round_up(count, kLanes), width = padded_bytes(dim());
   Buffer& scores = scratch().scores;
-  scores.reserve(std::min(rows, kMostRows) * stride);
-  for (int64_t first = 0; first < rows; first += kMostRows) {
-    const int64_t block = std::min(kMostRows, rows - first);
+  scores.reserve(std::min(rows, kRowsAtOnce) * stride);
+  for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
+    const int64_t block = std::min(kRowsAtOnce, rows - first);
     const HiddenRows part = hidden.from(first, dim(), width);
     clusters_.multiply(words_.table(), 0, part, scores.get(), stride, block);
     for (int64_t r = 0; r < block; ++r) {
@@ -148,7 +143,7 @@ void ScreenedProjection::for_each_row(const float* hidden, int64_t rows, Visit v
   std::sort(order, order + rows,
             [&](int64_t a, int64_t b) { return cluster[a] != cluster[b] ? cluster[a] < cluster[b] : a < b; });
   const int64_t stride = round_up(sets_.most() + 1, kLanes), width = padded_bytes(dim());
-  const int64_t most = std::min(rows, kMostRows);
+  const int64_t most = std::min(rows, kRowsAtOnce);
   own.scores.reserve(most * stride);
   own.hidden.reserve(most * dim());
   own.scale.reserve(most);
@@ -156,7 +151,7 @@ void ScreenedProjection::for_each_row(const float* hidden, int64_t rows, Visit v
   for (int64_t first = 0; first < rows;) {
     const int32_t t = cluster[order[first]];
     int64_t count = 1;
-    while (count < kMostRows && first + count < rows && cluster[order[first + count]] == t) ++count;
+    while (count < kRowsAtOnce && first + count < rows && cluster[order[first + count]] == t) ++count;
     HiddenRows part{own.hidden.get(), bytes, own.scale.get()};
     if (count == 1) {
       const int64_t at = order[first];
@@ -314,7 +309,7 @@ int64_t ScreenedProjection::gather(const std::vector<char>& doubtful, int64_t ro
 
 int64_t ScreenedProjection::topk(const float* hidden, int64_t rows, int64_t k, float* log_prob, int32_t* token,
                                  int32_t* doubtful) const {
-  words_.check_k(k);
+  check_k(k, vocab());
   char* doubted = room(scratch().doubtful, rows);
   for_each_row(hidden, rows, [&](const Row& row) {
     float* to = log_prob + row.at * k;
@@ -331,7 +326,7 @@ int64_t ScreenedProjection::topk(const float* hidden, int64_t rows, int64_t k, f
 
 int64_t ScreenedProjection::log_prob(const float* hidden, const int32_t* token, int64_t rows, float* log_prob,
                                      int32_t* doubtful) const {
-  words_.check_tokens(token, rows);
+  check_tokens(token, rows, vocab());
   char* doubted = room(scratch().doubtful, rows);
   for_each_row(hidden, rows, [&](const Row& row) {
     float ignored;
@@ -353,7 +348,7 @@ int64_t ScreenedProjection::log_prob(const float* hidden, const int32_t* token, 
 
 void ScreenedProjection::topk_union(const float* hidden, int64_t rows, int64_t k, float* log_prob,
                                     int32_t* token) const {
-  words_.check_k(k);
+  check_k(k, vocab());
   Scratch& own = scratch();
   const Kernels& table = words_.table();
   int32_t* cluster = room(own.cluster, rows);
@@ -374,9 +369,9 @@ void ScreenedProjection::topk_union(const float* hidden, int64_t rows, int64_t k
     const int32_t word = own.words[static_cast<size_t>(i)];
     block.set_row(0, i, words_.row(word), words_.bias()[word]);
   }
-  own.scores.reserve(std::min(rows, kMostRows) * stride);
-  for (int64_t first = 0; first < rows; first += kMostRows) {
-    const int64_t some = std::min(kMostRows, rows - first);
+  own.scores.reserve(std::min(rows, kRowsAtOnce) * stride);
+  for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
+    const int64_t some = std::min(kRowsAtOnce, rows - first);
     block.multiply(table, 0, {hidden + first * dim(), nullptr, nullptr}, own.scores.get(), stride, some);
     for (int64_t r = 0; r < some; ++r) {
       float *logits = own.scores.get() + r * stride, *to = log_prob + (first + r) * k;

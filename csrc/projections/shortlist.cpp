@@ -1,7 +1,6 @@
 #include "projections/shortlist.h"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -9,22 +8,11 @@
 #include "projections/words.h"
 
 namespace quickbeam {
-namespace {
-
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-constexpr int64_t kMostRows = 48;  // rows whose logits are held at a time; no answer depends on it
-
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-}  // namespace
 
 ShortlistRun::ShortlistRun(std::shared_ptr<const float> weight, std::shared_ptr<const float> bias, int64_t vocab,
                            int64_t dim, const Kernels& table)
     : weight_(std::move(weight)), bias_(std::move(bias)), vocab_(vocab), dim_(dim), table_(&table) {
-  if (vocab < 1 || dim < 1) {
-    throw std::invalid_argument("weight has the shape [" + std::to_string(vocab) + ", " + std::to_string(dim) +
-                                "]; both sizes must be at least 1");
-  }
+  check_sizes(vocab, dim);
 }
 
 void ShortlistRun::admit(int32_t request, const int32_t* words, int64_t count) {
@@ -40,7 +28,7 @@ void ShortlistRun::admit(int32_t request, const int32_t* words, int64_t count) {
   }
   set.words.assign(words, words + count);
   pack(set);
-  logits_.reserve(kMostRows * round_up(count, kLanes));
+  logits_.reserve(kRowsAtOnce * round_up(count, kLanes));
   sets_.emplace(request, std::move(set));
   spare_.reserve(sets_.size());  // so that `evict` need not allocate
 }
@@ -85,7 +73,7 @@ void ShortlistRun::for_each_row(const float* hidden, const int32_t* request, int
   for (int64_t first = 0; first < rows;) {
     const Set& set = find(request[first]);
     int64_t count = 1;
-    while (count < kMostRows && first + count < rows && request[first + count] == request[first]) ++count;
+    while (count < kRowsAtOnce && first + count < rows && request[first + count] == request[first]) ++count;
     const int64_t stride = round_up(set.size(), kLanes);
     table_->multiply(set.packed.get(), set.bias.get(), hidden + first * dim_, dim_, logits_.get(), stride, count, dim_,
                      set.size());
@@ -121,21 +109,6 @@ float ShortlistRun::find_token(const float* logits, const int32_t* words, int64_
   return inside ? logits[at - words] - table_->log_sum_exp(logits, count) : kNever;
 }
 
-void ShortlistRun::check_k(int64_t k) const {
-  if (k >= 1 && k <= vocab_) return;
-  throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
-                              std::to_string(vocab_));
-}
-
-void ShortlistRun::check_tokens(const int32_t* token, int64_t rows) const {
-  for (int64_t row = 0; row < rows; ++row) {
-    if (token[row] < 0 || token[row] >= vocab_) {
-      throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
-                                  "; it must be from 0 to " + std::to_string(vocab_ - 1));
-    }
-  }
-}
-
 void ShortlistRun::check_words(const int32_t* words, int64_t count, const char* of) const {
   for (int64_t i = 0; i < count; ++i) {
     if (words[i] < 0 || words[i] >= vocab_ || (i > 0 && words[i] <= words[i - 1])) {
@@ -147,7 +120,7 @@ void ShortlistRun::check_words(const int32_t* words, int64_t count, const char* 
 
 void ShortlistRun::topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
                         int32_t* token) {
-  check_k(k);
+  check_k(k, vocab_);
   for_each_row(hidden, request, rows, [&](int64_t row, const Set& set, float* logits) {
     rank_row(logits, set.words.data(), set.size(), k, log_prob + row * k, token + row * k);
   });
@@ -155,7 +128,7 @@ void ShortlistRun::topk(const float* hidden, const int32_t* request, int64_t row
 
 void ShortlistRun::log_prob(const float* hidden, const int32_t* request, const int32_t* token, int64_t rows,
                             float* log_prob) {
-  check_tokens(token, rows);
+  check_tokens(token, rows, vocab_);
   for_each_row(hidden, request, rows, [&](int64_t row, const Set& set, const float* logits) {
     log_prob[row] = find_token(logits, set.words.data(), set.size(), token[row]);
   });
@@ -163,7 +136,7 @@ void ShortlistRun::log_prob(const float* hidden, const int32_t* request, const i
 
 void ShortlistRun::topk_among(const float* hidden, const int32_t* words, const int32_t* start, int64_t rows, int64_t k,
                               float* log_prob, int32_t* token) {
-  check_k(k);
+  check_k(k, vocab_);
   for_each_list(hidden, words, start, rows, [&](int64_t row, const int32_t* own, int64_t count, float* logits) {
     rank_row(logits, own, count, k, log_prob + row * k, token + row * k);
   });
@@ -171,7 +144,7 @@ void ShortlistRun::topk_among(const float* hidden, const int32_t* words, const i
 
 void ShortlistRun::log_prob_among(const float* hidden, const int32_t* words, const int32_t* start, const int32_t* token,
                                   int64_t rows, float* log_prob) {
-  check_tokens(token, rows);
+  check_tokens(token, rows, vocab_);
   for_each_list(hidden, words, start, rows, [&](int64_t row, const int32_t* own, int64_t count, const float* logits) {
     log_prob[row] = find_token(logits, own, count, token[row]);
   });

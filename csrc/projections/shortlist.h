@@ -53,8 +53,6 @@ class ShortlistRun {
     int64_t size() const { return static_cast<int64_t>(words.size()); }
   };
   const Set& find(int32_t request) const;
-  void check_k(int64_t k) const;
-  void check_tokens(const int32_t* token, int64_t rows) const;
   void check_words(const int32_t* words, int64_t count, const char* of) const;
   // The k best of one row, whose `count` logits belong to `words`.
   void rank_row(float* logits, const int32_t* words, int64_t count, int64_t k, float* log_prob, int32_t* token) const;
@@ -73,7 +71,7 @@ class ShortlistRun {
   const Kernels* table_;
   std::unordered_map<int32_t, Set> sets_;
   std::vector<Set> spare_;  // of evicted requests: their memory is used again
-  Buffer logits_;           // [kMostRows, words of the largest set]
+  Buffer logits_;           // [kRowsAtOnce, words of the largest set]
 };
 
 }  // namespace quickbeam

@@ -22,12 +22,32 @@ void check_values(const float* x, int64_t n, const char* name) {
 
 }  // namespace
 
-Words::Words(const float* weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table)
-    : vocab_(vocab), dim_(dim), table_(&table) {
+void check_sizes(int64_t vocab, int64_t dim) {
   if (vocab < 1 || dim < 1) {
     throw std::invalid_argument("weight has the shape [" + std::to_string(vocab) + ", " + std::to_string(dim) +
                                 "]; both sizes must be at least 1");
   }
+}
+
+void check_k(int64_t k, int64_t vocab) {
+  if (k < 1 || k > vocab) {
+    throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
+                                std::to_string(vocab));
+  }
+}
+
+void check_tokens(const int32_t* token, int64_t rows, int64_t vocab) {
+  for (int64_t row = 0; row < rows; ++row) {
+    if (token[row] < 0 || token[row] >= vocab) {
+      throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
+                                  "; it must be from 0 to " + std::to_string(vocab - 1));
+    }
+  }
+}
+
+Words::Words(const float* weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table)
+    : vocab_(vocab), dim_(dim), table_(&table) {
+  check_sizes(vocab, dim);
   check_values(weight, vocab * dim, "weight");
   check_values(bias, vocab, "bias");
   weight_.reserve(vocab * dim);
@@ -47,22 +67,6 @@ void Words::all_logits(const float* hidden, float* out) const {
     const int64_t count = std::min<int64_t>(kSome, vocab_ - first);
     for (int64_t i = 0; i < count; ++i) words[i] = static_cast<int32_t>(first + i);
     logits(hidden, words, count, out + first);
-  }
-}
-
-void Words::check_k(int64_t k) const {
-  if (k < 1 || k > vocab_) {
-    throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
-                                std::to_string(vocab_));
-  }
-}
-
-void Words::check_tokens(const int32_t* token, int64_t rows) const {
-  for (int64_t row = 0; row < rows; ++row) {
-    if (token[row] < 0 || token[row] >= vocab_) {
-      throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
-                                  "; it must be from 0 to " + std::to_string(vocab_ - 1));
-    }
   }
 }
 

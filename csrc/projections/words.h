@@ -3,14 +3,22 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/buffer.h"
 #include "kernels/table.h"
 
 namespace quickbeam {
 
-constexpr int64_t kRowsAtOnce = 48, kLeastAtOnce = 6;  // of a block
+constexpr int64_t kRowsAtOnce = 48, kLeastAtOnce = 6;  // of a block; no answer depends on it
 constexpr int64_t kBlockFloats = int64_t{1} << 20;
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();  // the log probability of what is left out
+
+// Throw std::invalid_argument: of a size < 1, unless 1 <= k <= vocab, and unless each 0 <= token < vocab.
+void check_sizes(int64_t vocab, int64_t dim);
+void check_k(int64_t k, int64_t vocab);
+void check_tokens(const int32_t* token, int64_t rows, int64_t vocab);
 
 class Words {
  public:
@@ -28,10 +36,6 @@ class Words {
   void logits(const float* hidden, const int32_t* words, int64_t count, float* out) const;
   // The same of all words; `out` is [vocab].
   void all_logits(const float* hidden, float* out) const;
-
-  // Throw std::invalid_argument, as the exact projection does.
-  void check_k(int64_t k) const;
-  void check_tokens(const int32_t* token, int64_t rows) const;
 
  private:
   Buffer weight_, bias_;
