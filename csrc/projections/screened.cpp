@@ -54,6 +54,7 @@ struct ScreenedProjection::Row {
   int32_t cluster;
   const float* hidden;
   float scale;    // of its bytes
+  float square;   // |hidden|^2, with bytes or a test
   float* logits;  // of its words, rounded with bytes; room for one more
 };
 
@@ -168,8 +169,11 @@ void ScreenedProjection::for_each_row(const float* hidden, int64_t rows, Visit v
     sets_.multiply(words_.table(), t, part, own.scores.get(), stride, count);
     for (int64_t r = 0; r < count; ++r) {
       const int64_t at = order[first + r];
-      const float scale = sets_.bytes() ? all.scale[at] : 0.0f;
-      visit(Row{at, t, hidden + at * dim(), scale, own.scores.get() + r * stride});
+      const float* own_hidden = hidden + at * dim();
+      float scale = 0.0f, square = 0.0f;
+      if (sets_.bytes()) scale = all.scale[at];
+      if (sets_.bytes() || doubt_k_ > 0) words_.table().attend_dot(own_hidden, own_hidden, &square, 1, dim());
+      visit(Row{at, t, own_hidden, scale, square, own.scores.get() + r * stride});
     }
     first += count;
   }
@@ -182,16 +186,13 @@ float ScreenedProjection::tail_of(const Row& row) const {
 }
 
 float ScreenedProjection::distance(const Row& row) const {
-  const Kernels& table = words_.table();
-  float square, along;
-  table.attend_dot(row.hidden, row.hidden, &square, 1, dim());
-  table.attend_dot(row.hidden, center_.get() + row.cluster * dim(), &along, 1, dim());
-  const float gap = square - 2.0f * along + center_square_.get()[row.cluster];
+  float along;
+  words_.table().attend_dot(row.hidden, center_.get() + row.cluster * dim(), &along, 1, dim());
+  const float gap = row.square - 2.0f * along + center_square_.get()[row.cluster];
   return gap > 0.0f ? std::sqrt(gap) : 0.0f;
 }
 
-bool ScreenedProjection::doubts(const Row& row, float tail) const {
-  const Best top = best(row, doubt_k_);
+bool ScreenedProjection::doubts(const Row& row, const Best& top, float tail) const {
   const float kth = top.count < doubt_k_ ? kNever : top.logit[doubt_k_ - 1];
   const float bar = std::max(kth, top.logit[0] - margin_);
   return !(bar - by_tail_ * tail - by_far_ * distance(row) >= offset_);
@@ -200,20 +201,22 @@ bool ScreenedProjection::doubts(const Row& row, float tail) const {
 void ScreenedProjection::signs(const float* hidden, int64_t rows, float* signs) const {
   if (doubt_k_ == 0) throw std::invalid_argument("doubt_k is 0; the signs are those of a test, which needs it");
   for_each_row(hidden, rows, [&](const Row& row) {
-    const Best top = best(row, doubt_k_);
+    const Best top = best(row, 1);
     float *to = signs + row.at * kSigns, ignored;
     to[0] = top.logit[0];
     to[1] = top.count < doubt_k_ ? kNever : top.logit[doubt_k_ - 1];
     to[2] = tail_of(row);
     to[3] = distance(row);
     int32_t word;
-    to[4] = rank(row, to[2], 1, &ignored, &word);
+    to[4] = rank(row, top, to[2], 1, &ignored, &word);
   });
 }
 
 ScreenedProjection::Best ScreenedProjection::best(const Row& row, int64_t k) const {
   Scratch& own = scratch();
-  const int64_t count = size(row.cluster), found = std::min(k, count);
+  const int64_t wanted = std::max(doubt_k_, sets_.bytes() ? std::max(k, kRefined) : int64_t{0});
+  if (wanted == 0) return {nullptr, nullptr, 0};
+  const int64_t count = size(row.cluster), found = std::min(wanted, count);
   own.best.reserve(found);
   const Best top{own.best.get(), room(own.place, found), found};
   words_.table().top_k(row.logits, count, found, top.logit, top.place);
@@ -226,8 +229,9 @@ float ScreenedProjection::total_of(const Row& row, float tail) const {
   return words_.table().log_sum_exp(row.logits, count + completed_);
 }
 
-float ScreenedProjection::rank(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const {
-  return sets_.bytes() ? rank_bytes(row, tail, k, log_prob, token) : rank_floats(row, tail, k, log_prob, token);
+float ScreenedProjection::rank(const Row& row, const Best& top, float tail, int64_t k, float* log_prob,
+                               int32_t* token) const {
+  return sets_.bytes() ? rank_bytes(row, top, tail, k, log_prob, token) : rank_floats(row, tail, k, log_prob, token);
 }
 
 float ScreenedProjection::rank_floats(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const {
@@ -240,7 +244,8 @@ float ScreenedProjection::rank_floats(const Row& row, float tail, int64_t k, flo
   return total;
 }
 
-float ScreenedProjection::rank_bytes(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const {
+float ScreenedProjection::rank_bytes(const Row& row, const Best& top, float tail, int64_t k, float* log_prob,
+                                     int32_t* token) const {
   Scratch& own = scratch();
   const int64_t count = size(row.cluster);
   const int32_t* names = words(row.cluster);
@@ -249,7 +254,7 @@ float ScreenedProjection::rank_bytes(const Row& row, float tail, int64_t k, floa
   int32_t* found = room(own.found, 2 * count + kLanes);
   // Exact logits for the best and for the others that may be among the k best. The normaliser takes the kRefined best
   // ones, whatever k is.
-  const Best seeds = best(row, std::max(k, kRefined));
+  const Best seeds{top.logit, top.place, std::min(top.count, std::max(k, kRefined))};
   for (int64_t i = 0; i < seeds.count; ++i) {
     found[i] = names[seeds.place[i]];
     row.logits[seeds.place[i]] = kNever;
@@ -279,11 +284,9 @@ int64_t ScreenedProjection::reaching(const Row& row, const Best& seeds, int64_t 
   const Kernels& table = words_.table();
   const int32_t* names = words(row.cluster);
   const float *norm = norm_.get() + start_[row.cluster], *lost = lost_.get() + start_[row.cluster];
-  float square;
-  table.attend_dot(row.hidden, row.hidden, &square, 1, dim());
   // A coordinate's rounding is uniform over one scale, so its standard deviation is scale / sqrt(12).
   const float by_norm = kSure * row.scale / std::sqrt(12.0f);
-  const float by_lost = kSure * std::sqrt(square / static_cast<float>(dim()));
+  const float by_lost = kSure * std::sqrt(row.square / static_cast<float>(dim()));
   float bar = std::numeric_limits<float>::infinity();
   for (int64_t i = 0; i < k; ++i) {
     const int32_t at = seeds.place[i];
@@ -318,8 +321,9 @@ int64_t ScreenedProjection::topk(const float* hidden, int64_t rows, int64_t k, f
     std::fill(to + given, to + k, kNever);
     std::fill(names + given, names + k, 0);
     const float tail = completed_ ? tail_of(row) : kNever;
-    doubted[row.at] = doubt_k_ > 0 && doubts(row, tail);
-    if (!doubted[row.at]) rank(row, tail, k, to, names);
+    const Best top = best(row, k);
+    doubted[row.at] = doubt_k_ > 0 && doubts(row, top, tail);
+    if (!doubted[row.at]) rank(row, top, tail, k, to, names);
   });
   return gather(scratch().doubtful, rows, doubtful);
 }
@@ -332,9 +336,10 @@ int64_t ScreenedProjection::log_prob(const float* hidden, const int32_t* token, 
     float ignored;
     int32_t word;
     const float tail = completed_ ? tail_of(row) : kNever;
-    doubted[row.at] = doubt_k_ > 0 && doubts(row, tail);
+    const Best top = best(row, 1);
+    doubted[row.at] = doubt_k_ > 0 && doubts(row, top, tail);
     if (doubted[row.at]) return;
-    const float total = rank(row, tail, 1, &ignored, &word);
+    const float total = rank(row, top, tail, 1, &ignored, &word);
     const int32_t* names = words(row.cluster);
     if (completed_ || std::binary_search(names, names + size(row.cluster), token[row.at])) {
       words_.logits(row.hidden, token + row.at, 1, log_prob + row.at);

@@ -78,13 +78,14 @@ class ScreenedProjection {
   void for_each_row(const float* hidden, int64_t rows, Visit visit) const;
   float tail_of(const Row& row) const;
   float distance(const Row& row) const;
-  bool doubts(const Row& row, float tail) const;
+  bool doubts(const Row& row, const Best& top, float tail) const;
+  // All that the test and a ranking of the k best look at.
   Best best(const Row& row, int64_t k) const;
   float total_of(const Row& row, float tail) const;
   // The k best into `log_prob` and `token`; gives back the log normaliser. The row's logits are overwritten.
-  float rank(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const;
+  float rank(const Row& row, const Best& top, float tail, int64_t k, float* log_prob, int32_t* token) const;
   float rank_floats(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const;
-  float rank_bytes(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const;
+  float rank_bytes(const Row& row, const Best& top, float tail, int64_t k, float* log_prob, int32_t* token) const;
   int64_t reaching(const Row& row, const Best& seeds, int64_t k, int32_t* found) const;
   int64_t gather(const std::vector<char>& doubtful, int64_t rows, int32_t* numbers) const;
 
