@@ -18,7 +18,8 @@ from benchmarks.screens import Fit, best_of, fidelity
 from benchmarks.subjects import Subject
 from benchmarks.vectors import KEPT, Layer, collect_layer
 from quickbeam.errors import ModelError
-from quickbeam.models.screen_folder import output_digest, read_facts, read_screen, save_screen
+from quickbeam.models.fitted import output_digest
+from quickbeam.models.screen_folder import SCREEN, read_screen, save_screen
 
 CLUSTERS, FEW_CLUSTERS = (100, 200), (100,)
 FIDELITY = 0.999
@@ -83,7 +84,7 @@ def _read(path: Path, layer: Layer) -> list[Fit]:
         return []
     folders = sorted(path.iterdir(), key=lambda folder: int(folder.name))
     try:
-        facts = [read_facts(folder) for folder in folders]
+        facts = [SCREEN.read_facts(folder) for folder in folders]
         screens = [read_screen(folder, layer.weight, layer.bias) for folder in folders]
     except ModelError:
         shutil.rmtree(path)

@@ -25,7 +25,8 @@ from benchmarks.subjects import Subject, head
 from quickbeam import Translator
 from quickbeam.cli.main import main as quickbeam
 from quickbeam.evaluate.quality import quality
-from quickbeam.models.screen_folder import FACTS, output_digest, read_facts
+from quickbeam.models.fitted import output_digest
+from quickbeam.models.screen_folder import SCREEN
 from quickbeam.projections.door import RowProjection
 
 FIDELITY = 0.999
@@ -41,7 +42,7 @@ def screened_copy(subject: Subject, folder: Path, data: str, quick: bool) -> Pat
     """A copy of the model with a screen, fitted if there is none of these weights yet."""
     digest = output_digest(*Translator(folder).parts.model.output())[:12]
     copy = KEPT / f"{subject.name}-{digest}{'-quick' if quick else ''}"
-    if (copy / FACTS).is_file():
+    if (copy / SCREEN.facts).is_file():
         return copy
     KEPT.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(copy, ignore_errors=True)
@@ -71,7 +72,7 @@ def measure(subject: Subject, folder: Path, data: str, quick: bool) -> dict[str,
     }
     timed = subject.pairs(data, "test", QUICK_TIMED if quick else TIMED)
     times = {f"beam {beam}": _time(translator, [source for source, _ in timed], beam) for beam in (1, 5)}
-    screen = read_facts(translator.folder)
+    screen = SCREEN.read_facts(translator.folder)
     chosen = {name: screen.get(name) for name in ("method", "clusters", "budget", "fidelity_reached", "held_out")}
     return record.write(
         "screened_search",

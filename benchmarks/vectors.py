@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import record
 from benchmarks.subjects import Subject
 from quickbeam.engine.load import Parts, load_parts
-from quickbeam.models.screen_folder import output_digest
+from quickbeam.models.fitted import output_digest
 from quickbeam.options.decode import MachineOptions
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.train.screen.collect import Collector

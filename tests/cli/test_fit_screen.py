@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cli.command import Run
 
-from quickbeam.models.screen_folder import read_facts
+from quickbeam.models.screen_folder import SCREEN
 
 
 def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Pa
     result = call("fit-screen", model, "--text", text, *flags)
     assert result.status == 0, result.err
     assert "6 clusters" in result.out.decode()
-    facts = read_facts(model)
+    facts = SCREEN.read_facts(model)
     assert facts["text"] == [{"name": text.name, "bytes": text.stat().st_size}]
     assert facts["fidelity_reached"] and len(facts["curve"]) == 5 and facts["options"]["top_k"] == 2
     first = (model / "screen.safetensors").read_bytes()

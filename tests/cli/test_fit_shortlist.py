@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli.command import Run
 
-from quickbeam.models.shortlist_folder import read_facts
+from quickbeam.models.shortlist_folder import SHORTLIST
 
 USE = ("--projection", "shortlist", "--max-length", 12)
 
@@ -26,7 +26,7 @@ def test_from_pairs_to_translations_in_any_company(call: Run, model: Path, text:
     result = call("fit-shortlist", model, "--pairs", pairs, *columns, "--translations", 3, "--frequent", 5)
     assert result.status == 0, result.err
     assert "9 words in every set" in result.out.decode()
-    facts = read_facts(model)
+    facts = SHORTLIST.read_facts(model)
     assert facts["from"] == "pairs" and facts["file"]["name"] == "pairs.tsv"
     assert facts["options"]["translations"] == 3 and facts["fitted_pairs"] == len(lines)
     answers = set()
@@ -62,7 +62,7 @@ def test_from_the_models_own_translations(call: Run, model: Path, text: Path, tm
     kept = tmp_path / "model.translations"
     assert len(kept.read_text().splitlines()) == len(text.read_text().splitlines())
     assert "can be removed" in result.err
-    assert read_facts(model)["from"] == "text"
+    assert SHORTLIST.read_facts(model)["from"] == "text"
     wanted = call("translate", model, text, "--beam-size", 1).lines
     got = call("translate", model, text, "--beam-size", 1, "--projection", "shortlist").lines
     same = sum(a == b for a, b in zip(got, wanted, strict=True))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli.command import Run
 
-from quickbeam.models.screen_folder import read_facts
+from quickbeam.models.screen_folder import SCREEN
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_the_report_says_what_the_screen_does(call: Run, model: Path, text: Path
     report = json.loads(result.out)
     assert report == json.loads((tmp_path / "report/screen-report.json").read_text())
     assert (tmp_path / "report/screen-report.png").read_bytes().startswith(b"\x89PNG")
-    facts = read_facts(model)
+    facts = SCREEN.read_facts(model)
     assert report["held_out"] == facts["held_out"] and report["curve"] == facts["curve"]
     sizes, sets = facts["set_sizes"], report["sets"]
     assert (sets["least"], sets["most"], sets["clusters"]) == (min(sizes), max(sizes), 6)

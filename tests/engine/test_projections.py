@@ -51,7 +51,7 @@ def test_a_preview_of_other_weights_is_refused(folder):
     weight, bias = Translator(folder).parts.model.output()
     samples = np.ones((3, weight.shape[1]), np.float32)
     save_preview(folder, Preview.fit(weight, bias, samples).arrays(), weight, bias + 1)
-    with pytest.raises(ModelError, match="fitted for other weights"):
+    with pytest.raises(ModelError, match="fitted for other output weights"):
         Translator(folder).translate(TEXTS, projection="certified")
 
 

@@ -60,7 +60,7 @@ def test_a_shortlist_of_another_model_is_refused(translator: Translator, tiny_mo
     identity = shortlist_identity(translator.parts)
     for name in identity:
         save_shortlist(translator.folder, translator.projection("shortlist")._shortlist, identity | {name: "0"}, {})
-        with pytest.raises(ModelError, match=r"was made for another .* Make the shortlist again"):
+        with pytest.raises(ModelError, match=r"was fitted for other .* Make the shortlist again"):
             Translator(translator.folder).translate(["ba"], projection="shortlist")
 
 

@@ -282,7 +282,7 @@ def test_a_model_with_its_screen_translates(folder: Path, sentences: list[str]) 
 
 def test_other_weights_are_refused(folder: Path, output: Output) -> None:
     for weight, bias in ((output.weight + np.float32(1e-6), output.bias), (output.weight, output.bias * np.float32(2))):
-        with pytest.raises(ModelError, match="fitted for other weights"):
+        with pytest.raises(ModelError, match="fitted for other output weights"):
             read_screen(folder, weight, bias)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from quickbeam.errors import InputError, ModelError
-from quickbeam.models.shortlist_folder import read_facts, read_shortlist, save_shortlist
+from quickbeam.models.shortlist_folder import SHORTLIST, read_shortlist, save_shortlist
 from quickbeam.options.shortlist import ShortlistOptions
 from quickbeam.text.words import WordVocabulary
 from quickbeam.train.shortlist.alignment import Translations
@@ -157,7 +157,7 @@ def test_save_and_load(tmp_path, shortlist):
     found = read_shortlist(tmp_path, IDENTITY, 3, 5)
     for name in ("always", "start", "token"):
         assert getattr(found, name).tolist() == getattr(shortlist, name).tolist()
-    assert read_facts(tmp_path)["from"] == "pairs"
+    assert SHORTLIST.read_facts(tmp_path)["from"] == "pairs"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shortlist.json", "shortlist.safetensors"]
 
 
@@ -165,8 +165,8 @@ def test_what_does_not_belong_together_is_refused(tmp_path, shortlist):
     with pytest.raises(ModelError, match="has no shortlist; make one: quickbeam fit-shortlist"):
         read_shortlist(tmp_path, IDENTITY, 3, 5)
     save_shortlist(tmp_path, shortlist, IDENTITY, {})
-    for name, what in (("output_sha256", "output"), ("source_vocabulary_sha256", "source vocabulary")):
-        with pytest.raises(ModelError, match=f"was made for another {what} than this model has"):
+    for name, what in (("output_sha256", "output weights"), ("source_vocabulary_sha256", "source vocabulary")):
+        with pytest.raises(ModelError, match=f"was fitted for other {what} than this model has"):
             read_shortlist(tmp_path, IDENTITY | {name: "56"}, 3, 5)
     for sizes, said in (((4, 5), "start must have 5 numbers"), ((3, 4), "always holds a word outside 0 to 3")):
         with pytest.raises(ModelError, match=said):

@@ -57,9 +57,10 @@ def fit_screen(
     _check(text)
     from quickbeam.engine.load import find_model, load_parts
     from quickbeam.models.architectures import architecture_of
+    from quickbeam.models.fitted import OUTPUT, output_digest
     from quickbeam.models.folder import read_config
     from quickbeam.models.preview_folder import save_preview
-    from quickbeam.models.screen_folder import output_digest, save_screen
+    from quickbeam.models.screen_folder import save_screen
     from quickbeam.projections.certified import Preview
     from quickbeam.train.screen import fit as fitting
     from quickbeam.train.screen.collect import Collector
@@ -72,7 +73,7 @@ def fit_screen(
     place, files = work or folder.with_name(folder.name + ".vectors"), _named(text)
     collector = Collector(parts, place, screen.beam_size, screen.top_k, machine.threads, task == "language")
     with progress_bar("collecting", screen.vectors, unit="vectors") as bar:
-        identity = {"output_sha256": output_digest(weight, bias), "text": files}
+        identity = {OUTPUT: output_digest(weight, bias), "text": files}
         collection = collector.collect(read_all(text), identity, screen.vectors, bar)
     fitted = fitting.fit_screen(collection, Output(weight, bias), parts.model.eos_id, screen, _say)
     save_screen(folder, fitted.screen, weight, bias, fitting.facts_of(fitted, screen) | {"text": files})

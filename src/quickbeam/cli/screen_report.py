@@ -64,10 +64,10 @@ def screen_report(
     from quickbeam.engine.load import find_model, load_parts
     from quickbeam.models.architectures import architecture_of
     from quickbeam.models.folder import read_config
-    from quickbeam.models.screen_folder import read_facts, read_screen
+    from quickbeam.models.screen_folder import SCREEN, read_screen
 
     folder = find_model(model)
-    facts = read_facts(folder)
+    facts = SCREEN.read_facts(folder)
     task = architecture_of(read_config(folder)).task
     parts = load_parts(folder, machine, task)
     screen = read_screen(folder, *parts.model.output())

@@ -13,10 +13,11 @@ from quickbeam.errors import ModelError, nearest
 from quickbeam.models.architectures import Task, architecture_of
 from quickbeam.models.door import Model
 from quickbeam.models.ensemble import EnsembleModel, sum_of
+from quickbeam.models.fitted import OUTPUT, output_digest
 from quickbeam.models.folder import read_config
 from quickbeam.models.load import load_model
 from quickbeam.models.preview_folder import read_preview
-from quickbeam.models.screen_folder import output_digest, read_screen
+from quickbeam.models.screen_folder import read_screen
 from quickbeam.models.shortlist_folder import read_shortlist
 from quickbeam.options.decode import MachineOptions
 from quickbeam.projections.certified import CertifiedProjection, Preview
@@ -179,7 +180,7 @@ def load_projection(name: str, folder: Path, parts: Parts, machine: MachineOptio
 def shortlist_identity(parts: Parts) -> dict[str, str]:
     """Digests of what a shortlist is made for: the output weights and both vocabularies."""
     return {
-        "output_sha256": output_digest(*parts.model.output()),
+        OUTPUT: output_digest(*parts.model.output()),
         "source_vocabulary_sha256": hashlib.sha256(parts.source.serialized).hexdigest(),
         "target_vocabulary_sha256": hashlib.sha256(parts.target.serialized).hexdigest(),
     }

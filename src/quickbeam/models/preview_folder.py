@@ -6,8 +6,6 @@ slow, so that digest is all that is checked beside names and shapes.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from quickbeam.errors import ModelError
-from quickbeam.models.screen_folder import output_digest
+from quickbeam.models.fitted import OUTPUT, check_made_for, output_digest, replacing_files
 from quickbeam.types import Floats
 
 FORMAT_VERSION = "2"
@@ -27,12 +25,9 @@ AGAIN = "Fit it with quickbeam fit-screen, or use another projection: exact or s
 
 def save_preview(folder: Path, arrays: Mapping[str, NDArray[Any]], weight: Floats, bias: Floats) -> None:
     """Write `arrays`, fitted for the output `weight` [V, D] and `bias` [V], into the model folder."""
-    facts = {"format_version": FORMAT_VERSION, "output_sha256": output_digest(weight, bias)}
-    with tempfile.TemporaryDirectory(prefix=".preview.", dir=folder) as beside:
-        path = Path(beside) / FILE
-        save_file(dict(arrays), path, metadata=facts)
-        path.chmod(0o644)
-        os.replace(path, folder / FILE)
+    facts = {"format_version": FORMAT_VERSION, OUTPUT: output_digest(weight, bias)}
+    with replacing_files(folder, FILE) as beside:
+        save_file(dict(arrays), beside / FILE, metadata=facts)
 
 
 def read_preview(folder: Path, weight: Floats, bias: Floats) -> dict[str, NDArray[Any]]:
@@ -49,6 +44,5 @@ def read_preview(folder: Path, weight: Floats, bias: Floats) -> dict[str, NDArra
     if facts.get("format_version") != FORMAT_VERSION:
         version = facts.get("format_version")
         raise ModelError(f"{path}: format_version is {version!r}; this Quickbeam reads {FORMAT_VERSION!r}. {AGAIN}")
-    if facts.get("output_sha256") != output_digest(weight, bias):
-        raise ModelError(f"{path} was fitted for other weights than those of this model. {AGAIN}")
+    check_made_for(path, facts, {OUTPUT: output_digest(weight, bias)}, AGAIN)
     return arrays
