@@ -1,16 +1,20 @@
-"""Perplexity with a screened output layer (L2S Table 6, section 7.3), on sampled words of the test text.
+"""Perplexity of a language model, exact and with a screened output layer (L2S Table 6, section 7.3).
 
 Words of a method's set have exact logits, the others those of a factor of low rank, in NumPy, one row at a time. Beside
 it stands our own way: a tail predicts what the words outside the set weigh together, and a word that is asked for takes
 its exact logit, in the native core. Over the set alone a word outside it has probability zero, so that the perplexity
 of any text is infinite: how often that happens is said instead, with the perplexity of the other words.
+
+`python -m benchmarks.perplexity` records the perplexity of each language model that is there, with the exact layer.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from dataclasses import replace
 from math import exp
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +22,8 @@ import numpy as np
 from benchmarks import record
 from benchmarks.interleave import interleave
 from benchmarks.prepare import Prepared
-from benchmarks.subjects import Subject
+from benchmarks.subjects import MODELS, SUBJECTS, Subject, find_folder
+from benchmarks.testset import DATA
 from benchmarks.vectors import Layer, read_text
 from quickbeam.engine.load import load_parts
 from quickbeam.options.decode import MachineOptions
@@ -33,6 +38,7 @@ from quickbeam.train.screen.tail import fit_tail
 from quickbeam.types import Floats, Ids, Screen, Tail
 
 WORDS, QUICK_WORDS = 8_000, 2_000
+TEXT_WORDS = 100_000  # of the test text
 TIMED = 100  # words of one turn of the clock
 ROUNDS = 5
 PAPER = {  # speed-up and perplexity in L2S Table 6
@@ -69,6 +75,20 @@ class Completed:
         words, logits = self._candidates(h), self.previews(h)
         logits[words] = self._weight[words] @ h + self._bias[words]
         return float(logits[word] - log_sum_exp(logits))
+
+
+def whole_text(subject: Subject, folder: Path, data: str, words: int = TEXT_WORDS) -> dict[str, Any]:
+    """Perplexity of the test text with the exact layer, ends of lines included, recorded; at most `words` words.
+
+    The text is read at 32 places side by side; the first 16 words of each are only read.
+    """
+    parts = load_parts(folder, MachineOptions(), "language")
+    tokens = sum(len(parts.source.encode(line)) + 1 for line in subject.lines(data, "test"))
+    hidden, word = read_text(parts, subject.lines(data, "test"), min(words, tokens), spread=1)
+    blocks = np.array_split(np.arange(len(word)), max(1, len(word) // 1024))
+    cost = -sum(float(parts.projection.log_prob(hidden[at], word[at]).sum(dtype=np.float64)) for at in blocks)
+    figures = {"words": len(word), "of": tokens, "perplexity": round(exp(cost / len(word)), 2)}
+    return record.write("text_perplexity", figures, threads=1, options={"model": subject.name, "text": subject.test})
 
 
 def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
@@ -190,3 +210,21 @@ def describe(line: dict[str, Any]) -> str:
             alone = f"; set only: {only['outside']:.2%} of the words outside, {only['perplexity_inside']} of the others"
         rows.append(f"  {name:<24} {found['perplexity']:8.2f}  x{found['ratio']:.2f}{beside}{alone}")
     return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="perplexity", description=__doc__)
+    parser.add_argument("--data", default=DATA, help="folder of the text")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that the models are looked for in")
+    arguments = parser.parse_args()
+    for subject in (subject for subject in SUBJECTS if subject.columns is None):
+        folder = find_folder(subject, arguments.models)
+        if folder is None:
+            print(f"{subject.name}: no model below {', '.join(arguments.models)}")
+            continue
+        line = whole_text(subject, folder, arguments.data)
+        print(f"{subject.name}: perplexity {line['perplexity']} on {line['words']} of {line['of']} words")
+
+
+if __name__ == "__main__":
+    main()

@@ -116,13 +116,16 @@ def _read(parts: Parts, lines: Iterator[str], count: int) -> Sample:
     return Sample(every, np.concatenate([scan.topk(block, K).token for block in np.array_split(every, 64)]))
 
 
-def read_text(parts: Parts, lines: Iterator[str], count: int) -> tuple[Floats, Ids]:
-    """`count` hidden vectors [n, D] or a few more, and the words [n] that follow: text read at `COLUMNS` places."""
+def read_text(parts: Parts, lines: Iterator[str], count: int, spread: int = SPREAD) -> tuple[Floats, Ids]:
+    """`count` hidden vectors [n, D] or a few more, and the words [n] that follow: text read at `COLUMNS` places.
+
+    The places are spread over `spread` times as many words, where the text has them.
+    """
     eos, steps = parts.model.eos_id, -(-count // COLUMNS)
     tokens: list[int] = []
     for line in lines:
         tokens += [*parts.source.encode(line), eos]
-        if len(tokens) >= SPREAD * count:
+        if len(tokens) >= spread * count:
             break
     stream = np.array(tokens, np.int32)
     steps = min(steps, len(stream) // COLUMNS - COLD - 1)

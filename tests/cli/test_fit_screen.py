@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -19,7 +20,9 @@ def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Pa
     assert result.status == 0, result.err
     assert "6 clusters" in result.out.decode()
     facts = SCREEN.read_facts(model)
-    assert facts["text"] == [{"name": text.name, "bytes": text.stat().st_size}]
+    assert facts["text"] == [
+        {"name": text.name, "bytes": text.stat().st_size, "sha256": hashlib.sha256(text.read_bytes()).hexdigest()}
+    ]
     assert facts["fidelity_reached"] and len(facts["curve"]) == 5 and facts["options"]["top_k"] == 2
     first = (model / "screen.safetensors").read_bytes()
     assert call("fit-screen", model, "--text", text, *flags).status == 0  # from the vectors that are there
@@ -30,6 +33,30 @@ def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Pa
     proven = call("translate", model, text, "--projection", "certified")
     assert proven.status == 0
     assert proven.out == call("translate", model, text).out
+    sound = (model / "screen.json").read_bytes()
+    strict = (*flags[:4], "--fidelity", 0.9999, "--top-k", 2, "--beam-size", 1)
+    refused = call("fit-screen", model, "--text", text, *strict)
+    assert refused.status == 1 and "no setting reaches a fidelity of 0.9999 with confidence" in refused.err
+    assert (model / "screen.json").read_bytes() == sound
+    kept = call("fit-screen", model, "--text", text, *strict, "--keep-best")
+    assert kept.status == 0 and "as --keep-best asks" in kept.out.decode()
+    assert not SCREEN.read_facts(model)["fidelity_reached"]
     call("translate", tiny_model, text, "--projection", "screen").refused(1, "has no screen")
     call("translate", tiny_model, text, "--projection", "best").refused(2, "projection is 'best'")
     call("fit-screen", model, "--text", tmp_path / "none").refused(1, "cannot read")
+
+
+def test_vectors_are_known_by_the_text_itself(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    flags = ("--method", "kmeans", "--clusters", 4, "--fidelity", 0, "--beam-size", 1)
+    assert call("fit-screen", model, "--text", text, *flags).status == 0
+    renamed = Path(shutil.copy(text, tmp_path / "another"))
+    assert call("fit-screen", model, "--text", renamed, *flags).status == 0
+    raw = bytearray(renamed.read_bytes())
+    raw[0] ^= 1  # and of the same name and size
+    renamed.write_bytes(raw)
+    call("fit-screen", model, "--text", renamed, *flags).refused(1, "hidden vectors of another model, other text")
+    flags = (*flags[:3], 100_000, *flags[4:])
+    refused = call("fit-screen", model, "--text", text, *flags)
+    assert refused.status == 2 and "clusters is 100000; it must be at most the vectors" in refused.err

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from quickbeam import Translator
-from quickbeam.errors import ModelError
+from quickbeam.errors import ModelError, OptionError
 from quickbeam.models.preview_folder import save_preview
+from quickbeam.models.screen_folder import save_screen
+from quickbeam.options.decode import DecodeOptions
 from quickbeam.projections.certified import Preview
+from quickbeam.types import Screen
 
 TEXTS = ["das ist ein haus", "wir gehen nach hause", "ein hund", "der mann sieht das haus"]
 
@@ -25,6 +28,31 @@ def fit(folder: Path) -> None:
     weight, bias = Translator(folder).parts.model.output()
     samples = np.random.default_rng(0).normal(size=(100, weight.shape[1])).astype(np.float32)
     save_preview(folder, Preview.fit(weight, bias, samples).arrays(), weight, bias)
+
+
+def test_layers_share_what_they_have_in_common(folder):
+    translator = Translator(folder)
+    weight, bias = translator.parts.model.output()
+    words = np.arange(len(bias), dtype=np.int32)
+    every = np.array([0, len(bias)], np.int32)
+    save_screen(folder, Screen(weight[:1].copy(), bias[:1].copy(), every, words), weight, bias, {})
+    assert translator.projection("screen")._exact is translator.projection("scan")
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        (
+            {"early_stopping": "proven"},
+            "early_stopping is 'proven'; it must be another rule",
+        ),
+        ({"max_score_ratio": 2.0}, "max_score_ratio is 2.0; it must be left out with normalise False"),
+    ],
+)
+def test_logits_are_no_log_probabilities(choices, said):
+    with pytest.raises(OptionError, match=said):
+        DecodeOptions.from_names(choices | {"normalise": False})
+    DecodeOptions.from_names(choices)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

@@ -92,7 +92,7 @@ def _describe(
         "fitted_on": facts.get("text", []),
         "options": facts.get("options", {}),
         "held_out": facts.get("held_out", {}),
-        "exact_bytes": 4 * weight.size,
+        "scan_bytes": weight.size,
         "sets": dataclasses.asdict(set_sizes(screen)),
         "shared_words": _pieces(parts, shared_words(screen, len(bias))),
         "words": [
@@ -150,9 +150,9 @@ def _text(report: Mapping[str, Any], words: int) -> str:
     files = ", ".join(str(file.get("name")) for file in report["fitted_on"]) or "unknown text"
     lines = [f"{report['model']}: {report['method']}, {sets['clusters']} clusters, fitted on {files}", ""]
     if report["held_out"]:
-        lines += ["When it was fitted, on held-out sentences", *_figures(report["held_out"], report["exact_bytes"]), ""]
+        lines += ["When it was fitted, on held-out sentences", *_figures(report["held_out"], report["scan_bytes"]), ""]
     if "measured" in report:
-        lines += ["On the given text", *_figures(report["measured"], report["exact_bytes"])]
+        lines += ["On the given text", *_figures(report["measured"], report["scan_bytes"])]
         lines += [*_reasons(report["measured"]["doubts"]), ""]
     largest = max(count for _, _, count in sets["histogram"])
     lines += [
@@ -171,15 +171,15 @@ def _text(report: Mapping[str, Any], words: int) -> str:
     return "\n".join(lines)
 
 
-def _figures(found: Mapping[str, Any], exact_bytes: int) -> list[str]:
+def _figures(found: Mapping[str, Any], scan_bytes: int) -> list[str]:
     return [
         f"  {found['sentences']} sentences, {found['steps']} steps, {found['rows']} rows",
         f"  alone          P@1 {found['precision_1']:.4f}, P@k {found['precision_k']:.4f}, all k right "
         f"{found['agreement']:.4f}; sets of {found['average_set']:.0f} words",
         f"  with fallback  {found['fallback']:.1%} of the rows go to the exact layer; steps as with it "
         f"{found['fidelity']:.5f} (at least {found['bound']:.5f} with 95% confidence)",
-        f"  bytes a row    {found['cost'] / 1024:.0f} KiB, {exact_bytes / max(found['cost'], 1):.1f} times fewer than "
-        "the exact layer",
+        f"  bytes a row    {found['cost'] / 1024:.0f} KiB, {scan_bytes / max(found['cost'], 1):.1f} times fewer than "
+        "an int8 scan of all words",
     ]
 
 

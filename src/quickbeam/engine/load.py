@@ -154,11 +154,20 @@ def _exact(model: Model, machine: MachineOptions) -> RowProjection:
     return TorchProjection(*model.output())
 
 
-def load_projection(name: str, folder: Path, parts: Parts, machine: MachineOptions) -> Projection:
-    """The output layer `name` for the model in `folder`, one of ProjectionOptions.
+def load_projection(
+    name: str, folder: Path, parts: Parts, machine: MachineOptions, layers: dict[str, Projection]
+) -> Projection:
+    """The output layer `name` for the model in `folder`, one of ProjectionOptions; `layers` keeps those there are.
 
-    Raises ModelError where that layer needs a screen, preview or shortlist, and the folder has no sound one.
+    What one layer needs of another is not built twice. Raises ModelError where that layer needs a screen, preview or
+    shortlist, and the folder has no sound one.
     """
+    if name not in layers:
+        layers[name] = _build(name, folder, parts, machine, layers)
+    return layers[name]
+
+
+def _build(name: str, folder: Path, parts: Parts, machine: MachineOptions, layers: dict[str, Projection]) -> Projection:
     if name == "exact":
         return parts.projection
     weight, bias = parts.model.output()
@@ -174,7 +183,9 @@ def load_projection(name: str, folder: Path, parts: Parts, machine: MachineOptio
         join: Join = "and" if name == "screen-and-shortlist" else "or"
         return JoinedProjection(weight, bias, read_screen(folder, weight, bias), shortlist, join, machine.isa)
     screen = read_screen(folder, weight, bias)
-    return ScreenedProjection.build(weight, bias, screen, ScanProjection.build(weight, bias, machine.isa), machine.isa)
+    scan = load_projection("scan", folder, parts, machine, layers)
+    assert isinstance(scan, ScanProjection)
+    return ScreenedProjection.build(weight, bias, screen, scan, machine.isa)
 
 
 def shortlist_identity(parts: Parts) -> dict[str, str]:

@@ -66,9 +66,7 @@ class LoadedModel:
             wanted = "exact or scan for an ensemble: other layers are fitted to one model, and kept in its folder"
             require(False, "projection", name, wanted)
         with self._lock:
-            if name not in self._layers:
-                self._layers[name] = load_projection(name, self.folder, self.parts, self._machine)
-            return self._layers[name]
+            return load_projection(name, self.folder, self.parts, self._machine, self._layers)
 
     def output_layer(self, choices: ProjectionOptions) -> Projection:
         """The output layer that the options ask for; raises ModelError where the model has none."""

@@ -38,7 +38,7 @@ def _curve(axis: Any, report: Mapping[str, Any]) -> None:
         faster = [_faster(report, m["cost"]) for m in order]
         axis.plot(faster, [_misses(m["fidelity"]) for m in order], marker="o", color=color, label=name)
         if any(m["fallback"] for m in order):
-            alone = [_faster(report, m["cost"] - m["fallback"] * report["exact_bytes"]) for m in order]
+            alone = [_faster(report, m["cost"] - m["fallback"] * report["scan_bytes"]) for m in order]
             axis.plot(alone, [_misses(m["agreement"]) for m in order], marker=".", linestyle=":", color=color)
     chosen = report["held_out"]
     if chosen:
@@ -48,7 +48,7 @@ def _curve(axis: Any, report: Mapping[str, Any]) -> None:
         xscale="log",
         yscale="log",
         ylim=(LEAST_MISSES / 2, MOST_MISSES * 2),
-        xlabel="times fewer bytes than the exact layer",
+        xlabel="times fewer bytes than an int8 scan of all words",
         ylabel="share of rows that are not the exact top k",
         title="fit: with fallback (solid), alone (dotted)",
     )
@@ -58,7 +58,7 @@ def _curve(axis: Any, report: Mapping[str, Any]) -> None:
 
 
 def _faster(report: Mapping[str, Any], cost: float) -> float:
-    return float(report["exact_bytes"] / max(cost, 1.0))
+    return float(report["scan_bytes"] / max(cost, 1.0))
 
 
 def _misses(right: float) -> float:

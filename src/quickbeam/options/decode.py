@@ -264,6 +264,11 @@ class DecodeOptions:
             value = getattr(self.sampling, field.name)
             allowed = f"left at {field.default!r} unless sampling is chosen too"
             require(self.search.sampling or value == field.default, field.name, value, allowed)
+        if not self.output.normalise:
+            stopping, ratio = self.search.early_stopping, self.search.max_score_ratio
+            why = "with normalise False: logits may be above 0"
+            require(stopping != "proven", "early_stopping", stopping, f"another rule than proven {why}")
+            require(ratio is None, "max_score_ratio", ratio, f"left out {why}; give a max_score_margin")
 
     def by_name(self) -> dict[str, Any]:
         """The fields of all groups side by side, as `from_names` takes them."""

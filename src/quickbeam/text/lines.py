@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import os
 import stat
 import sys
@@ -68,6 +69,18 @@ def read_all(paths: Sequence[Path], errors: DecodingErrors = "strict") -> Iterat
         yield from read_lines(None, errors)
     for path in paths:
         yield from read_lines(path, errors)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of the bytes of a file, as hexadecimal digits; raises InputError where it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+    return digest.hexdigest()
 
 
 def check_readable(paths: Sequence[Path]) -> None:

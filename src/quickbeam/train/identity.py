@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from quickbeam.errors import InputError
 from quickbeam.models.architectures import Config, architecture_of
 from quickbeam.options.train import Recipe
+from quickbeam.text.lines import file_digest
 
 FILES = ("train", "valid", "train_target", "valid_target")  # of the table data; compared by what is in them
 FREE = ("max_steps", "threads", "device", "log_every", "checkpoint_every", "validate_every", "patience")
@@ -24,9 +24,9 @@ def identity(recipe: Recipe, config: Config, base: Path, vocabularies: dict[str,
     facts |= {f"vocabulary.{key}": value for key, value in dataclasses.asdict(recipe.vocabulary).items()}
     facts |= {f"train.{key}": value for key, value in dataclasses.asdict(recipe.train).items() if key not in FREE}
     facts |= {f"data.{key}": value for key, value in data.items() if key not in FILES}
-    facts |= {f"the text of data.{key}": [_digest(base / name) for name in data[key]] for key in FILES}
+    facts |= {f"the text of data.{key}": [file_digest(base / name) for name in data[key]] for key in FILES}
     if recipe.train.start:
-        facts["the model of train.start"] = _digest(base / recipe.train.start / "model.safetensors")
+        facts["the model of train.start"] = file_digest(base / recipe.train.start / "model.safetensors")
     facts |= {f"the vocabulary {name}": hashlib.sha256(raw).hexdigest() for name, raw in vocabularies.items()}
     result: dict[str, Any] = json.loads(json.dumps(facts))
     return result
@@ -39,15 +39,3 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         f"{name} is another" if name.startswith("the ") else f"{name} was {before[name]!r} and is {now[name]!r}"
         for name in changed
     ]
-
-
-def _digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
-    return digest.hexdigest()

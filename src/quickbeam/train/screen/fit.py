@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from quickbeam.errors import InputError, OptionError
+from quickbeam.options.schema import require
 from quickbeam.options.screen import METHODS, ScreenOptions
 from quickbeam.projections.screened import Signs
 from quickbeam.train.screen.collect import Collection, Records
@@ -143,9 +144,11 @@ def _clusterings(fit: Records, output: Output, eos_id: int, options: ScreenOptio
 
 
 def _numbers(rows: int, options: ScreenOptions) -> Sequence[int]:
-    """Numbers of clusters to try; never more than there are vectors."""
-    searched = CLUSTERS if options.fidelity else CLUSTERS[:1]
-    return sorted({min(number, rows) for number in ((options.clusters,) if options.clusters else searched)})
+    """Numbers of clusters to try; never more than there are vectors. Raises OptionError where more are asked for."""
+    if options.clusters:
+        require(options.clusters <= rows, "clusters", options.clusters, f"at most the vectors to fit on, {rows}")
+        return (options.clusters,)
+    return sorted({min(number, rows) for number in (CLUSTERS if options.fidelity else CLUSTERS[:1])})
 
 
 def _methods(options: ScreenOptions) -> Sequence[str]:
