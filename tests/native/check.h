@@ -18,6 +18,7 @@ int64_t draw_size(int64_t low, int64_t high);
 bool same(const float* a, const float* b, int64_t n);
 bool same(const int32_t* a, const int32_t* b, int64_t n);
 
+void test_allocations();
 void test_kernels();
 void test_projection();
 void test_screened();

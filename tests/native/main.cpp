@@ -49,6 +49,7 @@ bool same(const int32_t* a, const int32_t* b, int64_t n) {
 }
 
 int main() {
+  test_allocations();
   test_kernels();
   test_projection();
   test_screened();

@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "allocations.h"
 #include "check.h"
 #include "projections/screened.h"
 
@@ -105,6 +106,10 @@ void test_shape(int64_t rows, int64_t clusters, int64_t vocab, int64_t dim, int6
     CHECK(Answer(projection, hidden, rows, k) == truth, *name, vocab);
     Guarded<int32_t> best(rows), doubtful(rows);
     Guarded<float> got(rows);
+    Guarded<float> again(rows * k);
+    Guarded<int32_t> token(rows * k);
+    const auto warm = [&] { projection.topk(hidden.get(), rows, k, again.get(), token.get(), doubtful.get()); };
+    CHECK(allocated(warm) == 0, *name, vocab);
     for (int64_t r = 0; r < rows; ++r) best[r] = truth.token.get()[r * k];
     const int64_t found = projection.log_prob(hidden.get(), best.get(), rows, got.get(), doubtful.get());
     CHECK(found == truth.found && same(doubtful.get(), truth.doubtful.get(), found), *name, vocab);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "allocations.h"
 #include "check.h"
 
 namespace {
@@ -55,6 +56,8 @@ void test_shape(int64_t rows, int64_t vocab, int64_t dim, int64_t k) {
     }
     CHECK(same(log_prob.get(), wanted.get(), rows * k), *name, vocab);
     CHECK(same(token.get(), wanted_token.get(), rows * k), *name, vocab);
+    const auto warm = [&] { run.topk(hidden.get(), request.get(), rows, k, log_prob.get(), token.get()); };
+    CHECK(allocated(warm) == 0, *name, vocab);
     for (int64_t r = 0; r < rows; ++r) best[r] = token[r * k];
     run.log_prob(hidden.get(), request.get(), best.get(), rows, forced.get());
     for (int64_t r = 0; r < rows; ++r) CHECK(same(forced.get() + r, log_prob.get() + r * k, 1), *name, vocab);

@@ -1,0 +1,118 @@
+// Counts allocations: every call of malloc and its kin, operator new among them, so that a warm step can be held to
+// none.
+#include "allocations.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <vector>
+
+#include "check.h"
+#include "kernels/buffer.h"
+#include "kernels/table.h"
+#include "projections/exact.h"
+#include "projections/scan.h"
+#include "search/selection.h"
+
+namespace {
+int64_t count = 0;
+}
+
+int64_t allocations() { return count; }
+
+#if defined(__SANITIZE_ADDRESS__)
+
+// The address sanitizer has an allocator of its own, which tells of every call. (Declared here because g++ ships the
+// function, but not always the header sanitizer/allocator_interface.h.)
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
+                                                         void (*on_free)(const volatile void*));
+namespace {
+[[maybe_unused]] const bool counting = [] {
+  __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t) { ++count; }, [](const volatile void*) {});
+  return true;
+}();
+}  // namespace
+const bool kCountsAllocations = true;
+
+#elif defined(__GLIBC__)
+
+// The program's own definitions take the place of the C library's, which keeps the work under these names.
+extern "C" {
+void* __libc_malloc(size_t size);
+void* __libc_calloc(size_t number, size_t size);
+void* __libc_realloc(void* old, size_t size);
+void* __libc_memalign(size_t align, size_t size);
+
+void* malloc(size_t size) {
+  ++count;
+  return __libc_malloc(size);
+}
+void* calloc(size_t number, size_t size) {
+  ++count;
+  return __libc_calloc(number, size);
+}
+void* realloc(void* old, size_t size) {
+  ++count;
+  return __libc_realloc(old, size);
+}
+void* aligned_alloc(size_t align, size_t size) {
+  ++count;
+  return __libc_memalign(align, size);
+}
+int posix_memalign(void** to, size_t align, size_t size) {
+  ++count;
+  *to = __libc_memalign(align, size);
+  return *to == nullptr ? ENOMEM : 0;
+}
+}
+const bool kCountsAllocations = true;
+
+#else
+const bool kCountsAllocations = false;
+#endif
+
+namespace {
+
+using namespace quickbeam;
+
+// The counter itself: it sees whatever our code allocates with, or every check of a warm step would say nothing.
+void test_counter() {
+  if (!kCountsAllocations) return;
+  Buffer buffer;
+  std::vector<int32_t> grows;
+  CHECK(allocated([&] { buffer.reserve(100); }) > 0, "any", 0);
+  CHECK(allocated([&] { buffer.reserve(100); }) == 0, "any", 0);
+  CHECK(allocated([&] { grows.push_back(1); }) > 0, "any", 0);
+  CHECK(allocated([&] { std::free(std::calloc(1, 8)); }) > 0, "any", 0);
+}
+
+// Layers and search of growing and shrinking beams, as in a run; the first one is the widest and warms up.
+void test_layers_and_selection() {
+  constexpr int64_t kVocab = 300, kDim = 20, kMost = 12, k = 8;
+  Guarded<float> weight(kVocab * kDim), bias(kVocab), hidden(kMost * kDim), log_prob(kMost * k), total(kMost);
+  fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
+  Guarded<int32_t> token(kMost * k), rescored(kMost), request(kMost), length(kMost);
+  Guarded<double> score(kMost);
+  for (int64_t row = 0; row < kMost; ++row)
+    request[row] = static_cast<int32_t>(row / 4), length[row] = 3, score[row] = -1.0;
+  Selection selection;
+  for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
+    const ExactProjection exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
+    const ScanProjection scan(weight.get(), bias.get(), kVocab, kDim, kernels(*name), 1.0f);
+    for (const int64_t rows : {kMost, int64_t{1}, int64_t{4}, kMost}) {
+      const int64_t made = allocated([&] {
+        exact.topk(hidden.get(), rows, k, true, log_prob.get(), token.get());
+        scan.topk(hidden.get(), rows, k, true, log_prob.get(), token.get(), total.get(), rescored.get());
+        select({rows, k, request.get(), length.get(), score.get(), token.get(), log_prob.get()}, {},
+               {4, 8, 50, 10.0, 0.0, 2, false}, selection);
+      });
+      CHECK(made == 0 || (name == kernel_names() && rows == kMost), *name, rows);
+    }
+  }
+}
+
+}  // namespace
+
+void test_allocations() {
+  test_counter();
+  test_layers_and_selection();
+}
