@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from quickbeam import MachineOptions
 from quickbeam.engine.workers import run_workers
+from quickbeam.options import cores
 from quickbeam.schedule.batches import BatchQueue
 from quickbeam.types import Request
 
@@ -74,3 +77,17 @@ def test_an_interrupt_stops_the_workers() -> None:
     with pytest.raises(KeyboardInterrupt):
         results.throw(KeyboardInterrupt)
     assert ours() == []
+
+
+def test_workers_are_as_many_as_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(cores, "QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(6)))
+    assert MachineOptions().workers == 6 and MachineOptions(backend="torch").workers == 1
+    assert MachineOptions(threads=9).workers == 9
+    for quota, wanted in (("max 100000", 6), ("250000 100000", 3), ("1000 100000", 1), ("odd", 6)):
+        (tmp_path / "cpu.max").write_text(quota)
+        assert cores.usable_cores() == wanted
+    for given, wanted in (("2", 2), ("4,2", 4), ("0", 1), ("many", 6), ("64", 6)):
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        assert cores.usable_cores() == wanted

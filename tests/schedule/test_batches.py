@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
+from quickbeam.schedule.batches import LEAST_TOKENS, MOST_TOKENS, BatchQueue, FixedBatches, pack, token_budget
 from quickbeam.types import Move, Request, Rows
 
 
@@ -24,6 +24,16 @@ def test_every_request_is_in_one_batch_under_the_budget(lengths: list[int], batc
         assert len(batch[0].source) * len(batch) <= batch_tokens or len(batch) == 1
     for batch in batches[:-1]:  # they are really full
         assert len(batch[0].source) * (len(batch) + 1) > batch_tokens
+
+
+@given(lengths=st.lists(st.integers(1, 60), max_size=200), workers=st.integers(1, 8))
+def test_a_budget_that_nobody_gave_leaves_every_worker_a_fair_share(lengths: list[int], workers: int) -> None:
+    requests = [request(i, n) for i, n in enumerate(lengths)]
+    budget = token_budget(requests, 0, workers)
+    assert LEAST_TOKENS <= budget <= MOST_TOKENS and token_budget(requests, 77, workers) == 77
+    assert budget == MOST_TOKENS or workers > 1
+    if workers > 1 and sum(lengths) >= 2 * LEAST_TOKENS * workers:
+        assert len(pack(requests, budget)) >= workers
 
 
 def rows(*indices: int) -> Rows:

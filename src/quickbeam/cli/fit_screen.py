@@ -73,7 +73,7 @@ def fit_screen(
     parts, screen = load_parts(folder, machine, task), screen.resolved(task == "language")
     weight, bias = parts.model.output()
     place, files = work or folder.with_name(folder.name + ".vectors"), _named(text)
-    collector = Collector(parts, place, screen.beam_size, screen.top_k, machine.threads, task == "language")
+    collector = Collector(parts, place, screen.beam_size, screen.top_k, machine.workers, task == "language")
     with progress_bar("collecting", screen.vectors, unit="vectors") as bar:
         identity = {OUTPUT: output_digest(weight, bias), "text_sha256": [file["sha256"] for file in files]}
         collection = collector.collect(read_all(text), identity, screen.vectors, bar)

@@ -73,7 +73,7 @@ def screen_report(
     screen = read_screen(folder, *parts.model.output())
     report = _describe(folder.name, parts, screen, facts, clusters, words)
     if text:
-        report["measured"] = _measure(parts, task == "language", screen, text, vectors, facts, machine.threads)
+        report["measured"] = _measure(parts, task == "language", screen, text, vectors, facts, machine.workers)
     if output is not None:
         _write(report, output)
     print(json.dumps(report, ensure_ascii=False) if as_json else _text(report, words))

@@ -67,8 +67,8 @@ def translate(
     Examples:
 
     * `echo "Guten Morgen." | quickbeam translate de-en`
-    * `quickbeam translate de-en book.txt.gz --output book.en --threads 4`
-    * `quickbeam translate de-en book.txt.gz --output book.en --threads 4 --resume`
+    * `quickbeam translate de-en book.txt.gz --output book.en`
+    * `quickbeam translate de-en book.txt.gz --output book.en --resume`
     * `quickbeam translate de-en+runs/de-en-2/best < questions.txt`
     * `quickbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
     * `quickbeam translate de-en --sampling --temperature 0.7 --top-k 20 --num-hypotheses 4 < questions.txt`

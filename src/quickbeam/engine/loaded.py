@@ -22,7 +22,7 @@ from quickbeam.models.architectures import Task
 from quickbeam.options.decode import DecodeOptions, MachineOptions, ProjectionOptions
 from quickbeam.options.schema import require
 from quickbeam.projections.door import Normalising, Projection
-from quickbeam.schedule.batches import BatchQueue, pack
+from quickbeam.schedule.batches import BatchQueue, pack, token_budget
 from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
 from quickbeam.search.cube import CubeSearch
@@ -101,7 +101,7 @@ class LoadedModel:
     ) -> Results:
         """The same with any search, which is made for each worker."""
         model, projection = self.parts.model, self.output_layer(choices.output)
-        plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.threads, self.parts.footprint)
+        plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.workers, self.parts.footprint)
         searches: list[CountingSearch] = []
         by_index = {request.index: request for request in requests} if choices.search.return_attention else {}
 
@@ -140,12 +140,13 @@ class LoadedModel:
     def _force(self, requests: list[Request], targets: Mapping[int, Ids], choices: DecodeOptions) -> dict[int, Floats]:
         """Log probability of each target token [T], by request index."""
         model, projection = self.parts.model, self.output_layer(choices.output)
-        queue = BatchQueue(pack(requests, choices.schedule.batch_tokens))
+        budget = token_budget(requests, choices.schedule.batch_tokens, self._machine.workers)
+        queue = BatchQueue(pack(requests, budget))
 
         def work() -> Iterator[tuple[int, Floats]]:
             return force(model.open(), projection, targets, model.bos_id, queue)
 
-        return dict(run_workers(work, queue, min(self._machine.threads, len(queue))))
+        return dict(run_workers(work, queue, min(self._machine.workers, len(queue))))
 
     def _expansion(self, choices: DecodeOptions) -> Expansion:
         model = self.parts.model

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from quickbeam.errors import OptionError, nearest
+from quickbeam.options.cores import usable_cores
 from quickbeam.options.schema import build, option, require
 
 
@@ -189,7 +190,11 @@ class ScheduleOptions:
         "batches: the next batch starts when the last one is done. Streams refill while they run; stream: every "
         "request takes each step; stream-shortest, stream-longest: those with fewest or most tokens so far go first",
     )
-    batch_tokens: int = option(512, "batches: source tokens (longest x number) of the requests decoded together")
+    batch_tokens: int = option(
+        0,
+        "batches: source tokens (longest x number) of the requests decoded together; 0 = 512, or less where that would "
+        "leave workers without any",
+    )
     max_rows: int = option(160, "streams: hypotheses of all requests in flight that a refill aims at, for each thread")
     refill_at: float = option(1 / 6, "streams: refill when at most this share of these hypotheses is left")
     max_step_rows: int | None = option(
@@ -221,7 +226,7 @@ class ScheduleOptions:
         bounded = wait is None or self.schedule != "batches"
         require(bounded, "max_wait", wait, "left out with schedule batches, which cannot promise it")
         require(memory is None or memory >= 1, "max_memory", memory, "1 or more")
-        require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
+        require(self.batch_tokens >= 0, "batch_tokens", self.batch_tokens, "0 (chosen for you) or more")
         require(self.max_input_length >= 0, "max_input_length", self.max_input_length, "0 (no limit) or more")
 
 
@@ -312,7 +317,11 @@ class MachineOptions:
     """What the machine should do. Neither threads nor isa change a bit of the answers; the others may, by rounding."""
 
     backend: Literal["native", "torch"] = option("native", "torch: the PyTorch twin, slow, for checks and GPUs")
-    threads: int = option(1, "workers that decode batches side by side")
+    threads: int = option(
+        0,
+        "workers that decode side by side and share the weights; 0 = one for each core that this process may use, at "
+        "most OMP_NUM_THREADS",
+    )
     isa: Literal["auto", "scalar", "avx2", "avx512", "avx512vnni"] = option(
         "auto", "kernel table; QUICKBEAM_ISA lowers the default"
     )
@@ -323,10 +332,15 @@ class MachineOptions:
     )
 
     def __post_init__(self) -> None:
-        require(1 <= self.threads <= 1024, "threads", self.threads, "between 1 and 1024")
+        require(0 <= self.threads <= 1024, "threads", self.threads, "between 0 (as many as cores) and 1024")
         require(self.backend in ("native", "torch"), "backend", self.backend, "native or torch")
         tables = ("auto", "scalar", "avx2", "avx512", "avx512vnni")
         require(self.isa in tables, "isa", self.isa, " or ".join(tables))
         require(self.compute_type in COMPUTE_TYPES, "compute_type", self.compute_type, " or ".join(COMPUTE_TYPES))
         rounds = self.compute_type != "float32" and self.backend == "torch"
         require(not rounds, "compute_type", self.compute_type, "float32 with backend torch")
+
+    @property
+    def workers(self) -> int:
+        """How many workers to have: `threads`, or what 0 stands for; PyTorch has threads of its own."""
+        return self.threads or (usable_cores() if self.backend == "native" else 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quickbeam.options.decode import ScheduleOptions
-from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
+from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack, token_budget
 from quickbeam.schedule.door import Schedule
 from quickbeam.schedule.memory import Memory
 from quickbeam.schedule.stream import Stream
@@ -31,7 +31,7 @@ class Plan:
         # However long the requests take, there are never more workers than requests.
         share = None if options.max_memory is None else options.max_memory // max(1, min(threads, len(requests)))
         self._memory = None if share is None else Memory(share, footprint, most_rows)
-        batches = pack(requests, options.batch_tokens, self._fits)
+        batches = pack(requests, token_budget(requests, options.batch_tokens, threads), self._fits)
         if options.schedule != "batches":  # one by one, in the same order
             batches = [[request] for batch in batches for request in batch]
         self.queue = BatchQueue(batches)
