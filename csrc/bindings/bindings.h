@@ -16,7 +16,8 @@ void bind_screened(nanobind::module_& module);        // screened.cpp: ScreenedP
 void bind_shortlist(nanobind::module_& module);       // shortlist.cpp: ShortlistRun
 void bind_search(nanobind::module_& module);          // search.cpp: Selector
 
-// The table that the argument `isa` of a Python call means: "auto" is the one in use, kernels().
+// The table that the argument `isa` of a Python call means: "auto" is the one in use, kernels(),
+// "profiled" the same behind clocks.
 const Kernels& table_named(const char* isa);
 
 }  // namespace quickbeam

@@ -9,6 +9,7 @@
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "kernels/linear.h"
+#include "kernels/profiled.h"
 
 namespace quickbeam {
 namespace {
@@ -113,6 +114,16 @@ nb::object apply(const Linear& self, AnyArray x, const char* isa) {
   return y.array;
 }
 
+nb::dict kernel_work() {
+  nb::dict result;
+  for (int kernel = 0; kernel < kProfiled; ++kernel) {
+    const KernelWork work = take_work(kernel);
+    if (work.calls == 0) continue;
+    result[profiled_name(kernel)] = nb::make_tuple(work.calls, work.nanoseconds, work.bytes, work.operations);
+  }
+  return result;
+}
+
 nb::list names() {
   nb::list list;
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) list.append(*name);
@@ -121,11 +132,18 @@ nb::list names() {
 
 }  // namespace
 
-const Kernels& table_named(const char* isa) { return std::string(isa) == "auto" ? kernels() : kernels(isa); }
+const Kernels& table_named(const char* isa) {
+  if (std::string(isa) == "profiled") return profiled_kernels();
+  return std::string(isa) == "auto" ? kernels() : kernels(isa);
+}
 
 void bind_kernels(nb::module_& module) {
   module.def("table_names", &names, "Names of the kernel tables that this machine can run, lowest first.");
   module.def("table_name", [] { return kernels().name; }, "Name of the table in use.");
+  module.def(
+      "kernel_work", &kernel_work,
+      "What the kernels of the table 'profiled' did in this thread since the last call: calls, nanoseconds, bytes "
+      "and operations, by name.");
   nb::class_<Linear>(module, "Linear")
       .def("__init__", &construct, "weight"_a, "bias"_a = nb::none(), "compute_type"_a = "float32")
       .def("apply", &apply, "x"_a, "isa"_a = "auto");

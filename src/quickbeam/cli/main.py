@@ -15,6 +15,7 @@ from quickbeam.cli.fit_screen import fit_screen
 from quickbeam.cli.fit_shortlist import fit_shortlist
 from quickbeam.cli.generate import generate
 from quickbeam.cli.info import info
+from quickbeam.cli.profile import profile
 from quickbeam.cli.score import score
 from quickbeam.cli.screen_report import screen_report
 from quickbeam.cli.trace import trace
@@ -50,7 +51,19 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for _verb in (translate, generate, score, evaluate, info, trace, train, fit_screen, fit_shortlist, screen_report):
+for _verb in (
+    translate,
+    generate,
+    score,
+    evaluate,
+    info,
+    trace,
+    profile,
+    train,
+    fit_screen,
+    fit_shortlist,
+    screen_report,
+):
     app.command()(_guarded(_verb))
 
 # Typer brings its own copy of Click or imports it, by its version; its errors have this base in both.

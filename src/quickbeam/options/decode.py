@@ -322,8 +322,8 @@ class MachineOptions:
         "workers that decode side by side and share the weights; 0 = one for each core that this process may use, at "
         "most OMP_NUM_THREADS",
     )
-    isa: Literal["auto", "scalar", "avx2", "avx512", "avx512vnni"] = option(
-        "auto", "kernel table; QUICKBEAM_ISA lowers the default"
+    isa: Literal["auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled"] = option(
+        "auto", "kernel table; QUICKBEAM_ISA lowers the default. profiled: that behind clocks, for `quickbeam profile`"
     )
     compute_type: Literal["float32", "int8"] = option(
         "float32",
@@ -334,7 +334,7 @@ class MachineOptions:
     def __post_init__(self) -> None:
         require(0 <= self.threads <= 1024, "threads", self.threads, "between 0 (as many as cores) and 1024")
         require(self.backend in ("native", "torch"), "backend", self.backend, "native or torch")
-        tables = ("auto", "scalar", "avx2", "avx512", "avx512vnni")
+        tables = ("auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled")
         require(self.isa in tables, "isa", self.isa, " or ".join(tables))
         require(self.compute_type in COMPUTE_TYPES, "compute_type", self.compute_type, " or ".join(COMPUTE_TYPES))
         rounds = self.compute_type != "float32" and self.backend == "torch"

@@ -1,0 +1,123 @@
+#include "kernels/profiled.h"
+
+#include <chrono>
+#include <utility>
+
+namespace quickbeam {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Floats = const float*;
+
+thread_local KernelWork works[kProfiled];
+
+struct Size {
+  int64_t bytes, operations;
+};
+
+constexpr int64_t kFloat = sizeof(float);
+
+Size product(int64_t weight_bytes, int64_t input_bytes, int64_t rows, int64_t in, int64_t out) {
+  return {weight_bytes + rows * (in * input_bytes + out * kFloat), rows * in * out};
+}
+
+// One kernel: its place in the table, its name, and the size of a call.
+#define QUICKBEAM_PROFILED(Type, member, ...)         \
+  struct Type {                                       \
+    static constexpr auto kKernel = &Kernels::member; \
+    static constexpr const char* kName = #member;     \
+    static Size size(__VA_ARGS__)
+// clang-format off
+QUICKBEAM_PROFILED(Multiply, multiply, Floats, Floats, Floats, int64_t, float*, int64_t, int64_t rows, int64_t in,
+                   int64_t out) { return product(packed_size(in, out) * kFloat, kFloat, rows, in, out); } };
+QUICKBEAM_PROFILED(MultiplyInt8, multiply_int8, const uint8_t*, Floats, Floats, const int8_t*, int64_t, Floats, float*,
+                   int64_t, int64_t rows, int64_t in, int64_t out) {
+  return product(packed_size(padded_bytes(in), out), 1, rows, in, out); } };
+QUICKBEAM_PROFILED(MultiplyRows, multiply_rows, Floats, Floats, Floats, const int32_t*, int64_t count, int64_t dim,
+                   float*) { return {count * dim * kFloat, count * dim}; } };
+QUICKBEAM_PROFILED(DotRows, dot_rows, const uint8_t*, int64_t stride, const int8_t*, const int32_t*, int64_t count,
+                   int32_t*) { return {count * stride, count * stride}; } };
+QUICKBEAM_PROFILED(Quantize, quantize, Floats, int64_t n, int8_t*) { return {n * (kFloat + 1), n}; } };
+QUICKBEAM_PROFILED(Tanh, tanh, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+QUICKBEAM_PROFILED(Sigmoid, sigmoid, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+QUICKBEAM_PROFILED(Gru, gru, Floats, Floats, Floats, float*, int64_t dim) { return {8 * dim * kFloat, 3 * dim}; } };
+QUICKBEAM_PROFILED(Lstm, lstm, Floats, Floats, Floats, float*, float*, int64_t dim) {
+  return {11 * dim * kFloat, 4 * dim}; } };
+QUICKBEAM_PROFILED(AttendMlp, attend_mlp, Floats, Floats, Floats, float*, int64_t positions, int64_t dim) {
+  return {positions * dim * kFloat, positions * dim}; } };
+QUICKBEAM_PROFILED(AttendDot, attend_dot, Floats, Floats, float*, int64_t positions, int64_t dim) {
+  return {positions * dim * kFloat, positions * dim}; } };
+QUICKBEAM_PROFILED(Softmax, softmax, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+QUICKBEAM_PROFILED(WeightedSum, weighted_sum, Floats, Floats, float*, int64_t positions, int64_t dim) {
+  return {positions * dim * kFloat, positions * dim}; } };
+QUICKBEAM_PROFILED(LogSumExp, log_sum_exp, Floats, int64_t n) { return {n * kFloat, n}; } };
+QUICKBEAM_PROFILED(TopK, top_k, Floats, int64_t n, int64_t, float*, int32_t*) { return {n * kFloat, n}; } };
+QUICKBEAM_PROFILED(Reaching, reaching, Floats, Floats, Floats, float, float, float, int64_t n, int32_t*) {
+  return {3 * n * kFloat, n}; } };
+// clang-format on
+#undef QUICKBEAM_PROFILED
+
+// Stops its clock at the end of a call.
+class Span {
+ public:
+  Span(KernelWork& work, Size size) : work_(work) {
+    ++work.calls;
+    work.bytes += size.bytes;
+    work.operations += size.operations;
+    began_ = Clock::now();
+  }
+  ~Span() { work_.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count(); }
+
+ private:
+  KernelWork& work_;
+  Clock::time_point began_;
+};
+
+template <typename Kernel, int kIndex, typename Result, typename... Arguments>
+Result timed(Arguments... given) {
+  const Span span(works[kIndex], Kernel::size(given...));
+  return (kernels().*Kernel::kKernel)(given...);
+}
+
+template <typename... Profiled>
+struct List {
+  static constexpr const char* kNames[] = {Profiled::kName...};
+  static_assert(sizeof...(Profiled) == kProfiled);
+  static_assert(sizeof(Kernels) == (kProfiled + 1) * sizeof(void*), "a kernel is missing here");
+
+  static Kernels table() {
+    Kernels result = kernels();
+    put(result, std::make_integer_sequence<int, kProfiled>());
+    return result;
+  }
+
+ private:
+  template <int... kIndices>
+  static void put(Kernels& result, std::integer_sequence<int, kIndices...>) {
+    (put_one<Profiled, kIndices>(result.*Profiled::kKernel), ...);
+  }
+  template <typename Kernel, int kIndex, typename Result, typename... Arguments>
+  static void put_one(Result (*&place)(Arguments...)) {
+    place = &timed<Kernel, kIndex, Result, Arguments...>;
+  }
+};
+
+using All = List<Multiply, MultiplyInt8, MultiplyRows, DotRows, Quantize, Tanh, Sigmoid, Gru, Lstm, AttendMlp,
+                 AttendDot, Softmax, WeightedSum, LogSumExp, TopK, Reaching>;
+
+}  // namespace
+
+const Kernels& profiled_kernels() {
+  static const Kernels table = All::table();
+  return table;
+}
+
+const char* profiled_name(int kernel) { return All::kNames[kernel]; }
+
+KernelWork take_work(int kernel) {
+  const KernelWork taken = works[kernel];
+  works[kernel] = KernelWork();
+  return taken;
+}
+
+}  // namespace quickbeam

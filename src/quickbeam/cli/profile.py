@@ -1,0 +1,116 @@
+"""`quickbeam profile`: where the time of decoding goes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quickbeam.cli.extras import needs_extra
+from quickbeam.cli.flags import with_options
+from quickbeam.errors import InputError
+from quickbeam.options.decode import DecodeOptions, MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.schema import require
+from quickbeam.text.lines import check_readable, read_all
+
+if TYPE_CHECKING:
+    from quickbeam.evaluate.profile import Ceilings, Profile
+
+
+@with_options(without=("backend", "threads", "isa", "return_alternatives", "return_attention"))
+def profile(
+    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Text, one sentence a line. Default: random words.")
+    ] = None,
+    *,
+    sentences: Annotated[int, typer.Option(min=1, help="Take so many lines from the text.")] = 50,
+    picture: Annotated[Path | None, typer.Option(help="Draw the shares to this file, as PNG.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    search: SearchOptions,
+    schedule: ScheduleOptions,
+    layer: ProjectionOptions,
+    machine: MachineOptions,
+) -> None:
+    """Show where the time of decoding goes, on one thread: the share of each part of a step, and how near its products
+    come to what this machine can read and compute.
+
+    The clocks are in a table of kernels of its own, so nothing else pays for them. `--batch-tokens 1` decodes one
+    sentence at a time. With QUICKBEAM_ISA another table is looked at. The picture needs Matplotlib.
+
+    Examples:
+
+    * `quickbeam profile de-en news.de --batch-tokens 1`
+    * `quickbeam profile de-en news.de --projection scan --beam-size 6 --picture shares.png`
+    * `quickbeam profile de-en --json | jq .parts`
+    """
+    from quickbeam.engine.load import find_models
+    from quickbeam.evaluate.profile import ceilings, load_profiled, profile_texts
+
+    check_readable(files or [])
+    texts = [line for line in islice(read_all(files), sentences) if line.strip()] if files else None
+    if texts == []:
+        raise InputError("the text is empty; there is nothing to decode.")
+    choices = DecodeOptions(search, schedule=schedule, output=layer)
+    require(not search.sampling, "sampling", True, "left out; a beam search is profiled")
+    loaded = load_profiled(find_models(model), machine)
+    found = profile_texts(loaded, texts, sentences, choices)
+    limits = ceilings(found.product_bytes)
+    if picture is not None:
+        with needs_extra("the picture of a profile", "train"):
+            from quickbeam.evaluate.profile_picture import draw_profile
+
+            draw_profile(found, model, picture)
+    if as_json:
+        print(json.dumps(_record(found, limits)))
+    else:
+        _print(found, limits)
+
+
+def _record(found: Profile, limits: Ceilings) -> dict[str, Any]:
+    shares = {part.name: round(part.seconds / found.seconds, 5) for part in found.parts}
+    return dataclasses.asdict(found) | {
+        "shares": shares,
+        "bookkeeping": round(found.bookkeeping, 5),
+        "ceilings": dataclasses.asdict(limits),
+    }
+
+
+def _print(found: Profile, limits: Ceilings) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("part", no_wrap=True)
+    for column in ("share", "us a step", "calls a step", "KiB a step", "GB/s", "GMAC/s"):
+        table.add_column(column, justify="right")
+    for part in found.parts:
+        seconds = max(part.seconds, 1e-12)
+        rates = [f"{part.bytes / seconds / 1e9:.1f}", f"{part.operations / seconds / 1e9:.1f}"]
+        sizes = [f"{part.bytes / found.steps / 1024:,.0f}", rates[0], rates[1] if "products" in part.name else ""]
+        table.add_row(
+            part.name,
+            f"{part.seconds / found.seconds:.1%}",
+            f"{1e6 * part.seconds / found.steps:,.1f}",
+            f"{part.calls / found.steps:.1f}",
+            *(sizes if part.bytes else ["", "", ""]),
+        )
+    rows, steps = found.rows, found.steps
+    console = Console()
+    console.print(
+        f"{found.requests} sentences, {steps} steps of {rows / steps:.1f} rows, {1e3 * found.seconds / steps:.3f} ms a "
+        f"step with its share of encoding; kernels of the table {found.isa}\n",
+        highlight=False,
+    )
+    console.print(table)
+    products = ", ".join(f"{rate:.0f} GMAC/s in {kind}" for kind, rate in limits.gmac_s.items())
+    console.print(
+        f"\nbookkeeping (search, schedule, states, loop) is {found.bookkeeping:.1%} of a step without encoding\n"
+        f"this machine, now: {limits.read_gb_s:.1f} GB/s for a set of {limits.read_mib:.0f} MiB, as large as that of a "
+        f"step's products; products from the cache {products}",
+        highlight=False,
+    )

@@ -1,0 +1,251 @@
+"""Where the time of decoding goes: each part of a step, and how near its kernels come to what the machine can do.
+
+CUBE (Zhang et al. 2018), Table 1, in our terms. The doors of the loop are watched from outside, and the kernels by the
+table "profiled" (csrc/kernels/profiled.h), which only a model that is loaded with it pays for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quickbeam import _core
+from quickbeam.engine.decode import decode
+from quickbeam.engine.generator import Generator
+from quickbeam.engine.loaded import LoadedModel
+from quickbeam.engine.translator import Translator
+from quickbeam.models.architectures import architecture_of
+from quickbeam.models.folder import read_config
+from quickbeam.options.decode import DecodeOptions, MachineOptions
+from quickbeam.schedule.plan import Plan
+from quickbeam.types import Request
+
+PRODUCTS = ("multiply", "multiply_int8", "multiply_int16", "multiply_rows", "dot_rows", "quantize", "quantize_int16")
+ATTENTION = ("attend_mlp", "attend_dot", "softmax", "weighted_sum")
+RANKING = ("log_sum_exp", "top_k", "reaching")
+RANDOM_WORDS = 12  # of a sentence that stands for real text
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the work. The seconds of all parts add up to those of the profile."""
+
+    name: str
+    seconds: float
+    calls: int  # of kernels, or of the door where no kernel is at work
+    bytes: int = 0  # that its kernels read and write, each array once for each call
+    operations: int = 0  # multiply-adds of products, elements of anything else
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What one thread of this machine can do: measured, with the processor as busy as it was."""
+
+    read_gb_s: float  # of a set of read_mib that is read again and again
+    read_mib: float
+    gmac_s: dict[str, float]  # of products of 16 rows with a matrix in the cache, by type
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the time went."""
+
+    seconds: float
+    steps: int
+    rows: int  # of all steps
+    requests: int
+    isa: str
+    parts: tuple[Part, ...]
+
+    def share(self, name: str) -> float:
+        """Of the time, for the parts whose names begin with `name`."""
+        return sum(part.seconds for part in self.parts if part.name.startswith(name)) / self.seconds
+
+    @property
+    def product_bytes(self) -> int:
+        """What the products of a step read and write."""
+        return sum(part.bytes for part in self.parts if "products" in part.name) // self.steps
+
+    @property
+    def bookkeeping(self) -> float:
+        """The share of search, schedule, states and loop in the time of the steps, which encoding is no part of."""
+        ours = sum(self.share(name) for name in ("search", "schedule", "states", "loop"))
+        return ours / (1.0 - self.share("encoder"))
+
+
+class Clocks:
+    """Charges time to the innermost part at work, and what the kernels did meanwhile. For one thread."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.calls: Counter[str] = Counter()
+        self.kernels: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+        self._stack = ["loop"]
+        self._since = time.perf_counter()
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Charge what happens inside to `name`; what it calls in turn may have a part of its own."""
+        self._charge()
+        self._stack.append(name)
+        self.calls[name] += 1
+        self._since = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._charge()
+            self._stack.pop()
+            self._since = time.perf_counter()
+
+    def stop(self) -> None:
+        """Charge what is left."""
+        self._charge()
+
+    def _charge(self) -> None:
+        part = self._stack[-1]
+        self.seconds[part] += time.perf_counter() - self._since  # what follows is nobody's time
+        for kernel, work in _core.kernel_work().items():
+            self.kernels[part, kernel] = [a + b for a, b in zip(self.kernels[part, kernel], work, strict=True)]
+
+
+class Watched:
+    """An object whose named methods are charged to parts; everything else is its own."""
+
+    def __init__(self, watched: Any, clocks: Clocks, parts: dict[str, str]) -> None:
+        self._watched = watched
+        for method, part in parts.items():
+            setattr(self, method, _charged(getattr(watched, method), clocks, part))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._watched, name)
+
+
+def _charged(function: Callable[..., Any], clocks: Clocks, part: str) -> Callable[..., Any]:
+    def run(*arguments: Any) -> Any:
+        with clocks.part(part):
+            return function(*arguments)
+
+    return run
+
+
+class _Opened:
+    """An output layer whose runs are watched."""
+
+    def __init__(self, layer: Any, clocks: Clocks) -> None:
+        self._layer, self._clocks, self.vocab_size = layer, clocks, layer.vocab_size
+
+    def open(self) -> Any:
+        names = {"topk": "output", "log_prob": "output", "admit": "output", "evict": "output"}
+        return Watched(self._layer.open(), self._clocks, names)
+
+
+def load_profiled(folders: Sequence[Path], machine: MachineOptions) -> LoadedModel:
+    """The model in `folders`, of either task, with the table "profiled" for one thread."""
+    kind = Translator if architecture_of(read_config(folders[0])).task == "translation" else Generator
+    return kind(folders, machine=replace(machine, isa="profiled", threads=1))
+
+
+def profile_texts(loaded: Any, texts: Sequence[str] | None, sentences: int, choices: DecodeOptions) -> Profile:
+    """The profile of decoding `texts`, or as many `sentences` of random words."""
+    if texts is not None:
+        requests, _ = loaded._requests(texts, choices.schedule.max_input_length)
+        return profile(loaded, requests, choices)
+    draw = np.random.default_rng(1)
+    words = draw.integers(4, len(loaded.parts.source), (sentences, RANDOM_WORDS)).astype(np.int32)
+    words[:, -1] = loaded.parts.model.eos_id
+    return profile(loaded, [Request(index, source) for index, source in enumerate(words)], choices)
+
+
+def profile(loaded: LoadedModel, requests: Sequence[Request], choices: DecodeOptions) -> Profile:
+    """Decode `requests` on this thread with a model that was loaded with the table "profiled".
+
+    They are decoded twice: what the first time makes once and for all is not charged.
+    """
+    for _ in range(2):
+        clocks = Clocks()
+        model = {"admit": "encoder", "step": "decoder", "retain": "states", "evict": "states"}
+        run = Watched(loaded.parts.model.open(), clocks, model)
+        search: Any = loaded._search(choices)
+        plan = Plan(requests, choices.schedule, choices.search.most_rows, 1, loaded.parts.footprint)
+        schedule = Watched(plan.schedule(), clocks, dict.fromkeys(("refill", "select", "apply"), "schedule"))
+        layer: Any = _Opened(loaded.output_layer(choices.output), clocks)
+        watched: Any = Watched(search, clocks, {"begin": "search", "turn": "search"})
+        for _ in decode(run, layer, watched, _Schedule(schedule)):
+            pass
+        clocks.stop()
+    work = search.work
+    return Profile(
+        sum(clocks.seconds.values()), work.steps, work.expansions, len(requests), _core.table_name(), _parts(clocks)
+    )
+
+
+class _Schedule:
+    """A watched schedule, whose `busy` is a property."""
+
+    def __init__(self, watched: Any) -> None:
+        self.refill, self.select, self.apply, self._watched = watched.refill, watched.select, watched.apply, watched
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._watched.busy)
+
+
+# The parts of what happens behind a door, by the kernels at work there; what is left is copying and the call itself.
+KINDS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "encoder": (("encoder", ()),),
+    "decoder": (
+        ("decoder: products", PRODUCTS),
+        ("decoder: attention", ATTENTION),
+        ("decoder: activations", ("gru", "lstm", "tanh", "sigmoid")),
+        ("decoder: the rest", ()),
+    ),
+    "output": (
+        ("output layer: products", PRODUCTS),
+        ("output layer: ranking", RANKING),
+        ("output layer: the rest", ()),
+    ),
+}
+
+
+def _parts(clocks: Clocks) -> tuple[Part, ...]:
+    """The parts in the order of a step; kernels that no kind names belong to the last one."""
+    result = []
+    for door in ("encoder", "decoder", "output", "search", "schedule", "states", "loop"):
+        kernels = {kernel: work for (part, kernel), work in clocks.kernels.items() if part == door}
+        seconds = clocks.seconds[door]
+        for name, members in KINDS.get(door, ((door, ()),)):
+            mine = [kernels.pop(kernel) for kernel in tuple(kernels) if kernel in members or not members]
+            calls, took, size, operations = (sum(column) for column in zip([0, 0, 0, 0], *mine, strict=True))
+            spent = took / 1e9 if members else seconds
+            seconds -= spent
+            result.append(Part(name, max(spent, 0.0), calls or clocks.calls[door], size, operations))
+    return tuple(result)
+
+
+def ceilings(size: int, seconds: float = 0.05) -> Ceilings:
+    """Measure what one thread of this machine can do, in about a second; bandwidth for a set of `size` bytes."""
+    block = np.ones(max(size // 4, 1 << 18), np.float32)
+    draw = np.random.default_rng(1)
+    x, weight = (draw.normal(size=shape).astype(np.float32) for shape in ((16, 256), (256, 256)))
+    rates = {}
+    for kind in ("float32", "int8"):
+        linear = _core.Linear(weight, compute_type=kind)
+        rates[kind] = 16 * 256 * 256 / _fastest(lambda linear=linear: linear.apply(x), seconds) / 1e9  # type: ignore[misc]
+    rate = block.nbytes / _fastest(block.max, 4 * seconds) / 1e9  # nothing in NumPy reads faster
+    return Ceilings(rate, block.nbytes / 2**20, rates)
+
+
+def _fastest(call: Callable[[], object], seconds: float) -> float:
+    """Of the calls that fit into `seconds`, the time of the fastest: a ceiling is what nothing can beat."""
+    best, end = float("inf"), time.perf_counter() + seconds
+    while (began := time.perf_counter()) < end:
+        call()
+        best = min(best, time.perf_counter() - began)
+    return best
