@@ -32,10 +32,12 @@ class Repetition:
         self._penalty = np.float32(options.repetition_penalty)
         self._ngram, self._tree = options.no_repeat_ngram_size, tree
         self.active = options.repetition_penalty > 1 or options.no_repeat_ngram_size > 0
+        nothing = np.empty(0, np.int32)
+        self._walked: tuple[Ids, Ids] = nothing, nothing  # the last nodes, and what they are the ends of
 
     def most(self, rows: Rows) -> int:
         """For how many words of a row, at most, a candidate may get worse."""
-        history = self._tree.history(rows.node)
+        history = self._history(rows)
         worse = np.sort(history if self._penalty > 1 else self._completing(history), axis=1)
         new = np.ones(worse.shape, np.bool_)
         new[:, 1:] = worse[:, 1:] != worse[:, :-1]
@@ -43,13 +45,19 @@ class Repetition:
 
     def apply(self, rows: Rows, token: Ids, value: Floats) -> Floats:
         """The values [R, k] of the candidates `token` [R, k] under these rules."""
-        history = self._tree.history(rows.node)
+        history = self._history(rows)
         if self._penalty > 1:
             worse = np.where(value > 0, value / self._penalty, value * self._penalty)  # above 0: not normalised
             value = np.where(_among(token, history), worse, value)
         if self._ngram:
             value = np.where(_among(token, self._completing(history)), np.float32(-math.inf), value)
         return value
+
+    def _history(self, rows: Rows) -> Ids:
+        """The tokens of the rows, [R, T]; both questions of a step are about the same ones, so they are walked once."""
+        if self._walked[0] is not rows.node:
+            self._walked = rows.node, self._tree.history(rows.node)
+        return self._walked[1]
 
     def _completing(self, history: Ids) -> Ids:
         """The words that would complete an n-gram of their row for a second time, [R, n]; NOTHING elsewhere."""
