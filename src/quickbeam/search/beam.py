@@ -33,7 +33,7 @@ from quickbeam.search.observer import Choice, Fate, Observer
 from quickbeam.search.ranking import Index, rank
 from quickbeam.search.selection import Grown, Selected, Selector
 from quickbeam.search.stopping import Finished, Pool, StopRule
-from quickbeam.search.tree import ROOT, TokenTree
+from quickbeam.search.tree import TokenTree, first_rows
 from quickbeam.search.work import Work
 from quickbeam.types import Candidates, Hypothesis, Ids, Move, Request, Rows, Scores, TopK
 
@@ -64,17 +64,9 @@ class BeamSearch:
 
     def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
         """One row for each new request, at bos."""
-        size = len(requests)
         self._rules.enter(requests)
         self._finished.update((request.index, Pool()) for request in requests)
-        return Rows(
-            request=np.array([request.index for request in requests], np.int32),
-            state=state,
-            token=np.full(size, self._bos_id, np.int32),
-            node=np.full(size, ROOT, np.int32),
-            length=np.zeros(size, np.int32),
-            score=np.zeros(size, np.float64),
-        )
+        return first_rows(requests, state, self._bos_id)
 
     def turn(self, rows: Rows, forward: Forward) -> Move:
         """Run every row, and advance."""

@@ -11,7 +11,7 @@ import numpy as np
 from quickbeam.options.decode import SearchOptions
 from quickbeam.search.candidates import CandidateRules
 from quickbeam.search.door import Forward
-from quickbeam.search.tree import ROOT, TokenTree
+from quickbeam.search.tree import TokenTree, first_rows
 from quickbeam.search.work import Work
 from quickbeam.types import Hypothesis, Ids, Move, Request, Rows, TopK
 
@@ -41,15 +41,7 @@ class Expansion:
         for request in requests:
             self._live.add(request.index)
             self._prefix[request.index] = 0 if request.prefix is None else len(request.prefix.token)
-        size = len(requests)
-        return Rows(
-            request=np.array([request.index for request in requests], np.int32),
-            state=state,
-            token=np.full(size, self._bos_id, np.int32),
-            node=np.full(size, ROOT, np.int32),
-            length=np.zeros(size, np.int32),
-            score=np.zeros(size, np.float64),
-        )
+        return first_rows(requests, state, self._bos_id)
 
     def turn(self, rows: Rows, forward: Forward) -> Move:
         """Run every row; those behind their prefix are done."""

@@ -25,7 +25,7 @@ from quickbeam.options.decode import SamplingOptions, SearchOptions
 from quickbeam.search.candidates import CandidateRules
 from quickbeam.search.door import Forward
 from quickbeam.search.ranking import Index
-from quickbeam.search.tree import ROOT, TokenTree
+from quickbeam.search.tree import TokenTree, first_rows
 from quickbeam.search.work import Work
 from quickbeam.types import Floats, Hypothesis, Ids, Move, Request, Rows, Scores, TopK
 
@@ -68,15 +68,7 @@ class SamplingSearch:
         for request in requests:
             self._live[request.index] = [Sample(self._sampling.seed, request, i) for i in range(samples)]
             self._answers[request.index] = {}
-        index = np.array([request.index for request in requests], np.int32).repeat(samples)
-        return Rows(
-            request=index,
-            state=state.repeat(samples),
-            token=np.full(len(index), self._bos_id, np.int32),
-            node=np.full(len(index), ROOT, np.int32),
-            length=np.zeros(len(index), np.int32),
-            score=np.zeros(len(index), np.float64),
-        )
+        return first_rows(requests, state, self._bos_id, each=samples)
 
     def turn(self, rows: Rows, forward: Forward) -> Move:
         """Run every row, and draw."""

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import reduce
 from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quickbeam.types import Candidates, Floats, Hypothesis, Ids, Rows, Scores
+from quickbeam.types import Candidates, Floats, Hypothesis, Ids, Request, Rows, Scores
 
 ROOT = -1  # parent of the first token of every hypothesis
 NOTHING = -1  # stands in the place of a token where there is none
 _NOBODY = -1  # owner of a node that was never given away
+
+
+def first_rows(requests: Sequence[Request], state: Ids, bos_id: int, each: int = 1) -> Rows:
+    """`each` rows at bos for every one of `requests` [B], side by side; their first states are `state` [B]."""
+    request = np.array([request.index for request in requests], np.int32).repeat(each)
+    size = len(request)
+    return Rows(
+        request=request,
+        state=state.repeat(each),
+        token=np.full(size, bos_id, np.int32),
+        node=np.full(size, ROOT, np.int32),
+        length=np.zeros(size, np.int32),
+        score=np.zeros(size, np.float64),
+    )
 
 
 class TokenTree:
