@@ -146,11 +146,13 @@ class Parser(nn.Module):
         return torch.cat([forward[right] - forward[left], backward[left + 1] - backward[right + 1]], 2).flatten(1)
 
     def hidden(self, features: Tensor, labels: Tensor) -> Tensor:
-        """Hidden vectors [R, 2 M] of features [R, 8 H]: the half of the other task is zero; `labels` [R] says which."""
-        structure = torch.relu(self.structure(self.dropout(features)))
-        label = torch.relu(self.label(self.dropout(features[:, : 6 * self.width])))
-        which = labels[:, None].float()
-        return torch.cat([structure * (1 - which), label * which], 1)
+        """Hidden vectors [R, 2 M] of features [R, 8 H]: the other task's half is zero; `labels` [R] bool says whose."""
+        hidden = features.new_zeros(len(features), 2 * self.hidden_width)
+        label, structure = labels.nonzero()[:, 0], (~labels).nonzero()[:, 0]
+        hidden[structure, : self.hidden_width] = torch.relu(self.structure(self.dropout(features[structure])))
+        spans = features[label, : 6 * self.width]
+        hidden[label, self.hidden_width :] = torch.relu(self.label(self.dropout(spans)))
+        return hidden
 
     def output(self) -> tuple[Floats, Floats]:
         """Output matrix [V, 2 M + KINDS] and bias [V]; the last columns add what the hidden vector forbids."""
@@ -186,32 +188,34 @@ class ParserDecoding:
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-        self._memory: dict[int, Tensor] = {}
+        self._memory = torch.empty(0, 2 * parser.width)  # [N, 2 H] of all sentences in flight, one behind the other
+        self._place: dict[int, tuple[int, int]] = {}  # where each one's begins, and the number of its words
         self._states: dict[int, tuple[int, State]] = {}  # request and state, by handle
         self._next = 0
 
     @torch.inference_mode()
     def admit(self, requests: Sequence[Request]) -> Ids:
         """Encode the sentences; the first state of each has nothing on its stack."""
+        begin = len(self._memory)
         memories = self._parser.encode([request.source for request in requests])
-        self._memory |= {request.index: memory for request, memory in zip(requests, memories, strict=True)}
+        for request, memory in zip(requests, memories, strict=True):
+            self._place[request.index] = begin, len(request.source)
+            begin += len(memory)
+        self._memory = torch.cat([self._memory, *memories])
         return np.array([self._keep(request.index, State()) for request in requests], np.int32)
 
     @torch.inference_mode()
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Take the action `token` [R] in each state [R]; bos, which any search gives first, is -1 and does nothing."""
         parser, rows = self._parser, len(state)
-        names = list(dict.fromkeys(request.tolist()))
-        first = dict(zip(names, np.cumsum([0] + [len(self._memory[n]) for n in names[:-1]]).tolist(), strict=True))
         hidden = np.zeros((rows, 2 * parser.hidden_width + KINDS), np.float32)
         after = [
             self._states[handle][1].after(action) if action >= 0 else self._states[handle][1]
             for handle, action in zip(state.tolist(), token.tolist(), strict=True)
         ]
-        lengths = [len(self._memory[name]) - 2 for name in request.tolist()]
-        begins = torch.tensor([first[name] for name in request.tolist()])
-        spans = torch.tensor([s.spans(n) for s, n in zip(after, lengths, strict=True)]) + begins[:, None, None]
-        features = parser.features(torch.cat([self._memory[name] for name in names]), spans)
+        begin, lengths = zip(*(self._place[name] for name in request.tolist()), strict=True)
+        spans = torch.tensor([s.spans(n) for s, n in zip(after, lengths, strict=True)])
+        features = parser.features(self._memory, spans + torch.tensor(begin)[:, None, None])
         labels = torch.tensor([s.labels_next for s in after])
         hidden[:, :-KINDS] = parser.hidden(features, labels).numpy()
         possible = np.array([s.possible(n) for s, n in zip(after, lengths, strict=True)])
@@ -226,7 +230,13 @@ class ParserDecoding:
     def evict(self, request: Ids) -> None:
         """Forget the sentences named by index."""
         for name in request.tolist():
-            del self._memory[name]
+            del self._place[name]
+        kept, begin = [self._memory[:0]], 0
+        for name, (place, words) in self._place.items():
+            kept.append(self._memory[place : place + words + 2])
+            self._place[name] = begin, words
+            begin += words + 2
+        self._memory = torch.cat(kept)
 
     def _keep(self, request: int, state: State) -> int:
         self._next += 1
