@@ -27,7 +27,7 @@ from quickbeam.models.door import Decoding
 from quickbeam.options.decode import SearchOptions
 from quickbeam.projections.door import RowProjection
 from quickbeam.schedule.batches import BatchQueue, FixedBatches
-from quickbeam.search.beam import BeamSearch
+from quickbeam.search.native_beam import NativeBeamSearch
 from quickbeam.types import Floats, Ids, Request, TopK
 
 BEAM = 5
@@ -86,51 +86,45 @@ def speed(model: str, data: str, batch: int, sentences: int, rounds: int) -> dic
 
 
 class Clock:
-    """Runs calls and adds up their seconds by name."""
+    """Measures calls, and keeps the seconds of each by name."""
 
     def __init__(self) -> None:
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.calls: defaultdict[str, int] = defaultdict(int)
+        self.seconds: defaultdict[str, list[float]] = defaultdict(list)
 
-    def call(self, name: str, function: Callable[..., T], *arguments: Any) -> T:
-        began = time.perf_counter()
-        result = function(*arguments)
-        self.seconds[name] += time.perf_counter() - began
-        self.calls[name] += 1
-        return result
+    def timed(self, name: str, function: Callable[..., T]) -> Callable[..., T]:
+        """`function`, timed with as little as can be around it, for what is around it counts as bookkeeping."""
+        note, now = self.seconds[name].append, time.perf_counter
+
+        def run(*arguments: Any) -> T:
+            began = now()
+            result = function(*arguments)
+            note(now() - began)
+            return result
+
+        return run
 
 
 class TimedDecoding:
     """A decoding run whose native calls are timed by name."""
 
     def __init__(self, decoding: Decoding, clock: Clock) -> None:
-        self._decoding, self._clock = decoding, clock
-
-    def admit(self, requests: Sequence[Request]) -> Ids:
-        return self._clock.call("admit", self._decoding.admit, requests)
-
-    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
-        return self._clock.call("step", self._decoding.step, request, state, token)
-
-    def retain(self, state: Ids) -> None:
-        self._clock.call("retain", self._decoding.retain, state)
-
-    def evict(self, request: Ids) -> None:
-        self._clock.call("evict", self._decoding.evict, request)
+        self.admit: Callable[[Sequence[Request]], Ids] = clock.timed("admit", decoding.admit)
+        self.step: Callable[[Ids, Ids, Ids], tuple[Floats, Ids]] = clock.timed("step", decoding.step)
+        self.retain: Callable[[Ids], None] = clock.timed("retain", decoding.retain)
+        self.evict: Callable[[Ids], None] = clock.timed("evict", decoding.evict)
 
 
-class TimedProjection(RowProjection):
-    """A projection whose calls are timed."""
+class TimedProjection:
+    """A projection whose calls are timed: in the run, as what it opens."""
 
     def __init__(self, projection: RowProjection, clock: Clock) -> None:
-        self._projection, self._clock = projection, clock
-        self.vocab_size = projection.vocab_size
+        self.vocab_size, run = projection.vocab_size, projection.open()
+        self.admit, self.evict = run.admit, run.evict
+        self.topk: Callable[[Floats, int, Ids], TopK] = clock.timed("topk", run.topk)
+        self.log_prob: Callable[[Floats, Ids, Ids], Floats] = clock.timed("log_prob", run.log_prob)
 
-    def topk(self, hidden: Floats, k: int) -> TopK:
-        return self._clock.call("topk", self._projection.topk, hidden, k)
-
-    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
-        return self._clock.call("log_prob", self._projection.log_prob, hidden, token)
+    def open(self) -> TimedProjection:
+        return self
 
 
 def step_shares(model: str, data: str, sentences: int, batch: int = 1) -> dict[str, Any]:
@@ -146,15 +140,16 @@ def step_shares(model: str, data: str, sentences: int, batch: int = 1) -> dict[s
     clock = Clock()
     began = time.perf_counter()
     _decode_in_batches(parts, requests, batch, clock)
-    total = time.perf_counter() - began - clock.seconds.pop("admit")
-    steps = clock.calls["step"]
-    outside = total - sum(clock.seconds.values())
+    seconds = {name: sum(each) for name, each in clock.seconds.items()}
+    total = time.perf_counter() - began - seconds.pop("admit")
+    steps = len(clock.seconds["step"])
+    outside = total - sum(seconds.values())
     figures = {
         "steps": steps,
         "step_ms": round(1e3 * total / steps, 4),
         "outside_native_us": round(1e6 * outside / steps, 1),
         "outside_native_share": round(outside / total, 4),
-        "shares": {name: round(seconds / total, 4) for name, seconds in clock.seconds.items()},
+        "shares": {name: round(share / total, 4) for name, share in seconds.items()},
         **_floor(parts, total / steps),
     }
     options = {"model": model, "beam_size": BEAM, "batch": batch, "sentences": len(sources)}
@@ -166,14 +161,11 @@ def _request(index: int, source: str, parts: Parts) -> Request:
 
 
 def _decode_in_batches(parts: Parts, requests: Sequence[Request], batch: int, clock: Clock) -> None:
-    options = SearchOptions(beam_size=BEAM)
-    projection = TimedProjection(parts.projection, clock)
-    for start in range(0, len(requests), batch):
-        run = TimedDecoding(parts.model.open(), clock)
-        search = BeamSearch(options, parts.model.bos_id, parts.model.eos_id, projection.vocab_size)
-        queue = BatchQueue([list(requests[start : start + batch])])
-        for _ in decode(run, projection, search, FixedBatches(queue)):
-            pass
+    run, projection = TimedDecoding(parts.model.open(), clock), TimedProjection(parts.projection, clock)
+    ids = (parts.model.bos_id, parts.model.eos_id, projection.vocab_size)
+    queue = BatchQueue([list(requests[start : start + batch]) for start in range(0, len(requests), batch)])
+    for _ in decode(run, projection, NativeBeamSearch(SearchOptions(beam_size=BEAM), *ids), FixedBatches(queue)):
+        pass
 
 
 def _floor(parts: Parts, seconds: float) -> dict[str, Any]:

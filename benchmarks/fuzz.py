@@ -4,7 +4,8 @@ The model is a table. A state is one of a few hundred numbers, the next one a ha
 probabilities that are rounded, so that many are equal, some of them -inf. No state is ever copied or freed, so the
 fuzz is about searches and schedules alone; misused handles are found by the toy models of tests/.
 
-Of each case: a stream with random limits, fed in a random order, answers as batches do; scores are sums over
+Of each case: a stream with random limits, fed in a random order, whose bookkeeping is native, answers as batches with
+bookkeeping in Python do; scores are sums over
 length ** penalty, best first; no answer comes twice; none is too long; the proven rule answers as searching to the
 end. And a log probability that is NaN or +inf is refused by name. One line is recorded for each thousand cases, and
 those that the same commit has already are not tried again.
@@ -26,6 +27,7 @@ from quickbeam.options.decode import ScheduleOptions, SearchOptions
 from quickbeam.projections.door import RowProjection
 from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
+from quickbeam.search.native_beam import NativeBeamSearch
 from quickbeam.types import Floats, Footprint, Hypothesis, Ids, Request, TopK
 
 BOS, EOS, VOCAB, STATES = 1, 2, 11, 251
@@ -83,17 +85,17 @@ def case(seed: int) -> list[str]:
         Request(i, np.array([draw.randrange(3, 64) for _ in range(draw.randrange(1, 9))], np.int32))
         for i in range(REQUESTS)
     ]
-    options = _search(draw)
-    wanted = _run(model, requests, options, ScheduleOptions(batch_tokens=draw.choice([1, 30, 1000])))
-    schedule = _schedule(draw)
-    found = _run(model, draw.sample(requests, REQUESTS), options, schedule)
+    options = random_search(draw)
+    wanted = run(model, requests, options, ScheduleOptions(batch_tokens=draw.choice([1, 30, 1000])))
+    schedule = random_schedule(draw)
+    found = run(model, draw.sample(requests, REQUESTS), options, schedule, NativeBeamSearch)
     wrong = [] if found == wanted else [f"seed {seed}: {schedule} does not answer as batches, {options}"]
     if sorted(wanted) != list(range(REQUESTS)):
         wrong.append(f"seed {seed}: not every request was answered once, {options}")
     wrong += [f"seed {seed}: {said}, {options}" for answers in wanted.values() for said in _invalid(answers, options)]
     if options.early_stopping == "proven":
         sure = dataclasses.replace(options, early_stopping="exhaustive")
-        if _run(model, requests, sure, ScheduleOptions()) != wanted:
+        if run(model, requests, sure, ScheduleOptions()) != wanted:
             wrong.append(f"seed {seed}: proven is not exhaustive, {options}")
     if seed % 10 == 0 and not _refuses(model, requests, options, draw.choice([np.nan, np.inf])):
         wrong.append(f"seed {seed}: a log probability that is no number passed, {options}")
@@ -118,7 +120,8 @@ def measure(cases: int, first: int) -> list[str]:
     return wrong
 
 
-def _search(draw: random.Random) -> SearchOptions:
+def random_search(draw: random.Random) -> SearchOptions:
+    """Options of beam search."""
     beam = draw.randrange(1, 6)
     return SearchOptions(
         beam_size=beam,
@@ -135,7 +138,8 @@ def _search(draw: random.Random) -> SearchOptions:
     )
 
 
-def _schedule(draw: random.Random) -> ScheduleOptions:
+def random_schedule(draw: random.Random) -> ScheduleOptions:
+    """A stream with limits."""
     return ScheduleOptions(
         schedule=draw.choice(["stream", "stream-shortest", "stream-longest"]),
         max_rows=draw.choice([1, 9, 30, 200]),
@@ -146,8 +150,15 @@ def _schedule(draw: random.Random) -> ScheduleOptions:
     )
 
 
-def _run(model: TableModel, requests: list[Request], options: SearchOptions, schedule: ScheduleOptions) -> Answers:
-    search = BeamSearch(options, BOS, EOS, VOCAB)
+def run(
+    model: TableModel,
+    requests: list[Request],
+    options: SearchOptions,
+    schedule: ScheduleOptions,
+    kind: type[BeamSearch] = BeamSearch,
+) -> Answers:
+    """The answers of a search of this kind."""
+    search = kind(options, BOS, EOS, VOCAB)
     plan = Plan(requests, schedule, options.most_rows, 1, FOOTPRINT)
     return dict(decode(model, model, search, plan.schedule()))
 
@@ -180,7 +191,7 @@ def _refuses(model: TableModel, requests: list[Request], options: SearchOptions,
     broken.sorted = model.sorted.copy()
     broken.sorted[:, 0] = value
     try:
-        _run(broken, requests, options, ScheduleOptions())
+        run(broken, requests, options, ScheduleOptions())
     except ModelError as error:
         return "NaN or +inf" in str(error)
     return False

@@ -34,7 +34,7 @@ from quickbeam.projections.door import Projection
 from quickbeam.schedule.batches import BatchQueue, FixedBatches
 from quickbeam.schedule.door import Schedule
 from quickbeam.schedule.stream import Stream
-from quickbeam.search.beam import BeamSearch
+from quickbeam.search.native_beam import NativeBeamSearch
 from quickbeam.search.work import Work
 from quickbeam.text.pairs import column_pairs
 from quickbeam.types import Hypothesis, Request
@@ -141,7 +141,7 @@ def run(task: Task, strategy: str) -> tuple[Answers, Work]:
         max_score_margin=task.margin if variable else None,
         max_children=CHILDREN if variable else None,
     )
-    search = BeamSearch(options, task.bos_id, task.eos_id, task.projection.vocab_size)
+    search = NativeBeamSearch(options, task.bos_id, task.eos_id, task.projection.vocab_size)
     order = sorted(task.requests, key=lambda request: len(request.source))
     schedule: Schedule
     if strategy == "VAR-STREAM":

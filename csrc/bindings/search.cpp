@@ -1,8 +1,15 @@
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
+#include <limits>
 #include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "search/beam.h"
 #include "search/selection.h"
 
 namespace quickbeam {
@@ -102,6 +109,110 @@ class Selector {
   std::mutex mutex_;
 };
 
+std::vector<double> doubles(const AnyArray& array, const char* name, int64_t size) {
+  const double* data = checked<double>(array, name, {size});
+  return std::vector<double>(data, data + size);
+}
+
+class BeamRun {
+ public:
+  BeamRun(int64_t beam, int64_t keep, int32_t eos, int64_t max_length, double margin, double ratio, bool stays,
+          const std::string& rule, int64_t answers, int64_t need, int64_t room, int64_t enough, double stop_margin,
+          int64_t flatters, AnyArray weight, AnyArray widest)
+      : falling_(named(rule) == Stop::kProven),
+        beam_({beam, keep, max_length, margin, ratio, eos, stays},
+              {named(rule), answers, need, room, enough, stop_margin, stays, flatters,
+               doubles(weight, "weight", max_length + 1), doubles(widest, "widest", max_length)}) {}
+
+  void begin(AnyArray request) {
+    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
+    const std::lock_guard<std::mutex> lock(mutex_);
+    beam_.begin(requests, static_cast<int64_t>(request.size()));
+  }
+
+  // None where a log probability cannot be one.
+  nb::object advance(AnyArray request, AnyArray state, AnyArray node, AnyArray length, AnyArray score, AnyArray token,
+                     AnyArray log_prob, AnyArray value) {
+    const auto rows = static_cast<int64_t>(request.size());
+    const auto k = token.ndim() == 2 ? static_cast<int64_t>(token.shape(1)) : kAnySize;
+    const BeamRows given{{rows, k, checked<int32_t>(request, "request", {kAnySize}),
+                          checked<int32_t>(length, "length", {rows}), checked<double>(score, "score", {rows}),
+                          checked<int32_t>(token, "token", {rows, k}), checked<float>(value, "value", {rows, k})},
+                         checked<int32_t>(state, "state", {rows}),
+                         checked<int32_t>(node, "node", {rows}),
+                         checked<float>(log_prob, "log_prob", {rows, k})};
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    {
+      nb::gil_scoped_release release;
+      lock.lock();  // kept until the answer is copied
+      if (!numbers(given)) return nb::none();
+      beam_.advance(given);
+    }
+    nb::object answer = nb::make_tuple(columns(beam_.grown()), copied<double>(beam_.grown().score), beam_.requests(),
+                                       beam_.done().empty() ? nb::none() : nb::object(done()));
+    beam_.tidy();
+    return answer;
+  }
+
+ private:
+  static Stop named(const std::string& rule) {
+    const std::pair<const char*, Stop> names[] = {{"true", Stop::kTrue},
+                                                  {"false", Stop::kFalse},
+                                                  {"never", Stop::kNever},
+                                                  {"proven", Stop::kProven},
+                                                  {"exhaustive", Stop::kExhaustive}};
+    for (const auto& [name, stop] : names)
+      if (rule == name) return stop;
+    throw std::invalid_argument("rule is '" + rule + "'; it must be true, false, never, proven or exhaustive");
+  }
+
+  bool numbers(const BeamRows& given) const {
+    const int64_t k = given.rows.k;
+    bool sound = true;
+    for (int64_t i = 0; i < given.rows.rows * k; ++i)
+      sound &= given.log_prob[i] < std::numeric_limits<float>::infinity();
+    for (int64_t row = 0; falling_ && row < given.rows.rows; ++row) sound &= given.log_prob[row * k] <= 0.0f;
+    return sound;
+  }
+
+  // request, state, token, node and length, [5, n].
+  static nb::object columns(const GrownRows& grown) {
+    const size_t n = grown.request.size();
+    auto array = new_array<int32_t>({5, n});
+    int32_t* out = array.data;
+    for (const auto* column : {&grown.request, &grown.state, &grown.token, &grown.node, &grown.length})
+      out = std::copy(column->begin(), column->end(), out);
+    return array.array;
+  }
+
+  // (request, saved steps, its answers: tokens, log probabilities, log probability, score).
+  nb::list done() const {
+    nb::list all;
+    std::vector<int32_t> token;
+    std::vector<float> log_prob;
+    for (const Done& one : beam_.done()) {
+      nb::list answers;
+      for (const Finished& finished : one.answers) {
+        beam_.tree().path(finished.node, token, log_prob);
+        double sum = 0.0;  // in the order of the search, hence with its bits
+        nb::list tokens, log_probs;
+        for (int32_t id : token) tokens.append(id);
+        for (float each : log_prob) {
+          log_probs.append(static_cast<double>(each));
+          sum += static_cast<double>(each);
+        }
+        answers.append(nb::make_tuple(tokens, log_probs, sum, finished.score));
+      }
+      all.append(nb::make_tuple(one.request, one.saved_steps, answers));
+    }
+    return all;
+  }
+
+  bool falling_;  // the proof needs sums that only fall
+  Beam beam_;
+  std::mutex mutex_;
+};
+
 }  // namespace
 
 void bind_search(nb::module_& module) {
@@ -111,6 +222,17 @@ void bind_search(nb::module_& module) {
       .def("select", &Selector::select, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
            "log_prob"_a, "value"_a, "top"_a, "start"_a, "held"_a,
            "Returns first [B], best [B], the rows that go on and those that end, and which of `held` are kept.");
+  nb::class_<BeamRun>(module, "Beam", "Bookkeeping of beam search; see quickbeam.search.native_beam.NativeBeamSearch.")
+      .def(nb::init<int64_t, int64_t, int32_t, int64_t, double, double, bool, const std::string&, int64_t, int64_t,
+                    int64_t, int64_t, double, int64_t, AnyArray, AnyArray>(),
+           "beam"_a, "keep"_a, "eos"_a, "max_length"_a, "margin"_a, "ratio"_a, "stays"_a, "rule"_a, "answers"_a,
+           "need"_a, "room"_a, "enough"_a, "stop_margin"_a, "flatters"_a, "weight"_a, "widest"_a)
+      .def("begin", &BeamRun::begin, "request"_a, "Take note of new requests.")
+      .def("advance", &BeamRun::advance, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
+           "log_prob"_a, "value"_a,
+           "One step. Returns request, state, token, node and length of the rows that go on [5, n], their scores [n], "
+           "how many requests took the step, and what is done or None; None alone where a log probability is no "
+           "number.");
 }
 
 }  // namespace quickbeam

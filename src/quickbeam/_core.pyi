@@ -129,6 +129,42 @@ class Selector:
         held: Scores,
     ) -> tuple[_Places, Scores, _Grown, _Grown, NDArray[np.bool_]]: ...
 
+# Requests that are done: index, steps saved, and of each answer tokens, log probabilities, their sum and its score.
+Done = list[tuple[int, int, list[tuple[list[int], list[float], float, float]]]]
+
+class Beam:
+    def __init__(
+        self,
+        beam: int,
+        keep: int,
+        eos: int,
+        max_length: int,
+        margin: float,
+        ratio: float,
+        stays: bool,
+        rule: str,
+        answers: int,
+        need: int,
+        room: int,
+        enough: int,
+        stop_margin: float,
+        flatters: int,
+        weight: Scores,
+        widest: Scores,
+    ) -> None: ...
+    def begin(self, request: Ids) -> None: ...
+    def advance(
+        self,
+        request: Ids,
+        state: Ids,
+        node: Ids,
+        length: Ids,
+        score: Scores,
+        token: Ids,
+        log_prob: Floats,
+        value: Floats,
+    ) -> tuple[Ids, Scores, int, Done | None] | None: ...
+
 class RecurrentModel:
     isa: str
     def __init__(

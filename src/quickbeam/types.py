@@ -59,6 +59,8 @@ class Rows:
 
     def extend(self, other: Rows) -> Rows:
         """These rows, then `other`."""
+        if not len(self):
+            return other
         return Rows(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in self.__slots__))
 
 

@@ -27,6 +27,7 @@ from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
 from quickbeam.search.cube import CubeSearch
 from quickbeam.search.expansion import Expansion
+from quickbeam.search.native_beam import NativeBeamSearch
 from quickbeam.search.sampling import SamplingSearch
 from quickbeam.search.work import Work
 from quickbeam.types import Floats, Hypothesis, Ids, Request
@@ -128,8 +129,7 @@ class LoadedModel:
         kinds = "of samples, alternatives or attention"
         require(one_search, "a trace", kinds, "of one beam search; leave the option out")
         self._check(choices)
-        search, recorder = self._search(choices), Recorder(self.parts.target.piece)
-        assert isinstance(search, BeamSearch)
+        search, recorder = self._beam_search(choices, watched=True), Recorder(self.parts.target.piece)
         search.observer = recorder
         schedule = Plan([request], choices.schedule, choices.search.most_rows, 1, self.parts.footprint).schedule()
         layer = self.output_layer(choices.output)
@@ -153,12 +153,18 @@ class LoadedModel:
         return Expansion(choices.search, model.bos_id, model.eos_id, self.parts.projection.vocab_size)
 
     def _search(self, choices: DecodeOptions) -> BeamSearch | SamplingSearch:
+        if not choices.search.sampling:
+            return self._beam_search(choices)
         model, projection = self.parts.model, self.parts.projection
-        ids = (model.bos_id, model.eos_id, projection.vocab_size)
-        if choices.search.sampling:
-            return SamplingSearch(choices.search, choices.sampling, *ids)
-        search = BeamSearch if choices.search.cube_pruning == "none" else CubeSearch
-        return search(choices.search, *ids)
+        return SamplingSearch(choices.search, choices.sampling, model.bos_id, model.eos_id, projection.vocab_size)
+
+    def _beam_search(self, choices: DecodeOptions, watched: bool = False) -> BeamSearch:
+        """In Python where it is to be watched, which gives the same answers."""
+        model, projection, options = self.parts.model, self.parts.projection, choices.search
+        kind = CubeSearch if options.cube_pruning != "none" else BeamSearch
+        if NativeBeamSearch.serves(options) and not watched:
+            kind = NativeBeamSearch
+        return kind(options, model.bos_id, model.eos_id, projection.vocab_size)
 
     def _answer(self, hypothesis: Hypothesis) -> Answer:
         """A hypothesis as text."""

@@ -41,6 +41,11 @@ class CandidateRules:
             return self.least
         return min(self.least + self._repetition.most(rows), self._vocab_size)
 
+    def idle(self, top: TopK) -> bool:
+        """Whether `top` are the candidates as they stand, no rule having anything to say now."""
+        rules = self._repetition.active or self._options.min_length > 0 or self._prefixes
+        return not rules and top.token.shape[1] <= self._keep
+
     def enter(self, requests: Iterable[Request]) -> None:
         """Take note of new requests."""
         for request in requests:
@@ -54,7 +59,7 @@ class CandidateRules:
 
     def apply(self, rows: Rows, top: TopK) -> Candidates:
         """The candidates of each row; raises ModelError where a log probability cannot be one."""
-        self._check(rows, top.log_prob)
+        self.check(rows, top.log_prob)
         found = Candidates(top.token, top.log_prob, top.log_prob)
         if self._repetition.active:
             found.value = self._repetition.apply(rows, found.token, found.value)
@@ -69,7 +74,7 @@ class CandidateRules:
             self._force(rows, found)
         return found
 
-    def _check(self, rows: Rows, log_prob: Floats) -> None:
+    def check(self, rows: Rows, log_prob: Floats) -> None:
         """Raise ModelError where one of the log probabilities [R, k] is NaN, +inf, or above 0 where that matters."""
         if not np.maximum.reduce(log_prob, axis=None) < math.inf:  # -inf is allowed
             row = int((~(log_prob < math.inf)).any(axis=1).argmax())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,20 @@ class Selected:
 _NONE = (np.empty(0), np.empty(0, np.int32), np.empty(0))
 
 
+def facts(options: SearchOptions, eos_id: int, keep: int) -> dict[str, Any]:
+    """What the compiled core is told about the selection (csrc/search/selection.h)."""
+    margin, ratio = options.max_score_margin, options.max_score_ratio
+    return {
+        "beam": options.beam_size,
+        "keep": keep,
+        "eos": eos_id,
+        "max_length": options.max_length,
+        "margin": math.inf if margin is None else margin,
+        "ratio": 0.0 if ratio is None else ratio,
+        "stays": options.finishing == "stay",
+    }
+
+
 class Selector:
     """Steps 1 to 3 of search/beam.py, behind the rules for candidates; one run at a time."""
 
@@ -53,10 +68,7 @@ class Selector:
         self._stays = options.finishing == "stay"
         self.looks_back = self._stays or margin is not None or ratio is not None
         """Whether it matters what is finished already."""
-        least = math.inf if margin is None else margin
-        self._core = _core.Selector(
-            options.beam_size, keep, eos_id, options.max_length, least, 0.0 if ratio is None else ratio, self._stays
-        )
+        self._core = _core.Selector(**facts(options, eos_id, keep))
 
     def floor(self, best: float) -> float:
         """The least sum of log probabilities that stays, where `best` is the highest one."""

@@ -22,10 +22,13 @@ from __future__ import annotations
 import math
 from bisect import insort
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from quickbeam.options.decode import SearchOptions
+from quickbeam.types import Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,24 @@ class Pool:
         del self.best[room:]
 
 
+class _Lengths:
+    """What lengths weigh, as lists for Python and as arrays for the core."""
+
+    def __init__(self, penalty: float, min_length: int, max_length: int) -> None:
+        self.weight = [math.pow(max(length, 1), penalty) for length in range(max_length + 1)]
+        self.weights = np.array(self.weight)
+        ends = self.weights.copy()
+        ends[: min_length + 1] = 0.0
+        # By length now: the largest weight of the lengths at which a row may still end.
+        self.widests: Scores = np.maximum.accumulate(ends[::-1])[::-1][1:].copy()
+        self.widest: list[float] = self.widests.tolist()
+
+
+@lru_cache(maxsize=64)  # every decoding run asks for the same ones
+def _lengths(penalty: float, min_length: int, max_length: int) -> _Lengths:
+    return _Lengths(penalty, min_length, max_length)
+
+
 class StopRule:
     """The rule that the options ask for."""
 
@@ -68,13 +89,23 @@ class StopRule:
         early = self._name == "proven" or self._margin is not None
         self.enough = self._answers if early else self._need if heuristic else self.room + 1
         """A request with fewer finished hypotheses is not done while it has live rows."""
-        penalty = options.length_penalty
-        self._weight = [math.pow(max(length, 1), penalty) for length in range(options.max_length + 1)]
-        # By length now: the largest weight of the lengths at which the row may end.
-        ends = np.array(self._weight)
-        ends[: options.min_length + 1] = 0.0
-        self._widest: list[float] = np.maximum.accumulate(ends[::-1])[::-1].tolist()[1:]
-        self._flatters = options.max_length if self._name == "never" and penalty > 0 else 0
+        self._lengths = _lengths(options.length_penalty, options.min_length, options.max_length)
+        self._weight, self._widest = self._lengths.weight, self._lengths.widest
+        self._flatters = options.max_length if self._name == "never" and options.length_penalty > 0 else 0
+
+    def facts(self) -> dict[str, Any]:
+        """The rule as the compiled core takes it (csrc/search/stopping.h)."""
+        return {
+            "rule": self._name,
+            "answers": self._answers,
+            "need": self._need,
+            "room": self.room,
+            "enough": self.enough,
+            "stop_margin": math.inf if self._margin is None else self._margin,
+            "flatters": self._flatters,
+            "weight": self._lengths.weights,
+            "widest": self._lengths.widests,
+        }
 
     def score(self, log_prob: float, length: int) -> float:
         """What ranks finished hypotheses; an empty one counts as one token."""

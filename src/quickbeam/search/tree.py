@@ -40,10 +40,8 @@ class TokenTree:
     def __init__(self, in_flight: Collection[int], eos_id: int) -> None:
         """`in_flight` is a live view of the requests whose nodes are needed."""
         self._in_flight, self._eos_id = in_flight, eos_id
-        self._parent = np.empty(1024, np.int32)
-        self._token = np.empty(1024, np.int32)
-        self._log_prob = np.empty(1024, np.float32)
-        self._owner = np.full(1024, _NOBODY, np.int32)
+        self._parent = self._token = self._owner = np.empty(0, np.int32)
+        self._log_prob = np.empty(0, np.float32)
         self._free: Ids | None = None  # the nodes to give away, from `_next` on; None = all in their order
         self._next = 0
 
@@ -121,7 +119,7 @@ class TokenTree:
         """Collect the nodes of requests that are done; grow where they are less than half, so that this is rare."""
         free: NDArray[np.bool_] = ~np.isin(self._owner, list(self._in_flight))
         if free.sum() < max(need, self.room // 2):
-            more = max(need, self.room)
+            more = max(need, self.room, 1024)
             self._parent, self._token = (np.append(a, np.empty(more, np.int32)) for a in (self._parent, self._token))
             self._log_prob = np.append(self._log_prob, np.empty(more, np.float32))
             self._owner = np.append(self._owner, np.full(more, _NOBODY, np.int32))

@@ -1,0 +1,47 @@
+#include "search/tree.h"
+
+#include <algorithm>
+
+namespace quickbeam {
+
+void TokenTree::reserve(int64_t need, const InFlight& in_flight) {
+  const int64_t end = ordered_ ? room() : static_cast<int64_t>(free_.size());
+  if (next_ + need <= end) return;
+  free_.clear();
+  for (int64_t node = 0; node < room(); ++node)
+    if (nodes_[node].owner == kNobody || !in_flight(nodes_[node].owner)) free_.push_back(static_cast<int32_t>(node));
+  // Grow where less than half are free, so that this is rare.
+  if (static_cast<int64_t>(free_.size()) < std::max(need, room() / 2)) {
+    const int64_t before = room(), more = std::max({need, before, int64_t{1024}});
+    nodes_.resize(static_cast<size_t>(before + more), {kRoot, 0, 0.0f, kNobody});
+    for (int64_t node = before; node < before + more; ++node) free_.push_back(static_cast<int32_t>(node));
+  }
+  next_ = 0;
+  ordered_ = false;
+}
+
+void TokenTree::path(int32_t node, std::vector<int32_t>& token, std::vector<float>& log_prob) const {
+  token.clear();
+  log_prob.clear();
+  for (; node != kRoot; node = nodes_[node].parent) {
+    token.push_back(nodes_[node].token);
+    log_prob.push_back(nodes_[node].log_prob);
+  }
+  std::reverse(token.begin(), token.end());
+  std::reverse(log_prob.begin(), log_prob.end());
+}
+
+int64_t TokenTree::history(int32_t node, int32_t* token, int64_t size) const {
+  int64_t length = 0;
+  for (; node != kRoot; node = nodes_[node].parent, ++length)
+    if (length < size) token[length] = nodes_[node].token;
+  return length;
+}
+
+void TokenTree::clear() {
+  next_ = 0;
+  ordered_ = true;
+  for (Node& node : nodes_) node.owner = kNobody;
+}
+
+}  // namespace quickbeam

@@ -1,0 +1,57 @@
+// The tokens of all hypotheses of a run, kept as a tree so that a step copies no prefix: src/quickbeam/search/tree.py.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace quickbeam {
+
+// A node is its place in the columns, a hypothesis its last node. Nodes belong to a request; when the room is used up,
+// those of requests that are done are given away again.
+class TokenTree {
+ public:
+  static constexpr int32_t kRoot = -1;  // parent of the first token
+
+  using InFlight = std::function<bool(int32_t)>;
+
+  // Makes room for `need` more nodes, if need be, so that `add` finds it. `in_flight` says whose nodes are needed.
+  void reserve(int64_t need, const InFlight& in_flight);
+
+  int32_t add(int32_t parent, int32_t token, float log_prob, int32_t owner) {
+    const int32_t node = ordered_ ? next_++ : free_[static_cast<size_t>(next_++)];
+    nodes_[static_cast<size_t>(node)] = {parent, token, log_prob, owner};
+    return node;
+  }
+
+  // Tokens and log probabilities from the root to `node`.
+  void path(int32_t node, std::vector<int32_t>& token, std::vector<float>& log_prob) const;
+
+  // The tokens of a hypothesis, the last one first, at most `size` of them; returns how many there are in all.
+  int64_t history(int32_t node, int32_t* token, int64_t size) const;
+
+  // Whether `node` is the root or a node of `owner`. Nodes of requests in flight are never given away, so that a path
+  // from such a node ends at the root.
+  bool owns(int32_t owner, int32_t node) const {
+    return node == kRoot || (node >= 0 && node < room() && nodes_[static_cast<size_t>(node)].owner == owner);
+  }
+
+  void clear();  // forgets every node, keeps the room
+
+  int64_t room() const { return static_cast<int64_t>(nodes_.size()); }
+
+ private:
+  struct Node {
+    int32_t parent, token;
+    float log_prob;
+    int32_t owner;
+  };
+  static constexpr int32_t kNobody = -1;  // owner of a node that is not in use
+
+  std::vector<Node> nodes_;
+  std::vector<int32_t> free_;  // the nodes to give away, from next_ on, unless they are all in their order
+  int32_t next_ = 0;
+  bool ordered_ = true;
+};
+
+}  // namespace quickbeam

@@ -1,0 +1,72 @@
+"""Beam search whose bookkeeping is one native call a step (csrc/search/beam.h) in place of some forty of NumPy's.
+
+It says what search/beam.py says, to the last bit; tests/search/test_native_beam.py holds it to that. What may follow a
+row is asked of search/candidates.py, where there is any rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quickbeam import _core
+from quickbeam.options.decode import SearchOptions
+from quickbeam.search.beam import BeamSearch
+from quickbeam.search.selection import facts
+from quickbeam.types import Hypothesis, Ids, Move, Request, Rows, TopK
+
+
+class NativeBeamSearch(BeamSearch):
+    """Beam search of one decoding run that cannot be watched, and has no rules against repetition."""
+
+    def __init__(self, options: SearchOptions, bos_id: int, eos_id: int, vocab_size: int) -> None:
+        """Raise OptionError where the beam is wider than the vocabulary [V = vocab_size]."""
+        super().__init__(options, bos_id, eos_id, vocab_size)
+        self._core = _core.Beam(**facts(options, eos_id, self._keep), **self._stop.facts())
+
+    @staticmethod
+    def serves(options: SearchOptions) -> bool:
+        """Whether these options can be served: rules against repetition need the tokens of all rows in Python."""
+        return not (options.repetition_penalty > 1 or options.no_repeat_ngram_size or options.cube_pruning != "none")
+
+    def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
+        """One row for each new request, at bos."""
+        rows = super().begin(requests, state)
+        self._core.begin(rows.request)
+        return rows
+
+    def advance(self, rows: Rows, top: TopK) -> Move:
+        """As BeamSearch's."""
+        found = top if self._rules.idle(top) else self._rules.apply(rows, top)
+        value = found.log_prob if isinstance(found, TopK) else found.value
+        answer = self._core.advance(
+            *(rows.request, rows.state, rows.node, rows.length, rows.score),
+            *(found.token, found.log_prob, value),
+        )
+        if answer is None:
+            self._rules.check(rows, top.log_prob)  # raises
+            raise AssertionError("the compiled core refused what is sound")
+        ids, score, requests, done = answer
+        work = self.work
+        work.steps += 1
+        work.expansions += len(rows)
+        work.request_steps += requests
+        request, state, token, node, length = ids
+        going = Rows(request, state, token, node, length, score)
+        return Move(going, {} if done is None else self._close(done))
+
+    def _close(self, done: _core.Done) -> dict[int, list[Hypothesis]]:
+        """The answers of the requests that are done."""
+        answers: dict[int, list[Hypothesis]] = {}
+        for request, saved, found in done:
+            answers[request] = [
+                Hypothesis(request, tuple(self._bare(tokens)), tuple(log_probs), log_prob, score)
+                for tokens, log_probs, log_prob, score in found
+            ]
+            self.work.requests += 1
+            self.work.saved_steps += saved
+        self._rules.leave(answers)
+        return answers
+
+    def _bare(self, tokens: list[int]) -> list[int]:
+        """Without eos."""
+        return tokens[:-1] if tokens and tokens[-1] == self._eos_id else tokens
