@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from quickbeam.errors import ModelError
+from quickbeam.text.pieces import PieceVocabulary
 from quickbeam.text.sentencepiece import SentencePieceVocabulary
 from quickbeam.text.words import WordVocabulary
 
@@ -39,16 +40,20 @@ def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
 
     A language model has one vocabulary for both, and a target without a file of its own has the source's.
     """
-    source = _read(folder, "source.spm", "source.vocab.json") or _read(folder, "vocab.spm", "vocab.json")
+    source = _read(folder, "source", "source.vocab.json") or _read(folder, "vocab", "vocab.json")
     if source is None:
         language = "vocab.spm or vocab.json in a language model"
         raise ModelError(
-            f"{folder} has neither source.spm nor source.vocab.json ({language}); the model folder is incomplete."
+            f"{folder} has none of source.spm, source.pieces.json and source.vocab.json ({language}); "
+            "the model folder is incomplete."
         )
-    return source, _read(folder, "target.spm", "target.vocab.json") or source
+    return source, _read(folder, "target", "target.vocab.json") or source
 
 
-def _read(folder: Path, pieces: str, words: str) -> Vocabulary | None:
-    if (folder / pieces).exists():
-        return SentencePieceVocabulary(folder / pieces)
+def _read(folder: Path, name: str, words: str) -> Vocabulary | None:
+    spm, pieces = folder / f"{name}.spm", folder / f"{name}.pieces.json"
+    if pieces.exists():
+        return PieceVocabulary.load(pieces, spm)
+    if spm.exists():
+        return SentencePieceVocabulary(spm)
     return WordVocabulary.load(folder / words) if (folder / words).exists() else None

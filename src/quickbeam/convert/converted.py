@@ -1,0 +1,40 @@
+"""A model of another program in our terms, and its way into a model folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from quickbeam.models.folder import save_model
+from quickbeam.models.transformer.config import TransformerConfig
+from quickbeam.text.pieces import PieceVocabulary
+from quickbeam.types import Floats
+
+
+@dataclass(frozen=True)
+class Converted:
+    """All that a model folder needs."""
+
+    origin: str  # the format it came from, for people
+    config: TransformerConfig
+    tensors: Mapping[str, Floats]
+    source: PieceVocabulary
+    target: PieceVocabulary
+    notes: tuple[str, ...] = ()  # what a user should know, a sentence each
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write the model folder; `name` is what the model is called in its card."""
+        files = _files("source", self.source)
+        if self.target is not self.source:
+            files |= _files("target", self.target)
+        notes = "".join(f"* {note}\n" for note in self.notes)
+        card = f"# {name}\n\nConverted from {self.origin} by `quickbeam convert`. Its licence is that of its origin.\n"
+        save_model(folder, self.config, self.tensors, files, card + (notes and f"\n{notes}"))
+
+
+def _files(side: str, vocabulary: PieceVocabulary) -> dict[str, bytes]:
+    files = {f"{side}.pieces.json": vocabulary.listed}
+    if vocabulary.spm is not None:
+        files[f"{side}.spm"] = vocabulary.spm
+    return files

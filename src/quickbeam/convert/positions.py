@@ -1,0 +1,35 @@
+"""Tables of position encodings: what they are made of, so that they need not be kept."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from quickbeam.types import Floats
+
+Sinusoid = Literal["sinusoidal", "sinusoidal-t2t"]
+CLOSE = 1e-3  # float16 tables differ by 5e-4
+
+
+def sinusoid(kind: Sinusoid, first: int, count: int, dim: int) -> Floats:
+    """[count, dim] sines, then cosines, of the positions from `first`; the kinds as in TransformerConfig."""
+    half = dim // 2
+    i = np.arange(half)
+    step = 2 * i / dim if kind == "sinusoidal" else i / max(half - 1, 1)
+    angle = np.arange(first, first + count)[:, None] * np.power(10000.0, -step)
+    return np.concatenate([np.sin(angle), np.cos(angle)], axis=1).astype(np.float32)
+
+
+def recognise(table: Floats, firsts: tuple[int, ...] = (0,)) -> tuple[Sinusoid, int] | None:
+    """The kind and the first position of a table [n, dim] of sines and cosines, None where it is another one."""
+    count, dim = table.shape
+    if count < 2 or dim % 2 or dim < 4:
+        return None
+    some = np.unique(np.concatenate([np.arange(min(count, 64)), [count // 2, count - 1]]))
+    for kind in ("sinusoidal", "sinusoidal-t2t"):
+        for first in firsts:
+            wanted = sinusoid(kind, first, count, dim)[some]  # type: ignore[arg-type]
+            if np.abs(wanted - table[some]).max() < CLOSE:
+                return kind, first  # type: ignore[return-value]
+    return None
