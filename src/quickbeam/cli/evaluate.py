@@ -14,7 +14,7 @@ from quickbeam.cli.progress import progress_bar
 from quickbeam.errors import InputError, OptionError
 from quickbeam.evaluate.memory import peak_memory
 from quickbeam.evaluate.quality import load_metrics
-from quickbeam.options.decode import MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.decode import LanguageOptions, MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
 from quickbeam.text.lines import check_readable
 from quickbeam.text.pairs import Pair, column_pairs, file_pairs
 
@@ -38,6 +38,7 @@ def evaluate(
     search: SearchOptions,
     schedule: ScheduleOptions,
     layer: ProjectionOptions,
+    languages: LanguageOptions,
     machine: MachineOptions,
 ) -> None:
     """Translate a test set and print BLEU and chrF, with sacreBLEU's signatures, and speed.
@@ -61,6 +62,7 @@ def evaluate(
     sources, references = [left for left, _ in pairs], [right for _, right in pairs]
     for choice in searches:
         options = dataclasses.asdict(choice) | dataclasses.asdict(schedule) | dataclasses.asdict(layer)
+        options |= dataclasses.asdict(languages)
         with progress_bar(f"beam {choice.beam_size}", len(pairs)) as bar:
             found = measure.evaluate(translator, sources, references, bar, **options)
         print(json.dumps(_record(model, options, found)) if as_json else _lines(choice.beam_size, found), flush=True)

@@ -116,6 +116,7 @@ class TranslationJob:
             **dataclasses.asdict(self.choices.sampling),
             **schedule,
             **dataclasses.asdict(self.choices.output),
+            **dataclasses.asdict(self.choices.languages),
             "format": self.format,
             "errors": self.errors,
             "target_prefix": self.target_prefix,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +19,7 @@ from quickbeam.cli.job import CHUNK
 from quickbeam.cli.progress import progress_bar
 from quickbeam.cli.warnings import engine_warnings
 from quickbeam.errors import InputError, OptionError
-from quickbeam.options.decode import MachineOptions, ScheduleOptions
+from quickbeam.options.decode import LanguageOptions, MachineOptions, ScheduleOptions
 from quickbeam.options.schema import require
 from quickbeam.text.lines import check_readable
 from quickbeam.text.pairs import Pair, column_pairs, file_pairs
@@ -43,6 +44,7 @@ def score(
         bool, typer.Option("--apart", help="Language models: each line by itself, not as one text with those before.")
     ] = False,
     schedule: ScheduleOptions,
+    languages: LanguageOptions,
     machine: MachineOptions,
 ) -> None:
     """Score translations, or text by a language model: one score a line, the higher the better.
@@ -78,7 +80,7 @@ def score(
         pairs = file_pairs(source, target)
     else:
         pairs = column_pairs(None, 0, 1)
-    _score_pairs(model, pairs, format_, length_penalty, schedule, machine)
+    _score_pairs(model, pairs, format_, length_penalty, schedule, languages, machine)
 
 
 def _is_language(model: str) -> bool:
@@ -96,12 +98,14 @@ def _score_pairs(
     format_: str,
     length_penalty: float,
     schedule: ScheduleOptions,
+    languages: LanguageOptions,
     machine: MachineOptions,
 ) -> None:
     from quickbeam.engine.translator import Translator
 
     translator = Translator(model, machine=machine)
-    options = {"length_penalty": length_penalty, "batch_tokens": schedule.batch_tokens}
+    options: dict[str, Any] = {"length_penalty": length_penalty, "batch_tokens": schedule.batch_tokens}
+    options |= dataclasses.asdict(languages)
     options["max_input_length"] = schedule.max_input_length
     index = 0
     warnings = _ChunkWarnings()

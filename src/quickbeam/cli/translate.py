@@ -14,6 +14,7 @@ from quickbeam.cli.output import Output, OutputFile, StandardOutput
 from quickbeam.errors import OptionError
 from quickbeam.options.decode import (
     DecodeOptions,
+    LanguageOptions,
     MachineOptions,
     ProjectionOptions,
     SamplingOptions,
@@ -52,6 +53,7 @@ def translate(
     sampling: SamplingOptions,
     schedule: ScheduleOptions,
     layer: ProjectionOptions,
+    languages: LanguageOptions,
     machine: MachineOptions,
 ) -> None:
     """Translate text, line by line.
@@ -73,6 +75,7 @@ def translate(
     * `quickbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
     * `quickbeam translate de-en --sampling --temperature 0.7 --top-k 20 --num-hypotheses 4 < questions.txt`
     * `echo "Wie geht es dir?" | quickbeam translate de-en --target-prefix "So how"`
+    * `echo "Wie geht es dir?" | quickbeam translate m2m --source-language de --target-language fr`
     * `echo "Wie geht es dir?" | quickbeam translate de-en --return-alternatives --num-hypotheses 4`
     """
     _check(format_, errors, search.return_attention)
@@ -80,7 +83,7 @@ def translate(
         raise OptionError("--resume and --restart need --output FILE.")
     paths = files or []
     check_readable(paths)
-    choices = DecodeOptions(search, sampling, schedule, layer)
+    choices = DecodeOptions(search, sampling, schedule, layer, languages)
     job = TranslationJob(model, paths, format_, cast(DecodingErrors, errors), target_prefix, choices, machine)
     count = _run(job, _place(output, paths, resume, restart))
     if stats:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
+from quickbeam.engine.direction import Tongues
 from quickbeam.errors import ModelError, nearest
-from quickbeam.models.architectures import Task, architecture_of
+from quickbeam.models.architectures import Config, Task, architecture_of
 from quickbeam.models.door import Model
 from quickbeam.models.ensemble import EnsembleModel, sum_of
 from quickbeam.models.fitted import OUTPUT, output_digest
@@ -19,6 +20,7 @@ from quickbeam.models.load import load_model
 from quickbeam.models.preview_folder import read_preview
 from quickbeam.models.screen_folder import read_screen
 from quickbeam.models.shortlist_folder import read_shortlist
+from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.options.decode import MachineOptions
 from quickbeam.projections.certified import CertifiedProjection, Preview
 from quickbeam.projections.door import Projection, RowProjection
@@ -45,6 +47,8 @@ class Parts:
     source: Vocabulary
     target: Vocabulary
     footprint: Footprint  # of what the model has in flight
+    tongues: Tongues = field(default_factory=Tongues)
+    suppressed: tuple[int, ...] = ()  # words that it must never produce
 
 
 def bundled_models() -> dict[str, Path]:
@@ -91,8 +95,7 @@ def load_parts(folder: Path, machine: MachineOptions, task: Task = "translation"
 
     Raises ModelError.
     """
-    member = _load_member(folder, machine, task)
-    return Parts(member.model, _exact(member.model, machine), member.source, member.target, member.footprint)
+    return _parts(_load_member(folder, machine, task), machine)
 
 
 def load_ensemble(folders: Sequence[Path], machine: MachineOptions, task: Task = "translation") -> Parts:
@@ -107,9 +110,25 @@ def load_ensemble(folders: Sequence[Path], machine: MachineOptions, task: Task =
                     f"{folders[0]} and {folder} have different {side} vocabularies; the members of an ensemble must "
                     "have the same ones, piece for piece."
                 )
+        if Tongues.of(first.config) != Tongues.of(other.config) or _suppressed(first) != _suppressed(other):
+            raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
     model = EnsembleModel([member.model for member in members])
-    footprint = sum_of([member.footprint for member in members])
-    return Parts(model, _exact(model, machine), first.source, first.target, footprint)
+    return replace(
+        _parts(first, machine),
+        model=model,
+        projection=_exact(model, machine),
+        footprint=sum_of([member.config.footprint for member in members]),
+    )
+
+
+def _parts(member: _Member, machine: MachineOptions) -> Parts:
+    config, exact = member.config, _exact(member.model, machine)
+    tongues, suppressed = Tongues.of(config), _suppressed(member)
+    return Parts(member.model, exact, member.source, member.target, config.footprint, tongues, suppressed)
+
+
+def _suppressed(member: _Member) -> tuple[int, ...]:
+    return member.config.suppressed_ids if isinstance(member.config, TransformerConfig) else ()
 
 
 @dataclass(frozen=True)
@@ -119,7 +138,7 @@ class _Member:
     model: Model
     source: Vocabulary
     target: Vocabulary
-    footprint: Footprint
+    config: Config
 
 
 def _load_member(folder: Path, machine: MachineOptions, task: Task) -> _Member:
@@ -142,7 +161,7 @@ def _load_member(folder: Path, machine: MachineOptions, task: Task) -> _Member:
                     f"restore the vocabulary that the model was trained with."
                 )
     model = load_model(folder, machine.backend, machine.isa, machine.compute_type)
-    return _Member(model, source, target, config.footprint)
+    return _Member(model, source, target, config)
 
 
 def _exact(model: Model, machine: MachineOptions) -> RowProjection:

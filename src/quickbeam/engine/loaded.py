@@ -22,6 +22,7 @@ from quickbeam.models.architectures import Task
 from quickbeam.options.decode import DecodeOptions, MachineOptions, ProjectionOptions
 from quickbeam.options.schema import require
 from quickbeam.projections.door import Normalising, Projection
+from quickbeam.projections.suppressed import without
 from quickbeam.schedule.batches import BatchQueue, pack, token_budget
 from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
@@ -101,7 +102,7 @@ class LoadedModel:
         self, requests: list[Request], choices: DecodeOptions, make_search: Callable[[DecodeOptions], CountingSearch]
     ) -> Results:
         """The same with any search, which is made for each worker."""
-        model, projection = self.parts.model, self.output_layer(choices.output)
+        model, projection = self.parts.model, without(self.output_layer(choices.output), self.parts.suppressed)
         plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.workers, self.parts.footprint)
         searches: list[CountingSearch] = []
         by_index = {request.index: request for request in requests} if choices.search.return_attention else {}
@@ -132,7 +133,7 @@ class LoadedModel:
         search, recorder = self._beam_search(choices, watched=True), Recorder(self.parts.target.piece)
         search.observer = recorder
         schedule = Plan([request], choices.schedule, choices.search.most_rows, 1, self.parts.footprint).schedule()
-        layer = self.output_layer(choices.output)
+        layer = without(self.output_layer(choices.output), self.parts.suppressed)
         ((_, hypotheses),) = decode(self.parts.model.open(), layer, search, schedule)
         pieces = tuple(self.parts.source.piece(token) for token in request.source.tolist())
         return Trace(text, pieces, recorder.steps, recorder.why, tuple(self._answer(h) for h in hypotheses))

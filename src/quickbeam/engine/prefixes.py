@@ -14,8 +14,12 @@ from quickbeam.types import Prefix
 Prefixes = Sequence[str | None] | str | None
 
 
-def encode_prefixes(prefixes: Prefixes, count: int, vocabulary: Vocabulary, max_length: int) -> dict[int, Prefix]:
+def encode_prefixes(
+    prefixes: Prefixes, count: int, vocabulary: Vocabulary, max_length: int, tag: Sequence[int] = ()
+) -> dict[int, Prefix]:
     """The tokens of those of `count` texts that have a prefix; they add nothing to the score of an answer.
+
+    `tag` is what every translation begins with in any case.
 
     Raises InputError where the prefixes are not one for each text, and where one leaves no room below `max_length`.
     """
@@ -28,7 +32,7 @@ def encode_prefixes(prefixes: Prefixes, count: int, vocabulary: Vocabulary, max_
         raise InputError(f"there are {len(prefixes)} target prefixes for {count} texts; give one, or None, for each.")
     encoded: dict[int, Prefix] = {}
     for index, prefix in enumerate(prefixes):
-        tokens = vocabulary.encode(prefix) if prefix else []
+        tokens = [*tag, *(vocabulary.encode(prefix) if prefix else [])]
         if len(tokens) >= max_length:
             raise InputError(
                 f"target prefix {index} has {len(tokens)} tokens; it must have fewer than max_length ({max_length}). "

@@ -17,7 +17,7 @@ from quickbeam.engine.trace import Trace
 from quickbeam.engine.translation import EMPTY, Answer, Translation
 from quickbeam.errors import InputError
 from quickbeam.options.decode import DecodeOptions
-from quickbeam.types import Request
+from quickbeam.types import Prefix, Request
 
 __all__ = ["Answer", "Translation", "Translator"]
 
@@ -27,9 +27,11 @@ log = logging.getLogger("quickbeam")
 class Translator(LoadedModel):
     """A translation model, ready to use. Its methods may be called from several threads at once.
 
-    The keyword options of its methods are the fields of SearchOptions, ScheduleOptions and ProjectionOptions
-    (beam_size, num_hypotheses, length_penalty, early_stopping, max_length, schedule, projection and others);
+    The keyword options of its methods are the fields of SearchOptions, ScheduleOptions, ProjectionOptions and
+    LanguageOptions (beam_size, num_hypotheses, length_penalty, early_stopping, max_length, schedule and others);
     an unknown name or a wrong value raises OptionError. `work` counts what all searches so far took.
+
+    A multilingual model is told by `source_language` and `target_language` what it should do.
 
     `target_prefix` gives for each text what its translations have to begin with, or None; a str stands for all of them.
     As in CTranslate2 the tokens of the prefix belong to the answer and count for lengths and their penalty, but add
@@ -69,18 +71,18 @@ class Translator(LoadedModel):
         """
         choices = DecodeOptions.from_names(options)
         self._check(choices)
-        requests, truncated = self._requests(texts, choices.schedule.max_input_length)
-        prefixes = encode_prefixes(target_prefix, len(texts), self.parts.target, choices.search.max_length)
+        requests, truncated = self._requests(texts, choices)
+        prefixes = self._prefixes(target_prefix, len(texts), choices)
         requests = [replace(request, prefix=prefixes.get(request.index)) for request in requests]
         return self._translate(texts, requests, truncated, choices)
 
     def trace(self, text: str, *, target_prefix: str | None = None, **options: Any) -> Trace:
         """Every step of the beam search of one text: rows, candidates and what became of them, and why it stopped."""
         choices = DecodeOptions.from_names(options)
-        requests, _ = self._requests([text], choices.schedule.max_input_length)
+        requests, _ = self._requests([text], choices)
         if not requests:
             raise InputError("the text is empty; there is nothing to search.")
-        prefixes = encode_prefixes(target_prefix, 1, self.parts.target, choices.search.max_length)
+        prefixes = self._prefixes(target_prefix, 1, choices)
         return self._trace(text, replace(requests[0], prefix=prefixes.get(0)), choices)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Answer]:
@@ -92,15 +94,18 @@ class Translator(LoadedModel):
         """
         choices = DecodeOptions.from_names(options)
         check_texts(targets, "target")
-        requests, _ = self._requests(sources, choices.schedule.max_input_length)
+        requests, _ = self._requests(sources, choices)
         if len(sources) != len(targets):
             raise InputError(f"{len(sources)} sources but {len(targets)} targets; give one target for each source.")
         if len(requests) < len(sources):
             empty = min(set(range(len(sources))) - {request.index for request in requests})
             raise InputError(f"source {empty} is empty, so its target cannot be scored; leave the pair out.")
         eos = self.parts.model.eos_id
-        tokens = {i: np.array([*self.parts.target.encode(t), eos], np.int32) for i, t in enumerate(targets)}
+        tag, encode = self.parts.tongues.direction(choices.languages).prefix, self.parts.target.encode
+        tokens = {i: np.array([*tag, *encode(text), eos], np.int32) for i, text in enumerate(targets)}
         scored = self._force(requests, tokens, choices)
+        for log_probs in scored.values():
+            log_probs[: len(tag)] = 0.0  # it is forced, and adds nothing, when a text is translated too
         penalty = choices.search.length_penalty
         return [self._scored(targets[i], tokens[i], scored[i], penalty) for i in range(len(sources))]
 
@@ -117,9 +122,15 @@ class Translator(LoadedModel):
                 pieces = tuple(map(self.parts.source.piece, sources.get(index, ())))
                 yield index, Translation(texts[index], answers, index in truncated, pieces)
 
-    def _requests(self, texts: Sequence[str], max_input_length: int) -> tuple[list[Request], set[int]]:
+    def _prefixes(self, prefixes: Prefixes, count: int, choices: DecodeOptions) -> dict[int, Prefix]:
+        """What the translations of `count` texts begin with, the language's tag first."""
+        tag = self.parts.tongues.direction(choices.languages).prefix
+        return encode_prefixes(prefixes, count, self.parts.target, choices.search.max_length, tag)
+
+    def _requests(self, texts: Sequence[str], choices: DecodeOptions) -> tuple[list[Request], set[int]]:
         """Texts as requests, without the empty ones; and the places of those that had to be cut."""
         check_texts(texts, "text")
+        direction, max_input_length = self.parts.tongues.direction(choices.languages), choices.schedule.max_input_length
         requests, truncated = [], set()
         for index, text in enumerate(texts):
             ids = [] if not text.strip() else self.parts.source.encode(text)
@@ -132,5 +143,6 @@ class Translator(LoadedModel):
                     *(index, len(ids), max_input_length - 1, max_input_length),
                 )
                 del ids[max_input_length - 1 :]
-            requests.append(Request(index, np.array([*ids, self.parts.model.eos_id], np.int32)))
+            source = [*direction.before, *ids, self.parts.model.eos_id, *direction.behind]
+            requests.append(Request(index, np.array(source, np.int32)))
         return requests, truncated

@@ -256,13 +256,24 @@ class ProjectionOptions:
 
 
 @dataclass(frozen=True)
+class LanguageOptions:
+    """From which language into which one, for a model with several; whether it has them, the model says."""
+
+    source_language: str = option(
+        "", "code of the text's language, for a multilingual model; empty: the model's default"
+    )
+    target_language: str = option("", "code of the language to translate into; empty: the model's default")
+
+
+@dataclass(frozen=True)
 class DecodeOptions:
-    """Search, schedule and output layer of one decoding run."""
+    """Search, schedule, output layer and languages of one decoding run."""
 
     search: SearchOptions = SearchOptions()
     sampling: SamplingOptions = SamplingOptions()
     schedule: ScheduleOptions = ScheduleOptions()
     output: ProjectionOptions = ProjectionOptions()
+    languages: LanguageOptions = LanguageOptions()
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self.sampling):
@@ -290,6 +301,7 @@ class DecodeOptions:
             "sampling": SamplingOptions,
             "schedule": ScheduleOptions,
             "output": ProjectionOptions,
+            "languages": LanguageOptions,
         }
         names = {f.name: group for group, options in groups.items() for f in dataclasses.fields(options)}
         tables: dict[str, dict[str, Any]] = {group: {} for group in groups}
@@ -306,6 +318,7 @@ class DecodeOptions:
             build(SamplingOptions, tables["sampling"], "sampling options"),
             build(ScheduleOptions, tables["schedule"], "schedule options"),
             build(ProjectionOptions, tables["output"], "projection options"),
+            build(LanguageOptions, tables["languages"], "language options"),
         )
 
 

@@ -1,0 +1,65 @@
+"""From which language into which one: the tokens that a multilingual model is told it by."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from quickbeam.errors import OptionError, nearest
+from quickbeam.models.architectures import Config
+from quickbeam.models.transformer.config import TransformerConfig
+from quickbeam.options.decode import LanguageOptions
+
+
+@dataclass(frozen=True)
+class Direction:
+    """The tokens of one direction."""
+
+    before: tuple[int, ...] = ()  # before the source text
+    behind: tuple[int, ...] = ()  # behind its eos
+    prefix: tuple[int, ...] = ()  # what every translation begins with
+
+
+@dataclass(frozen=True)
+class Tongues:
+    """The languages of a model; those of one with a single direction are empty."""
+
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    source: str = ""  # where nobody names one
+    target: str = ""
+    source_tag: str = "none"  # as in TransformerConfig
+    target_tag: bool = False
+
+    @classmethod
+    def of(cls, config: Config) -> Tongues:
+        """What `config` says of languages."""
+        if not isinstance(config, TransformerConfig):
+            return cls()
+        c = config
+        return cls(c.languages, c.source_language, c.target_language, c.source_tag, c.target_tag)
+
+    def direction(self, asked: LanguageOptions) -> Direction:
+        """The tokens for the languages that were asked for; raises OptionError for one that the model lacks.
+
+        Where a source may say its target itself (>>fra<< of OPUS-MT), none needs to be named.
+        """
+        codes = dataclasses.asdict(asked)
+        for name, code in codes.items():
+            if code and not self.tokens:
+                raise OptionError(f"{name} is {code!r}; leave it out, the model has one direction only.")
+            if code and code not in self.tokens:
+                raise OptionError(f"{name} is {code!r}; it must be one of {self._all}.{nearest(code, self.tokens)}")
+        source, target = asked.source_language or self.source, asked.target_language or self.target
+        by_source = self.source_tag in ("source", "source-behind")
+        for name, code, needed in (("source", source, by_source), ("target", target, self.target_tag)):
+            if needed and not code:
+                raise OptionError(f"{name}_language is missing; the model needs one of {self._all}.")
+        said = source if by_source else target if self.source_tag == "target" else ""
+        tag = (self.tokens[said],) if said else ()
+        prefix = (self.tokens[target],) if self.target_tag else ()
+        return Direction((), tag, prefix) if self.source_tag == "source-behind" else Direction(tag, (), prefix)
+
+    @property
+    def _all(self) -> str:
+        return ", ".join(self.tokens)
