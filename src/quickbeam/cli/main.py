@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from quickbeam.cli.convert import convert
 from quickbeam.cli.evaluate import evaluate
 from quickbeam.cli.fit_screen import fit_screen
 from quickbeam.cli.fit_shortlist import fit_shortlist
@@ -57,6 +58,7 @@ for _verb in (
     score,
     evaluate,
     info,
+    convert,
     trace,
     profile,
     train,

@@ -23,6 +23,20 @@ class Converted:
     target: PieceVocabulary
     notes: tuple[str, ...] = ()  # what a user should know, a sentence each
 
+    @property
+    def summary(self) -> str:
+        """Its size, for people."""
+        c = self.config
+        words = (
+            f"{len(self.source)} words"
+            if self.source is self.target
+            else f"{len(self.source)} and {len(self.target)} words"
+        )
+        millions = sum(tensor.size for tensor in self.tensors.values()) / 1e6
+        layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"
+        languages = f", {len(c.languages)} languages" if c.languages else ""
+        return f"{self.origin}, {layers}, {words}{languages}, {millions:.1f} million weights"
+
     def save(self, folder: Path, name: str) -> None:
         """Write the model folder; `name` is what the model is called in its card."""
         files = _files("source", self.source)

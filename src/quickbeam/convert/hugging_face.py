@@ -92,23 +92,16 @@ def read_hugging_face(folder: Path) -> Converted:
     _refuse_what_we_lack(facts, generation)
     model = _Model(kind, facts, read_hugging_face_weights(folder))
     sizes = model.sizes()
-    words = read_words(folder, kind, sizes["source_vocab_size"], sizes["target_vocab_size"], _special(facts, generation))
-    tensors = model.tensors(sizes)
+    tensors = model.tensors(sizes)  # first, so that the sizes are sure
+    words = read_words(
+        folder, kind, sizes["source_vocab_size"], sizes["target_vocab_size"], _special(facts, generation)
+    )
     suppressed = _suppressed(generation)
     if suppressed and generation.flag("renormalize_logits"):
         bias = tensors["output_bias"].copy()
         bias[[token for token in suppressed if token < len(bias)]] += SUPPRESSED_BIAS
         tensors["output_bias"] = bias
-    config = TransformerConfig(
-        **sizes,
-        **words.special,
-        languages=words.languages,
-        source_language=words.source_language,
-        target_language=words.target_language,
-        source_tag=words.source_tag,
-        target_tag=words.target_tag,
-        suppressed_ids=suppressed,
-    )
+    config = TransformerConfig(**sizes, **words.facts, suppressed_ids=suppressed)
     return Converted(f"a {kind} model of Hugging Face", config, tensors, words.source, words.target, _notes(generation))
 
 
@@ -132,7 +125,11 @@ def _special(facts: Facts, generation: Facts) -> dict[str, int]:
         eos = eos[0]
     if type(eos) is not int or eos < 0:
         raise generation.refusal("eos_token_id", "one id; Quickbeam lacks several ends")
-    return {"bos_id": generation.integer("decoder_start_token_id"), "eos_id": eos, "pad_id": facts.integer("pad_token_id")}
+    return {
+        "bos_id": generation.integer("decoder_start_token_id"),
+        "eos_id": eos,
+        "pad_id": facts.integer("pad_token_id"),
+    }
 
 
 def _suppressed(generation: Facts) -> tuple[int, ...]:
@@ -272,7 +269,9 @@ class _Model:
 
     def _same(self, one: str, other: str) -> bool:
         w = self.weights
-        return w.shape(one) == w.shape(other) and np.array_equal(w.take(one, *w.shape(one)), w.take(other, *w.shape(other)))
+        return w.shape(one) == w.shape(other) and np.array_equal(
+            w.take(one, *w.shape(one)), w.take(other, *w.shape(other))
+        )
 
 
 _ENCODER_EMBEDDING, _DECODER_EMBEDDING = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"

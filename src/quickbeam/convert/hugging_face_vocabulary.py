@@ -2,7 +2,7 @@
 
 * MarianMT: source.spm, target.spm, and vocab.json for both sides (or target_vocab.json for the target). Models with
   several target languages have pieces >>code<<.
-* M2M100: sentencepiece.bpe.model and vocab.json; behind them one token __code__ for each language, and some without use.
+* M2M100: sentencepiece.bpe.model and vocab.json; behind them a token __code__ for each language, and some unused ones.
 * NLLB: sentencepiece.bpe.model, whose pieces stand one id higher, behind <s> <pad> </s> <unk>; then the languages'
   tokens, whose ids tokenizer.json has, and <mask>.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import sentencepiece
 
@@ -48,6 +48,12 @@ class Words:
     target_language: str
     source_tag: SourceTag
     target_tag: bool
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What TransformerConfig says of words and languages."""
+        names = ("languages", "source_language", "target_language", "source_tag", "target_tag")
+        return {**self.special, **{name: getattr(self, name) for name in names}}
 
 
 def read_words(folder: Path, kind: str, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
@@ -96,7 +102,9 @@ def _nllb(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> W
     try:
         processor.LoadFromSerializedProto(spm)
     except RuntimeError as error:
-        raise ModelError(f"{folder / 'sentencepiece.bpe.model'} is not a SentencePiece model; copy it again.") from error
+        raise ModelError(
+            f"{folder / 'sentencepiece.bpe.model'} is not a SentencePiece model; copy it again."
+        ) from error
     count = processor.GetPieceSize()
     pieces = dict(zip(_BEGIN_NLLB, range(4), strict=True))
     pieces |= {processor.IdToPiece(i): i + 1 for i in range(3, count)}
@@ -134,7 +142,7 @@ def _added(folder: Path, first: int) -> Iterable[tuple[str, int]]:
         found = [(entry.get("content"), entry.get("id")) for entry in added]
         if not all(isinstance(text, str) and type(token) is int and token >= 0 for text, token in found):
             raise ModelError(f"{path}: each of added_tokens must have content and id.")
-        return found  # type: ignore[return-value]
+        return found
     path = folder / "special_tokens_map.json"
     listed = read_json(path).get("additional_special_tokens") if path.is_file() else None
     if not isinstance(listed, list) or not all(isinstance(code, str) for code in listed):

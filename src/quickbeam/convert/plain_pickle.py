@@ -41,7 +41,7 @@ class _Callable:
 
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _LITERALS = frozenset(
-    "BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE BINBYTES SHORT_BINBYTES".split()
+    {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
 )
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
@@ -63,7 +63,13 @@ def read_plain_pickle(data: bytes, start: int, names: Names) -> tuple[Any, int]:
 
 
 class _Machine:
-    """The stack and the memo of one pickle."""
+    """The stack and the memo of one pickle; a method for each of OPCODES."""
+
+    OPCODES = frozenset(
+        {"PROTO", "FRAME", "STOP", "MARK", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "TUPLE", "APPEND", "APPENDS"}
+        | {"SETITEM", "SETITEMS", "BINPUT", "LONG_BINPUT", "MEMOIZE", "BINGET", "LONG_BINGET", "GLOBAL"}
+        | {"STACK_GLOBAL", "BINPERSID", "NEWOBJ", "REDUCE", "BUILD"}
+    )
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -79,8 +85,8 @@ class _Machine:
             self._stack.append(_CONSTANTS[name])
         elif name in _TUPLES:
             self._stack.append(self._pop_many(_TUPLES[name]))
-        elif (method := getattr(self, "_" + name.lower(), None)) is not None and name in _OPCODES:
-            method(argument)
+        elif name in _Machine.OPCODES:
+            getattr(self, "_" + name.lower())(argument)
         else:
             raise ModelError(f"it holds the pickle opcode {name}, which no file of plain tensors needs; it is refused")
 
@@ -186,7 +192,9 @@ class _Machine:
             return self._names.constants[name]
         if name in self._names.build:
             return _Callable(self._names.build[name])
-        raise ModelError(f"it names {name.replace(' ', '.')!r:.80}, which no file of plain tensors needs; it is refused")
+        raise ModelError(
+            f"it names {name.replace(' ', '.')!r:.80}, which no file of plain tensors needs; it is refused"
+        )
 
     def _top(self) -> Any:
         if self._stack[-1] is _Mark:
@@ -213,9 +221,3 @@ class Record:
     """An object of which only the attributes are read."""
 
     items: dict[str, Any]
-
-
-_OPCODES = frozenset(
-    "PROTO FRAME STOP MARK EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE APPEND APPENDS SETITEM SETITEMS BINPUT LONG_BINPUT "
-    "MEMOIZE BINGET LONG_BINGET GLOBAL STACK_GLOBAL BINPERSID NEWOBJ REDUCE BUILD".split()
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -27,9 +27,9 @@ def recognise(table: Floats, firsts: tuple[int, ...] = (0,)) -> tuple[Sinusoid, 
     if count < 2 or dim % 2 or dim < 4:
         return None
     some = np.unique(np.concatenate([np.arange(min(count, 64)), [count // 2, count - 1]]))
-    for kind in ("sinusoidal", "sinusoidal-t2t"):
+    for kind in get_args(Sinusoid):
         for first in firsts:
-            wanted = sinusoid(kind, first, count, dim)[some]  # type: ignore[arg-type]
+            wanted = sinusoid(kind, first, count, dim)[some]
             if np.abs(wanted - table[some]).max() < CLOSE:
-                return kind, first  # type: ignore[return-value]
+                return kind, first
     return None

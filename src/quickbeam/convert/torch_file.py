@@ -1,9 +1,9 @@
 """Tensors of files that `torch.save` wrote, without PyTorch and without unpickling: zip archives and the older form.
 
 A zip archive has an entry PREFIX/data.pkl, whose tensors refer to entries PREFIX/data/KEY of raw numbers, all stored
-as they are. The older form (PyTorch before 1.6, and so many models of 2020) is a row of pickles: a magic number, a version,
-facts of the machine, the data, the keys of the storages; then each storage as its length and raw numbers. Arrays are
-views of the mapped file; every size is held against the file's before anything is made of it.
+as they are. The older form (PyTorch before 1.6, and so many models of 2020) is a row of pickles: a magic number, a
+version, facts of the machine, the data, the keys of the storages; then each storage as its length and raw numbers.
+Arrays are views of the mapped file; every size is held against the file's before anything is made of it.
 """
 
 from __future__ import annotations

@@ -96,7 +96,8 @@ class PieceVocabulary:
         pieces = [self._pieces[i] for i in map(int, ids) if i not in self._hidden]
         if self._processor is None:
             return " ".join(pieces)
-        return str(self._processor.DecodePieces(pieces))
+        # Pieces of the other side's vocabulary are no pieces to the processor, which leaves their sign for a space.
+        return str(self._processor.DecodePieces(pieces)).replace("▁", " ").strip()
 
     def piece(self, token: int) -> str:
         """The piece of one id."""

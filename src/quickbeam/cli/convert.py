@@ -1,0 +1,44 @@
+"""`quickbeam convert`: a model of another program in, a model folder out; and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quickbeam.errors import OutputError
+
+
+def convert(
+    origin: Annotated[
+        str,
+        typer.Argument(metavar="FROM", help="A model of another program: a folder, or a name in the Hugging Face hub."),
+    ],
+    to: Annotated[Path, typer.Argument(metavar="TO", help="The model folder to write.")],
+    *,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace TO if it is there.")] = False,
+) -> None:
+    """Convert a model of another program to a model folder.
+
+    Read are MarianMT (OPUS-MT), M2M100 and NLLB models of Hugging Face, with weights as safetensors or
+    pytorch_model.bin. Nothing of a file is run: a .bin file that holds more than tensors is refused, and so is a model
+    with a feature that Quickbeam lacks, by the name of the feature.
+
+    Examples:
+
+    * `quickbeam convert Helsinki-NLP/opus-mt-de-en opus-de-en`
+    * `quickbeam convert downloads/opus-mt-de-en opus-de-en`
+    * `echo "Guten Morgen." | quickbeam translate opus-de-en`
+    """
+    if to.exists() and not overwrite:
+        raise OutputError(f"{to} is there already; give another name, or --overwrite to replace it.")
+    if to.exists() and not (to / "config.json").is_file():
+        raise OutputError(f"{to} is no model folder, so it is not replaced; give another name.")
+    from quickbeam.convert.read import read_model
+
+    model = read_model(origin)
+    model.save(to, to.resolve().name)
+    print(f"{to}: {model.summary}.")
+    for note in model.notes:
+        print(note)

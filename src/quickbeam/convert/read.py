@@ -1,0 +1,32 @@
+"""Any model of another program: what kind it is, and its reader."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from quickbeam.convert.converted import Converted
+from quickbeam.convert.hub import fetch
+from quickbeam.convert.hugging_face import read_hugging_face
+from quickbeam.convert.json_file import read_json
+from quickbeam.errors import InputError, ModelError
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def read_model(origin: str) -> Converted:
+    """The model at `origin`: a folder, a file, or a name in the Hugging Face hub. Raises ModelError or InputError."""
+    path = Path(origin)
+    if not path.exists():
+        if _HUB_NAME.fullmatch(origin):
+            return read_hugging_face(fetch(origin))
+        raise InputError(f"there is no {origin}, and it is no name in the Hugging Face hub (owner/name).")
+    if path.is_dir() and (path / "config.json").is_file():
+        facts = read_json(path / "config.json")
+        if "format_version" in facts and "architecture" in facts:
+            raise InputError(f"{path} is a model of Quickbeam already; use it as it is, or export it with --to.")
+        if "model_type" in facts:
+            return read_hugging_face(path)
+    raise ModelError(
+        f"{path} is no model that can be read: give a folder of a MarianMT, M2M100 or NLLB model of Hugging Face."
+    )
