@@ -14,6 +14,7 @@ from quickbeam.cli.evaluate import evaluate
 from quickbeam.cli.score import score
 from quickbeam.cli.translate import translate
 from quickbeam.options.decode import (
+    LanguageOptions,
     MachineOptions,
     ProjectionOptions,
     SamplingOptions,
@@ -21,7 +22,7 @@ from quickbeam.options.decode import (
     SearchOptions,
 )
 
-ALL = (SearchOptions, SamplingOptions, ScheduleOptions, ProjectionOptions, MachineOptions)
+ALL = (SearchOptions, SamplingOptions, ScheduleOptions, ProjectionOptions, LanguageOptions, MachineOptions)
 
 
 @pytest.mark.parametrize("verb", [translate, score, evaluate])
@@ -39,7 +40,7 @@ def test_translate_has_every_option() -> None:
     assert names <= inspect.signature(translate).parameters.keys()
 
 
-@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info", "trace", "fit-screen"])
+@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info", "convert", "trace", "fit-screen"])
 def test_help_has_examples(call: Run, verb: str) -> None:
     result = call(verb, "--help")
     assert result.status == 0

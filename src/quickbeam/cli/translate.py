@@ -78,9 +78,7 @@ def translate(
     * `echo "Wie geht es dir?" | quickbeam translate m2m --source-language de --target-language fr`
     * `echo "Wie geht es dir?" | quickbeam translate de-en --return-alternatives --num-hypotheses 4`
     """
-    _check(format_, errors, search.return_attention)
-    if output is None and (resume or restart):
-        raise OptionError("--resume and --restart need --output FILE.")
+    _check(format_, errors, search.return_attention, output is not None or not (resume or restart))
     paths = files or []
     check_readable(paths)
     choices = DecodeOptions(search, sampling, schedule, layer, languages)
@@ -90,10 +88,12 @@ def translate(
         print(count.stats(), file=sys.stderr)
 
 
-def _check(format_: str, errors: str, attends: bool) -> None:
+def _check(format_: str, errors: str, attends: bool, resumable: bool) -> None:
     require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
     require(format_ == "jsonl" or not attends, "format", format_, "jsonl with return_attention, which text cannot hold")
     require(errors in ("strict", "replace"), "errors", errors, "strict or replace")
+    if not resumable:
+        raise OptionError("--resume and --restart need --output FILE.")
 
 
 def _run(job: TranslationJob, place: Output) -> Count:
