@@ -16,7 +16,7 @@ from quickbeam.engine.texts import check_texts
 from quickbeam.engine.trace import Trace
 from quickbeam.engine.translation import EMPTY, Answer, Translation
 from quickbeam.errors import InputError
-from quickbeam.options.decode import DecodeOptions
+from quickbeam.options.decode import DecodeOptions, LanguageOptions
 from quickbeam.types import Prefix, Request
 
 __all__ = ["Answer", "Translation", "Translator"]
@@ -71,7 +71,7 @@ class Translator(LoadedModel):
         """
         choices = DecodeOptions.from_names(options)
         self._check(choices)
-        requests, truncated = self._requests(texts, choices)
+        requests, truncated = self._requests(texts, choices.schedule.max_input_length, choices.languages)
         prefixes = self._prefixes(target_prefix, len(texts), choices)
         requests = [replace(request, prefix=prefixes.get(request.index)) for request in requests]
         return self._translate(texts, requests, truncated, choices)
@@ -79,7 +79,7 @@ class Translator(LoadedModel):
     def trace(self, text: str, *, target_prefix: str | None = None, **options: Any) -> Trace:
         """Every step of the beam search of one text: rows, candidates and what became of them, and why it stopped."""
         choices = DecodeOptions.from_names(options)
-        requests, _ = self._requests([text], choices)
+        requests, _ = self._requests([text], choices.schedule.max_input_length, choices.languages)
         if not requests:
             raise InputError("the text is empty; there is nothing to search.")
         prefixes = self._prefixes(target_prefix, 1, choices)
@@ -94,7 +94,7 @@ class Translator(LoadedModel):
         """
         choices = DecodeOptions.from_names(options)
         check_texts(targets, "target")
-        requests, _ = self._requests(sources, choices)
+        requests, _ = self._requests(sources, choices.schedule.max_input_length, choices.languages)
         if len(sources) != len(targets):
             raise InputError(f"{len(sources)} sources but {len(targets)} targets; give one target for each source.")
         if len(requests) < len(sources):
@@ -127,10 +127,12 @@ class Translator(LoadedModel):
         tag = self.parts.tongues.direction(choices.languages).prefix
         return encode_prefixes(prefixes, count, self.parts.target, choices.search.max_length, tag)
 
-    def _requests(self, texts: Sequence[str], choices: DecodeOptions) -> tuple[list[Request], set[int]]:
+    def _requests(
+        self, texts: Sequence[str], max_input_length: int, languages: LanguageOptions | None = None
+    ) -> tuple[list[Request], set[int]]:
         """Texts as requests, without the empty ones; and the places of those that had to be cut."""
         check_texts(texts, "text")
-        direction, max_input_length = self.parts.tongues.direction(choices.languages), choices.schedule.max_input_length
+        direction = self.parts.tongues.direction(languages or LanguageOptions())
         requests, truncated = [], set()
         for index, text in enumerate(texts):
             ids = [] if not text.strip() else self.parts.source.encode(text)
