@@ -18,9 +18,10 @@ namespace {
 
 std::shared_ptr<LstmAttention> build(nb::dict facts, nb::dict tensors, const std::string& isa, nb::dict options) {
   const auto size = [&](const char* key) { return nb::cast<int64_t>(facts[key]); };
-  const LstmAttentionConfig config{size("source_vocab_size"), size("target_vocab_size"),
-                                   size("embedding_dim"),     size("layers"),
-                                   size("hidden_dim"),        nb::cast<bool>(facts["shared_embedding"])};
+  const auto flag = [&](const char* key) { return nb::cast<bool>(facts[key]); };
+  const LstmAttentionConfig config{
+      size("source_vocab_size"), size("target_vocab_size"), size("embedding_dim"), size("layers"),
+      size("hidden_dim"),        flag("shared_embedding"),  flag("residual")};
   return std::make_shared<LstmAttention>(config, read_weights(tensors, options), table_named(isa.c_str()));
 }
 

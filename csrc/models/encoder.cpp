@@ -49,8 +49,10 @@ std::vector<float> scan(const Kernels& table, const Cell& cell, const std::vecto
 
 template <typename Cell>
 Encoder<Cell>::Encoder(const Weights& weights, const std::string& embedding, int64_t vocab_size, int64_t embedding_dim,
-                       int64_t layers, int64_t dim)
-    : embedding_(weights.array(embedding, {vocab_size, embedding_dim})), embedding_dim_(embedding_dim) {
+                       int64_t layers, int64_t dim, bool residual)
+    : embedding_(weights.array(embedding, {vocab_size, embedding_dim})),
+      embedding_dim_(embedding_dim),
+      residual_(residual) {
   for (int64_t i = 0; i < layers; ++i) {
     const std::string name = "encoder." + std::to_string(i);
     const int64_t width = i == 0 ? embedding_dim : 2 * dim;
@@ -81,6 +83,8 @@ std::vector<float> Encoder<Cell>::encode(const Kernels& table, const Sources& so
                       last + (to * Cell::kParts + part) * 2 * dim + side);
         }
     }
+    if (residual_ && i >= kResidualFrom)
+      for (size_t j = 0; j < out.size(); ++j) out[j] += x[j];
     x = std::move(out);
   }
   return x;

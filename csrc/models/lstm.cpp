@@ -15,7 +15,8 @@ float* LstmStack::step(const Kernels& table, const StepRows& step, const float* 
   for (int64_t row = 0; row < rows; ++row)
     std::copy_n(embedding + step.token[row] * width, width, inputs + row * width);
   int64_t at = fed_;  // of a layer in a state: its output, then its cell
-  for (const Layer& layer : layers_) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
     const float* below = step.states + at + dim_ - layer.hidden.in();
     layer.input.apply(table, inputs, width, gates, gates_dim, rows, buffers.rounded);
     layer.hidden.apply(table, below, state_dim, recurrent, gates_dim, step.parents, buffers.rounded);
@@ -24,7 +25,11 @@ float* LstmStack::step(const Kernels& table, const StepRows& step, const float* 
       const float* cell = step.states + step.parent[row] * state_dim + at + dim_;
       float* output = step.next[row] + at;
       table.lstm(gates + row * gates_dim, recurrent + step.parent[row] * gates_dim, cell, output + dim_, output, dim_);
-      std::copy_n(output, dim_, inputs + row * dim_);
+      float* above = inputs + row * dim_;
+      if (residual_ && i >= kResidualFrom)
+        for (int64_t d = 0; d < dim_; ++d) above[d] += output[d];
+      else
+        std::copy_n(output, dim_, above);
     }
     at += Lstm::kParts * dim_;
   }

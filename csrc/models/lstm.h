@@ -37,6 +37,8 @@ struct LstmBuffers {
 };
 
 // Layers of LSTMs. A state is `fed` floats that the lowest layer reads too, then each layer's output and cell.
+constexpr size_t kResidualFrom = 2;  // the third layer is the first that adds what is below (Wu et al. 2016, eq. 6)
+
 class LstmStack {
  public:
   struct Layer {
@@ -45,7 +47,8 @@ class LstmStack {
   };
 
   LstmStack() = default;
-  LstmStack(std::vector<Layer> layers, int64_t dim, int64_t fed) : layers_(std::move(layers)), dim_(dim), fed_(fed) {}
+  LstmStack(std::vector<Layer> layers, int64_t dim, int64_t fed, bool residual = false)
+      : layers_(std::move(layers)), dim_(dim), fed_(fed), residual_(residual) {}
 
   // Feeds the rows' words, rows of the table `embedding`. Writes outputs and cells of the new states, not what is fed.
   // Returns the outputs [R, D] of the uppermost layer, in `buffers`, which grow where they are too small.
@@ -54,6 +57,7 @@ class LstmStack {
  private:
   std::vector<Layer> layers_;
   int64_t dim_ = 0, fed_ = 0;
+  bool residual_ = false;
 };
 
 }  // namespace quickbeam

@@ -47,7 +47,7 @@ LstmAttention::LstmAttention(const LstmAttentionConfig& config, const Weights& w
     : config_(checked(config)),
       table_(table),
       encoder_(weights, config.shared_embedding ? "target_embedding" : "source_embedding", config.source_vocab_size,
-               config.embedding_dim, config.layers, config.hidden_dim / 2),
+               config.embedding_dim, config.layers, config.hidden_dim / 2, config.residual),
       embedding_(weights.array("target_embedding", {config.target_vocab_size, config.embedding_dim})),
       attention_(weights, "decoder.key_weight", config.hidden_dim, config.hidden_dim),
       readout_(weights.linear("decoder.readout_weight", config.hidden_dim, 2 * config.hidden_dim)) {
@@ -58,7 +58,7 @@ LstmAttention::LstmAttention(const LstmAttentionConfig& config, const Weights& w
     Lstm lstm(weights, "decoder.layers." + std::to_string(i), dim, dim);
     layers.push_back({std::move(lstm.input), std::move(lstm.hidden)});
   }
-  stack_ = LstmStack(std::move(layers), dim, dim);
+  stack_ = LstmStack(std::move(layers), dim, dim, config.residual);
 }
 
 std::vector<Source> LstmAttention::encode(const Sources& sources, float* states) const {

@@ -24,6 +24,7 @@ struct LstmAttentionConfig {
   int64_t layers = 0;
   int64_t hidden_dim = 0;
   bool shared_embedding = false;
+  bool residual = false;
 
   // Width of a state: the hidden vector that is fed back, then each layer's output and cell.
   int64_t state_dim() const { return (1 + layers * Lstm::kParts) * hidden_dim; }

@@ -55,6 +55,7 @@ LSTM_GRID: dict[str, dict[str, Any]] = {
     "lstm 1 layer, small": LSTM | {"layers": 1, "hidden_dim": 14},
     "lstm 3 layers, shared, tied": LSTM
     | {"source_vocab_size": 37, "layers": 3, "hidden_dim": 18, "shared_embedding": True, "tied_output": True},
+    "lstm 8 layers, residual": LSTM | {"layers": 8, "hidden_dim": 22, "residual": True},
 }
 CONFIGS: dict[str, TranslationConfig] = {name: RecurrentConfig(**facts) for name, facts in GRID.items()}
 CONFIGS |= {name: LstmAttentionConfig(**facts) for name, facts in LSTM_GRID.items()}

@@ -44,7 +44,8 @@ std::map<std::string, Tensor> random_tensors(const LstmLmConfig& c) {
 
 void test_lstm_attention() {
   const LstmAttentionConfig two{11, 13, 6, 2, 34, false}, shared{13, 13, 17, 1, 6, true};
-  for (const LstmAttentionConfig& config : {two, shared}) {
+  const LstmAttentionConfig deep{11, 13, 6, 4, 18, false, true};
+  for (const LstmAttentionConfig& config : {two, shared, deep}) {
     const std::map<std::string, Tensor> tensors = random_tensors(config);
     for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
       const auto model = std::make_shared<const LstmAttention>(config, Weights(tensors), kernels(*name));

@@ -20,6 +20,7 @@ class LstmAttentionConfig:
     hidden_dim: int = 500  # D, of every layer; each direction of the encoder has half of it
     shared_embedding: bool = False  # source and target embeddings are one tensor
     tied_output: bool = False  # the output matrix is the target embedding
+    residual: bool = False  # from the third layer on a layer adds what is below (Wu et al. 2016, eq. 6): S7 of SHARP
     unk_id: int = 0
     bos_id: int = 1
     eos_id: int = 2

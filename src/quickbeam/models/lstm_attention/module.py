@@ -17,6 +17,9 @@ from quickbeam.models.lstm_attention.config import LstmAttentionConfig
 from quickbeam.models.translation_module import Memory, TranslationModule
 
 
+RESIDUAL_FROM = 2  # the third layer
+
+
 class LSTM(nn.Module):
     """The weights of a long short-term memory in PyTorch's form, gates in the order i, f, g, o.
 
@@ -137,7 +140,8 @@ class Decoder(nn.Module):
             gates = F.linear(torch.cat([below, output], dim=-1), weight, bias)
             output, cell = update(gates if i else words + gates, cell)
             result += [output, cell]
-            below = _drop(output, masks[i])
+            above = _drop(output, masks[i])
+            below = above + below if self.config.residual and i >= RESIDUAL_FROM else above
         context, attention = self._attend(below, memory)
         hidden = torch.tanh(F.linear(torch.cat([context, below], dim=-1), self.readout_weight))
         return [_drop(hidden.float(), masks[-1]), *result], attention
@@ -180,8 +184,11 @@ class LstmAttentionModule(TranslationModule):
         x = self.embed_source(source)
         states = [x.new_zeros(x.shape[0], self.config.hidden_dim, dtype=torch.float32)]
         for i, layer in enumerate(self.encoder):
+            below = x
             x, output, cell = layer(self.dropout(x) if i else x, mask)
             states += [output, cell]
+            if self.config.residual and i >= RESIDUAL_FROM:
+                x = x + below
         x = low(self.dropout(x))
         return Memory(x, F.linear(x, self.decoder.key_weight), mask), torch.cat(states, dim=-1)
 
