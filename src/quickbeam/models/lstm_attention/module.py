@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from quickbeam.models.lstm_attention.config import LstmAttentionConfig
 from quickbeam.models.translation_module import Memory, TranslationModule
 
-
 RESIDUAL_FROM = 2  # the third layer
 
 

@@ -1,0 +1,148 @@
+"""SHARP Table 2 in our terms: BLEU and words/s of the configs that were trained, and of ensembles of them.
+
+One thread, one sentence at a time, beam 6 with the paper's stop rule, `scan` as the output layer. Words are source
+words. S7 is timed with random weights until it is trained (recipes/sharp-s7.toml): a step of six rows, beside the
+others' steps.
+
+The paper's ensembles are of S4 with other seeds; ours are of what is there: E1 is S4 and S5, E2 is S1, S4 and S5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import record
+from benchmarks.interleave import interleave
+from benchmarks.subjects import MODELS
+from benchmarks.testset import DATA, NEWS_TEST, TEST, NoDataError, german_english
+from quickbeam import MachineOptions, Translator
+from quickbeam.evaluate.quality import quality
+from quickbeam.models.folder import read_config, save_model
+from quickbeam.models.lstm_attention.config import LstmAttentionConfig
+from quickbeam.models.lstm_attention.tensors import tensor_shapes
+
+PAPER = {  # BLEU on newstest2014 en-fr, words/s on a Haswell
+    "S1": (36.2, 418),
+    "S4": (37.4, 229),
+    "S5": (37.6, 157),
+    "S7": (37.8, 28),
+    "E1": (38.3, 102),
+    "E2": (38.5, 65),
+}
+MEMBERS = {"S1": ("S1",), "S4": ("S4",), "S5": ("S5",), "E1": ("S4", "S5"), "E2": ("S1", "S4", "S5")}
+SETS = {"tatoeba": TEST, "newstest2013": NEWS_TEST}
+OPTIONS: dict[str, Any] = {"beam_size": 6, "stop_margin": 3.0, "projection": "scan", "batch_tokens": 1}
+STEPS = 12  # of the sentences whose steps are timed
+
+
+def find(models: Sequence[str], name: str) -> Path:
+    """The finished folder of a config's model; NoDataError where none was trained."""
+    for folder in models:
+        for path in (Path(folder, f"sharp-{name.lower()}"), Path(folder, f"sharp-{name.lower()}", "best")):
+            if (path / "config.json").is_file():
+                return path
+    raise NoDataError(f"no model: sharp-{name.lower()} is not in {', '.join(models)}; train its recipe")
+
+
+def measure(
+    models: Sequence[str], data: str, compute_type: str, sentences: int, rounds: int, random_s7: bool = True
+) -> dict[str, Any]:
+    """Every row that has its models: BLEU on both sets, words/s on the first, milliseconds of a step of six rows."""
+    machine = MachineOptions(threads=1, compute_type=compute_type)  # type: ignore[arg-type]
+    rows: dict[str, Translator] = {}
+    missing = []
+    for name, members in MEMBERS.items():
+        try:
+            rows[name] = Translator([find(models, member) for member in members], machine=machine)
+        except NoDataError:
+            missing.append(name)
+    if not rows:
+        raise NoDataError(f"no model of SHARP's Table 2 is in {', '.join(models)}")
+    texts = {name: german_english(data, sentences, file) for name, file in SETS.items()}
+    first = texts["tatoeba"][0]
+    said: dict[str, list[str]] = {}
+    timing = interleave(
+        {name: partial(_texts, translator, first) for name, translator in rows.items()},
+        next(iter(rows)),
+        rounds,
+        said.update,
+    )
+    words = sum(len(text.split()) for text in first)
+    bleu = {name: {"tatoeba": quality(found, texts["tatoeba"][1]).bleu} for name, found in said.items()}
+    for name, translator in rows.items():
+        news, references = texts["newstest2013"]
+        bleu[name]["newstest2013"] = quality(_texts(translator, news), references).bleu
+    figures = {
+        name: {"words_per_second": round(words / t.median_s, 1), "bleu": bleu[name], **dataclasses.asdict(t)}
+        for name, t in timing.items()
+    }
+    steps = _steps(rows, first[:10], machine, rounds) if random_s7 else {}
+    options = {"compute_type": compute_type, "sentences": sentences, **OPTIONS}
+    line = {"rows": figures, "step_ms": steps, "missing": missing}
+    return record.write("table2", line, threads=1, options=options)
+
+
+def _steps(rows: dict[str, Translator], texts: Sequence[str], machine: MachineOptions, rounds: int) -> dict[str, float]:
+    """Milliseconds of a step of six rows, S7's too, with random weights: every sentence takes STEPS steps."""
+    options = OPTIONS | {"min_length": STEPS - 1, "max_length": STEPS}
+    with tempfile.TemporaryDirectory(prefix="quickbeam-") as folder:
+        if "S7" not in rows:
+            like = next(iter(rows.values())).folder
+            rows = rows | {"S7": Translator(_random_s7(Path(folder, "s7"), like), machine=machine)}
+        run = {name: lambda t=t: len(t.translate(texts, **options)) for name, t in rows.items()}
+        timing = interleave(run, next(iter(run)), rounds, lambda found: None)
+    return {name: round(1e3 * t.median_s / len(texts) / STEPS, 4) for name, t in timing.items()}
+
+
+def _random_s7(folder: Path, like: Path) -> Path:
+    """A model of the sizes of recipes/sharp-s7.toml with random weights, and the vocabulary of another model."""
+    words = read_config(like).target_vocab_size
+    config = LstmAttentionConfig(words, words, 512, 8, 512, shared_embedding=True, tied_output=True, residual=True)
+    draw = np.random.default_rng(1)
+    tensors = {
+        name: draw.uniform(-0.05, 0.05, shape).astype(np.float32) for name, shape in tensor_shapes(config).items()
+    }
+    save_model(folder, config, tensors, {"source.spm": (like / "source.spm").read_bytes()}, "# S7, random weights\n")
+    return folder
+
+
+def describe(line: dict[str, Any]) -> str:
+    """The table, for people."""
+    head = f"{'':4}{'BLEU tatoeba':>14}{'newstest2013':>14}{'words/s':>10}{'factor':>8}{'ms a step':>11}   paper"
+    lines = [head]
+    for name in PAPER:
+        row, step = line["rows"].get(name), line["step_ms"].get(name)
+        bleu = [f"{row['bleu'][test]:.2f}" for test in SETS] if row else ["-", "-"]
+        speed = [f"{row['words_per_second']:.0f}", f"{row['ratio']:.2f}"] if row else ["-", "-"]
+        paper = f"{PAPER[name][0]} BLEU, {PAPER[name][1]} words/s"
+        lines.append(
+            f"{name:4}{bleu[0]:>14}{bleu[1]:>14}{speed[0]:>10}{speed[1]:>8}{step if step else '-':>11}   {paper}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=DATA, help="folder of the text")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that models are looked for in")
+    parser.add_argument("--compute-type", default="int8", help="of the models' products")
+    parser.add_argument("--sentences", type=int, default=0, help="of each test set; 0 = all")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    print(
+        describe(
+            measure(arguments.models, arguments.data, arguments.compute_type, arguments.sentences, arguments.rounds)
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
