@@ -90,6 +90,10 @@ def measure(
     return record.write("table2", line, threads=1, options=options)
 
 
+def _texts(translator: Translator, sources: Sequence[str]) -> list[str]:
+    return [answer.text for answer in translator.translate(sources, **OPTIONS)]
+
+
 def _steps(rows: dict[str, Translator], texts: Sequence[str], machine: MachineOptions, rounds: int) -> dict[str, float]:
     """Milliseconds of a step of six rows, S7's too, with random weights: every sentence takes STEPS steps."""
     options = OPTIONS | {"min_length": STEPS - 1, "max_length": STEPS}
