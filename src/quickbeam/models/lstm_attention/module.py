@@ -168,7 +168,7 @@ class LstmAttentionModule(TranslationModule):
 
     def __init__(self, config: LstmAttentionConfig, dropout: float = 0.0) -> None:
         super().__init__(config, dropout)
-        self.layers, self.state_dim = config.layers, config.state_dim
+        self.layers, self.state_dim, self.residual = config.layers, config.state_dim, config.residual
         half = config.hidden_dim // 2
         self.encoder = nn.ModuleList(
             BidirectionalLSTM(config.hidden_dim if i else config.embedding_dim, half) for i in range(config.layers)
@@ -186,7 +186,7 @@ class LstmAttentionModule(TranslationModule):
             below = x
             x, output, cell = layer(self.dropout(x) if i else x, mask)
             states += [output, cell]
-            if self.config.residual and i >= RESIDUAL_FROM:
+            if self.residual and i >= RESIDUAL_FROM:
                 x = x + below
         x = low(self.dropout(x))
         return Memory(x, F.linear(x, self.decoder.key_weight), mask), torch.cat(states, dim=-1)
