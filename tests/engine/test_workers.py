@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +15,8 @@ import pytest
 
 from quickbeam import MachineOptions
 from quickbeam.engine.workers import run_workers
+from quickbeam.models.folder import read_config, save_model
+from quickbeam.models.recurrent.tensors import tensor_shapes
 from quickbeam.options import cores
 from quickbeam.schedule.batches import BatchQueue
 from quickbeam.types import Request
@@ -91,3 +97,34 @@ def test_workers_are_as_many_as_cores_that_may_be_used(monkeypatch: pytest.Monke
     for given, wanted in (("2", 2), ("4,2", 4), ("0", 1), ("many", 6), ("64", 6)):
         monkeypatch.setenv("OMP_NUM_THREADS", given)
         assert cores.usable_cores() == wanted
+
+
+MEMORY = """
+import sys
+from quickbeam import MachineOptions, Translator
+from quickbeam.evaluate.memory import peak_memory
+
+texts = [f"{a} {b} ba." for a in ("Na", "Bi", "Mu", "Do", "Ke") for b in ("Li", "Lu", "No", "Ni")]
+translator = Translator(sys.argv[1], machine=MachineOptions(threads=4))
+translator.translate(texts[:1], max_length=4)
+alone = peak_memory()
+translator.translate(texts, max_length=4, batch_tokens=1)
+shared = peak_memory()
+others = [Translator(sys.argv[1]) for _ in range(3)]
+print(shared - alone, peak_memory() - shared)
+"""
+
+
+def test_workers_share_one_copy_of_the_weights(tiny_model: Path, tmp_path: Path) -> None:
+    config = replace(read_config(tiny_model), encoder_dim=400, decoder_dim=700, attention_dim=300)
+    draw = np.random.default_rng(1)
+    tensors = {n: draw.normal(0, 0.1, s).astype(np.float32) for n, s in tensor_shapes(config).items()}
+    vocabulary = {"source.spm": (tiny_model / "source.spm").read_bytes()}
+    save_model(tmp_path / "wide", config, tensors, vocabulary, "# wide\n")
+    command = [sys.executable, "-c", MEMORY, str(tmp_path / "wide")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    by_workers, by_copies = map(int, said.split())
+    weights = sum(tensor.nbytes for tensor in tensors.values())
+    assert by_copies > 2 * weights  # of three more; loading leaves room for some of it
+    assert by_workers < 0.3 * weights

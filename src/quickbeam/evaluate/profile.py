@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -90,27 +89,27 @@ class Clocks:
         self._stack = ["loop"]
         self._since = time.perf_counter()
 
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        """Charge what happens inside to `name`; what it calls in turn may have a part of its own."""
+    def begin(self, part: str) -> None:
+        """Charge what follows to `part`; what it calls in turn may begin a part of its own."""
         self._charge()
-        self._stack.append(name)
-        self.calls[name] += 1
+        self._stack.append(part)
+        self.calls[part] += 1
         self._since = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._charge()
-            self._stack.pop()
-            self._since = time.perf_counter()
+
+    def end(self) -> None:
+        """Charge the part that began last, and go on with the one around it."""
+        self._charge()
+        self._stack.pop()
+        self._since = time.perf_counter()
 
     def stop(self) -> None:
         """Charge what is left."""
         self._charge()
 
     def _charge(self) -> None:
+        now = time.perf_counter()  # what follows, up to the next reading of the clock, is nobody's time
         part = self._stack[-1]
-        self.seconds[part] += time.perf_counter() - self._since  # what follows is nobody's time
+        self.seconds[part] += now - self._since
         for kernel, work in _core.kernel_work().items():
             self.kernels[part, kernel] = [a + b for a, b in zip(self.kernels[part, kernel], work, strict=True)]
 
@@ -129,8 +128,11 @@ class Watched:
 
 def _charged(function: Callable[..., Any], clocks: Clocks, part: str) -> Callable[..., Any]:
     def run(*arguments: Any) -> Any:
-        with clocks.part(part):
+        clocks.begin(part)
+        try:
             return function(*arguments)
+        finally:
+            clocks.end()
 
     return run
 
