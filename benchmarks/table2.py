@@ -1,8 +1,7 @@
 """SHARP Table 2 in our terms: BLEU and words/s of the configs that were trained, and of ensembles of them.
 
 One thread, one sentence at a time, beam 6 with the paper's stop rule, `scan` as the output layer. Words are source
-words. S7 is timed with random weights until it is trained (recipes/sharp-s7.toml): a step of six rows, beside the
-others' steps.
+words. A step of six rows is timed for all configs, with random weights where one is not trained (recipes/sharp-*.toml).
 
 The paper's ensembles are of S4 with other seeds; ours are of what is there: E1 is S4 and S5, E2 is S1, S4 and S5.
 """
@@ -14,6 +13,7 @@ import dataclasses
 import tempfile
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,29 @@ from benchmarks.subjects import MODELS
 from benchmarks.testset import DATA, NEWS_TEST, TEST, NoDataError, german_english
 from quickbeam import MachineOptions, Translator
 from quickbeam.evaluate.quality import quality
+from quickbeam.models.architectures import find_architecture
+from quickbeam.models.facts import from_facts
 from quickbeam.models.folder import read_config, save_model
-from quickbeam.models.lstm_attention.config import LstmAttentionConfig
-from quickbeam.models.lstm_attention.tensors import tensor_shapes
+from quickbeam.train.recipe import read_recipe
 
 PAPER = {  # BLEU on newstest2014 en-fr, words/s on a Haswell
     "S1": (36.2, 418),
+    "S2": (36.8, 242),
+    "S3": (37.1, 271),
     "S4": (37.4, 229),
     "S5": (37.6, 157),
+    "S6": (37.3, 163),
     "S7": (37.8, 28),
     "E1": (38.3, 102),
     "E2": (38.5, 65),
 }
-MEMBERS = {"S1": ("S1",), "S4": ("S4",), "S5": ("S5",), "E1": ("S4", "S5"), "E2": ("S1", "S4", "S5")}
+MEMBERS: dict[str, tuple[str, ...]] = {
+    "S1": ("S1",),
+    "S4": ("S4",),
+    "S5": ("S5",),
+    "E1": ("S4", "S5"),
+    "E2": ("S1", "S4", "S5"),
+}
 SETS = {"tatoeba": TEST, "newstest2013": NEWS_TEST}
 OPTIONS: dict[str, Any] = {"beam_size": 6, "stop_margin": 3.0, "projection": "scan", "batch_tokens": 1}
 STEPS = 12  # of the sentences whose steps are timed
@@ -53,7 +63,7 @@ def find(models: Sequence[str], name: str) -> Path:
 
 
 def measure(
-    models: Sequence[str], data: str, compute_type: str, sentences: int, rounds: int, random_s7: bool = True
+    models: Sequence[str], data: str, compute_type: str, sentences: int, rounds: int, steps: bool = True
 ) -> dict[str, Any]:
     """Every row that has its models: BLEU on both sets, words/s on the first, milliseconds of a step of six rows."""
     machine = MachineOptions(threads=1, compute_type=compute_type)  # type: ignore[arg-type]
@@ -84,9 +94,9 @@ def measure(
         name: {"words_per_second": round(words / t.median_s, 1), "bleu": bleu[name], **dataclasses.asdict(t)}
         for name, t in timing.items()
     }
-    steps = _steps(rows, first[:10], machine, rounds) if random_s7 else {}
+    step_ms = _steps(rows, first[:10], machine, rounds) if steps else {}
     options = {"compute_type": compute_type, "sentences": sentences, **OPTIONS}
-    line = {"rows": figures, "step_ms": steps, "missing": missing}
+    line = {"rows": figures, "step_ms": step_ms, "missing": missing}
     return record.write("table2", line, threads=1, options=options)
 
 
@@ -95,26 +105,31 @@ def _texts(translator: Translator, sources: Sequence[str]) -> list[str]:
 
 
 def _steps(rows: dict[str, Translator], texts: Sequence[str], machine: MachineOptions, rounds: int) -> dict[str, float]:
-    """Milliseconds of a step of six rows, S7's too, with random weights: every sentence takes STEPS steps."""
+    """Milliseconds of a step of six rows of every config, random weights where it is not trained: each sentence takes
+    STEPS steps."""
     options = OPTIONS | {"min_length": STEPS - 1, "max_length": STEPS}
+    like = next(iter(rows.values())).folder
     with tempfile.TemporaryDirectory(prefix="quickbeam-") as folder:
-        if "S7" not in rows:
-            like = next(iter(rows.values())).folder
-            rows = rows | {"S7": Translator(_random_s7(Path(folder, "s7"), like), machine=machine)}
-        run = {name: lambda t=t: len(t.translate(texts, **options)) for name, t in rows.items()}
+        every = {
+            name: rows[name] if name in rows else Translator(_random(name, Path(folder, name), like), machine=machine)
+            for name in PAPER
+            if name in rows or name not in MEMBERS or len(MEMBERS[name]) == 1
+        }
+        run = {name: partial(translator.translate, texts, **options) for name, translator in every.items()}
         timing = interleave(run, next(iter(run)), rounds, lambda found: None)
     return {name: round(1e3 * t.median_s / len(texts) / STEPS, 4) for name, t in timing.items()}
 
 
-def _random_s7(folder: Path, like: Path) -> Path:
-    """A model of the sizes of recipes/sharp-s7.toml with random weights, and the vocabulary of another model."""
+def _random(name: str, folder: Path, like: Path) -> Path:
+    """A model with the facts of the recipe of `name`, random weights, and the vocabulary of another model."""
+    facts = dict(read_recipe(record.ROOT / "recipes" / f"sharp-{name.lower()}.toml").model)
+    architecture = find_architecture(facts.pop("architecture"))
     words = read_config(like).target_vocab_size
-    config = LstmAttentionConfig(words, words, 512, 8, 512, shared_embedding=True, tied_output=True, residual=True)
+    config: Any = from_facts(architecture.config, {"source_vocab_size": words, "target_vocab_size": words} | facts)
+    shapes = import_module(f"{architecture.config.__module__.rpartition('.')[0]}.tensors").tensor_shapes(config)
     draw = np.random.default_rng(1)
-    tensors = {
-        name: draw.uniform(-0.05, 0.05, shape).astype(np.float32) for name, shape in tensor_shapes(config).items()
-    }
-    save_model(folder, config, tensors, {"source.spm": (like / "source.spm").read_bytes()}, "# S7, random weights\n")
+    tensors = {n: draw.uniform(-0.05, 0.05, shape).astype(np.float32) for n, shape in shapes.items()}
+    save_model(folder, config, tensors, {"source.spm": (like / "source.spm").read_bytes()}, "# random weights\n")
     return folder
 
 
