@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.models.transformer.positions import position_table
-from quickbeam.models.translation_module import Memory, TranslationModule
+from quickbeam.models.translation_module import LockedDropout, Memory, TranslationModule
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -49,29 +49,29 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
     return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
 
 
-def attend(
-    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: int, causal: bool = False
-) -> Tensor:
-    """Queries [B, T, D], keys and values [B, S, D], mask [B, S] or None -> [B, T, D], H heads side by side."""
+def attend(query: Tensor, keys: Tensor, values: Tensor, seen: Tensor | None, heads: int) -> tuple[Tensor, Tensor]:
+    """Queries [B, T, D], keys and values [B, S, D] -> [B, T, D], H heads side by side, and weights [B, H, T, S].
+
+    `seen` says which positions a query may look at, a bool mask that broadcasts to [B, H, T, S]; None for all. Products
+    and softmax stand here one by one: PyTorch's joint call takes longer for sentences on a CPU, above all backwards.
+    """
     query, keys, values = (split_heads(x, heads).transpose(1, 2) for x in (query, keys, values))
-    seen = None if mask is None else mask[:, None, None, :]
-    found = F.scaled_dot_product_attention(query, keys, values, attn_mask=seen, is_causal=causal)
-    return found.transpose(1, 2).flatten(2)
+    scores = torch.matmul(query, keys.transpose(-1, -2)).float() * query.shape[-1] ** -0.5
+    if seen is not None:
+        scores = scores.masked_fill(~seen, float("-inf"))
+    weights = torch.softmax(scores, dim=-1)
+    return torch.matmul(weights.to(values.dtype), values).transpose(1, 2).flatten(2), weights
 
 
-def attention_weights(query: Tensor, keys: Tensor, mask: Tensor | None, heads: int) -> Tensor:
-    """Query [R, D] and keys [R, S, D] -> what `attend` weighs the positions by, the mean over the heads, [R, S]."""
-    query, keys = split_heads(query, heads), split_heads(keys, heads)
-    scores = torch.einsum("rhd,rshd->rhs", query, keys).float() * query.shape[-1] ** -0.5
-    if mask is not None:
-        scores = scores.masked_fill(~mask[:, None], float("-inf"))
-    return torch.softmax(scores, dim=-1).mean(1)
+def words_only(mask: Tensor | None) -> Tensor | None:
+    """A mask of source words [B, S] for `attend`."""
+    return None if mask is None else mask[:, None, None, :]
 
 
 class Sublayer(nn.Module):
     """A norm, dropout, and the sum with what came in: f becomes x + f(norm(x)), or norm(x + f(x))."""
 
-    def __init__(self, config: TransformerConfig, dropout: float) -> None:
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(config.hidden_dim, config.norm_epsilon)
         self.before, self.dropout = config.norm == "pre", dropout
@@ -83,7 +83,7 @@ class Sublayer(nn.Module):
 
     def leave(self, x: Tensor, found: Tensor) -> Tensor:
         """The sublayer's answer, given `x` and f's."""
-        total = x + F.dropout(found, self.dropout, self.training)
+        total = x + self.dropout(found)
         result: Tensor = total if self.before else self.norm(total)
         return result
 
@@ -91,17 +91,17 @@ class Sublayer(nn.Module):
 class SelfAttention(Sublayer):
     """Attention of a sequence to itself."""
 
-    def __init__(self, config: TransformerConfig, heads: int, dropout: float) -> None:
+    def __init__(self, config: TransformerConfig, heads: int, dropout: LockedDropout) -> None:
         super().__init__(config, dropout)
         dim, bias = config.hidden_dim, config.attention_bias
         self.heads = heads
         self.qkv = linear(dim, 3 * dim, bias, parts=3)
         self.out = linear(dim, dim, bias)
 
-    def forward(self, x: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """[B, T, D], mask [B, T] of words or None -> [B, T, D]; `causal`: of the words before and itself."""
+    def forward(self, x: Tensor, seen: Tensor | None) -> Tensor:
+        """[B, T, D], and where each position may look, as in `attend` -> [B, T, D]."""
         query, keys, values = self.qkv(self.enter(x)).chunk(3, dim=-1)
-        return self.leave(x, self.out(attend(query, keys, values, mask, self.heads, causal)))
+        return self.leave(x, self.out(attend(query, keys, values, seen, self.heads)[0]))
 
     def step(self, x: Tensor, past: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
         """One word [R, D] behind `past` [R, T, 2 D]; `seen` [R, T + 1] says what is no padding, the word the last.
@@ -110,14 +110,14 @@ class SelfAttention(Sublayer):
         """
         query, own = self.qkv(self.enter(x)).tensor_split([x.shape[-1]], dim=-1)
         keys, values = torch.cat([past, own[:, None]], dim=1).chunk(2, dim=-1)
-        found = attend(query[:, None], keys, values, seen, self.heads)[:, 0]
+        found = attend(query[:, None], keys, values, words_only(seen), self.heads)[0][:, 0]
         return self.leave(x, self.out(found)), own
 
 
 class RecurrentUnit(Sublayer):
     """Marian's simpler simple recurrent unit (Kim et al. 2019): c' = s(f) c + (1 - s(f)) x, answer relu(c')."""
 
-    def __init__(self, config: TransformerConfig, dropout: float) -> None:
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
         super().__init__(config, dropout)
         dim = config.hidden_dim
         self.cell = linear(dim, 2 * dim, True, parts=2)
@@ -143,7 +143,7 @@ class RecurrentUnit(Sublayer):
 class CrossAttention(Sublayer):
     """Attention to the source, whose keys and values are computed once for a request."""
 
-    def __init__(self, config: TransformerConfig, dropout: float) -> None:
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
         super().__init__(config, dropout)
         dim, bias = config.hidden_dim, config.attention_bias
         self.heads = config.decoder_heads
@@ -151,19 +151,16 @@ class CrossAttention(Sublayer):
         self.key_value = linear(dim, 2 * dim, bias, parts=2)
         self.out = linear(dim, dim, bias)
 
-    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """[B, T, D], keys and values [B, S, D], mask [B, S] -> [B, T, D]."""
-        return self.leave(x, self.out(attend(self.query(self.enter(x)), keys, values, mask, self.heads)))
-
-    def weights(self, x: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
-        """What [R, D] attends to, the mean over the heads, [R, S]."""
-        return attention_weights(self.query(self.enter(x)), keys, mask, self.heads)
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """[B, T, D], keys and values [B, S, D], mask [B, S] -> [B, T, D] and weights [B, H, T, S]."""
+        found, weights = attend(self.query(self.enter(x)), keys, values, words_only(mask), self.heads)
+        return self.leave(x, self.out(found)), weights
 
 
 class FeedForward(Sublayer):
     """Two products with an activation between them."""
 
-    def __init__(self, config: TransformerConfig, width: int, dropout: float) -> None:
+    def __init__(self, config: TransformerConfig, width: int, dropout: LockedDropout) -> None:
         super().__init__(config, dropout)
         gates = 2 if config.gated_ffn else 1
         self.up = linear(config.hidden_dim, gates * width, config.ffn_bias, parts=gates)
@@ -178,27 +175,27 @@ class FeedForward(Sublayer):
             inner = self.activation(inner) * gate
         else:
             inner = self.activation(inner)
-        return self.leave(x, self.down(F.dropout(inner, self.dropout, self.training)))
+        return self.leave(x, self.down(self.dropout(inner)))
 
 
 class EncoderLayer(nn.Module):
     """Attention to the source itself, then the feed-forward part."""
 
-    def __init__(self, config: TransformerConfig, dropout: float) -> None:
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
         super().__init__()
         self.attention = SelfAttention(config, config.encoder_heads, dropout)
         self.ffn = FeedForward(config, config.encoder_ffn_dim, dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """[B, S, D], mask [B, S] -> [B, S, D]."""
-        result: Tensor = self.ffn(self.attention(x, mask, causal=False))
+        result: Tensor = self.ffn(self.attention(x, words_only(mask)))
         return result
 
 
 class DecoderLayer(nn.Module):
     """What looks back, attention to the source, then the feed-forward part."""
 
-    def __init__(self, config: TransformerConfig, dropout: float) -> None:
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
         super().__init__()
         if config.decoder_kind == "attention":
             self.attention = SelfAttention(config, config.decoder_heads, dropout)
@@ -210,8 +207,11 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """[B, T, D], keys and values of the source [B, S, D], its mask [B, S] -> [B, T, D]."""
-        x = self.attention(x, None, causal=True) if self.attends else self.ssru(x)
-        result: Tensor = self.ffn(self.cross(x, keys, values, mask))
+        if self.attends:
+            x = self.attention(x, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril())
+        else:
+            x = self.ssru(x)
+        result: Tensor = self.ffn(self.cross(x, keys, values, mask)[0])
         return result
 
 
@@ -223,15 +223,14 @@ class TransformerModule(TranslationModule):
     def __init__(self, config: TransformerConfig, dropout: float = 0.0) -> None:
         super().__init__(config, dropout)
         dim = config.hidden_dim
-        self.share = dropout
         if config.positions == "learned":
             self.source_positions = nn.Parameter(torch.randn(config.max_positions, dim) * dim**-0.5)
             self.target_positions = nn.Parameter(torch.randn(config.max_positions, dim) * dim**-0.5)
         if config.embedding_norm:
             self.source_embedding_norm = nn.LayerNorm(dim, config.norm_epsilon)
             self.target_embedding_norm = nn.LayerNorm(dim, config.norm_epsilon)
-        self.encoder = nn.ModuleList(EncoderLayer(config, dropout) for _ in range(config.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(config, dropout) for _ in range(config.decoder_layers))
+        self.encoder = nn.ModuleList(EncoderLayer(config, self.dropout) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config, self.dropout) for _ in range(config.decoder_layers))
         self.encoder_norm = nn.LayerNorm(dim, config.norm_epsilon) if config.encoder_final_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim, config.norm_epsilon) if config.decoder_final_norm else nn.Identity()
         self._table = torch.empty(0, dim)  # of the sinusoids, longer when a longer text comes
@@ -264,7 +263,7 @@ class TransformerModule(TranslationModule):
         if attends:
             before = torch.arange(state.values.shape[1] + 1, device=x.device)[None] < state.length[:, None]
             before[:, -1] = True
-        own, weights = [], x
+        own, weights = [], x  # the weights of the uppermost layer stay
         keys, values = memory.keys.chunk(count, dim=-1), memory.values.chunk(count, dim=-1)
         for i, layer in enumerate(self._layers()):
             if attends:
@@ -272,11 +271,14 @@ class TransformerModule(TranslationModule):
             else:
                 x, new = layer.ssru.step(x, state.values[:, i])
             own.append(new)
-            if i == count - 1:
-                weights = layer.cross.weights(x, keys[i], memory.mask)
-            x = layer.ffn(layer.cross(x[:, None], keys[i], values[i], memory.mask)[:, 0])
+            x, weights = layer.cross(x[:, None], keys[i], values[i], memory.mask)
+            x = layer.ffn(x[:, 0])
         new = torch.stack(own, dim=1)
-        return self.decoder_norm(x), self._append(state, new) if attends else Past(state.length + 1, new), weights
+        return (
+            self.decoder_norm(x),
+            self._append(state, new) if attends else Past(state.length + 1, new),
+            weights.mean(1)[:, 0],
+        )
 
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
@@ -325,7 +327,8 @@ class TransformerModule(TranslationModule):
             x = x + self._positions(side, position)
         if c.embedding_norm:
             x = (self.target_embedding_norm if side == "target" else self.source_embedding_norm)(x)
-        return F.dropout(x, self.share, self.training)
+        result: Tensor = self.dropout(x)
+        return result
 
     def _positions(self, side: str, position: Tensor) -> Tensor:
         """What is added at positions [...], counted from 0: [..., D]. ValueError beyond a learned table."""
