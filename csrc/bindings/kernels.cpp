@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
@@ -27,6 +28,13 @@ nb::object changed(const AnyArray& x, Kernel kernel) {
   std::copy(from, from + x.shape(0), out.data);
   kernel(out.data, size_of(x, 0));
   return out.array;
+}
+
+// A copy of `x` [n], changed in place by a kernel that reads `y` [n] too.
+template <auto kKernel>
+nb::object combined(AnyArray x, AnyArray y, const char* isa) {
+  const float* other = checked<float>(y, "y", {size_of(x, 0)});
+  return changed(x, [&](float* to, int64_t n) { (table_named(isa).*kKernel)(to, other, n); });
 }
 
 nb::object gru(AnyArray input, AnyArray hidden, AnyArray state, const char* isa) {
@@ -76,6 +84,55 @@ nb::object weighted_sum(AnyArray weights, AnyArray values, const char* isa) {
   auto out = new_array<float>({values.shape(1)});
   table_named(isa).weighted_sum(w, v, out.data, positions, dim);
   return out.array;
+}
+
+// The rows of `array`, one pointer each.
+std::vector<const float*> row_pointers(const float* array, int64_t rows, int64_t width) {
+  std::vector<const float*> result;
+  for (int64_t row = 0; row < rows; ++row) result.push_back(array + row * width);
+  return result;
+}
+
+nb::object attend_heads(AnyArray query, AnyArray keys, int64_t heads, const char* isa) {
+  const float* k = checked<float>(keys, "keys", {kAnySize, kAnySize});
+  const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
+  const float* q = checked<float>(query, "query", {dim});
+  auto scores = new_array<float>({static_cast<size_t>(heads), keys.shape(0)});
+  table_named(isa).attend_heads(q, row_pointers(k, positions, dim).data(), 0, scores.data, positions, positions, heads,
+                                dim / heads);
+  return scores.array;
+}
+
+nb::object weigh_heads(AnyArray weights, AnyArray values, const char* isa) {
+  const float* v = checked<float>(values, "values", {kAnySize, kAnySize});
+  const int64_t positions = size_of(values, 0), dim = size_of(values, 1);
+  const float* w = checked<float>(weights, "weights", {kAnySize, positions});
+  const int64_t heads = size_of(weights, 0);
+  auto out = new_array<float>({values.shape(1)});
+  table_named(isa).weigh_heads(w, positions, row_pointers(v, positions, dim).data(), 0, out.data, positions, heads,
+                               dim / heads);
+  return out.array;
+}
+
+nb::tuple add_norm(AnyArray x, AnyArray added, AnyArray weight, AnyArray bias, float epsilon, const char* isa) {
+  const float* from = checked<float>(x, "x", {kAnySize});
+  const int64_t size = size_of(x, 0);
+  const float* more = checked<float>(added, "added", {size});
+  const float* w = checked<float>(weight, "weight", {size});
+  const float* b = checked<float>(bias, "bias", {size});
+  auto total = new_array<float>({x.shape(0)}), y = new_array<float>({x.shape(0)});
+  std::copy(from, from + size, total.data);
+  table_named(isa).add_norm(total.data, more, w, b, epsilon, y.data, size);
+  return nb::make_tuple(total.array, y.array);
+}
+
+nb::tuple ssru(AnyArray input, AnyArray cell, const char* isa) {
+  const float* old = checked<float>(cell, "cell", {kAnySize});
+  const int64_t dim = size_of(cell, 0);
+  const float* from = checked<float>(input, "input", {2 * dim});
+  auto next = new_array<float>({cell.shape(0)}), output = new_array<float>({cell.shape(0)});
+  table_named(isa).ssru(from, old, next.data, output.data, dim);
+  return nb::make_tuple(next.array, output.array);
 }
 
 float log_sum_exp(AnyArray x, const char* isa) {
@@ -160,6 +217,22 @@ void bind_kernels(nb::module_& module) {
   module.def("attend_mlp", &attend_mlp, "query"_a, "keys"_a, "weight"_a, "isa"_a = "auto");
   module.def("attend_dot", &attend_dot, "query"_a, "keys"_a, "isa"_a = "auto");
   module.def("weighted_sum", &weighted_sum, "weights"_a, "values"_a, "isa"_a = "auto");
+  module.def("attend_heads", &attend_heads, "query"_a, "keys"_a, "heads"_a, "isa"_a = "auto");
+  module.def("weigh_heads", &weigh_heads, "weights"_a, "values"_a, "isa"_a = "auto");
+  module.def("add_norm", &add_norm, "x"_a, "added"_a, "weight"_a, "bias"_a, "epsilon"_a, "isa"_a = "auto");
+  module.def("ssru", &ssru, "input"_a, "cell"_a, "isa"_a = "auto");
+  module.def(
+      "relu", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).relu); }, "x"_a, "isa"_a = "auto");
+  module.def(
+      "gelu", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).gelu); }, "x"_a, "isa"_a = "auto");
+  module.def(
+      "swish",
+      [](AnyArray x, float slope, const char* isa) {
+        return changed(x, [&](float* y, int64_t n) { table_named(isa).swish(y, slope, n); });
+      },
+      "x"_a, "slope"_a, "isa"_a = "auto");
+  module.def("add", &combined<&Kernels::add>, "x"_a, "y"_a, "isa"_a = "auto");
+  module.def("times", &combined<&Kernels::times>, "x"_a, "y"_a, "isa"_a = "auto");
   module.def("log_sum_exp", &log_sum_exp, "x"_a, "isa"_a = "auto");
   module.def("top_k", &top_k, "x"_a, "k"_a, "isa"_a = "auto");
 }

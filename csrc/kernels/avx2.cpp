@@ -116,6 +116,11 @@ inline void turn_fours(Vec (&a)[4]) {
   turn_fours(a[0].high, a[1].high, a[2].high, a[3].high);
 }
 
+inline void fold_fours(float* p, Vec a) {
+  const __m256 eight = _mm256_add_ps(a.low, a.high);
+  _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)));
+}
+
 struct Ints {
   __m256i low, high;
 };

@@ -85,3 +85,7 @@ inline void turn_fours(Vec (&a)[4]) {
   a[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
   a[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
 }
+inline void fold_fours(float* p, Vec a) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)));
+}

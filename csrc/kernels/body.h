@@ -12,6 +12,7 @@
 //   store_bytes       the low byte of each of the first n lanes
 //   load_fours        4 floats from each of four places
 //   turn_fours(a[4])  lane 4 g + j of a[c] and lane 4 g + c of a[j] change places
+//   fold_fours(p, a)  p[j] = (lane j + lane j + 8) + (lane j + 4 + lane j + 12), j < 4
 //   sum, highest      over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
 //   Ints              16 whole numbers of 32 bits: set_ints, add_ints, to_floats
 //   Weights, Inputs   64 bytes of packed weights, and 4 bytes of a row for all lanes: load_weights, load_inputs,
@@ -331,6 +332,7 @@ void multiply_kernel(const float* packed, const float* bias, const float* x, int
 }
 
 #include "kernels/int8_body.h"
+#include "kernels/transformer_body.h"
 
 constexpr Kernels make_table(const char* name) {
   return {name,
@@ -343,6 +345,15 @@ constexpr Kernels make_table(const char* name) {
           attend_dot_kernel,
           softmax_kernel,
           weighted_sum_kernel,
+          attend_heads_kernel,
+          weigh_heads_kernel,
+          add_norm_kernel,
+          add_kernel,
+          times_kernel,
+          relu_kernel,
+          swish_kernel,
+          gelu_kernel,
+          ssru_kernel,
           multiply_int8_kernel,
           quantize_kernel,
           dot_rows_kernel,

@@ -102,6 +102,10 @@ inline void turn_fours(Vec (&a)[4]) {
   }
 }
 
+inline void fold_fours(float* p, const Vec& a) {
+  for (int j = 0; j < 4; ++j) p[j] = (a.lane[j] + a.lane[j + 8]) + (a.lane[j + 4] + a.lane[j + 12]);
+}
+
 struct Ints {
   int32_t lane[16];
 };

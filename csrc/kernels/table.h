@@ -58,6 +58,29 @@ struct Kernels {
   // out[d] = sum over s of weights[s] * values[s][d], one chain over s for each d.
   void (*weighted_sum)(const float* weights, const float* values, float* out, int64_t positions, int64_t dim);
 
+  // Attention of `heads` heads, each `dim` wide; keys[p] + offset and values[p] + offset are the heads of position p
+  // side by side, [heads * dim]. scores[h * stride + p] = sum over i of query[h * dim + i] * keys[p][offset + h * dim +
+  // i] in 16 lanes; then lanes 4 g + (0 + 2) + (1 + 3) of each four, then fours (0 + 2) + (1 + 3).
+  void (*attend_heads)(const float* query, const float* const* keys, int64_t offset, float* scores, int64_t stride,
+                       int64_t positions, int64_t heads, int64_t dim);
+  // out[h * dim + i] = sum over p of weights[h * stride + p] * values[p][offset + h * dim + i], one chain over p.
+  void (*weigh_heads)(const float* weights, int64_t stride, const float* const* values, int64_t offset, float* out,
+                      int64_t positions, int64_t heads, int64_t dim);
+  // x += added (nothing where it is null); then y = (x - mean) / sqrt(variance + epsilon) * weight + bias, all [n]; y
+  // may be x.
+  void (*add_norm)(float* x, const float* added, const float* weight, const float* bias, float epsilon, float* y,
+                   int64_t n);
+  // In place, element-wise, all [n]: x + y; x y; the larger of x and 0; x sigmoid(slope x); x times the chance that a
+  // normal variable is below x, within 2e-7 |x|.
+  void (*add)(float* x, const float* y, int64_t n);
+  void (*times)(float* x, const float* y, int64_t n);
+  void (*relu)(float* x, int64_t n);
+  void (*swish)(float* x, float slope, int64_t n);
+  void (*gelu)(float* x, int64_t n);
+  // One row of a simpler simple recurrent unit: next = x + sigmoid(f) * (cell - x), output = the larger of next and 0;
+  // `input` is [x, f], 2 * dim; `next` may be `cell`.
+  void (*ssru)(const float* input, const float* cell, float* next, float* output, int64_t dim);
+
   // 16 lanes of whole numbers, so any order is exact; then one rounding of each float operation:
   // y[r][n] = bias[n] + x_scale[r] * (scale[n] * float(sum over k of x[r][k] * w[n][k])), for r < rows, n < out.
   // `packed`: panels of kPanel words, then blocks of kBytes of `in`, then for each word kBytes bytes w + 128. x is

@@ -155,6 +155,56 @@ def test_attention_over_any_number_of_positions(positions):
     assert error(_core.attend_dot(query, keys), reference.attend_dot(query, keys)) <= 6e-6
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("heads", [1, 3])
+def test_attention_of_many_heads(size, heads):
+    query, keys = normal(1, heads * size), normal(2, 11, heads * size)
+    tolerance = 1e-6 * size**0.5
+    got = _core.attend_heads(query, keys, heads)
+    assert error(got, reference.attend_heads(query, keys, heads)) <= tolerance
+    assert error(got, reference.attend_heads(changed(query, 1e-2), keys, heads)) > tolerance
+    weights = np.stack([_core.softmax(row) for row in normal(3, heads, 11)])
+    got = _core.weigh_heads(weights, keys)
+    assert error(got, reference.weigh_heads(weights, keys)) <= 1e-6
+    assert error(got, reference.weigh_heads(changed(weights, 1e-3), keys)) > 1e-6
+
+
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_norms(size):
+    x, added, weight, bias = (normal(i, size) for i in range(4))
+
+    def worst(*arguments):
+        return max(error(a, b) for a, b in zip(got, reference.add_norm(*arguments), strict=True))
+
+    got = _core.add_norm(x, added, weight, bias, 1e-5)
+    assert worst(x, added, weight, bias, 1e-5) <= 4e-6
+    assert worst(x, changed(added, 1e-2), weight, bias, 1e-5) > 4e-6
+    assert worst(x, added, weight, changed(bias, 1e-3), 1e-5) > 4e-6
+    assert worst(x, added, weight, bias, 0.1) > 4e-6
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_ssru(size):
+    inputs, cell = normal(1, 2 * size), normal(2, size)
+
+    def worst(*arguments):
+        return max(error(a, b) for a, b in zip(got, reference.ssru(*arguments), strict=True))
+
+    got = _core.ssru(inputs, cell)
+    assert worst(inputs, cell) <= 5e-7
+    assert worst(inputs, changed(cell, 1e-2)) > 5e-7
+
+
+def test_activations():
+    """Broken: a slope of 1.69 in place of 1.702."""
+    x = np.concatenate([normal(1, 2000, scale=3), np.linspace(-9, 9, 500, dtype=np.float32)])
+    assert np.array_equal(_core.relu(x), reference.relu(x).astype(np.float32))
+    assert np.max(np.abs(_core.gelu(x) - reference.gelu(x)) / np.maximum(np.abs(x), 1e-3)) <= 2e-7
+    got = _core.swish(x, 1.702)
+    assert error(got, reference.swish(x, 1.702)) <= 1e-6
+    assert error(got, reference.swish(x, 1.69)) > 1e-6
+
+
 # ---------------------------------------------------------------------------------------------- softmax
 
 

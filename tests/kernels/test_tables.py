@@ -38,6 +38,17 @@ CALLS = {
     "lstm": lambda n, isa: np.stack(_core.lstm(normal(1, 4 * n), normal(2, 4 * n), normal(3, n), isa)),
     "attend_mlp": lambda n, isa: _core.attend_mlp(normal(1, n), normal(2, 7, n), normal(3, n), isa),
     "attend_dot": lambda n, isa: _core.attend_dot(normal(1, n), normal(2, 7, n), isa),
+    "attend_heads": lambda n, isa: _core.attend_heads(normal(1, 3 * n), normal(2, 1 + n % 9, 3 * n), 3, isa),
+    "weigh_heads": lambda n, isa: _core.weigh_heads(normal(1, 3, 9), normal(2, 9, 3 * n), isa),
+    "add_norm": lambda n, isa: np.stack(
+        _core.add_norm(normal(1, n), normal(2, n), normal(3, n), normal(4, n), 1e-5, isa)
+    ),
+    "ssru": lambda n, isa: np.stack(_core.ssru(normal(1, 2 * n, scale=3), normal(2, n), isa)),
+    "relu": lambda n, isa: _core.relu(normal(n, n), isa),
+    "gelu": lambda n, isa: _core.gelu(normal(n, n, scale=4), isa),
+    "swish": lambda n, isa: _core.swish(normal(n, n, scale=20), 1.7, isa),
+    "add": lambda n, isa: _core.add(normal(1, n), normal(2, n), isa),
+    "times": lambda n, isa: _core.times(normal(1, n), normal(2, n), isa),
     "weighted_sum": lambda n, isa: _core.weighted_sum(normal(1, 9), normal(2, 9, n), isa),
 }
 
@@ -65,7 +76,7 @@ def test_bit_equality_is_not_blind():
 
 
 @pytest.mark.parametrize("isa", HIGHER)
-@pytest.mark.parametrize("kernel", ["tanh", "sigmoid", "softmax", "log_sum_exp"])
+@pytest.mark.parametrize("kernel", ["tanh", "sigmoid", "softmax", "log_sum_exp", "relu", "gelu"])
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, -0.0, 1e-42, 3e38])
 def test_special_values_are_equal_too(kernel, isa, special):
     for n in (1, 16, 21):

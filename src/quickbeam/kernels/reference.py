@@ -5,6 +5,8 @@ Arguments are float32 or float64 arrays; answers are float64, indices int32.
 
 from __future__ import annotations
 
+from math import erfc
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -78,6 +80,50 @@ def softmax(x: Array) -> Doubles:
 def weighted_sum(weights: Array, values: Array) -> Doubles:
     """Sum of values [S, D] weighted by weights [S]: [D]."""
     return _double(weights) @ _double(values)
+
+
+def attend_heads(query: Array, keys: Array, heads: int) -> Doubles:
+    """Scores [H, S] of query [D] at keys [S, D], whose heads stand side by side."""
+    parts = _double(keys).reshape(len(keys), heads, -1)
+    return _double(np.einsum("hd,shd->hs", _double(query).reshape(heads, -1), parts))
+
+
+def weigh_heads(weights: Array, values: Array) -> Doubles:
+    """Sum of values [S, D], whose heads stand side by side, weighted by weights [H, S]: [D]."""
+    parts = _double(values).reshape(len(values), len(weights), -1)
+    return _double(np.einsum("hs,shd->hd", _double(weights), parts).reshape(-1))
+
+
+def add_norm(x: Array, added: Array, weight: Array, bias: Array, epsilon: float) -> tuple[Doubles, Doubles]:
+    """x + added [D], and its layer norm (Ba et al. 2016) times weight plus bias."""
+    total = _double(x) + _double(added)
+    norm = (total - total.mean()) / np.sqrt(total.var() + epsilon)
+    return total, norm * _double(weight) + _double(bias)
+
+
+def ssru(inputs: Array, cell: Array) -> tuple[Doubles, Doubles]:
+    """A step of a simpler simple recurrent unit (Kim et al. 2019): `inputs` [2 D] are x and f, cell [D].
+
+    next = sigmoid(f) cell + (1 - sigmoid(f)) x, output = max(next, 0); returns next and output.
+    """
+    x, f = np.split(_double(inputs), 2)
+    after = x + sigmoid(f) * (_double(cell) - x)
+    return after, np.maximum(after, 0.0)
+
+
+def relu(x: Array) -> Doubles:
+    """The larger of x and 0, element-wise."""
+    return np.maximum(_double(x), 0.0)
+
+
+def swish(x: Array, slope: float) -> Doubles:
+    """x sigmoid(slope x), element-wise."""
+    return _double(x) * sigmoid(slope * _double(x))
+
+
+def gelu(x: Array) -> Doubles:
+    """x times the chance that a normal variable is below x (Hendrycks & Gimpel 2016), element-wise."""
+    return _double(x) * np.array([0.5 * erfc(-v * 0.5**0.5) for v in _double(x).tolist()])
 
 
 def log_sum_exp(x: Array) -> Doubles:
