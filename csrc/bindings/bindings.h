@@ -12,6 +12,7 @@ void bind_projections(nanobind::module_& module);     // projections.cpp: ExactP
 void bind_recurrent(nanobind::module_& module);       // recurrent.cpp: the recurrent translation model
 void bind_lstm_lm(nanobind::module_& module);         // lstm_lm.cpp: the LSTM language model
 void bind_lstm_attention(nanobind::module_& module);  // lstm_attention.cpp: the LSTM translation model
+void bind_transformer(nanobind::module_& module);     // transformer.cpp: the transformer
 void bind_screened(nanobind::module_& module);        // screened.cpp: ScreenedProjection
 void bind_shortlist(nanobind::module_& module);       // shortlist.cpp: ShortlistRun
 void bind_search(nanobind::module_& module);          // search.cpp: Selector

@@ -8,6 +8,7 @@ NB_MODULE(_core, module) {
   quickbeam::bind_recurrent(module);
   quickbeam::bind_lstm_lm(module);
   quickbeam::bind_lstm_attention(module);
+  quickbeam::bind_transformer(module);
   quickbeam::bind_screened(module);
   quickbeam::bind_shortlist(module);
   quickbeam::bind_search(module);

@@ -4,10 +4,10 @@
 #include <nanobind/stl/string.h>
 
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "bindings/bindings.h"
+#include "bindings/facts.h"
 #include "bindings/run.h"
 #include "models/recurrent.h"
 
@@ -15,20 +15,6 @@ namespace nb = nanobind;
 
 namespace quickbeam {
 namespace {
-
-// The value of an enum fact, by its place in `names`.
-template <typename Enum>
-Enum choice(nb::dict facts, const char* key, std::initializer_list<const char*> names) {
-  const std::string value = nb::cast<std::string>(facts[key]);
-  int index = 0;
-  for (const char* name : names) {
-    if (value == name) return static_cast<Enum>(index);
-    ++index;
-  }
-  std::string allowed;
-  for (const char* name : names) allowed += (allowed.empty() ? "" : ", ") + std::string(name);
-  throw std::invalid_argument(std::string(key) + " is '" + value + "'; it must be one of " + allowed + ".");
-}
 
 // Facts as in RecurrentConfig (models/recurrent/config.py); the ones about ids and the output layer are not needed.
 RecurrentConfig read_config(nb::dict facts) {

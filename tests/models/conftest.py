@@ -17,6 +17,8 @@ from quickbeam.models.lstm_attention.config import LstmAttentionConfig
 from quickbeam.models.native_model import NativeModel
 from quickbeam.models.recurrent import tensors as recurrent
 from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.transformer import tensors as transformer
+from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.types import Floats, Ids, Request
 
 Tensors = dict[str, Floats]
@@ -57,11 +59,61 @@ LSTM_GRID: dict[str, dict[str, Any]] = {
     | {"source_vocab_size": 37, "layers": 3, "hidden_dim": 18, "shared_embedding": True, "tied_output": True},
     "lstm 8 layers, residual": LSTM | {"layers": 8, "hidden_dim": 22, "residual": True},
 }
+TRANSFORMER: dict[str, Any] = {
+    "source_vocab_size": 31,
+    "target_vocab_size": 37,
+    "hidden_dim": 70,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_heads": 5,
+    "decoder_heads": 2,
+    "encoder_ffn_dim": 19,
+    "decoder_ffn_dim": 83,
+}
+TRANSFORMER_GRID: dict[str, dict[str, Any]] = {
+    "transformer": TRANSFORMER,
+    "transformer post, swish, t2t": TRANSFORMER
+    | {
+        "norm": "post",
+        "encoder_final_norm": False,
+        "decoder_final_norm": False,
+        "activation": "swish",
+        "positions": "sinusoidal-t2t",
+        "position_offset": 2,
+    },
+    "transformer gated, learned, bare": TRANSFORMER
+    | {
+        "gated_ffn": True,
+        "activation": "gelu",
+        "positions": "learned",
+        "max_positions": 64,
+        "embedding_norm": True,
+        "attention_bias": False,
+        "ffn_bias": False,
+        "scaled_embedding": False,
+        "norm_epsilon": 1e-3,
+    },
+    "transformer deep, shared, tied": TRANSFORMER
+    | {
+        "source_vocab_size": 37,
+        "encoder_layers": 3,
+        "decoder_layers": 1,
+        "activation": "gelu_sigmoid",
+        "shared_embedding": True,
+        "tied_output": True,
+        "positions": "none",
+    },
+    "ssru": TRANSFORMER | {"decoder_kind": "ssru", "norm": "post", "decoder_final_norm": False},
+    "ssru pre, projection": TRANSFORMER | {"decoder_kind": "ssru", "ssru_projection": True},
+}
 CONFIGS: dict[str, TranslationConfig] = {name: RecurrentConfig(**facts) for name, facts in GRID.items()}
 CONFIGS |= {name: LstmAttentionConfig(**facts) for name, facts in LSTM_GRID.items()}
+CONFIGS |= {name: TransformerConfig(**facts) for name, facts in TRANSFORMER_GRID.items()}
 SMALL: dict[str, TranslationConfig] = {
     "recurrent": RecurrentConfig(31, 37, 18, 2, 13, 23, attention_dim=17, top="gru", top_dim=11, hidden_dim=70),
     "lstm": CONFIGS["lstm"],
+    "transformer": CONFIGS["transformer"],
+    "ssru": CONFIGS["ssru"],
 }
 TABLES: list[str] = _core.table_names()
 
@@ -82,6 +134,8 @@ def tensor_shapes(config: TranslationConfig) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the tensors of `config`."""
     if isinstance(config, LstmAttentionConfig):
         return lstm_attention.tensor_shapes(config)
+    if isinstance(config, TransformerConfig):
+        return transformer.tensor_shapes(config)
     return recurrent.tensor_shapes(config)
 
 
@@ -97,10 +151,12 @@ def make_tensors() -> Callable[..., Tensors]:
 
     def make(config: TranslationConfig, seed: int = 1) -> Tensors:
         draw = np.random.default_rng(seed)
-        return {
-            name: draw.normal(0, 0.3 if len(shape) == 1 else (2.0 / shape[1]) ** 0.5, shape).astype(np.float32)
-            for name, shape in tensor_shapes(config).items()
-        }
+
+        def one(name: str, shape: tuple[int, ...]) -> Floats:
+            scale = 0.3 if len(shape) == 1 else (2.0 / shape[1]) ** 0.5
+            return draw.normal(1.0 if name.endswith("norm.weight") else 0.0, scale, shape).astype(np.float32)
+
+        return {name: one(name, shape) for name, shape in tensor_shapes(config).items()}
 
     return make
 

@@ -14,6 +14,7 @@ import pytest
 from quickbeam.models.door import Attending, Model
 from quickbeam.models.lstm_attention.config import LstmAttentionConfig
 from quickbeam.models.native_model import NativeModel
+from quickbeam.models.transformer.config import TransformerConfig
 
 TOLERANCE = 1e-5
 
@@ -57,6 +58,8 @@ def test_native_equals_pytorch_on_every_table(config, isa, make_tensors, walk):
     truth = attention(TorchModel(config, tensors), path)
     assert np.abs(attention(NativeModel(config, tensors, isa), path) - truth).max() < TOLERANCE
     name = "decoder.key_weight" if isinstance(config, LstmAttentionConfig) else "decoder.attention.key_weight"
+    if isinstance(config, TransformerConfig):
+        name = f"decoder.{config.decoder_layers - 1}.cross.key_value.weight"
     broken = tensors | {name: tensors[name] * np.float32(1.03)}
     assert np.abs(attention(NativeModel(config, broken, isa), path) - truth).max() > 5 * TOLERANCE
 

@@ -126,14 +126,18 @@ def test_an_evicted_index_may_come_back_with_another_source(build, make_tensors,
 
 
 def test_handles_are_used_again_so_that_a_long_run_needs_no_more_memory(build, make_tensors, make_requests, small):
+    """Twenty pairs of requests, one behind the other, of five steps each."""
     run = build(small, make_tensors(small)).open()
-    state = run.admit(make_requests(small, (4, 2)))
     highest = 0
-    for token in range(100):
-        _, state = run.step(ids(0, 1), state, ids(token % 37, 3))
+    for first in range(0, 40, 2):
+        state = run.admit(make_requests(small, (4, 2), first=first))
         run.retain(state)
-        highest = max(highest, int(state.max()))
-    assert highest < 8
+        for token in range(5):
+            _, state = run.step(ids(first, first + 1), state, ids(token, 3))
+            run.retain(state)
+            highest = max(highest, int(state.max()))
+        run.evict(ids(first, first + 1))
+    assert highest < 16
 
 
 def test_two_runs_in_two_threads_share_a_model(make_tensors, walk, small):
@@ -219,6 +223,7 @@ def test_tensors_that_do_not_fit_the_config_are_named(build, make_tensors, small
 WRONG_FACTS = {
     "recurrent": {"decoder_dim": 0, "encoder_dim": -1, "fc_layers": 1 << 40, "top": "sum"},
     "lstm-attention": {"hidden_dim": 69, "layers": 0, "embedding_dim": -1, "target_vocab_size": 1 << 40},
+    "transformer": {"hidden_dim": 71, "decoder_layers": 0, "encoder_ffn_dim": -1, "norm": "both"},
 }
 
 

@@ -58,8 +58,8 @@ class Architecture:
     check_shapes: Callable[[Any, Mapping[str, Shape]], None]
     embedding: str  # the tensor that a tied output matrix is
     # The compiled twin, of facts, tensors, a table and how to compute.
-    core: Callable[[dict[str, Any], dict[str, Floats], str, dict[str, Any]], Any] | None
-    core_run: Callable[[Any], Any] | None  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
+    core: Callable[[dict[str, Any], dict[str, Floats], str, dict[str, Any]], Any]
+    core_run: Callable[[Any], Any]  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
     module_name: str  # of the class in `module.py`
 
     def module(self, config: Config, dropout: float = 0.0) -> Any:
@@ -95,8 +95,8 @@ ARCHITECTURES = (
         TransformerConfig,
         transformer.check_shapes,
         "target_embedding",
-        None,
-        None,
+        _core.Transformer,
+        _core.TransformerDecoding,
         "TransformerModule",
     ),
     Architecture(

@@ -70,8 +70,6 @@ class NativeModel:
         weight = tensors[self._architecture.embedding if config.tied_output else "output_weight"].view()
         weight.flags.writeable = False  # a tied output matrix is the embedding table that the core reads
         self._output = (weight, tensors["output_bias"])
-        if self._architecture.core is None:
-            raise OptionError("backend is 'native'; a transformer runs on 'torch' only so far.")
         try:
             self._core = self._architecture.core(
                 dataclasses.asdict(config), dict(tensors), isa, {"compute_type": compute_type}
@@ -91,6 +89,5 @@ class NativeModel:
 
     def open(self) -> NativeDecoding:
         """Fresh caches for one decoding run, to be used by one thread at a time."""
-        assert self._architecture.core_run is not None
         kind = NativeTranslation if self._architecture.task == "translation" else NativeDecoding
         return kind(self._architecture.core_run(self._core))

@@ -1,0 +1,65 @@
+// The decoder's step: for each row one word behind the path of its state, and attention to its source.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/path_pool.h"
+#include "models/transformer_layers.h"
+
+namespace quickbeam {
+
+// What the decoder keeps of one encoded request: for each position every layer's key and value side by side.
+struct TransformerSource {
+  int64_t positions = 0;      // S
+  std::vector<float> memory;  // [S, L, 2, D]
+};
+
+// R rows of one step.
+struct TransformerRows {
+  int64_t rows;
+  const int32_t* token;                    // [R]
+  const TransformerSource* const* source;  // [R]
+  const int32_t* before;                   // [R] the states that the words are fed to
+  const int32_t* behind;                   // [R] the fresh states, whose floats are to be filled
+  float* attention = nullptr;              // [R, width], zero, where attention weights go; null where nobody asks
+  int64_t width = 0;                       // no less than the longest source
+};
+
+class TransformerDecoder {
+ public:
+  TransformerDecoder(const Weights& weights, const TransformerConfig& config);
+
+  // What stays of `positions` encoded words [positions, D], [positions, L, 2, D] at `memory`.
+  void remember(const Kernels& table, const float* encoded, int64_t positions, float* memory,
+                TransformerBuffers& buffers) const;
+
+  // hidden [R, D] and the floats of the fresh states. Allocates only where `buffers` are too small.
+  void step(const Kernels& table, const TransformerRows& step, PathPool& pool, TransformerBuffers& buffers,
+            float* hidden) const;
+
+ private:
+  struct Layer {
+    Sublayer self_sublayer, cross_sublayer;
+    Linear self, self_out;  // queries, keys and values, or the recurrent unit's two; self_out may be none
+    Linear query, key_value, cross_out;
+    FeedForward ffn;
+  };
+
+  // Where the keys and values of each row's words and source lie.
+  void lay_out(const TransformerRows& step, PathPool& pool, TransformerBuffers& buffers) const;
+  void look_back(const Kernels& table, const TransformerRows& step, PathPool& pool, int64_t layer,
+                 TransformerBuffers& buffers) const;
+  void recur(const Kernels& table, const TransformerRows& step, PathPool& pool, int64_t layer,
+             TransformerBuffers& buffers) const;
+  void look_across(const Kernels& table, const TransformerRows& step, int64_t layer, TransformerBuffers& buffers) const;
+
+  TransformerConfig config_;
+  int64_t dim_;
+  Embedding embedding_;
+  Heads heads_;
+  std::vector<Layer> layers_;
+  Norm norm_;
+};
+
+}  // namespace quickbeam
