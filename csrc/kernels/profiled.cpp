@@ -50,6 +50,20 @@ QUICKBEAM_PROFILED(AttendDot, attend_dot, Floats, Floats, float*, int64_t positi
 QUICKBEAM_PROFILED(Softmax, softmax, float*, int64_t n) { return {2 * n * kFloat, n}; } };
 QUICKBEAM_PROFILED(WeightedSum, weighted_sum, Floats, Floats, float*, int64_t positions, int64_t dim) {
   return {positions * dim * kFloat, positions * dim}; } };
+QUICKBEAM_PROFILED(AttendHeads, attend_heads, Floats, const Floats*, int64_t, float*, int64_t, int64_t positions,
+                   int64_t heads, int64_t dim) {
+  return {positions * heads * dim * kFloat, positions * heads * dim}; } };
+QUICKBEAM_PROFILED(WeighHeads, weigh_heads, Floats, int64_t, const Floats*, int64_t, float*, int64_t positions,
+                   int64_t heads, int64_t dim) {
+  return {positions * heads * dim * kFloat, positions * heads * dim}; } };
+QUICKBEAM_PROFILED(AddNorm, add_norm, float*, Floats, Floats, Floats, float, float*, int64_t n) {
+  return {4 * n * kFloat, 3 * n}; } };
+QUICKBEAM_PROFILED(Add, add, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
+QUICKBEAM_PROFILED(Times, times, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
+QUICKBEAM_PROFILED(Relu, relu, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+QUICKBEAM_PROFILED(Swish, swish, float*, float, int64_t n) { return {2 * n * kFloat, n}; } };
+QUICKBEAM_PROFILED(Gelu, gelu, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+QUICKBEAM_PROFILED(Ssru, ssru, Floats, Floats, float*, float*, int64_t dim) { return {5 * dim * kFloat, dim}; } };
 QUICKBEAM_PROFILED(LogSumExp, log_sum_exp, Floats, int64_t n) { return {n * kFloat, n}; } };
 QUICKBEAM_PROFILED(TopK, top_k, Floats, int64_t n, int64_t, float*, int32_t*) { return {n * kFloat, n}; } };
 QUICKBEAM_PROFILED(Reaching, reaching, Floats, Floats, Floats, float, float, float, int64_t n, int32_t*) {
@@ -103,7 +117,8 @@ struct List {
 };
 
 using All = List<Multiply, MultiplyInt8, MultiplyRows, DotRows, Quantize, Tanh, Sigmoid, Gru, Lstm, AttendMlp,
-                 AttendDot, Softmax, WeightedSum, LogSumExp, TopK, Reaching>;
+                 AttendDot, Softmax, WeightedSum, AttendHeads, WeighHeads, AddNorm, Add, Times, Relu, Swish, Gelu, Ssru,
+                 LogSumExp, TopK, Reaching>;
 
 }  // namespace
 

@@ -113,7 +113,7 @@ def ssru(inputs: Array, cell: Array) -> tuple[Doubles, Doubles]:
 
 def relu(x: Array) -> Doubles:
     """The larger of x and 0, element-wise."""
-    return np.maximum(_double(x), 0.0)
+    return _double(np.maximum(_double(x), 0.0))
 
 
 def swish(x: Array, slope: float) -> Doubles:
@@ -123,7 +123,7 @@ def swish(x: Array, slope: float) -> Doubles:
 
 def gelu(x: Array) -> Doubles:
     """x times the chance that a normal variable is below x (Hendrycks & Gimpel 2016), element-wise."""
-    return _double(x) * np.array([0.5 * erfc(-v * 0.5**0.5) for v in _double(x).tolist()])
+    return _double(_double(x) * np.array([0.5 * erfc(-v * 0.5**0.5) for v in _double(x).tolist()]))
 
 
 def log_sum_exp(x: Array) -> Doubles:
