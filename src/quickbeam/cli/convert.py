@@ -17,18 +17,23 @@ def convert(
     ],
     to: Annotated[Path, typer.Argument(metavar="TO", help="The model folder to write.")],
     *,
+    source_spm: Annotated[
+        Path | None, typer.Option(help="The SentencePiece model of the source, where the model comes without.")
+    ] = None,
+    target_spm: Annotated[Path | None, typer.Option(help="That of the target; default: the source's.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace TO if it is there.")] = False,
 ) -> None:
     """Convert a model of another program to a model folder.
 
     Read are MarianMT (OPUS-MT), M2M100 and NLLB models of Hugging Face, with weights as safetensors or
-    pytorch_model.bin. Nothing of a file is run: a .bin file that holds more than tensors is refused, and so is a model
-    with a feature that Quickbeam lacks, by the name of the feature.
+    pytorch_model.bin, and folders of CTranslate2 (model.bin of any type). Nothing of a file is run: a .bin file that
+    holds more than tensors is refused, and so is a model with a feature that Quickbeam lacks, by the feature's name.
 
     Examples:
 
     * `quickbeam convert Helsinki-NLP/opus-mt-de-en opus-de-en`
     * `quickbeam convert downloads/opus-mt-de-en opus-de-en`
+    * `quickbeam convert opus-ct2 opus-de-en --source-spm source.spm --target-spm target.spm`
     * `echo "Guten Morgen." | quickbeam translate opus-de-en`
     """
     if to.exists() and not overwrite:
@@ -37,7 +42,7 @@ def convert(
         raise OutputError(f"{to} is no model folder, so it is not replaced; give another name.")
     from quickbeam.convert.read import read_model
 
-    model = read_model(origin)
+    model = read_model(origin, source_spm, target_spm)
     model.save(to, to.resolve().name)
     print(f"{to}: {model.summary}.")
     for note in model.notes:

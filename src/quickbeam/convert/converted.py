@@ -11,6 +11,9 @@ from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.text.pieces import PieceVocabulary
 from quickbeam.types import Floats
 
+SUPPRESSED_BIAS = -1000.0
+"""What is added to the logit of a word that the normaliser must not count: its probability is 0 in float32."""
+
 
 @dataclass(frozen=True)
 class Converted:

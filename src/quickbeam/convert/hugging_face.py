@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from quickbeam.convert.converted import Converted
+from quickbeam.convert.converted import SUPPRESSED_BIAS, Converted
 from quickbeam.convert.facts import Facts
 from quickbeam.convert.hugging_face_vocabulary import read_words
 from quickbeam.convert.json_file import read_json
@@ -74,8 +74,6 @@ _GENERATION_ONLY = (
     "min_length",
     "early_stopping",
 )
-SUPPRESSED_BIAS = -1000.0
-"""What is added to the logit of a word that the normaliser must not count: its probability is 0 in float32."""
 
 
 def read_hugging_face(folder: Path) -> Converted:

@@ -9,7 +9,7 @@ import numpy as np
 from quickbeam.types import Floats
 
 Sinusoid = Literal["sinusoidal", "sinusoidal-t2t"]
-CLOSE = 1e-3  # float16 tables differ by 5e-4
+CLOSE = 5e-3  # bfloat16 tables differ by 4e-3; the two kinds differ by far more a few hundred positions on
 
 
 def sinusoid(kind: Sinusoid, first: int, count: int, dim: int) -> Floats:

@@ -6,16 +6,21 @@ import re
 from pathlib import Path
 
 from quickbeam.convert.converted import Converted
+from quickbeam.convert.ctranslate2 import read_ctranslate2
 from quickbeam.convert.hub import fetch
 from quickbeam.convert.hugging_face import read_hugging_face
 from quickbeam.convert.json_file import read_json
+from quickbeam.convert.spm import Pieces
 from quickbeam.errors import InputError, ModelError
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
-def read_model(origin: str) -> Converted:
-    """The model at `origin`: a folder, a file, or a name in the Hugging Face hub. Raises ModelError or InputError."""
+def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | None = None) -> Converted:
+    """The model at `origin`: a folder, a file, or a name in the Hugging Face hub. Raises ModelError or InputError.
+
+    SentencePiece models may be given for kinds that do not come with them; others have their own.
+    """
     path = Path(origin)
     if not path.exists():
         if _HUB_NAME.fullmatch(origin):
@@ -27,6 +32,9 @@ def read_model(origin: str) -> Converted:
             raise InputError(f"{path} is a model of Quickbeam already; use it as it is, or export it with --to.")
         if "model_type" in facts:
             return read_hugging_face(path)
+    if path.is_dir() and (path / "model.bin").is_file():
+        return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm))
     raise ModelError(
-        f"{path} is no model that can be read: give a folder of a MarianMT, M2M100 or NLLB model of Hugging Face."
+        f"{path} is no model that can be read: give a folder of CTranslate2, or of a MarianMT, M2M100 or NLLB model of "
+        "Hugging Face."
     )

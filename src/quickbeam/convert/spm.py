@@ -1,0 +1,60 @@
+"""The SentencePiece models that belong to a model whose own files are pieces and numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from quickbeam.errors import InputError
+from quickbeam.text.pieces import PieceVocabulary
+
+_NAMES = {
+    "source": ("source.spm", "sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "shared.spm"),
+    "target": ("target.spm", "sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "shared.spm"),
+}
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Serialized SentencePiece models; None: text is pieces with spaces between."""
+
+    source: bytes | None
+    target: bytes | None
+
+    @classmethod
+    def find(cls, folder: Path, source: Path | None, target: Path | None) -> Pieces:
+        """Those that were given, else those that lie in `folder` under a usual name. Raises InputError."""
+        target = target or source
+        found = {}
+        for side, path in (("source", source), ("target", target)):
+            usual = (folder / name for name in _NAMES[side])
+            found[side] = _read(path) if path else next((_read(one) for one in usual if one.is_file()), None)
+        return cls(found["source"], found["target"])
+
+    @property
+    def one(self) -> bool:
+        """Whether both sides cut text alike."""
+        return self.source == self.target
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know."""
+        if self.source is None or self.target is None:
+            return (
+                "It has no SentencePiece model: text is pieces with spaces between. Give --source-spm, --target-spm.",
+            )
+        return ()
+
+    def vocabulary(
+        self, side: str, words: Sequence[str], ids: Mapping[str, int], silent: Collection[int]
+    ) -> PieceVocabulary:
+        """The vocabulary of one side."""
+        return PieceVocabulary(words, ids, silent, self.source if side == "source" else self.target)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the SentencePiece model {path}: {error.strerror or error}.") from error

@@ -1,0 +1,119 @@
+"""Folders of CTranslate2, which its own converter made: the same tokens and scores as its own translator."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from foreign import demo_sentences
+
+from quickbeam import Translator
+from quickbeam.convert.ctranslate2_file import read_model_file
+from quickbeam.convert.read import read_model
+from quickbeam.errors import ModelError
+from quickbeam.options.decode import MachineOptions
+
+ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+TEXTS = demo_sentences()[:8]
+CLOSE = 1e-4
+
+
+def converted(hugging_face: Path, to: Path, quantization: str | None) -> Path:
+    ctranslate2.converters.TransformersConverter(str(hugging_face)).convert(str(to), quantization=quantization)
+    for path in hugging_face.glob("*.spm"):
+        shutil.copy(path, to)
+    for path in hugging_face.glob("*.bpe.model"):
+        shutil.copy(path, to)
+    return to
+
+
+def ours_of(folder: Path, to: Path) -> Translator:
+    read_model(str(folder)).save(to, "toy")
+    return Translator(to, machine=MachineOptions(backend="torch"))
+
+
+@pytest.fixture(scope="module")
+def float32(transformers, marian, tmp_path_factory) -> Path:
+    return converted(marian, tmp_path_factory.mktemp("ct2") / "float32", "float32")
+
+
+@pytest.mark.parametrize(("beam", "penalty"), [(1, 1.0), (4, 0.0), (5, 1.0)])
+def test_tokens_and_scores_are_those_of_ctranslate2(float32, tmp_path, beam, penalty):
+    """A beam of its stops early by default and by no rule of ours, so both search to the end."""
+    ours = ours_of(float32, tmp_path / "ours")
+    theirs = ctranslate2.Translator(str(float32), compute_type="float32")
+    pieces = [[*map(ours.parts.source.piece, ours.parts.source.encode(text)), "</s>"] for text in TEXTS]
+    options = {"beam_size": beam, "length_penalty": penalty}
+    patience = 20 if beam > 1 else 1
+    found = theirs.translate_batch(
+        pieces, **options, max_decoding_length=20, min_decoding_length=0, return_scores=True, patience=patience
+    )
+    answers = ours.translate(TEXTS, **options, max_length=20, early_stopping="exhaustive")
+    for text, answer, wanted in zip(TEXTS, answers, found, strict=True):
+        assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0], text
+        score = wanted.scores[0]  # of greedy search too it is divided by the length
+        if beam > 1:
+            assert abs(answer.score - score) < CLOSE
+
+
+@pytest.mark.parametrize("quantization", ["float16", "bfloat16", "int16", "int8"])
+def test_other_types_hold_the_weights_as_they_are_rounded(float32, marian, tmp_path, quantization):
+    exact = read_model(str(float32))
+    rounded = read_model(str(converted(marian, tmp_path / quantization, quantization)))
+    assert exact.config == rounded.config
+    steps = {"float16": 2**-10, "bfloat16": 2**-7, "int16": 2**-10, "int8": 2**-7}
+    for name, tensor in exact.tensors.items():
+        largest = np.abs(tensor).max(axis=-1, keepdims=True) if quantization == "int8" else np.abs(tensor).max()
+        assert (np.abs(tensor - rounded.tensors[name]) <= 0.51 * steps[quantization] * largest + 1e-7).all(), name
+        if tensor.ndim == 2:
+            assert (tensor != rounded.tensors[name]).any()
+
+
+def test_languages_are_found(nllb, tmp_path):
+    folder = converted(nllb, tmp_path / "nllb", "float32")
+    ours = ours_of(folder, tmp_path / "ours")
+    assert set(ours.parts.tongues.tokens) == {"deu_Latn", "eng_Latn", "fra_Latn"}
+    theirs = ctranslate2.Translator(str(folder), compute_type="float32")
+    pieces = [["deu_Latn", *map(ours.parts.source.piece, ours.parts.source.encode(text)), "</s>"] for text in TEXTS]
+    options = {"beam_size": 1, "max_decoding_length": 12, "min_decoding_length": 0}
+    found = theirs.translate_batch(pieces, target_prefix=[["fra_Latn"]] * len(TEXTS), **options)
+    asked = {"source_language": "deu_Latn", "target_language": "fra_Latn", "beam_size": 1, "max_length": 12}
+    for answer, wanted in zip(ours.translate(TEXTS, **asked), found, strict=True):
+        assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0]
+
+
+def test_without_sentencepiece_text_is_pieces(float32, tmp_path):
+    folder = shutil.copytree(float32, tmp_path / "bare")
+    for path in folder.glob("*.spm"):
+        path.unlink()
+    model = read_model(str(folder))
+    assert "--source-spm" in model.notes[0]
+    assert model.source.encode("▁ein e 😀") == [*(model.source.encode("▁ein")), *(model.source.encode("e")), 1]
+    again = read_model(str(folder), float32 / "source.spm", float32 / "target.spm")
+    assert again.source.serialized == read_model(str(float32)).source.serialized
+
+
+def test_what_we_lack_is_refused_by_name(float32, tmp_path):
+    for fact, value in (("add_source_bos", True), ("quantization_type", 2), ("eos_token", "no such word")):
+        folder = shutil.copytree(float32, tmp_path / fact)
+        facts = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(facts | {fact: value}))
+        with pytest.raises(ModelError, match=fact):
+            read_model(str(folder))
+    folder = shutil.copytree(float32, tmp_path / "variable")
+    raw = (folder / "model.bin").read_bytes()
+    (folder / "model.bin").write_bytes(raw.replace(b"decoder/alibi\0", b"decoder/alibo\0"))
+    with pytest.raises(ModelError, match="lack a use for, such as 'decoder/alibo'"):
+        read_model(str(folder))
+
+
+def test_every_byte_of_the_file_is_accounted_for(float32, tmp_path):
+    raw = (float32 / "model.bin").read_bytes()
+    path = tmp_path / "model.bin"
+    for broken in (raw[:-1], raw + b"\0", raw[: len(raw) // 2], b"", b"\x09\0\0\0" + raw[4:]):
+        path.write_bytes(broken)
+        with pytest.raises(ModelError, match=r"model\.bin cannot be read"):
+            read_model_file(path)
