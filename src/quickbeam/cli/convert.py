@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from quickbeam.errors import OutputError
+from quickbeam.options.schema import require
 
 
 def convert(
@@ -21,6 +22,10 @@ def convert(
         Path | None, typer.Option(help="The SentencePiece model of the source, where the model comes without.")
     ] = None,
     target_spm: Annotated[Path | None, typer.Option(help="That of the target; default: the source's.")] = None,
+    export: Annotated[
+        str,
+        typer.Option("--to", metavar="quickbeam|hugging-face", help="hugging-face: FROM is a model folder of ours."),
+    ] = "quickbeam",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace TO if it is there.")] = False,
 ) -> None:
     """Convert a model of another program to a model folder.
@@ -29,17 +34,29 @@ def convert(
     pytorch_model.bin, and folders of CTranslate2 (model.bin of any type). Nothing of a file is run: a .bin file that
     holds more than tensors is refused, and so is a model with a feature that Quickbeam lacks, by the feature's name.
 
+    With `--to hugging-face` a transformer of ours is written as MarianMT, where that can say what it is, so that it can
+    be checked with other tools.
+
     Examples:
 
     * `quickbeam convert Helsinki-NLP/opus-mt-de-en opus-de-en`
     * `quickbeam convert downloads/opus-mt-de-en opus-de-en`
     * `quickbeam convert opus-ct2 opus-de-en --source-spm source.spm --target-spm target.spm`
+    * `quickbeam convert opus-de-en for-others --to hugging-face`
     * `echo "Guten Morgen." | quickbeam translate opus-de-en`
     """
+    require(export in ("quickbeam", "hugging-face"), "to", export, "quickbeam or hugging-face")
     if to.exists() and not overwrite:
         raise OutputError(f"{to} is there already; give another name, or --overwrite to replace it.")
     if to.exists() and not (to / "config.json").is_file():
         raise OutputError(f"{to} is no model folder, so it is not replaced; give another name.")
+    if export == "hugging-face":
+        from quickbeam.convert.export import export_hugging_face
+        from quickbeam.engine.load import find_model
+
+        export_hugging_face(find_model(origin), to)
+        print(f"{to}: MarianMT of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer.")
+        return
     from quickbeam.convert.read import read_model
 
     model = read_model(origin, source_spm, target_spm)
