@@ -147,3 +147,15 @@ def test_wrong_use_is_named(generator, model, tiny_model):
         generator.generate("ba")
     with pytest.raises(OptionError, match=r"beam_size is 0"):
         generator.generate_iter(["ba"], beam_size=0)
+
+
+def test_two_language_models_answer_as_one(model, scorer, tmp_path):
+    """The mean of their log probabilities, made a distribution again; of other widths and prompts of any length."""
+    config = LstmLmConfig(len(WORDS), embedding_dim=7, hidden_dim=23, layers=1)
+    save_model(tmp_path / "b", config, random_tensors(config, seed=5), {"vocab.json": WORDS.serialized}, "# tiny\n")
+    both = Generator([model, tmp_path / "b"])
+    together = both.generate(PROMPTS, max_length=8)
+    assert [both.generate([prompt], max_length=8)[0] for prompt in PROMPTS] == together
+    assert Generator(model).generate(PROMPTS, max_length=8) != together
+    twice = Scorer(f"{model}+{model}").score(PROMPTS)
+    np.testing.assert_allclose([s.log_prob for s in twice], [s.log_prob for s in scorer.score(PROMPTS)], atol=1e-4)
