@@ -198,6 +198,14 @@ void bind_kernels(nb::module_& module) {
   module.def("table_names", &names, "Names of the kernel tables that this machine can run, lowest first.");
   module.def("table_name", [] { return kernels().name; }, "Name of the table in use.");
   module.def(
+      "profiled_kernels",
+      [] {
+        nb::list result;
+        for (int kernel = 0; kernel < kProfiled; ++kernel) result.append(profiled_name(kernel));
+        return result;
+      },
+      "Names of the kernels that the table 'profiled' has clocks for: all.");
+  module.def(
       "kernel_work", &kernel_work,
       "What the kernels of the table 'profiled' did in this thread since the last call: calls, nanoseconds, bytes "
       "and operations, by name.");

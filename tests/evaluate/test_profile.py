@@ -9,7 +9,8 @@ import pytest
 
 from quickbeam import MachineOptions, Translator
 from quickbeam.cli.main import main
-from quickbeam.evaluate.profile import Profile, ceilings, load_profiled, profile_texts
+from quickbeam.evaluate import profile as kinds
+from quickbeam.evaluate.profile import Ceilings, Profile, ceilings, load_profiled, profile_texts
 from quickbeam.options.decode import DecodeOptions, ProjectionOptions, ScheduleOptions, SearchOptions
 
 _core = pytest.importorskip("quickbeam._core", reason="the native core is not built")
@@ -35,6 +36,11 @@ def test_all_time_is_somebodys_and_products_are_counted(
     if projection == "exact":  # 200 words in panels of 64, 16 wide, and every row's vectors and logits
         assert output.calls == found.steps and output.operations == found.rows * 200 * 16
         assert output.bytes == 4 * (found.steps * 256 * 16 + found.rows * (16 + 200))
+    assert output.products == {"exact": {"float32": output.operations}}.get(projection, output.products)
+    assert ("int8" in output.products) == (projection == "scan")
+    limits = Ceilings(read_gb_s=1.0, read_mib=1.0, gmac_s={"float32": 2.0, "int8": 4.0, "int16": 4.0})
+    computing = sum(macs / (4e9 if kind == "int8" else 2e9) for kind, macs in output.products.items())
+    assert output.of_ceiling(limits) * output.seconds == pytest.approx(max(output.bytes / 1e9, computing))
     assert parts["decoder: products"].operations > 0 < parts["decoder: attention"].operations
 
 
@@ -83,3 +89,8 @@ def test_the_verb(tiny_model: Path, sentences: list[str], tmp_path: Path, capsys
     assert main([*arguments, "--picture", str(picture)]) == 0 and picture.read_bytes()[:4] == b"\x89PNG"
     text.write_text("\n\n", encoding="utf-8")
     assert main(arguments) == 1 and "the text is empty" in capsys.readouterr().err
+
+
+def test_every_kernel_has_its_place(tiny_model: Path, sentences: list[str]) -> None:
+    named = {*kinds.PRODUCTS, *kinds.ROUNDING, *kinds.ATTENTION, *kinds.ELEMENTWISE, *kinds.RANKING}
+    assert set(_core.profiled_kernels()) <= named

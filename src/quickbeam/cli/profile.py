@@ -86,24 +86,22 @@ def _print(found: Profile, limits: Ceilings) -> None:
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("part", no_wrap=True)
-    for column in ("share", "us a step", "calls a step", "KiB a step", "GB/s", "GMAC/s"):
+    for column in ("share", "us a step", "calls", "KiB", "GB/s", "GMAC/s", "of ceiling"):
         table.add_column(column, justify="right")
     for part in found.parts:
-        seconds = max(part.seconds, 1e-12)
-        rates = [f"{part.bytes / seconds / 1e9:.1f}", f"{part.operations / seconds / 1e9:.1f}"]
-        sizes = [f"{part.bytes / found.steps / 1024:,.0f}", rates[0], rates[1] if "products" in part.name else ""]
-        table.add_row(
-            part.name,
-            f"{part.seconds / found.seconds:.1%}",
-            f"{1e6 * part.seconds / found.steps:,.1f}",
-            f"{part.calls / found.steps:.1f}",
-            *(sizes if part.bytes else ["", "", ""]),
-        )
+        nanoseconds = max(1e9 * part.seconds, 1e-3)
+        figures = [f"{part.seconds / found.seconds:.1%}", f"{1e6 * part.seconds / found.steps:,.1f}"]
+        figures.append(f"{part.calls / found.steps:.1f}")
+        if part.bytes:
+            figures += [f"{part.bytes / found.steps / 1024:,.0f}", f"{part.bytes / nanoseconds:.1f}"]
+        if "products" in part.name:
+            figures += [f"{part.operations / nanoseconds:.1f}", f"{part.of_ceiling(limits):.0%}"]
+        table.add_row(part.name, *figures)
     rows, steps = found.rows, found.steps
     console = Console()
     console.print(
         f"{found.requests} sentences, {steps} steps of {rows / steps:.1f} rows, {1e3 * found.seconds / steps:.3f} ms a "
-        f"step with its share of encoding; kernels of the table {found.isa}\n",
+        f"step with its share of encoding; calls and KiB are those of a step; kernels of the table {found.isa}\n",
         highlight=False,
     )
     console.print(table)

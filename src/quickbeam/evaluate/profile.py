@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,20 @@ from quickbeam.engine.loaded import LoadedModel
 from quickbeam.engine.translator import Translator
 from quickbeam.models.architectures import architecture_of
 from quickbeam.models.folder import read_config
-from quickbeam.options.decode import DecodeOptions, MachineOptions
+from quickbeam.options.decode import COMPUTE_TYPES, DecodeOptions, MachineOptions
 from quickbeam.schedule.plan import Plan
 from quickbeam.types import Request
 
-PRODUCTS = ("multiply", "multiply_int8", "multiply_int16", "multiply_rows", "dot_rows", "quantize", "quantize_int16")
-ATTENTION = ("attend_mlp", "attend_dot", "softmax", "weighted_sum")
+PRODUCTS = {  # by the type of their numbers
+    "multiply": "float32",
+    "multiply_rows": "float32",
+    "multiply_int16": "int16",
+    "multiply_int8": "int8",
+    "dot_rows": "int8",
+}
+ROUNDING = ("quantize", "quantize_int16")
+ATTENTION = ("attend_mlp", "attend_dot", "softmax", "weighted_sum", "attend_heads", "weigh_heads")
+ELEMENTWISE = ("gru", "lstm", "tanh", "sigmoid", "ssru", "relu", "swish", "gelu", "add", "times", "add_norm")
 RANKING = ("log_sum_exp", "top_k", "reaching")
 RANDOM_WORDS = 12  # of a sentence that stands for real text
 
@@ -41,6 +49,14 @@ class Part:
     calls: int  # of kernels, or of the door where no kernel is at work
     bytes: int = 0  # that its kernels read and write, each array once for each call
     operations: int = 0  # multiply-adds of products, elements of anything else
+    products: dict[str, int] = field(default_factory=dict)  # those of products, by the type of their numbers
+
+    def of_ceiling(self, limits: Ceilings) -> float:
+        """The least time that its products could take, by what they read or by what they compute, as a share of its
+        own."""
+        reading = self.bytes / (limits.read_gb_s * 1e9)
+        computing = sum(macs / (limits.gmac_s[kind] * 1e9) for kind, macs in self.products.items())
+        return max(reading, computing) / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
@@ -203,13 +219,13 @@ class _Schedule:
 KINDS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "encoder": (("encoder", ()),),
     "decoder": (
-        ("decoder: products", PRODUCTS),
+        ("decoder: products", (*PRODUCTS, *ROUNDING)),
         ("decoder: attention", ATTENTION),
-        ("decoder: activations", ("gru", "lstm", "tanh", "sigmoid")),
+        ("decoder: activations", ELEMENTWISE),
         ("decoder: the rest", ()),
     ),
     "output": (
-        ("output layer: products", PRODUCTS),
+        ("output layer: products", (*PRODUCTS, *ROUNDING)),
         ("output layer: ranking", RANKING),
         ("output layer: the rest", ()),
     ),
@@ -223,11 +239,15 @@ def _parts(clocks: Clocks) -> tuple[Part, ...]:
         kernels = {kernel: work for (part, kernel), work in clocks.kernels.items() if part == door}
         seconds = clocks.seconds[door]
         for name, members in KINDS.get(door, ((door, ()),)):
-            mine = [kernels.pop(kernel) for kernel in tuple(kernels) if kernel in members or not members]
-            calls, took, size, operations = (sum(column) for column in zip([0, 0, 0, 0], *mine, strict=True))
+            mine = {kernel: kernels.pop(kernel) for kernel in tuple(kernels) if kernel in members or not members}
+            calls, took, size, operations = (sum(column) for column in zip([0, 0, 0, 0], *mine.values(), strict=True))
+            products: Counter[str] = Counter()
+            for kernel in mine.keys() & PRODUCTS.keys():
+                products[PRODUCTS[kernel]] += mine[kernel][3]
             spent = took / 1e9 if members else seconds
             seconds -= spent
-            result.append(Part(name, max(spent, 0.0), calls or clocks.calls[door], size, operations))
+            calls = calls or clocks.calls[door]
+            result.append(Part(name, max(spent, 0.0), calls, size, operations, dict(products)))
     return tuple(result)
 
 
@@ -237,7 +257,7 @@ def ceilings(size: int, seconds: float = 0.05) -> Ceilings:
     draw = np.random.default_rng(1)
     x, weight = (draw.normal(size=shape).astype(np.float32) for shape in ((16, 256), (256, 256)))
     rates = {}
-    for kind in ("float32", "int8"):
+    for kind in COMPUTE_TYPES:
         linear = _core.Linear(weight, compute_type=kind)
         rates[kind] = 16 * 256 * 256 / _fastest(lambda linear=linear: linear.apply(x), seconds) / 1e9  # type: ignore[misc]
     rate = block.nbytes / _fastest(block.max, 4 * seconds) / 1e9  # nothing in NumPy reads faster
