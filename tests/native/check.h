@@ -25,4 +25,5 @@ void test_screened();
 void test_shortlist();
 void test_recurrent();
 void test_lstm_attention();
+void test_transformer();
 void test_lstm_lm();

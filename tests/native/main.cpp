@@ -56,6 +56,7 @@ int main() {
   test_shortlist();
   test_recurrent();
   test_lstm_attention();
+  test_transformer();
   test_lstm_lm();
   std::printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 && checks > 0 ? 0 : 1;

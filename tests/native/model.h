@@ -183,22 +183,30 @@ class ModelTests {
     CHECK(equal(Step(run, {0}, {state[0]}, {5}).row(0), fresh({1, 2, 3}, {5})), table, 0);
   }
 
-  // How much the later of 20 steps of two requests allocate, whose beams narrow and widen again, as `step` takes them.
+  // How much 20 steps of two requests allocate, whose beams narrow and widen again, as `step` takes them, in a run that
+  // has had two such requests before.
   template <typename Take>
   int64_t allocated_when_warm(Take step) const {
     Decoding run(model_);
-    const Words start = admit(run, {0, 1}, {{1, 2, 3, 4, 5}, {6}});
+    const Words both{0, 1};
+    allocated_by(run, admit(run, both, {{1, 2, 3, 4, 5}, {6}}), step);
+    run.retain(nullptr, 0);
+    run.evict(both.data(), 2);
+    return allocated_by(run, admit(run, both, {{1, 2, 3, 4, 5}, {6}}), step);
+  }
+
+  template <typename Take>
+  int64_t allocated_by(Decoding& run, const Words& start, Take step) const {
     const Words request{0, 0, 1, 1}, token{1, 2, 3, 4};
     Words state{start[0], start[0], start[1], start[1]}, handles(4);
     std::vector<float> hidden(4 * model_->config().hidden_dim);
     int64_t made = 0;
     for (int turn = 0; turn < 20; ++turn) {
       const int64_t rows = turn % 5 == 4 ? 3 : 4;
-      const int64_t here = allocated([&] {
+      made += allocated([&] {
         step(run, request.data(), state.data(), token.data(), rows, hidden.data(), handles.data());
         run.retain(handles.data(), rows);
       });
-      if (turn >= 4) made += here;
       if (rows < 4) handles[3] = handles[2];
       state.swap(handles);
     }

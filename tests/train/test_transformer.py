@@ -1,0 +1,61 @@
+"""The transformer from the recipe to the answer, with attention and with recurrent units in its decoder."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from quickbeam.engine.translator import Translator  # noqa: E402
+from quickbeam.options.decode import MachineOptions  # noqa: E402
+
+FACTS = {
+    "architecture": "transformer",
+    "hidden_dim": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_heads": 2,
+    "decoder_heads": 4,
+    "encoder_ffn_dim": 32,
+    "decoder_ffn_dim": 24,
+    "shared_embedding": True,
+    "tied_output": True,
+}
+SSRU = FACTS | {"decoder_kind": "ssru", "norm": "post", "encoder_final_norm": False, "decoder_final_norm": False}
+TEXTS = ["ba ce di", "lo mu", "gu ha je ki"]
+SEARCHES = [
+    {},
+    {"beam_size": 4, "num_hypotheses": 2},
+    {"beam_size": 3, "schedule": "stream"},
+    {"beam_size": 3, "cube_pruning": "exact"},
+]
+
+
+@pytest.mark.parametrize("facts", [FACTS, SSRU], ids=["attention", "ssru"])
+def test_it_learns_and_its_folder_translates_the_same_on_both_backends(facts, recipe, train, toy):
+    made = dataclasses.replace(recipe, model=facts)
+    options = {"label_smoothing": 0.0, "dropout": 0.0, "average_decay": 0.0, "schedule": "inverse_sqrt"}
+    lines = [m for m in train(made, "run", max_steps=100, validate_every=100, **options) if "nll" in m]
+    assert lines[-1]["nll"] < 0.75 * lines[0]["nll"]
+    native, pytorch = (
+        Translator(toy / "run/best", machine=MachineOptions(backend=backend)) for backend in ("native", "torch")
+    )
+    for search in SEARCHES:
+        ours, theirs = native.translate(TEXTS, **search), pytorch.translate(TEXTS, **search)
+        assert [a.text for a in ours] == [b.text for b in theirs]
+        assert any(a.text for a in ours)
+        for a, b in zip(ours, theirs, strict=True):
+            assert a.score == pytest.approx(b.score, abs=1e-4)
+
+
+def test_a_killed_run_goes_on_with_the_same_losses(recipe, train, losses, toy):
+    made = dataclasses.replace(recipe, model=FACTS)
+    options = {"schedule": "inverse_sqrt", "max_steps": 20, "validate_every": 10}
+    train(made, "whole", **options)
+    train(made, "parts", **options | {"max_steps": 10})
+    train(made, "parts", **options)
+    whole, parts = ({m["step"]: m["loss"] for m in losses(toy / name) if "loss" in m} for name in ("whole", "parts"))
+    assert len(whole) == 6
+    assert whole == parts
