@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from quickbeam.train.screen.bound import design_effect, incomplete_beta, lower_bound
-from quickbeam.train.screen.kmeans import assign, kmeans
-from quickbeam.train.screen.sets import Counts, count, knapsack, membership, screen_of
+from quickbeam.train.screen.kmeans import assign, kmeans, nearby
+from quickbeam.train.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
 
 EOS = np.array([2], np.int32)
 
@@ -109,6 +109,26 @@ def test_every_word_seen_is_the_union():
     assert counts.count[counts.token == 1].tolist() == [2]
 
 
+def test_words_of_vectors_nearby_are_in_larger_sets():
+    """A vector between two clusters needs a word that only the other one has seen."""
+    rows = np.array([[0.0], [1.0], [4.0], [9.0]], np.float32)
+    weight, bias = np.array([[0.5], [4.0], [9.0]], np.float32), np.float32([-0.125, -8, -40.5])
+    label, after = assign(rows, weight, bias), nearby(rows, weight, bias, 2)
+    assert label.tolist() == [0, 0, 1, 2]
+    distance = np.abs(rows - weight.T)
+    assert after.tolist() == np.argsort(distance, axis=1)[:, 1:].tolist()
+    top = np.array([[5], [6], [7], [8]], np.int32)
+    counts = count(label, top, 3, 10, EOS, after)
+    own = count(label, top, 3, 10, EOS)
+    assert own.token[own.cluster == 0].tolist() == [2, 5, 6]
+    assert counts.token[counts.cluster == 0].tolist() == [2, 5, 6, 7, 8]
+    seven, eight = (int(np.flatnonzero((counts.cluster == 0) & (counts.token == word))[0]) for word in (7, 8))
+    assert counts.near[[seven, eight]].tolist() == [NEAR[0], NEAR[1]]
+    assert counts.count[[seven, eight]].tolist() == [0, 0]
+    kept = knapsack(counts, 4.0)
+    assert kept[seven] and not kept[eight]  # the nearer one first
+
+
 def test_membership():
     label, top = np.array([0, 0, 2], np.int32), np.array([[5, 1], [1, 7], [2, 9]], np.int32)
     counts = count(label, top, 3, 10, EOS)
@@ -123,7 +143,7 @@ def tiny_counts(seed: int, same_size: bool) -> Counts:
     rows = np.full(3, 8) if same_size else draw.integers(3, 20, 3)
     cluster = np.arange(3, dtype=np.int32).repeat(4)
     number = np.array([draw.integers(0, rows[t]) for t in cluster])  # below `rows`: none is in the set by force
-    return Counts(rows, cluster, np.tile(np.arange(4, dtype=np.int32), 3), number)
+    return Counts(rows, cluster, np.tile(np.arange(4, dtype=np.int32), 3), number, np.zeros(12))
 
 
 def value(counts: Counts, kept: np.ndarray) -> int:
@@ -191,5 +211,7 @@ def test_the_objective_counts_misses_and_useless_words():
     pytest.importorskip("torch")
     from quickbeam.train.screen.l2s import PENALTY, objective
 
-    counts = Counts(np.array([10]), np.zeros(3, np.int32), np.arange(3, dtype=np.int32), np.array([10, 4, 6]))
+    counts = Counts(
+        np.array([10]), np.zeros(3, np.int32), np.arange(3, dtype=np.int32), np.array([10, 4, 6]), np.zeros(3)
+    )
     assert objective(counts, np.array([True, True, False]), 20) == pytest.approx(6 + PENALTY * 6)

@@ -20,15 +20,15 @@ from quickbeam.options.screen import METHODS, ScreenOptions
 from quickbeam.projections.screened import Signs
 from quickbeam.train.screen.collect import Collection, Records
 from quickbeam.train.screen.fidelity import NEVER, Measure, Output, calibrate, measure, totals
-from quickbeam.train.screen.kmeans import assign, kmeans
-from quickbeam.train.screen.sets import Counts, count, knapsack, screen_of
+from quickbeam.train.screen.kmeans import assign, kmeans, nearby
+from quickbeam.train.screen.sets import NEAR, Counts, count, knapsack, screen_of
 from quickbeam.train.screen.tail import fit_tail
 from quickbeam.types import Doubt, Floats, Ids, Screen, Tail
 
 CLUSTERS = (100, 200, 400)  # searched
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)  # searched budgets, as shares of the average set with every word that was seen
 LEARNED = 0.5  # the same share, of the budget that l2s learns its clusters with where none is given
-TAIL_ROWS = 60_000  # that a tail is fitted on, at most
+TAIL_ROWS = 120_000  # that a tail is fitted on, at most
 CONFIDENCE = 0.95  # that all bounds of one search hold together (Bonferroni)
 Say = Callable[[str], None]
 
@@ -140,7 +140,8 @@ def _clusterings(fit: Records, output: Output, eos_id: int, options: ScreenOptio
                 task = Task(hidden, top, vocab, always, options.budget or LEARNED * start.everything)
                 weight = learn(task, weight, options.rounds, options.seed)
             label = assign(hidden, weight, bias)
-            yield Clustering(method, weight, bias, label, count(label, top, clusters, vocab, always))
+            after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1))
+            yield Clustering(method, weight, bias, label, count(label, top, clusters, vocab, always, after))
 
 
 def _numbers(rows: int, options: ScreenOptions) -> Sequence[int]:

@@ -41,6 +41,17 @@ def assign(rows: Floats, weight: Floats, bias: Floats) -> Ids:
     return label
 
 
+def nearby(rows: Floats, weight: Floats, bias: Floats, count: int) -> Ids:
+    """The clusters of each of `rows` [n, D] that come after its own, best first: [n, count]; count < C."""
+    found = np.empty((len(rows), count), np.int32)
+    for first in range(0, len(rows), BLOCK):
+        scores = rows[first : first + BLOCK] @ weight.T + bias
+        best = np.argpartition(-scores, count, axis=1)[:, : count + 1]
+        order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1, kind="stable")
+        found[first : first + BLOCK] = np.take_along_axis(best, order, axis=1)[:, 1:]
+    return found
+
+
 def _means(rows: Floats, label: Ids, clusters: int, draw: np.random.Generator) -> Floats:
     """Mean of the rows of each cluster [C, D]; a row drawn at random where there is none."""
     order = np.argsort(label, kind="stable")

@@ -1,4 +1,9 @@
-"""Candidate sets: which words each cluster keeps (L2S section 3.2; CVP section 2.2)."""
+"""Candidate sets: which words each cluster keeps (L2S section 3.2; CVP section 2.2).
+
+A cluster meets words that none of its own vectors needed, and most of these were needed by vectors nearby. So, beyond
+the papers, the words of a vector count a little in the clusters that come after its own too (`NEAR`): sets
+can be larger than what was seen, by the words most likely to be needed.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +14,26 @@ from numpy.typing import NDArray
 
 from quickbeam.types import Floats, Ids, Screen
 
+NEAR = (0.1, 0.05, 0.03, 0.02)  # what a vector counts in the clusters after its own, best first
+
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each word is among the top k of the vectors of each cluster; one entry for each pair that was seen."""
+    """How often each word is among the top k of the vectors of each cluster; one entry for each pair that was seen.
+
+    `near` is what vectors of the clusters nearby add; a pair may be seen by these alone.
+    """
 
     rows: NDArray[np.int64]  # [C] vectors of each cluster
     cluster: Ids  # [n] ascending
     token: Ids  # [n] ascending within a cluster
     count: NDArray[np.int64]  # [n]
+    near: NDArray[np.float64]  # [n]
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """Share of the cluster's vectors that need the word [n]."""
-        return self.count / self.rows[self.cluster]
+        """Share of the cluster's vectors that need the word [n], with what those nearby add."""
+        return (self.count + self.near) / self.rows[self.cluster]
 
     @property
     def everything(self) -> float:
@@ -30,21 +41,30 @@ class Counts:
         return float(self.rows[self.cluster].sum() / self.rows.sum())
 
 
-def count(label: Ids, top: Ids, clusters: int, vocab: int, always: Ids) -> Counts:
-    """Count for rows with clusters `label` [n] and exact top k `top` [n, k].
+def count(label: Ids, top: Ids, clusters: int, vocab: int, always: Ids, nearby: Ids | None = None) -> Counts:
+    """Count for rows with clusters `label` [n] and exact top k `top` [n, k]; `nearby` [n, m] are the next clusters.
 
     The words `always` are needed by every vector: whatever the budget, they stand in each set.
     """
-    key = (label[:, None].astype(np.int64) * vocab + top).ravel()
-    key, number = np.unique(key, return_counts=True)
-    key, number = key[~np.isin(key % vocab, always)], number[~np.isin(key % vocab, always)]
-    rows = np.bincount(label, minlength=clusters)
+    rows = np.maximum(np.bincount(label, minlength=clusters), 1)
     forced = (np.arange(clusters)[:, None] * vocab + always).ravel()
-    key = np.concatenate([key, forced])
-    number = np.concatenate([number, np.maximum(rows, 1).repeat(len(always))])
-    order = np.argsort(key)
-    pairs, rows = key[order], np.maximum(rows, 1)
-    return Counts(rows, (pairs // vocab).astype(np.int32), (pairs % vocab).astype(np.int32), number[order])
+    own, number = _pairs(label, top, vocab, always)
+    own, number = np.concatenate([own, forced]), np.concatenate([number, rows.repeat(len(always))])
+    others = [] if nearby is None else [_pairs(column, top, vocab, always) for column in nearby.T]
+    pairs, place = np.unique(np.concatenate([own, *(pair for pair, _ in others)]), return_inverse=True)
+    counts, near, at = np.zeros(len(pairs), np.int64), np.zeros(len(pairs)), len(own)
+    counts[place[:at]] = number
+    for weight, (pair, times) in zip(NEAR, others, strict=False):
+        near[place[at : at + len(pair)]] += weight * times
+        at += len(pair)
+    return Counts(rows, (pairs // vocab).astype(np.int32), (pairs % vocab).astype(np.int32), counts, near)
+
+
+def _pairs(label: Ids, top: Ids, vocab: int, without: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each pair of cluster and word, as cluster * vocab + word, and how often; not those of the words `without`."""
+    pairs, number = np.unique(label[:, None].astype(np.int64) * vocab + top, return_counts=True)
+    other = ~np.isin(pairs % vocab, without)
+    return pairs[other], number[other]
 
 
 def knapsack(counts: Counts, budget: float) -> NDArray[np.bool_]:
@@ -58,7 +78,7 @@ def knapsack(counts: Counts, budget: float) -> NDArray[np.bool_]:
     weight = counts.rows[counts.cluster] / counts.rows.sum()
     order = np.argsort(-counts.share, kind="stable")
     fits = np.cumsum(weight[order]) <= budget + 1e-9 if budget else np.ones(len(order), np.bool_)
-    fits |= counts.share[order] >= 1.0  # what every vector needs is kept
+    fits |= (counts.count >= counts.rows[counts.cluster])[order]  # what every vector needs is kept
     kept = np.zeros(len(order), np.bool_)
     kept[order] = fits
     return kept
