@@ -14,11 +14,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.kept import stamp
 from benchmarks.screens import Fit, best_of, fidelity
 from benchmarks.subjects import Subject
 from benchmarks.vectors import KEPT, Layer, collect_layer
 from quickbeam.errors import ModelError
-from quickbeam.models.fitted import output_digest
 from quickbeam.models.screen_folder import SCREEN, read_screen, save_screen
 
 CLUSTERS, FEW_CLUSTERS = (100, 200), (100,)
@@ -41,7 +41,8 @@ def prepare(subject: Subject, folder: Path, data: str, quick: bool) -> Prepared:
     began = time.perf_counter()
     layer = collect_layer(subject, folder, data, QUICK_SHARE if quick else 1.0)
     _say(f"{subject.name}: {len(layer.fit)} vectors to fit on, {time.perf_counter() - began:.0f} s")
-    path = KEPT / f"{subject.name}-{output_digest(layer.weight, layer.bias)[:12]}-screens-{len(layer.fit)}"
+    digest = stamp(folder, Path(data) / subject.fit, Path(data) / subject.choose)
+    path = KEPT / f"{subject.name}-{digest}-screens-{len(layer.fit)}"
     fits = _read(path, layer)
     if not fits:
         numbers = FEW_CLUSTERS if quick else CLUSTERS

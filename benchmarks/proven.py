@@ -1,10 +1,13 @@
 """Our exact layers against the float32 one: differences over many hidden vectors, and time at one and at five rows.
 
 No time is recorded where one of them is wrong: the differences are counted first.
+
+`python -m benchmarks.proven` counts the differences of every model that is there, and takes no time.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +16,9 @@ import numpy as np
 from benchmarks import record
 from benchmarks.interleave import interleave
 from benchmarks.methods import BASELINE, PREVIEWED
-from benchmarks.vectors import Layer
+from benchmarks.subjects import MODELS, SUBJECTS, find_folder
+from benchmarks.testset import DATA
+from benchmarks.vectors import Layer, collect_layer
 from quickbeam.projections.baselines.full_softmax import FullSoftmaxProjection
 from quickbeam.projections.certified import ERROR, CertifiedProjection, Preview
 from quickbeam.projections.door import RowProjection
@@ -62,7 +67,7 @@ def differences(exact: RowProjection, other: RowProjection, hidden: Floats) -> i
     return wrong
 
 
-def measure(layer: Layer, quick: bool) -> dict[str, Any]:
+def measure(layer: Layer, quick: bool, timed: bool = True) -> dict[str, Any]:
     """Differences, times and the error of the log-sum-exp of one layer, recorded."""
     weight, bias = layer.weight, layer.bias
     preview = Preview.fit(weight, bias, layer.fit.hidden[:PREVIEWED])
@@ -77,7 +82,7 @@ def measure(layer: Layer, quick: bool) -> dict[str, Any]:
         other = CertifiedProjection.build(w, b, preview).unnormalised()
         wrong[f"certified, {name}"] = differences(one, other, rows)
     figures: dict[str, Any] = {"vectors": len(hidden), "tops": TOPS, "differences": wrong}
-    if not any(wrong.values()):
+    if timed and not any(wrong.values()):
         layers = {
             BASELINE: FullSoftmaxProjection.build(weight, bias),
             "exact": exact,
@@ -121,3 +126,19 @@ def _times(layers: dict[str, RowProjection], hidden: Floats, rows: int) -> dict[
         }
         for name, timing in timings.items()
     }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="proven", description=__doc__)
+    parser.add_argument("--data", default=DATA, help="folder of the text")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that the models are looked for in")
+    arguments = parser.parse_args()
+    for subject in SUBJECTS:
+        folder = find_folder(subject, arguments.models)
+        if folder is not None:
+            line = measure(collect_layer(subject, folder, arguments.data), quick=False, timed=False)
+            print(f"{subject.name}: differences in {line['vectors']} vectors: {line['differences']}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

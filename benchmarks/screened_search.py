@@ -21,17 +21,17 @@ from typing import Any, cast
 from benchmarks import record
 from benchmarks.decode import Clock, TimedProjection
 from benchmarks.interleave import interleave
-from benchmarks.subjects import Subject, head
+from benchmarks.kept import stamp
+from benchmarks.subjects import Subject
 from quickbeam import Translator
 from quickbeam.cli.main import main as quickbeam
 from quickbeam.evaluate.quality import quality
-from quickbeam.models.fitted import output_digest
 from quickbeam.models.screen_folder import SCREEN
 from quickbeam.projections.door import RowProjection
 
 FIDELITY = 0.999
-VECTORS, QUICK_VECTORS = 80_000, 40_000  # that the screen is fitted on, with a beam of 5
-LINES = 60_000  # of the training text
+VECTORS, QUICK_VECTORS = 600_000, 300_000  # that the screen is fitted on, with a beam of 5
+CLUSTERS = 200
 TIMED, QUICK_TIMED = 100, 30  # sentences
 ROUNDS = 3
 LAYERS = ("exact", "scan", "screen")
@@ -39,9 +39,8 @@ KEPT = record.ROOT / "build" / "bench" / "screened"
 
 
 def screened_copy(subject: Subject, folder: Path, data: str, quick: bool) -> Path:
-    """A copy of the model with a screen, fitted if there is none of these weights yet."""
-    digest = output_digest(*Translator(folder).parts.model.output())[:12]
-    copy = KEPT / f"{subject.name}-{digest}{'-quick' if quick else ''}"
+    """A copy of the model with a screen, fitted if there is none yet of this model, this text and this code."""
+    copy = KEPT / f"{subject.name}-{stamp(folder, Path(data) / subject.fit)}{'-quick' if quick else ''}"
     if (copy / SCREEN.facts).is_file():
         return copy
     KEPT.mkdir(parents=True, exist_ok=True)
@@ -50,10 +49,10 @@ def screened_copy(subject: Subject, folder: Path, data: str, quick: bool) -> Pat
         model, text = Path(work) / subject.name, Path(work) / "text.gz"
         shutil.copytree(folder, model)
         with gzip.open(text, "wt", encoding="utf-8") as out:
-            out.writelines(line + "\n" for line in head(subject.lines(data, "fit"), LINES))
+            out.writelines(line + "\n" for line in subject.lines(data, "fit"))
         vectors = QUICK_VECTORS if quick else VECTORS
-        flags = ["--method", "kmeans", "--fidelity", str(FIDELITY), "--vectors", str(vectors)]
-        status = quickbeam(["fit-screen", str(model), "--text", str(text), *flags])
+        flags = ["--method", "kmeans", "--clusters", str(CLUSTERS), "--fidelity", str(FIDELITY)]
+        status = quickbeam(["fit-screen", str(model), "--text", str(text), *flags, "--vectors", str(vectors)])
         if status:
             raise RuntimeError(f"fit-screen failed with status {status}")
         os.replace(model, copy)
@@ -102,7 +101,7 @@ def _compare(translator: Translator, pairs: list[tuple[str, str]], beam: int) ->
 def _clocked(translator: Translator, layer: str, clock: Clock) -> Iterator[None]:
     """The translator with `layer` in the place of the exact one, its calls timed."""
     parts, found = translator.parts, translator.projection(layer)
-    timed = TimedProjection(cast(RowProjection, found), clock)
+    timed = cast(RowProjection, TimedProjection(cast(RowProjection, found), clock))
     translator.parts = dataclasses.replace(parts, projection=timed)
     try:
         yield
@@ -120,7 +119,7 @@ def _time(translator: Translator, sources: list[str], beam: int) -> dict[str, An
             with _clocked(translator, layer, clock):
                 for source in sources:
                     translator.translate([source], beam_size=beam)
-            spent[layer].append(clock.seconds["topk"])
+            spent[layer].append(sum(clock.seconds["topk"]))
 
         return run
 

@@ -19,9 +19,9 @@ from quickbeam.projections.scan import ScanProjection
 from quickbeam.train.screen.collect import Collection, record_type
 from quickbeam.train.screen.fidelity import Output
 from quickbeam.train.screen.fit import fit_screen
-from quickbeam.train.screen.kmeans import assign, kmeans
+from quickbeam.train.screen.kmeans import assign, kmeans, nearby
 from quickbeam.train.screen.l2s import Task, learn
-from quickbeam.train.screen.sets import Counts, count, knapsack, membership, screen_of
+from quickbeam.train.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
 from quickbeam.types import Floats, Ids, Screen
 
 P_AT_1, P_AT_5 = 0.998, 0.99  # what claim 2 asks for
@@ -60,7 +60,8 @@ def cluster(layer: Layer, method: str, clusters: int, budget: float = 0.0, seed:
     weight, bias = kmeans(hidden, clusters, seed, spherical=method != "kmeans")
     if method == "l2s":
         weight = learn(Task(hidden, top, vocab, always, budget), weight, ROUNDS, seed, STEPS)
-    counts = count(assign(hidden, weight, bias), top, clusters, vocab, always)
+    after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1))
+    counts = count(assign(hidden, weight, bias), top, clusters, vocab, always, after)
     return Clusters(method, weight, bias, counts, time.perf_counter() - began)
 
 

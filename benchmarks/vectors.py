@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import record
+from benchmarks.kept import stamp
 from benchmarks.subjects import Subject
 from quickbeam.engine.load import Parts, load_parts
-from quickbeam.models.fitted import output_digest
 from quickbeam.options.decode import MachineOptions
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.train.screen.collect import Collector
@@ -30,7 +30,7 @@ SPREAD = 4  # times as many words as vectors are read over, where the text has t
 COLD = 16  # words after a cold start whose vectors are not taken
 KEPT = record.ROOT / "build" / "bench" / "vectors"
 FLOATS = 60_000_000  # of the vectors to fit on: 300,000 where the width is 200
-MOST_TRANSLATED = 80_000  # vectors; a translation takes longer than reading
+MOST_TRANSLATED = 400_000  # vectors; a translation takes longer than reading
 HELD_OUT = 10_000  # vectors to choose on, and to measure with
 
 
@@ -76,7 +76,7 @@ def collect_layer(subject: Subject, folder: Path, data: str, share: float = 1.0)
     parts = dataclasses.replace(parts, projection=ScanProjection.build(weight, bias))  # the exact top k, sooner
     fitting = FLOATS // weight.shape[1] if subject.columns is None else MOST_TRANSLATED
     counts = {"fit": fitting, "choose": HELD_OUT, "test": HELD_OUT}
-    digest = output_digest(weight, bias)[:12]
+    digest = stamp(folder, *(Path(data) / str(getattr(subject, part)) for part in counts))
     samples = []
     for part, most in counts.items():
         count = max(1000, round(most * share))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -114,9 +115,20 @@ def screened(name: str, settings: Settings) -> Verdict:
     return Verdict(holds, figure + "; ".join(said))
 
 
+@cache
+def fit_searched(settings: Settings) -> None:
+    """Fit the screens for beam search of all translation models, a model on each core."""
+    places = [(subject, find_folder(subject, settings.models)) for subject in measured(settings) if subject.columns]
+    with ProcessPoolExecutor(len(TRANSLATION)) as pool:
+        for subject, folder in places:
+            if folder is not None:
+                pool.submit(screened_search.screened_copy, subject, folder, settings.data, settings.quick)
+
+
 def searched(name: str, settings: Settings) -> Verdict:
     """BLEU, equal sentences and time of beam search with the screen."""
     subject = BY_NAME[name]
+    fit_searched(settings)
     line = screened_search.measure(subject, folder_of(subject, settings), settings.data, settings.quick)
     print(screened_search.describe(line), flush=True)
     quality = line["quality"].values()
@@ -144,7 +156,8 @@ def learning(settings: Settings) -> Verdict:
     if not settings.quick:
         for name in TRANSLATION:
             if name in all_prepared(settings):
-                found[name] = studies.equal_budgets(all_prepared(settings)[name].layer, studies.QUICK_BUDGETS)
+                layer = all_prepared(settings)[name].layer
+                found[name] = studies.equal_budgets(layer, studies.QUICK_BUDGETS, settings.quick)["budgets"]
     said, holds = [], True
     for name, points in found.items():
         for point in points:
@@ -180,8 +193,11 @@ def pictures(settings: Settings) -> Verdict:
     said = []
     for name in ("lm-ptb-small", "lm-ptb-large"):
         if name in all_prepared(settings):
-            line = perplexity.measure(all_prepared(settings)[name], settings.data, settings.quick)
+            prepared = all_prepared(settings)[name]
+            line = perplexity.measure(prepared, settings.data, settings.quick)
             print(perplexity.describe(line), flush=True)
+            whole = perplexity.whole_text(prepared.subject, prepared.folder, settings.data)
+            said.append(f"{name} {whole['perplexity']} on {whole['words']} words of the test text")
             full, rank, tail = (line["completed"][m]["perplexity"] for m in ("full", "l2s", "l2s with a tail"))
             said.append(f"{name} {full:.2f} -> {rank:.2f} completed by low rank, {tail:.2f} by a tail")
         else:
