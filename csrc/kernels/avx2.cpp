@@ -95,6 +95,12 @@ inline void store_bytes(int8_t* p, int64_t n, Vec a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + 8), _mm256_castps_si256(a.high));
   for (int i = 0; i < 16 && i < n; ++i) p[i] = static_cast<int8_t>(words[i]);
 }
+inline void store_shorts(int16_t* p, int64_t n, Vec a) {
+  int32_t words[16];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), _mm256_castps_si256(a.low));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + 8), _mm256_castps_si256(a.high));
+  for (int i = 0; i < 16 && i < n; ++i) p[i] = static_cast<int16_t>(words[i]);
+}
 inline __m256 load_two(const float* a, const float* b) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
 }
@@ -128,40 +134,59 @@ inline Ints set_ints(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi3
 inline Ints add_ints(Ints a, Ints b) { return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
 inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
 
-// Four byte products of each lane: even and odd bytes as 16-bit numbers, multiplied and added in pairs. (vpmaddubsw
-// would saturate.)
-struct Weights {
-  Ints even, odd;
-};
-inline Weights load_weights(const uint8_t* p) {
-  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32));
-  const __m256i mask = _mm256_set1_epi16(0xff);
-  return {{_mm256_and_si256(low, mask), _mm256_and_si256(high, mask)},
-          {_mm256_srli_epi16(low, 8), _mm256_srli_epi16(high, 8)}};
-}
-struct Inputs {
-  __m256i even, odd;
-};
-inline Inputs split_inputs(__m256i bytes) {
-  return {_mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), _mm256_srai_epi16(bytes, 8)};
-}
-inline Inputs load_inputs(const int8_t* p) {
+inline __m256i load_ints(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+// The same 4 bytes in every lane.
+inline __m256i broadcast(const uint8_t* p) {
   int32_t word;
   __builtin_memcpy(&word, p, sizeof word);
-  return split_inputs(_mm256_set1_epi32(word));
+  return _mm256_set1_epi32(word);
 }
-inline __m256i dot(__m256i even, __m256i odd, const Inputs& x) {
-  return _mm256_add_epi32(_mm256_madd_epi16(even, x.even), _mm256_madd_epi16(odd, x.odd));
+// vpmaddubsw takes one side without a sign. So that side is |x|, and the other w with the sign of x: 2 x 127 x 127 fits
+// 16 bits, so nothing saturates.
+inline __m256i dot_bytes(__m256i total, __m256i w, __m256i x, __m256i size) {
+  const __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(w, x));
+  return _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
-inline Ints dot(Ints total, const Weights& w, const Inputs& x) {
-  return add_ints(total, {dot(w.even.low, w.odd.low, x), dot(w.even.high, w.odd.high, x)});
-}
+inline __m256i load_signed(const uint8_t* p) { return _mm256_xor_si256(load_ints(p), _mm256_set1_epi8(-128)); }
+struct Int8 {
+  using Weights = Ints;
+  struct Inputs {
+    __m256i x, size;
+  };
+  static constexpr bool kShifted = false;
+  static constexpr int kRows = 4;
+  static constexpr int vecs(int rows) { return rows > 2 ? 1 : 2; }
+  static Weights load_weights(const uint8_t* p) { return {load_signed(p), load_signed(p + 32)}; }
+  static Inputs load_inputs(const uint8_t* p) {
+    const __m256i x = broadcast(p);
+    return {x, _mm256_abs_epi8(x)};
+  }
+  static Ints dot(Ints total, Ints w, const Inputs& x) {
+    return {dot_bytes(total.low, w.low, x.x, x.size), dot_bytes(total.high, w.high, x.x, x.size)};
+  }
+};
+struct Int16 {
+  using Weights = Ints;
+  using Inputs = __m256i;
+  static constexpr bool kShifted = false;
+  static constexpr int kRows = 5;
+  static constexpr int vecs(int rows) { return rows > 2 ? 1 : 2; }
+  static Weights load_weights(const uint8_t* p) { return {load_ints(p), load_ints(p + 32)}; }
+  static Inputs load_inputs(const uint8_t* p) { return broadcast(p); }
+  static Ints dot(Ints total, Ints w, __m256i x) {
+    return add_ints(total, {_mm256_madd_epi16(w.low, x), _mm256_madd_epi16(w.high, x)});
+  }
+};
 inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
-  const Weights words = load_weights(w);
-  const Inputs low = split_inputs(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
-  const Inputs high = split_inputs(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + 32)));
-  return add_ints(total, {dot(words.even.low, words.odd.low, low), dot(words.even.high, words.odd.high, high)});
+  // These rows are w + 128 to the caller, who takes 128 times the sum of x off.
+  const __m256i even = _mm256_set1_epi16(0xff);
+  const auto half = [=](__m256i words, __m256i bytes) {
+    const __m256i low = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), high = _mm256_srai_epi16(bytes, 8);
+    return _mm256_add_epi32(_mm256_madd_epi16(_mm256_and_si256(words, even), low),
+                            _mm256_madd_epi16(_mm256_srli_epi16(words, 8), high));
+  };
+  const uint8_t* from = reinterpret_cast<const uint8_t*>(x);
+  return add_ints(total, {half(load_ints(w), load_ints(from)), half(load_ints(w + 32), load_ints(from + 32))});
 }
 inline int32_t sum_ints(Ints a) {
   const __m256i eight = _mm256_add_epi32(a.low, a.high);

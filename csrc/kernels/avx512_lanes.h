@@ -69,6 +69,15 @@ inline int32_t sum_ints(Ints a) {
 inline void store_bytes(int8_t* p, int64_t n, Vec a) {
   _mm512_mask_cvtepi32_storeu_epi8(p, lanes_below(n), _mm512_castps_si512(a));
 }
+inline void store_shorts(int16_t* p, int64_t n, Vec a) {
+  _mm512_mask_cvtepi32_storeu_epi16(p, lanes_below(n), _mm512_castps_si512(a));
+}
+// The same 4 bytes in every lane.
+inline Ints broadcast(const uint8_t* p) {
+  int32_t word;
+  __builtin_memcpy(&word, p, sizeof word);
+  return _mm512_set1_epi32(word);
+}
 inline Vec load_fours(const float* a, const float* b, const float* c, const float* d) {
   Vec all = _mm512_castps128_ps512(_mm_loadu_ps(a));
   all = _mm512_mask_broadcast_f32x4(all, 0x00f0, _mm_loadu_ps(b));

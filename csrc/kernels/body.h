@@ -9,16 +9,18 @@
 //   less, select, bits
 //   store_found(to, mask, first)   first + i for each bit i of a mask, ascending, and how many; 16 places are there
 //   power_of_two(t)   2^n for t = kRound + n
-//   store_bytes       the low byte of each of the first n lanes
+//   store_bytes, store_shorts   the low 8 or 16 bits of each of the first n lanes
 //   load_fours        4 floats from each of four places
 //   turn_fours(a[4])  lane 4 g + j of a[c] and lane 4 g + c of a[j] change places
 //   fold_fours(p, a)  p[j] = (lane j + lane j + 8) + (lane j + 4 + lane j + 12), j < 4
 //   sum, highest      over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
 //   Ints              16 whole numbers of 32 bits: set_ints, add_ints, to_floats
-//   Weights, Inputs   64 bytes of packed weights, and 4 bytes of a row for all lanes: load_weights, load_inputs,
-//                     dot(total, w, x) = total + the four products of each lane; dot_bytes(total, w, x) the same of
-//                     64 bytes each; sum_ints over the lanes
-//   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a product
+//   Int8, Int16       products of whole numbers: Weights, 64 bytes of packed ones, and Inputs, 4 bytes of a row for all
+//                     lanes: load_weights, load_inputs, dot(total, w, x) = total + the products of each lane's 4 bytes;
+//                     kRows, the most rows of a register block, vecs(rows), how wide that is, and kShifted, whether dot
+//                     takes bytes of weights as they are packed, which is with 128 added
+//   dot_bytes(total, w, x)   total + the products of 64 bytes each; sum_ints over the lanes
+//   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a product of floats
 //
 // No order of operations here may depend on the registers, and the build forbids the compiler to fuse or reorder
 // floats: so all tables give the same bits (a NaN is a NaN, its bits may differ).
@@ -27,8 +29,6 @@ using quickbeam::Kernels;
 using quickbeam::kLanes;
 using quickbeam::kPanel;
 
-constexpr int64_t kAhead = 32 * kPanel;  // how far weights that come from memory are prefetched
-constexpr int64_t kAheadBytes = 4096;    // the same in an int8 product
 constexpr float kInfinity = __builtin_inff();
 constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
 constexpr float kExpLow = -87.3f;      // below it exp is no normal number, and taken as zero
@@ -250,6 +250,16 @@ float log_sum_exp_kernel(const float* x, int64_t n) {
 
 // ---------------------------------------------------------------------------------------------- product
 
+// Whole panels are read from end to end, which the processor foresees. Blocks that are narrower read a part of each
+// step of a panel, which it does not: they ask for whole steps of 256 bytes, of any numbers, some steps ahead.
+inline void prefetch_panel(const void* step) {
+  constexpr int64_t kAhead = 4096, kLine = 64, kStep = kPanel * 4;
+#pragma GCC unroll 4
+  for (int64_t line = 0; line < kStep; line += kLine) {
+    __builtin_prefetch(static_cast<const char*>(step) + kAhead + line);
+  }
+}
+
 // kRows rows by kVecs vectors of columns. `weight` points at the first column of a panel (the vectors after the
 // fourth are in the next panel), `columns` says how many columns exist from there on.
 template <int kRows, int kVecs>
@@ -265,10 +275,10 @@ inline void product_block(const float* weight, const float* bias, const float* x
   }
   const float* next = weight + in * kPanel;
   for (int64_t k = 0; k < in; ++k, weight += kPanel, next += kPanel) {
+    if constexpr (kVecs < kPanelVecs) prefetch_panel(weight);
 #pragma GCC unroll 8
     for (int c = 0; c < kVecs; ++c) {
       const float* from = c < kPanelVecs ? weight + c * kLanes : next + (c - kPanelVecs) * kLanes;
-      __builtin_prefetch(from + kAhead);
       const Vec w = load(from);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) total[r][c] = fma(set(x[r * x_stride + k]), w, total[r][c]);
@@ -331,8 +341,9 @@ void multiply_kernel(const float* packed, const float* bias, const float* x, int
   }
 }
 
-#include "kernels/int8_body.h"
+#include "kernels/integer_body.h"
 #include "kernels/transformer_body.h"
+#include "kernels/words_body.h"
 
 constexpr Kernels make_table(const char* name) {
   return {name,
@@ -356,6 +367,8 @@ constexpr Kernels make_table(const char* name) {
           ssru_kernel,
           multiply_int8_kernel,
           quantize_kernel,
+          multiply_int16_kernel,
+          quantize_int16_kernel,
           dot_rows_kernel,
           reaching_kernel,
           multiply_rows_kernel,

@@ -7,7 +7,7 @@
 namespace quickbeam {
 namespace {
 
-constexpr const char* kNames[] = {"float32", "int8"};
+constexpr const char* kNames[] = {"float32", "int16", "int8"};
 
 }  // namespace
 
@@ -28,13 +28,23 @@ void LinearInput::read(const Kernels& table, ComputeType type, const float* x, i
     stride_ = stride;
     return;
   }
-  stride_ = padded_bytes(in);
-  bytes_.reserve(rows * stride_ / static_cast<int64_t>(sizeof(float)));
-  scale_.reserve(rows);
-  int8_t* to = reinterpret_cast<int8_t*>(bytes_.get());
-  for (int64_t row = 0; row < rows; ++row, to += stride_) {
-    scale_.get()[row] = table.quantize(x + row * stride, in, to);
-    std::fill(to + in, to + stride_, int8_t{0});
+  if (type == ComputeType::int16) {
+    fill<int16_t>(table.quantize_int16, x, stride, in, padded_shorts(in));
+  } else {
+    fill<int8_t>(table.quantize, x, stride, in, padded_bytes(in));
+  }
+}
+
+template <typename Number>
+void LinearInput::fill(float (*quantize)(const float*, int64_t, Number*), const float* x, int64_t stride, int64_t in,
+                       int64_t padded) {
+  stride_ = padded;
+  whole_.reserve(rows_ * padded * static_cast<int64_t>(sizeof(Number)) / static_cast<int64_t>(sizeof(float)));
+  scale_.reserve(rows_);
+  Number* to = reinterpret_cast<Number*>(whole_.get());
+  for (int64_t row = 0; row < rows_; ++row, to += padded) {
+    scale_.get()[row] = quantize(x + row * stride, in, to);
+    std::fill(to + in, to + padded, Number{0});
   }
 }
 
@@ -44,11 +54,16 @@ Linear::Linear(ComputeType type, const float* weight, int64_t out, int64_t in, i
     floats_ = Matrix(weight, out, in, stride, bias);
     return;
   }
-  bytes_ = Int8Matrix(out, in);
-  std::vector<double> row(in);
-  for (int64_t n = 0; n < out; ++n) {
-    std::copy_n(weight + n * stride, in, row.begin());
-    bytes_.set_row(n, row.data());
+  if (type == ComputeType::int16) {
+    shorts_ = Int16Matrix(out, in);
+    for (int64_t n = 0; n < out; ++n) shorts_.set_row(n, weight + n * stride);
+  } else {
+    bytes_ = Int8Matrix(out, in);
+    std::vector<double> row(in);
+    for (int64_t n = 0; n < out; ++n) {
+      std::copy_n(weight + n * stride, in, row.begin());
+      bytes_.set_row(n, row.data());
+    }
   }
   bias_.reserve(out);
   if (bias == nullptr)
@@ -64,12 +79,17 @@ void Linear::apply(const Kernels& table, const float* x, int64_t x_stride, float
 }
 
 void Linear::apply(const Kernels& table, const LinearInput& input, float* y, int64_t y_stride) const {
-  if (type_ == ComputeType::float32) {
-    floats_.multiply(table, input.floats_, input.stride_, y, y_stride, input.rows_);
-    return;
+  const float* whole = input.whole_.get();
+  switch (type_) {
+    case ComputeType::float32:
+      return floats_.multiply(table, input.floats_, input.stride_, y, y_stride, input.rows_);
+    case ComputeType::int16:
+      return shorts_.multiply(table, bias_.get(), reinterpret_cast<const int16_t*>(whole), input.stride_,
+                              input.scale_.get(), y, y_stride, input.rows_);
+    case ComputeType::int8:
+      return bytes_.multiply(table, bias_.get(), reinterpret_cast<const int8_t*>(whole), input.stride_,
+                             input.scale_.get(), y, y_stride, input.rows_);
   }
-  bytes_.multiply(table, bias_.get(), reinterpret_cast<const int8_t*>(input.bytes_.get()), input.stride_,
-                  input.scale_.get(), y, y_stride, input.rows_);
 }
 
 }  // namespace quickbeam

@@ -5,15 +5,17 @@
 #include <string>
 
 #include "kernels/buffer.h"
+#include "kernels/int16_matrix.h"
 #include "kernels/int8_matrix.h"
 #include "kernels/matrix.h"
 #include "kernels/table.h"
 
 namespace quickbeam {
 
-// What weights and inputs of a product are rounded to. float32 rounds nothing. int8: each row of weights and each row
-// of inputs to whole multiples of its largest size / 127, the inputs when they are used.
-enum class ComputeType { float32, int8 };
+// What weights and inputs of a product are rounded to. float32 rounds nothing. The others round each row of weights
+// and, when it is used, each row of inputs to whole multiples: int8 of its largest size / 127, int16 as Int16Matrix
+// says.
+enum class ComputeType { float32, int16, int8 };
 
 // The type `name`; throws std::invalid_argument with the names that there are.
 ComputeType compute_type_named(const std::string& name);
@@ -29,10 +31,14 @@ class LinearInput {
  private:
   friend class Linear;
 
+  template <typename Number>
+  void fill(float (*quantize)(const float*, int64_t, Number*), const float* x, int64_t stride, int64_t in,
+            int64_t padded);
+
   const float* floats_ = nullptr;
-  int64_t stride_ = 0;  // of the floats, or of the bytes
+  int64_t stride_ = 0;  // of the floats, or of the whole numbers
   int64_t rows_ = 0;
-  Buffer bytes_, scale_;  // [rows, stride] bytes, and what each row was divided by
+  Buffer whole_, scale_;  // [rows, stride] bytes or 16-bit numbers, and what each row was divided by
 };
 
 // The weights are packed once; immutable, so any number of threads share one. A row of y depends on that row of x
@@ -59,8 +65,9 @@ class Linear {
   ComputeType type_ = ComputeType::float32;
   int64_t in_ = 0, out_ = 0;
   Matrix floats_;  // one of these is filled
+  Int16Matrix shorts_;
   Int8Matrix bytes_;
-  Buffer bias_;  // of the bytes
+  Buffer bias_;  // where the matrix has none itself
 };
 
 }  // namespace quickbeam

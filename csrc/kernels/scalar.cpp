@@ -90,6 +90,13 @@ inline void store_bytes(int8_t* p, int64_t n, const Vec& a) {
     p[i] = static_cast<int8_t>(word);
   }
 }
+inline void store_shorts(int16_t* p, int64_t n, const Vec& a) {
+  for (int i = 0; i < 16 && i < n; ++i) {
+    int32_t word;
+    std::memcpy(&word, a.lane + i, sizeof word);
+    p[i] = static_cast<int16_t>(word);
+  }
+}
 inline Vec load_fours(const float* a, const float* b, const float* c, const float* d) {
   const float* from[] = {a, b, c, d};
   QUICKBEAM_LANES(from[i / 4][i % 4]);
@@ -121,16 +128,36 @@ inline Ints add_ints(const Ints& a, const Ints& b) {
 }
 inline Vec to_floats(const Ints& a) { QUICKBEAM_LANES(static_cast<float>(a.lane[i])); }
 
-using Weights = const uint8_t*;
-using Inputs = const int8_t*;
-inline Weights load_weights(const uint8_t* p) { return p; }
-inline Inputs load_inputs(const int8_t* p) { return p; }
-inline Ints dot(Ints total, Weights w, Inputs x) {
-  for (int i = 0; i < 16; ++i) {
-    for (int b = 0; b < 4; ++b) total.lane[i] += int32_t{w[4 * i + b]} * x[b];
+// What both kinds of whole numbers share: neither is unpacked.
+struct Integers {
+  using Weights = const uint8_t*;
+  using Inputs = const uint8_t*;
+  static constexpr int kRows = 2;
+  static constexpr int vecs(int) { return 2; }
+  static Weights load_weights(const uint8_t* p) { return p; }
+  static Inputs load_inputs(const uint8_t* p) { return p; }
+};
+struct Int8 : Integers {
+  static constexpr bool kShifted = true;
+  static Ints dot(Ints total, Weights w, Inputs x) {
+    for (int i = 0; i < 16; ++i) {
+      for (int b = 0; b < 4; ++b) total.lane[i] += int32_t{w[4 * i + b]} * static_cast<int8_t>(x[b]);
+    }
+    return total;
   }
-  return total;
-}
+};
+struct Int16 : Integers {
+  static constexpr bool kShifted = false;
+  static Ints dot(Ints total, Weights w, Inputs x) {
+    int16_t weight[32], input[2];
+    std::memcpy(weight, w, sizeof weight);
+    std::memcpy(input, x, sizeof input);
+    for (int i = 0; i < 16; ++i) {
+      for (int b = 0; b < 2; ++b) total.lane[i] += int32_t{weight[2 * i + b]} * input[b];
+    }
+    return total;
+  }
+};
 
 inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
   for (int i = 0; i < 64; ++i) total.lane[i / 4] += int32_t{w[i]} * x[i];

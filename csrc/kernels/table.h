@@ -25,6 +25,7 @@ constexpr int64_t padded_bytes(int64_t in) { return round_up(in, kBytes); }
 constexpr int64_t kRowBytes = 64;  // what a row of bytes is padded to that is read alone
 // The most `in` of an int8 product: 255 * 127 * in must fit 32 bits.
 constexpr int64_t kMostInt8 = 65536;
+constexpr int kMostInput16 = 4095;  // multiples that inputs of an int16 product are rounded to; weights take the rest
 
 struct Kernels {
   const char* name;
@@ -90,6 +91,15 @@ struct Kernels {
   // Rounds x [n] to q [n] from -127 to 127 times the scale that is given back, max |x| / 127 (0 where all are zero).
   // No promise about x with a NaN or an infinity but that it ends.
   float (*quantize)(const float* x, int64_t n, int8_t* q);
+
+  // The same of 16-bit numbers, blocks of two of `in`. Whoever packs sees to it that no sum leaves 32 bits: x from
+  // -kMostInput16 to kMostInput16, zero behind `in` to the next multiple of two.
+  void (*multiply_int16)(const int16_t* packed, const float* scale, const float* bias, const int16_t* x,
+                         int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in,
+                         int64_t out);
+  // As `quantize`, from -kMostInput16 to kMostInput16.
+  float (*quantize_int16)(const float* x, int64_t n, int16_t* q);
+
   // sums[i] = sum over k < stride of x[k] * (rows[words[i] * stride + k] - 128): whole numbers, so any order is exact.
   // `stride` is a multiple of kRowBytes; each x and row[k] - 128 from -127 to 127.
   void (*dot_rows)(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* words, int64_t count,

@@ -11,7 +11,7 @@ from quickbeam import _core
 from quickbeam.kernels import reference, table_names
 from quickbeam.options.decode import COMPUTE_TYPES
 
-MOST = {"int8": 127}  # multiples that inputs are rounded to
+MOST = {"int8": 127, "int16": 2047}  # multiples that inputs are rounded to
 SEEDS = st.integers(0, 2**32 - 1)
 
 

@@ -205,7 +205,7 @@ def test_the_core_takes_int32_vectors_only(wrong, make_tensors, make_requests, s
 def test_tables_and_types_that_there_are_not_are_named(make_tensors, small):
     with pytest.raises(OptionError, match="sse9"):
         NativeModel(small, make_tensors(small), "sse9")
-    with pytest.raises(OptionError, match='compute_type is "int9"; it must be one of float32, int8'):
+    with pytest.raises(OptionError, match='compute_type is "int9"; it must be one of float32, int16, int8'):
         NativeModel(small, make_tensors(small), "auto", "int9")
 
 

@@ -322,7 +322,7 @@ class DecodeOptions:
         )
 
 
-COMPUTE_TYPES = ("float32", "int8")
+COMPUTE_TYPES = ("float32", "int16", "int8")
 
 
 @dataclass(frozen=True)
@@ -338,9 +338,9 @@ class MachineOptions:
     isa: Literal["auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled"] = option(
         "auto", "kernel table; QUICKBEAM_ISA lowers the default. profiled: that behind clocks, for `quickbeam profile`"
     )
-    compute_type: Literal["float32", "int8"] = option(
+    compute_type: Literal["float32", "int16", "int8"] = option(
         "float32",
-        "what the model computes its products in; int8 rounds weights and inputs to bytes, a scale for each row. "
+        "what the model computes its products in; int16 and int8 round weights and inputs, a scale for each row. "
         "What follows the model, the output layer, has choices of its own (projection)",
     )
 

@@ -1,0 +1,146 @@
+// Products of whole numbers: bytes or 16-bit ones, whose sums are exact in 32 bits. Part of body.h.
+//
+// Both go by blocks of 4 bytes along `in`: four neighbours that are bytes, or two of 16 bits. A packed panel is one
+// register of weights for 16 words and a block, and the input of a block is the same 4 bytes in every lane.
+
+// kRows rows by kVecs vectors of one panel.
+template <typename Unit, int kRows, int kVecs>
+[[gnu::noinline]] void integer_block(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
+                                     int64_t x_bytes, const int32_t* start, const float* x_scale, float* y,
+                                     int64_t y_stride, int64_t blocks, int64_t columns) {
+  constexpr int64_t kStep = int64_t{kPanel} * quickbeam::kBytes;
+  Ints total[kRows][kVecs];
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kVecs; ++c) total[r][c] = set_ints(start[r]);
+  }
+  for (int64_t k = 0; k < blocks; ++k, weight += kStep) {
+    if constexpr (kVecs * kLanes < kPanel) prefetch_panel(weight);
+    typename Unit::Weights w[kVecs];
+#pragma GCC unroll 4
+    for (int c = 0; c < kVecs; ++c) {
+      const uint8_t* from = weight + c * kLanes * quickbeam::kBytes;
+      w[c] = Unit::load_weights(from);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) {
+      const typename Unit::Inputs input = Unit::load_inputs(x + r * x_bytes + k * quickbeam::kBytes);
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c) total[r][c] = Unit::dot(total[r][c], w[c], input);
+    }
+  }
+  // By way of memory: scaling the sums where they are makes the compiler spill them in the loop above.
+  float sums[kRows][kVecs * kLanes];
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kVecs; ++c) store(sums[r] + c * kLanes, to_floats(total[r][c]));
+  }
+  for (int64_t at = 0; at < kVecs * kLanes && at < columns; at += kLanes) {
+    const int64_t left = columns - at;
+    const Vec size = load_part(scale + at, left, 0.0f), start_at = load_part(bias + at, left, 0.0f);
+    for (int r = 0; r < kRows; ++r) {
+      const Vec sized = mul(size, load(sums[r] + at));
+      store_part(y + r * y_stride + at, left, add(start_at, mul(set(x_scale[r]), sized)));
+    }
+  }
+}
+
+// One panel for kRows rows or fewer, by blocks as wide as the registers allow.
+template <typename Unit, int kRows>
+inline void integer_rows(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
+                         int64_t x_bytes, const int32_t* start, const float* x_scale, float* y, int64_t y_stride,
+                         int64_t rows, int64_t blocks, int64_t columns) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) {
+      integer_rows<Unit, kRows - 1>(weight, scale, bias, x, x_bytes, start, x_scale, y, y_stride, rows, blocks,
+                                    columns);
+      return;
+    }
+  }
+  constexpr int kVecs = Unit::vecs(kRows);
+  for (int c = 0; c < kPanel && c < columns; c += kVecs * kLanes) {
+    integer_block<Unit, kRows, kVecs>(weight + c * quickbeam::kBytes, scale + c, bias + c, x, x_bytes, start, x_scale,
+                                      y + c, y_stride, blocks, columns - c);
+  }
+}
+
+// 128 was added to each byte of the weights: what that adds to every sum of the row.
+inline int32_t start_of(const int8_t* x, int64_t n) {
+  int32_t total = 0;
+  for (int64_t k = 0; k < n; ++k) total += x[k];
+  return -128 * total;
+}
+
+template <typename Unit, typename Number>
+inline void integer_product(const uint8_t* packed, const float* scale, const float* bias, const Number* x,
+                            int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows,
+                            int64_t in, int64_t out) {
+  constexpr int64_t kMostRows = 48;  // whose starts are kept at a time
+  constexpr int64_t kNumber = sizeof(Number), kNeighbours = quickbeam::kBytes / kNumber;
+  const int64_t blocks = (in + kNeighbours - 1) / kNeighbours;
+  int32_t starts[kMostRows];
+  for (int64_t from = 0; from < rows; from += kMostRows) {
+    const int64_t count = rows - from < kMostRows ? rows - from : kMostRows;
+    const int64_t parts = (count + Unit::kRows - 1) / Unit::kRows;
+    for (int64_t r = 0; r < count; ++r) {
+      starts[r] = 0;
+      if constexpr (Unit::kShifted) starts[r] = start_of(x + (from + r) * x_stride, in);
+    }
+    for (int64_t n = 0; n < out; n += kPanel) {
+      for (int64_t part = 0; part < parts; ++part) {  // of nearly equal size
+        const int64_t first = part * count / parts, some = (part + 1) * count / parts - first;
+        integer_rows<Unit, Unit::kRows>(packed + n * blocks * quickbeam::kBytes, scale + n, bias + n,
+                                        reinterpret_cast<const uint8_t*>(x + (from + first) * x_stride),
+                                        x_stride * kNumber, starts + first, x_scale + from + first,
+                                        y + (from + first) * y_stride + n, y_stride, some, blocks, out - n);
+      }
+    }
+  }
+}
+
+void multiply_int8_kernel(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x,
+                          int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in,
+                          int64_t out) {
+  integer_product<Int8>(packed, scale, bias, x, x_stride, x_scale, y, y_stride, rows, in, out);
+}
+
+void multiply_int16_kernel(const int16_t* packed, const float* scale, const float* bias, const int16_t* x,
+                           int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in,
+                           int64_t out) {
+  integer_product<Int16>(reinterpret_cast<const uint8_t*>(packed), scale, bias, x, x_stride, x_scale, y, y_stride, rows,
+                         in, out);
+}
+
+// The largest size of n numbers; no promise about NaN.
+inline float largest(const float* x, int64_t n) {
+  Vec top = set(0.0f);
+  for (int64_t i = 0; i < n; i += kLanes) top = max(abs(load_part(x + i, n - i, 0.0f)), top);
+  return highest(top);
+}
+
+// x as a multiple of 1 / by, from -limit to limit, in the low bits of each lane.
+inline Vec multiple_of(Vec x, Vec by, float limit) {
+  const Vec low = set(-limit), high = set(limit);
+  // `by` may be infinite, and 0 times it a NaN: low, as the second, is what max then gives.
+  const Vec sized = max(mul(x, by), low);
+  return add(select(less(high, sized), high, sized), set(kRound));
+}
+
+float quantize_kernel(const float* x, int64_t n, int8_t* q) {
+  const float most = largest(x, n);
+  const Vec by = set(most > 0.0f ? 127.0f / most : 0.0f);
+  for (int64_t i = 0; i < n; i += kLanes)
+    store_bytes(q + i, n - i, multiple_of(load_part(x + i, n - i, 0.0f), by, 127.0f));
+  return most / 127.0f;
+}
+
+float quantize_int16_kernel(const float* x, int64_t n, int16_t* q) {
+  constexpr float kMost = quickbeam::kMostInput16;
+  const float most = largest(x, n);
+  const Vec by = set(most > 0.0f ? kMost / most : 0.0f);
+  for (int64_t i = 0; i < n; i += kLanes)
+    store_shorts(q + i, n - i, multiple_of(load_part(x + i, n - i, 0.0f), by, kMost));
+  return most / kMost;
+}
