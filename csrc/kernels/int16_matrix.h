@@ -8,9 +8,6 @@
 
 namespace quickbeam {
 
-constexpr int kShorts = 2;  // neighbours along `in` that an int16 product takes at a time
-constexpr int64_t padded_shorts(int64_t in) { return (in + kShorts - 1) / kShorts * kShorts; }
-
 class Int16Matrix {
  public:
   Int16Matrix() = default;

@@ -33,11 +33,15 @@ QUICKBEAM_PROFILED(Multiply, multiply, Floats, Floats, Floats, int64_t, float*, 
 QUICKBEAM_PROFILED(MultiplyInt8, multiply_int8, const uint8_t*, Floats, Floats, const int8_t*, int64_t, Floats, float*,
                    int64_t, int64_t rows, int64_t in, int64_t out) {
   return product(packed_size(padded_bytes(in), out), 1, rows, in, out); } };
+QUICKBEAM_PROFILED(MultiplyInt16, multiply_int16, const int16_t*, Floats, Floats, const int16_t*, int64_t, Floats,
+                   float*, int64_t, int64_t rows, int64_t in, int64_t out) {
+  return product(2 * packed_size(padded_shorts(in), out), 2, rows, in, out); } };
 QUICKBEAM_PROFILED(MultiplyRows, multiply_rows, Floats, Floats, Floats, const int32_t*, int64_t count, int64_t dim,
                    float*) { return {count * dim * kFloat, count * dim}; } };
 QUICKBEAM_PROFILED(DotRows, dot_rows, const uint8_t*, int64_t stride, const int8_t*, const int32_t*, int64_t count,
                    int32_t*) { return {count * stride, count * stride}; } };
 QUICKBEAM_PROFILED(Quantize, quantize, Floats, int64_t n, int8_t*) { return {n * (kFloat + 1), n}; } };
+QUICKBEAM_PROFILED(QuantizeInt16, quantize_int16, Floats, int64_t n, int16_t*) { return {n * (kFloat + 2), n}; } };
 QUICKBEAM_PROFILED(Tanh, tanh, float*, int64_t n) { return {2 * n * kFloat, n}; } };
 QUICKBEAM_PROFILED(Sigmoid, sigmoid, float*, int64_t n) { return {2 * n * kFloat, n}; } };
 QUICKBEAM_PROFILED(Gru, gru, Floats, Floats, Floats, float*, int64_t dim) { return {8 * dim * kFloat, 3 * dim}; } };
@@ -116,9 +120,9 @@ struct List {
   }
 };
 
-using All = List<Multiply, MultiplyInt8, MultiplyRows, DotRows, Quantize, Tanh, Sigmoid, Gru, Lstm, AttendMlp,
-                 AttendDot, Softmax, WeightedSum, AttendHeads, WeighHeads, AddNorm, Add, Times, Relu, Swish, Gelu, Ssru,
-                 LogSumExp, TopK, Reaching>;
+using All = List<Multiply, MultiplyInt8, MultiplyInt16, MultiplyRows, DotRows, Quantize, QuantizeInt16, Tanh, Sigmoid,
+                 Gru, Lstm, AttendMlp, AttendDot, Softmax, WeightedSum, AttendHeads, WeighHeads, AddNorm, Add, Times,
+                 Relu, Swish, Gelu, Ssru, LogSumExp, TopK, Reaching>;
 
 }  // namespace
 

@@ -22,6 +22,8 @@ constexpr int64_t packed_size(int64_t in, int64_t out) { return round_up(out, kP
 
 constexpr int kBytes = 4;  // neighbours along `in` that an int8 product takes at a time
 constexpr int64_t padded_bytes(int64_t in) { return round_up(in, kBytes); }
+constexpr int kShorts = 2;  // the same of an int16 product
+constexpr int64_t padded_shorts(int64_t in) { return (in + kShorts - 1) / kShorts * kShorts; }
 constexpr int64_t kRowBytes = 64;  // what a row of bytes is padded to that is read alone
 // The most `in` of an int8 product: 255 * 127 * in must fit 32 bits.
 constexpr int64_t kMostInt8 = 65536;
