@@ -34,10 +34,8 @@ void TransformerDecoding::admit(const int32_t* request, const Sources& sources, 
   TransformerBuffers buffers;  // of the whole encoding, which is far larger than a step's
   const float* encoded = model_->encoder().encode(model_->table(), sources, buffers);
   for (int64_t i = 0; i < sources.count; encoded += sources.length[i] * config.hidden_dim, ++i) {
-    TransformerSource source{sources.length[i], {}};
-    source.memory.resize(sources.length[i] * config.memory_dim());
-    model_->decoder().remember(model_->table(), encoded, source.positions, source.memory.data(), buffers);
-    requests_.insert_or_assign(request[i], std::move(source));
+    requests_.insert_or_assign(request[i],
+                               model_->decoder().remember(model_->table(), encoded, sources.length[i], buffers));
   }
   pool_.begin(sources.count, handles);
 }

@@ -36,10 +36,14 @@ struct TransformerConfig {
   Positions positions = Positions::sinusoidal;
   DecoderKind decoder_kind = DecoderKind::attention;
 
+  // What keeps vectors that stand one behind the other from falling into the same few lines of a cache.
+  static constexpr int64_t kApart = 16;
   // Floats of one word in the decoder's caches: each layer's key and value, or its cell.
-  int64_t word_dim() const { return decoder_layers * hidden_dim * (decoder_kind == DecoderKind::ssru ? 1 : 2); }
-  // Floats of one source position there: each decoder layer's key and value.
-  int64_t memory_dim() const { return 2 * decoder_layers * hidden_dim; }
+  int64_t word_dim() const {
+    return decoder_layers * hidden_dim * (decoder_kind == DecoderKind::ssru ? 1 : 2) + kApart;
+  }
+  // Floats of the key and value of one source position in one decoder layer.
+  int64_t pair_dim() const { return 2 * hidden_dim + kApart; }
 
   // Throws std::invalid_argument unless the sizes are positive and fit each other.
   void check() const;

@@ -26,13 +26,17 @@ TransformerDecoder::TransformerDecoder(const Weights& weights, const Transformer
   if (c.decoder_final_norm) norm_ = Norm(weights, "decoder_norm", dim_, c.norm_epsilon);
 }
 
-void TransformerDecoder::remember(const Kernels& table, const float* encoded, int64_t positions, float* memory,
-                                  TransformerBuffers& buffers) const {
+TransformerSource TransformerDecoder::remember(const Kernels& table, const float* encoded, int64_t positions,
+                                               TransformerBuffers& buffers) const {
+  const int64_t stride = config_.pair_dim();
+  TransformerSource source{positions, std::vector<float>(config_.decoder_layers * positions * stride)};
   buffers.input.read(table, layers_[0].key_value.type(), encoded, dim_, positions, dim_);
+  float* memory = source.memory.data();
   for (const Layer& layer : layers_) {
-    layer.key_value.apply(table, buffers.input, memory, config_.memory_dim());
-    memory += 2 * dim_;
+    layer.key_value.apply(table, buffers.input, memory, stride);
+    memory += positions * stride;
   }
+  return source;
 }
 
 void TransformerDecoder::step(const Kernels& table, const TransformerRows& step, PathPool& pool,
@@ -74,7 +78,7 @@ void TransformerDecoder::lay_out(const TransformerRows& step, PathPool& pool, Tr
     if (attends) pool.path(step.behind[row], buffers.positions.data() + buffers.words[row]);
     const TransformerSource& source = *step.source[row];
     for (int64_t p = 0; p < source.positions; ++p)
-      buffers.positions[buffers.across[row] + p] = source.memory.data() + p * config_.memory_dim();
+      buffers.positions[buffers.across[row] + p] = source.memory.data() + p * config_.pair_dim();
   }
 }
 
@@ -127,10 +131,10 @@ void TransformerDecoder::look_across(const Kernels& table, const TransformerRows
   float* found = room(buffers.found, step.rows * dim_);
   part.query.apply(table, part.cross_sublayer.enter(table, x, buffers.entered, step.rows), dim_, query, dim_, step.rows,
                    buffers.input);
-  const int64_t key = layer * 2 * dim_;
   const bool asked = step.attention != nullptr && layer + 1 == config_.decoder_layers;
   for (int64_t row = 0; row < step.rows; ++row) {
     const int64_t size = step.source[row]->positions;
+    const int64_t key = layer * size * config_.pair_dim();
     float* scores = room(buffers.scores, heads_.count * size);
     heads_.attend(table, query + row * dim_, buffers.positions.data() + buffers.across[row], size, key, key + dim_,
                   scores, context + row * dim_);

@@ -9,10 +9,10 @@
 
 namespace quickbeam {
 
-// What the decoder keeps of one encoded request: for each position every layer's key and value side by side.
+// What the decoder keeps of one encoded request: for each layer every position's key and value side by side.
 struct TransformerSource {
   int64_t positions = 0;      // S
-  std::vector<float> memory;  // [S, L, 2, D]
+  std::vector<float> memory;  // [L, S, pair_dim]
 };
 
 // R rows of one step.
@@ -30,9 +30,9 @@ class TransformerDecoder {
  public:
   TransformerDecoder(const Weights& weights, const TransformerConfig& config);
 
-  // What stays of `positions` encoded words [positions, D], [positions, L, 2, D] at `memory`.
-  void remember(const Kernels& table, const float* encoded, int64_t positions, float* memory,
-                TransformerBuffers& buffers) const;
+  // What stays of `positions` encoded words [positions, D].
+  TransformerSource remember(const Kernels& table, const float* encoded, int64_t positions,
+                             TransformerBuffers& buffers) const;
 
   // hidden [R, D] and the floats of the fresh states. Allocates only where `buffers` are too small.
   void step(const Kernels& table, const TransformerRows& step, PathPool& pool, TransformerBuffers& buffers,

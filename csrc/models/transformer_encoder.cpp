@@ -38,19 +38,19 @@ const float* TransformerEncoder::encode(const Kernels& table, const Sources& sou
 void TransformerEncoder::attend(const Kernels& table, const Layer& layer, const Sources& sources,
                                 TransformerBuffers& buffers) const {
   const int64_t rows = sources.positions, longest = *std::max_element(sources.length, sources.length + sources.count);
+  const int64_t stride = 3 * dim_ + TransformerConfig::kApart;
   float* x = buffers.x.get();
-  float* qkv = room(buffers.projected, rows * 3 * dim_);
+  float* qkv = room(buffers.projected, rows * stride);
   float* context = room(buffers.context, rows * dim_);
   float* scores = room(buffers.scores, heads_.count * longest);
-  layer.qkv.apply(table, layer.sublayer.enter(table, x, buffers.entered, rows), dim_, qkv, 3 * dim_, rows,
-                  buffers.input);
+  layer.qkv.apply(table, layer.sublayer.enter(table, x, buffers.entered, rows), dim_, qkv, stride, rows, buffers.input);
   buffers.positions.resize(longest);
   int64_t first = 0;
   for (int64_t i = 0; i < sources.count; first += sources.length[i], ++i) {
     const int64_t size = sources.length[i];
-    for (int64_t p = 0; p < size; ++p) buffers.positions[p] = qkv + (first + p) * 3 * dim_;
+    for (int64_t p = 0; p < size; ++p) buffers.positions[p] = qkv + (first + p) * stride;
     for (int64_t row = first; row < first + size; ++row)
-      heads_.attend(table, qkv + row * 3 * dim_, buffers.positions.data(), size, dim_, 2 * dim_, scores,
+      heads_.attend(table, qkv + row * stride, buffers.positions.data(), size, dim_, 2 * dim_, scores,
                     context + row * dim_);
   }
   float* found = room(buffers.found, rows * dim_);
