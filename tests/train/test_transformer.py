@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from quickbeam.engine.translator import Translator  # noqa: E402
+from quickbeam.errors import OptionError  # noqa: E402
 from quickbeam.options.decode import MachineOptions  # noqa: E402
 
 FACTS = {
@@ -59,3 +60,16 @@ def test_a_killed_run_goes_on_with_the_same_losses(recipe, train, losses, toy):
     whole, parts = ({m["step"]: m["loss"] for m in losses(toy / name) if "loss" in m} for name in ("whole", "parts"))
     assert len(whole) == 6
     assert whole == parts
+
+
+def test_learned_positions_bound_source_and_target(recipe, train, toy, caplog):
+    """Neither a long text nor a long answer may leave the table; a text that is cut says so."""
+    made = dataclasses.replace(recipe, model=FACTS | {"positions": "learned", "max_positions": 40})
+    train(made, "run", max_steps=5, validate_every=5)
+    for backend in ("native", "torch"):
+        translator = Translator(toy / "run/best", machine=MachineOptions(backend=backend))
+        with pytest.raises(OptionError, match=r"max_length is 256; it must be at most 40"):
+            translator.translate(TEXTS)
+        short, long = translator.translate(["ba ce", "ba ce di " * 30], max_length=40, min_length=39)
+        assert (short.truncated, long.truncated) == (False, True)
+        assert "cut off (the model's limit is 40" in caplog.text

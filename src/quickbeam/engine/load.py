@@ -49,6 +49,7 @@ class Parts:
     footprint: Footprint  # of what the model has in flight
     tongues: Tongues = field(default_factory=Tongues)
     suppressed: tuple[int, ...] = ()  # words that it must never produce
+    max_positions: int = 0  # of a source with its tags, and of a target; 0 = no bound
 
 
 def bundled_models() -> dict[str, Path]:
@@ -118,13 +119,20 @@ def load_ensemble(folders: Sequence[Path], machine: MachineOptions, task: Task =
         model=model,
         projection=_exact(model, machine),
         footprint=sum_of([member.config.footprint for member in members]),
+        max_positions=_max_positions(members),
     )
 
 
 def _parts(member: _Member, machine: MachineOptions) -> Parts:
     config, exact = member.config, _exact(member.model, machine)
-    tongues, suppressed = Tongues.of(config), _suppressed(member)
-    return Parts(member.model, exact, member.source, member.target, config.footprint, tongues, suppressed)
+    tongues, suppressed, most = Tongues.of(config), _suppressed(member), _max_positions([member])
+    return Parts(member.model, exact, member.source, member.target, config.footprint, tongues, suppressed, most)
+
+
+def _max_positions(members: Sequence[_Member]) -> int:
+    configs = [member.config for member in members]
+    bounds = [c.max_positions for c in configs if isinstance(c, TransformerConfig) and c.max_positions]
+    return min(bounds, default=0)
 
 
 def _suppressed(member: _Member) -> tuple[int, ...]:

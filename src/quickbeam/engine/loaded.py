@@ -83,6 +83,8 @@ class LoadedModel:
         """Raise OptionError or ModelError, before any work, where the choices do not fit the model."""
         self._search(choices)
         self.output_layer(choices.output)
+        bound, asked = self.parts.max_positions, choices.search.max_length
+        require(not bound or asked <= bound, "max_length", asked, f"at most {bound}, for which the model has positions")
         if choices.search.return_attention:
             open_attending(self.parts.model)
 

@@ -134,17 +134,21 @@ class Translator(LoadedModel):
         check_texts(texts, "text")
         direction = self.parts.tongues.direction(languages or LanguageOptions())
         requests, truncated = [], set()
+        bounds = {"max_input_length": max_input_length, "the model's limit": self.parts.max_positions}
+        if self.parts.max_positions:
+            bounds["the model's limit"] -= len(direction.before) + len(direction.behind)
+        name, most = min(((name, n) for name, n in bounds.items() if n > 0), key=lambda b: b[1], default=("", 0))
         for index, text in enumerate(texts):
             ids = [] if not text.strip() else self.parts.source.encode(text)
             if not ids:
                 continue
-            if 0 < max_input_length <= len(ids):
+            if 0 < most <= len(ids):
                 truncated.add(index)
                 log.warning(
-                    "text %d has %d tokens; all after the first %d are cut off (max_input_length is %d, eos counted)",
-                    *(index, len(ids), max_input_length - 1, max_input_length),
+                    "text %d has %d tokens; all after the first %d are cut off (%s is %d, eos counted)",
+                    *(index, len(ids), most - 1, name, most),
                 )
-                del ids[max_input_length - 1 :]
+                del ids[most - 1 :]
             source = [*direction.before, *ids, self.parts.model.eos_id, *direction.behind]
             requests.append(Request(index, np.array(source, np.int32)))
         return requests, truncated

@@ -49,6 +49,7 @@ class TranslationModule(nn.Module):
     """
 
     config: TranslationConfig
+    longest = 1 << 20  # most words of a source, and of a target
 
     def __init__(self, config: TranslationConfig, dropout: float) -> None:
         super().__init__()

@@ -34,14 +34,15 @@ class TranslationTask:
         self.valid_pairs = read_pairs(data.valid, data.valid_target, data, base)
         self._made = Vocabularies(pairs, recipe.vocabulary, self.options.seed, output)
         self.source, self.target = self._made.source, self._made.target
-        self.train_data = ParallelData(pairs, self.source, self.target, data.max_length)
-        words = torch.tensor([token for _, target in self.train_data.items for token in (*target, self.train_data.eos)])
-        self.frequency = word_frequency(words, len(self.target)).to(self.device)
-        self.valid_data = ParallelData(self.valid_pairs, self.source, self.target, 1 << 20)
         facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
         self.architecture = find_architecture(facts.pop("architecture", "recurrent"))
         config: Any = build(self.architecture.config, facts, "recipe: model")
         self.config: TranslationConfig = config
+        longest = getattr(config, "max_positions", 0) or 1 << 20
+        self.train_data = ParallelData(pairs, self.source, self.target, min(data.max_length, longest))
+        words = torch.tensor([token for _, target in self.train_data.items for token in (*target, self.train_data.eos)])
+        self.frequency = word_frequency(words, len(self.target)).to(self.device)
+        self.valid_data = ParallelData(self.valid_pairs, self.source, self.target, longest)
 
     def module(self) -> TranslationModule:
         """A fresh model."""

@@ -48,7 +48,7 @@ def greedy(model: TranslationModule, batch: Batch, device: torch.device) -> list
     token = torch.full((len(batch.source),), config.bos_id, device=device)
     done = torch.zeros_like(token, dtype=torch.bool)
     tokens = []
-    for _ in range(2 * batch.source.shape[1] + 10):
+    for _ in range(min(2 * batch.source.shape[1] + 10, model.longest)):
         hidden, state, _ = model.step(token, state, memory)
         token = torch.addmm(bias, hidden, weight.t()).argmax(1)
         done |= token == config.eos_id

@@ -224,6 +224,7 @@ class TransformerModule(TranslationModule):
         super().__init__(config, dropout)
         dim = config.hidden_dim
         if config.positions == "learned":
+            self.longest = config.max_positions
             self.source_positions = nn.Parameter(torch.randn(config.max_positions, dim) * dim**-0.5)
             self.target_positions = nn.Parameter(torch.randn(config.max_positions, dim) * dim**-0.5)
         if config.embedding_norm:
