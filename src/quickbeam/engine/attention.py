@@ -22,11 +22,11 @@ AT_ONCE = 32  # requests that are fed together; so many that are done wait for e
 Result = tuple[int, list[Hypothesis]]
 
 
-def open_attending(model: Model) -> Attending:
-    """A decoding run of a model with attention; raises OptionError for another one."""
+def open_attending(model: Model, option: str = "return_attention") -> Attending:
+    """A decoding run of a model with attention; OptionError for another one names the `option` that needs it."""
     run = model.open()
     if not isinstance(run, Attending):
-        raise OptionError("return_attention is True; it must be False for a model without attention to a source.")
+        raise OptionError(f"{option} is given; it must be left out for a model without attention to a source.")
     return run
 
 

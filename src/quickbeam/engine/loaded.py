@@ -11,6 +11,7 @@ from typing import ClassVar, TypeAlias
 
 from quickbeam.engine.alternatives import Results, decode_alternatives
 from quickbeam.engine.attention import open_attending, with_attention
+from quickbeam.engine.coverage import with_coverage
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
 from quickbeam.engine.load import find_models, load_ensemble, load_projection
@@ -85,15 +86,16 @@ class LoadedModel:
         self.output_layer(choices.output)
         bound, asked = self.parts.max_positions, choices.search.max_length
         require(not bound or asked <= bound, "max_length", asked, f"at most {bound}, for which the model has positions")
-        if choices.search.return_attention:
-            open_attending(self.parts.model)
+        if choices.search.attends:
+            by = "return_attention" if choices.search.return_attention else "coverage_penalty"
+            open_attending(self.parts.model, by)
 
     def _decode(self, requests: list[Request], choices: DecodeOptions) -> Results:
         """Yield (request index, its hypotheses, best first) as they are done; closing it stops the work."""
         if not choices.search.return_alternatives:
             return self._run(requests, choices, self._search)
         one = replace(choices, search=choices.search.for_one_answer())
-        words = replace(choices, search=replace(choices.search, return_attention=False))
+        words = replace(choices, search=replace(choices.search, return_attention=False, coverage_penalty=0.0))
         return decode_alternatives(
             requests,
             lambda given: self._run(given, words, self._expansion),
@@ -107,15 +109,20 @@ class LoadedModel:
         model, projection = self.parts.model, without(self.output_layer(choices.output), self.parts.suppressed)
         plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.workers, self.parts.footprint)
         searches: list[CountingSearch] = []
-        by_index = {request.index: request for request in requests} if choices.search.return_attention else {}
+        asked = choices.search
+        by_index = {request.index: request for request in requests} if asked.attends else {}
+        wider = replace(choices, search=asked.for_coverage())
 
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
-            search = make_search(choices)
+            search = make_search(wider)
             searches.append(search)
             found = decode(model.open(), projection, search, plan.schedule())
-            if not choices.search.return_attention:
+            if not asked.attends:
                 return found
-            return with_attention(open_attending(model), found, by_index, model.bos_id, model.eos_id)
+            found = with_attention(open_attending(model), found, by_index, model.bos_id, model.eos_id)
+            if not asked.coverage_penalty:
+                return found
+            return with_coverage(found, asked.coverage_penalty, asked.num_hypotheses, asked.return_attention)
 
         try:
             with closing(run_workers(work, plan.queue, plan.workers)) as results:
@@ -128,8 +135,8 @@ class LoadedModel:
     def _trace(self, text: str, request: Request, choices: DecodeOptions) -> Trace:
         """The record of one beam search; raises OptionError for another one."""
         asked = choices.search
-        one_search = not (asked.sampling or asked.return_alternatives or asked.return_attention)
-        kinds = "of samples, alternatives or attention"
+        one_search = not (asked.sampling or asked.return_alternatives or asked.attends)
+        kinds = "of samples, alternatives, attention or a coverage penalty"
         require(one_search, "a trace", kinds, "of one beam search; leave the option out")
         self._check(choices)
         search, recorder = self._beam_search(choices, watched=True), Recorder(self.parts.target.piece)

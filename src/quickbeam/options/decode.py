@@ -48,6 +48,16 @@ class SearchOptions:
         1.0, "multiplies the log probability of every word that the hypothesis has already; 1.0 = none"
     )
     no_repeat_ngram_size: int = option(0, "no hypothesis has so many words in a row twice; 0 = no such rule")
+    coverage_penalty: float = option(
+        0.0,
+        "beta of GNMT: of the finished hypotheses those rank lower that left source words without attention; 0 = none. "
+        "Scores contain it; needs a model with attention",
+    )
+    prefix_bias_beta: float = option(
+        0.0,
+        "the target prefix is not forced but made likelier: probabilities are (1 - beta) times the model's, and beta "
+        "more for its next word, while a hypothesis follows it; 0 = forced",
+    )
     return_alternatives: bool = option(
         False,
         "the answers differ at the place behind the target prefix (or at the beginning): num_hypotheses likeliest "
@@ -95,6 +105,7 @@ class SearchOptions:
         penalty, ngram = self.repetition_penalty, self.no_repeat_ngram_size
         require(1 <= penalty <= 1000, "repetition_penalty", penalty, "between 1 (none) and 1000")
         require(ngram >= 0, "no_repeat_ngram_size", ngram, "0 or more")
+        self._check_biases()
         kinds = ("none", "exact", "approximate")
         require(self.cube_pruning in kinds, "cube_pruning", self.cube_pruning, " or ".join(kinds))
         merges = ("word", "likeness", "both")
@@ -114,6 +125,18 @@ class SearchOptions:
         """How many rows a request may have at a time."""
         return self.num_hypotheses if self.sampling else self.beam_size
 
+    @property
+    def attends(self) -> bool:
+        """Whether the attention of finished hypotheses is needed."""
+        return self.return_attention or self.coverage_penalty > 0
+
+    def for_coverage(self) -> SearchOptions:
+        """The same search for all finished hypotheses that a coverage penalty chooses from; as it is without one."""
+        if not self.coverage_penalty:
+            return self
+        found = min(self.beam_size, round(self.beam_size * self.patience))
+        return dataclasses.replace(self, num_hypotheses=max(self.num_hypotheses, found))
+
     def for_one_answer(self) -> SearchOptions:
         """The same search, without alternatives and for the best answer only."""
         return dataclasses.replace(
@@ -127,9 +150,21 @@ class SearchOptions:
         require(1 <= answers <= (answers if single else self.beam_size), "num_hypotheses", answers, allowed)
         least = (1 if single else answers) / self.beam_size
         require(least <= self.patience <= 1000, "patience", self.patience, f"between {least:.4g} and 1000")
+        heeded = self.patience == 1 or self.early_stopping not in ("proven", "exhaustive")
+        require(heeded, "patience", self.patience, "1.0 with early_stopping proven or exhaustive, which do not count")
         lowest, alternatives = self.min_alternative_expansion_prob, self.return_alternatives
         allowed = "at least 0 and below 1, and 0 unless return_alternatives is chosen"
         require(0 <= lowest < 1 and (alternatives or not lowest), "min_alternative_expansion_prob", lowest, allowed)
+
+    def _check_biases(self) -> None:
+        """Raise OptionError for a coverage penalty or a bias that would not be heeded."""
+        beta, bias = self.coverage_penalty, self.prefix_bias_beta
+        require(0 <= beta <= 100, "coverage_penalty", beta, "between 0 (none) and 100")
+        chooses = self.beam_size > 1 or not beta
+        require(chooses, "coverage_penalty", beta, "0 with beam_size 1, which has no two hypotheses to choose from")
+        require(0 <= bias < 1, "prefix_bias_beta", bias, "at least 0 (the prefix is forced) and below 1")
+        free = not bias or (self.cube_pruning == "none" and not self.return_alternatives)
+        require(free, "prefix_bias_beta", bias, "0 with cube_pruning or return_alternatives")
 
     def _check_merging(self) -> None:
         """Raise OptionError for an option of cube pruning without it."""
@@ -137,6 +172,10 @@ class SearchOptions:
             value = getattr(self, name)
             allowed = f"left at {default!r} unless cube_pruning is chosen too"
             require(self.cube_pruning != "none" or value == default, name, value, allowed)
+        alike = self.merge_by != "word" or self.merge_threshold == 0.95
+        require(
+            alike, "merge_threshold", self.merge_threshold, "left at 0.95 with merge_by word, which does not use it"
+        )
 
     def _check_sampling(self) -> None:
         """Raise OptionError for an option that sampling would not heed."""
