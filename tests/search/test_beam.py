@@ -141,6 +141,8 @@ class Table(dict):
 )
 def test_any_scores(seed, batch, vocab, beam_size, levels, impossible, dead, patience, **values) -> None:
     beam_size = min(beam_size, vocab)
+    if values["early_stopping"] in ("proven", "exhaustive"):
+        patience = 1.0
     answers = max(1, int(beam_size * min(patience, 1.0)) - seed % 2)
     patience = max(patience, answers / beam_size)
     options = SearchOptions(beam_size=beam_size, num_hypotheses=answers, patience=patience, **values)

@@ -105,6 +105,11 @@ def test_proven_waits_for_the_answers_only() -> None:
     assert steps["proven"] == 1 < steps["never"] <= steps["exhaustive"] == 40
 
 
+def test_patience_is_refused_where_nobody_counts() -> None:
+    with pytest.raises(OptionError, match=r"patience is 2\.0; it must be 1.0 with early_stopping proven or exhaustive"):
+        SearchOptions(early_stopping="proven", patience=2.0)
+
+
 def test_patience_waits_for_more() -> None:
     rows = [[NO, NO, -1.0, -0.5]]
     for patience, steps in ((0.5, 1), (1.0, 2), (1.5, 3), (4.0, 8)):

@@ -17,6 +17,7 @@ from quickbeam.engine.trace import Trace
 from quickbeam.engine.translation import EMPTY, Answer, Translation
 from quickbeam.errors import InputError
 from quickbeam.options.decode import DecodeOptions, LanguageOptions
+from quickbeam.options.schema import require
 from quickbeam.types import Prefix, Request
 
 __all__ = ["Answer", "Translation", "Translator"]
@@ -73,6 +74,8 @@ class Translator(LoadedModel):
         self._check(choices)
         requests, truncated = self._requests(texts, choices.schedule.max_input_length, choices.languages)
         prefixes = self._prefixes(target_prefix, len(texts), choices)
+        beta = choices.search.prefix_bias_beta
+        require(not beta or target_prefix is not None, "prefix_bias_beta", beta, "0 without a target_prefix")
         requests = [replace(request, prefix=prefixes.get(request.index)) for request in requests]
         return self._translate(texts, requests, truncated, choices)
 

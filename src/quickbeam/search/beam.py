@@ -70,7 +70,9 @@ class BeamSearch:
 
     def turn(self, rows: Rows, forward: Forward) -> Move:
         """Run every row, and advance."""
-        return self.advance(rows, forward.topk(forward.step(rows), self._rules.wanted(rows), rows.request))
+        hidden = forward.step(rows)
+        top = forward.topk(hidden, self._rules.wanted(rows), rows.request)
+        return self.advance(rows, self._rules.complete(rows, top, hidden, forward))
 
     def advance(self, rows: Rows, top: TopK) -> Move:
         """One step for every request in `rows`, whose states are the new ones; `top` has at least `candidates` of each.

@@ -18,6 +18,8 @@ import numpy as np
 
 from quickbeam.errors import ModelError
 from quickbeam.options.decode import SearchOptions
+from quickbeam.search.door import Forward
+from quickbeam.search.prefix_bias import PrefixBias
 from quickbeam.search.repetition import Repetition
 from quickbeam.search.tree import TokenTree
 from quickbeam.types import Candidates, Floats, Prefix, Request, Rows, TopK
@@ -32,14 +34,19 @@ class CandidateRules:
         self._repetition = Repetition(options, tree)
         self._falling = options.early_stopping == "proven"  # the proof needs sums that only fall
         self._prefixes: dict[int, Prefix] = {}  # of the requests in flight that have one
+        self._bias = PrefixBias(options.prefix_bias_beta, tree, self._prefixes)
         self.least = min(keep + (options.min_length > 0), vocab_size)
         """How many candidates of each row the projection has to find: one more where eos may be banned."""
 
     def wanted(self, rows: Rows) -> int:
         """How many candidates of each of these rows the projection has to find."""
         if not self._repetition.active:
-            return self.least
-        return min(self.least + self._repetition.most(rows), self._vocab_size)
+            return min(self.least + self._bias.active, self._vocab_size)
+        return min(self.least + self._repetition.most(rows) + self._bias.active, self._vocab_size)
+
+    def complete(self, rows: Rows, top: TopK, hidden: Floats, forward: Forward) -> TopK:
+        """`top` [R, k] with candidates that the rules need, whose probability they ask for where they are missing."""
+        return self._bias.complete(rows, top, hidden, forward) if self._bias.active else top
 
     def idle(self, top: TopK) -> bool:
         """Whether `top` are the candidates as they stand, no rule having anything to say now."""
@@ -68,9 +75,11 @@ class CandidateRules:
             early = rows.length < self._options.min_length
             banned = (found.token == self._eos_id) & early[:, None]
             found.value = np.where(banned, np.float32(-math.inf), found.value)
+        if self._bias.active:
+            found = self._bias.apply(rows, found)
         if found.value.shape[1] > self._keep:  # there are more than were wanted, for what was banned
             found.value = np.where((found.value > -math.inf).cumsum(axis=1) > self._keep, -np.inf, found.value)
-        if self._prefixes:
+        if self._prefixes and not self._bias.active:
             self._force(rows, found)
         return found
 

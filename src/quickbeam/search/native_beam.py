@@ -16,7 +16,7 @@ from quickbeam.types import Hypothesis, Ids, Move, Request, Rows, TopK
 
 
 class NativeBeamSearch(BeamSearch):
-    """Beam search of one decoding run that cannot be watched, and has no rules against repetition."""
+    """Beam search of one decoding run that cannot be watched, and has no rule that looks at the tokens of rows."""
 
     def __init__(self, options: SearchOptions, bos_id: int, eos_id: int, vocab_size: int) -> None:
         """Raise OptionError where the beam is wider than the vocabulary [V = vocab_size]."""
@@ -25,8 +25,9 @@ class NativeBeamSearch(BeamSearch):
 
     @staticmethod
     def serves(options: SearchOptions) -> bool:
-        """Whether these options can be served: rules against repetition need the tokens of all rows in Python."""
-        return not (options.repetition_penalty > 1 or options.no_repeat_ngram_size or options.cube_pruning != "none")
+        """Whether these options can be served: some rules need the tokens of all rows in Python."""
+        looks_back = options.repetition_penalty > 1 or options.no_repeat_ngram_size or options.prefix_bias_beta
+        return not looks_back and options.cube_pruning == "none"
 
     def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
         """One row for each new request, at bos."""
