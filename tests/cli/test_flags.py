@@ -70,7 +70,7 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--threads", -1], ["threads is -1", "between 0 (as many as cores) and 1024"]),
         (["--backend", "magic"], ["backend is 'magic'", "native or torch"]),
         (["--isa", "mmx"], ["isa is 'mmx'", "auto or scalar or avx2 or avx512"]),
-        (["--format", "xml"], ["format is 'xml'", "text or jsonl"]),
+        (["--format", "xml"], ["format is 'xml'", "text, jsonl or pharaoh"]),
         (["--errors", "ignore"], ["errors is 'ignore'", "strict or replace"]),
         (["--beam-sise", 3], ["--beam-sise", "--beam-size", "quickbeam translate --help"]),
         (["--resume"], ["--resume and --restart need --output"]),

@@ -228,7 +228,7 @@ def test_attention_in_json(call: Run, tiny_model: Path, tmp_path: Path, sentence
         for row, own in zip(answer["attention"], translation.attention, strict=True):
             assert row == pytest.approx(own, abs=1e-6)
         assert answer["alignment"] == " ".join(f"{s}-{t}" for s, t in translation.alignment)
-    call(*command).refused(2, "format is 'text'; it must be jsonl with return_attention")
+    call(*command).refused(2, "format is 'text'; it must be jsonl or pharaoh with return_attention")
 
 
 def test_a_plus_between_models_is_an_ensemble(call, tiny_model, text):
@@ -236,3 +236,15 @@ def test_a_plus_between_models_is_an_ensemble(call, tiny_model, text):
     assert twice.status == 0 and twice.out == alone.out
     missing = call("translate", f"{tiny_model}+nowhere", text)
     assert missing.status == 1 and "no model 'nowhere'" in missing.err
+
+
+def test_pharaoh_adds_the_alignment_to_each_line(call: Run, tiny_model: Path, text: Path) -> None:
+    plain = call("translate", tiny_model, text, "--num-hypotheses", 2)
+    told = call("translate", tiny_model, text, "--num-hypotheses", 2, "--format", "jsonl", "--return-attention")
+    found = call("translate", tiny_model, text, "--num-hypotheses", 2, "--format", "pharaoh")
+    hypotheses = [h for line in told.out.splitlines() for h in json.loads(line)["hypotheses"]]
+    lines = [line.split(" ||| ") for line in found.out.decode().splitlines()]
+    assert [said for said, _ in lines] == plain.out.decode().splitlines()
+    wanted = [h.get("alignment", "") for h in hypotheses]
+    assert [alignment for _, alignment in lines if alignment] == [alignment for alignment in wanted if alignment]
+    assert any(wanted)

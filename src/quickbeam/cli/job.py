@@ -58,7 +58,7 @@ class TranslationJob:
 
     model: str
     files: Sequence[Path]  # none = standard input
-    format: str  # text or jsonl
+    format: str  # text, jsonl or pharaoh
     errors: DecodingErrors
     target_prefix: str | None  # of every line
     choices: DecodeOptions
@@ -149,7 +149,7 @@ class TranslationJob:
             done -= len(passed)
 
     def _render(self, index: int, translation: Translation) -> str:
-        """The output of one input line; ends in a line feed and, in text, has exactly num_hypotheses of them."""
+        """The output of one input line; ends in a line feed and, but for jsonl, has exactly num_hypotheses of them."""
         hypotheses = translation.hypotheses
         if self.format == "jsonl":
             record = {"index": index, "source": translation.source, "hypotheses": [_record(h) for h in hypotheses]}
@@ -158,6 +158,9 @@ class TranslationJob:
             return json.dumps(record, ensure_ascii=False) + "\n"
         texts = [h.text.replace("\n", " ").replace("\r", " ") for h in hypotheses]
         texts += [""] * (self.choices.search.num_hypotheses - len(texts))  # a vocabulary may be too small for so many
+        if self.format == "pharaoh":
+            alignments = [*map(_pharaoh, hypotheses), *([""] * (len(texts) - len(hypotheses)))]
+            texts = [f"{text} ||| {alignment}" for text, alignment in zip(texts, alignments, strict=True)]
         return "".join(text + "\n" for text in texts)
 
 
@@ -167,8 +170,13 @@ def _record(answer: Answer) -> dict[str, Any]:
     if answer.attention is not None and answer.alignment is not None:
         record["tokens"] = answer.tokens
         record["attention"] = [[round(share, 6) for share in row] for row in answer.attention]
-        record["alignment"] = " ".join(f"{source}-{target}" for source, target in answer.alignment)
+        record["alignment"] = _pharaoh(answer)
     return record
+
+
+def _pharaoh(answer: Answer) -> str:
+    """The alignment as "0-0 1-2": places of pieces, source-target."""
+    return " ".join(f"{source}-{target}" for source, target in answer.alignment or ())
 
 
 def _fingerprint(folder: Path) -> str:

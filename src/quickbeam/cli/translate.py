@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Annotated, cast
@@ -40,7 +41,12 @@ def translate(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted --output.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Throw an interrupted --output away.")] = False,
     format_: Annotated[
-        str, typer.Option("--format", metavar="text|jsonl", help="text: one line a hypothesis; jsonl: with scores.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="text|jsonl|pharaoh",
+            help="text: one line a hypothesis; jsonl: with scores; pharaoh: each line with its alignment.",
+        ),
     ] = "text",
     errors: Annotated[
         str, typer.Option(metavar="strict|replace", help="Invalid UTF-8: stop and name the line, or put U+FFFD.")
@@ -63,6 +69,9 @@ def translate(
     An empty line gives an empty line. `--return-attention` adds `source_tokens`, `tokens`, `alignment` ("0-0 1-2":
     source and target) and `attention`: for each of `token_scores` the shares of the source tokens and the source's end.
 
+    With `--format pharaoh` a line is "text ||| 0-0 1-2", as Marian writes it: places of pieces of the vocabularies,
+    source-target, for every piece that attends to a word of the source most.
+
     With `--output FILE` the result grows in FILE.part and becomes FILE when it is whole. After a crash or Ctrl-C run
     the same command with `--resume`: the file will be the same, byte for byte, as without the interruption.
 
@@ -79,6 +88,8 @@ def translate(
     * `echo "Wie geht es dir?" | quickbeam translate de-en --return-alternatives --num-hypotheses 4`
     """
     _check(format_, errors, search.return_attention, output is not None or not (resume or restart))
+    if format_ == "pharaoh":
+        search = dataclasses.replace(search, return_attention=True)
     paths = files or []
     check_readable(paths)
     choices = DecodeOptions(search, sampling, schedule, layer, languages)
@@ -89,8 +100,9 @@ def translate(
 
 
 def _check(format_: str, errors: str, attends: bool, resumable: bool) -> None:
-    require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
-    require(format_ == "jsonl" or not attends, "format", format_, "jsonl with return_attention, which text cannot hold")
+    require(format_ in ("text", "jsonl", "pharaoh"), "format", format_, "text, jsonl or pharaoh")
+    holds = format_ != "text" or not attends
+    require(holds, "format", format_, "jsonl or pharaoh with return_attention, which text cannot hold")
     require(errors in ("strict", "replace"), "errors", errors, "strict or replace")
     if not resumable:
         raise OptionError("--resume and --restart need --output FILE.")
