@@ -42,11 +42,7 @@ def translate(
     restart: Annotated[bool, typer.Option("--restart", help="Throw an interrupted --output away.")] = False,
     format_: Annotated[
         str,
-        typer.Option(
-            "--format",
-            metavar="text|jsonl|pharaoh",
-            help="text: one line a hypothesis; jsonl: with scores; pharaoh: each line with its alignment.",
-        ),
+        typer.Option("--format", metavar="text|jsonl|pharaoh", help="jsonl: with scores; pharaoh: text ||| 0-0 1-2."),
     ] = "text",
     errors: Annotated[
         str, typer.Option(metavar="strict|replace", help="Invalid UTF-8: stop and name the line, or put U+FFFD.")
@@ -69,9 +65,6 @@ def translate(
     An empty line gives an empty line. `--return-attention` adds `source_tokens`, `tokens`, `alignment` ("0-0 1-2":
     source and target) and `attention`: for each of `token_scores` the shares of the source tokens and the source's end.
 
-    With `--format pharaoh` a line is "text ||| 0-0 1-2", as Marian writes it: places of pieces of the vocabularies,
-    source-target, for every piece that attends to a word of the source most.
-
     With `--output FILE` the result grows in FILE.part and becomes FILE when it is whole. After a crash or Ctrl-C run
     the same command with `--resume`: the file will be the same, byte for byte, as without the interruption.
 
@@ -87,11 +80,8 @@ def translate(
     * `echo "Wie geht es dir?" | quickbeam translate m2m --source-language de --target-language fr`
     * `echo "Wie geht es dir?" | quickbeam translate de-en --return-alternatives --num-hypotheses 4`
     """
-    _check(format_, errors, search.return_attention, output is not None or not (resume or restart))
-    if format_ == "pharaoh":
-        search = dataclasses.replace(search, return_attention=True)
-    paths = files or []
-    check_readable(paths)
+    search = _checked(search, format_, errors, output is not None or not (resume or restart))
+    check_readable(paths := files or [])
     choices = DecodeOptions(search, sampling, schedule, layer, languages)
     job = TranslationJob(model, paths, format_, cast(DecodingErrors, errors), target_prefix, choices, machine)
     count = _run(job, _place(output, paths, resume, restart))
@@ -99,13 +89,15 @@ def translate(
         print(count.stats(), file=sys.stderr)
 
 
-def _check(format_: str, errors: str, attends: bool, resumable: bool) -> None:
+def _checked(search: SearchOptions, format_: str, errors: str, resumable: bool) -> SearchOptions:
+    """The search, with attention where the format needs it; raises OptionError for flags that do not fit together."""
     require(format_ in ("text", "jsonl", "pharaoh"), "format", format_, "text, jsonl or pharaoh")
-    holds = format_ != "text" or not attends
+    holds = format_ != "text" or not search.return_attention
     require(holds, "format", format_, "jsonl or pharaoh with return_attention, which text cannot hold")
     require(errors in ("strict", "replace"), "errors", errors, "strict or replace")
     if not resumable:
         raise OptionError("--resume and --restart need --output FILE.")
+    return dataclasses.replace(search, return_attention=True) if format_ == "pharaoh" else search
 
 
 def _run(job: TranslationJob, place: Output) -> Count:

@@ -74,8 +74,6 @@ class Translator(LoadedModel):
         self._check(choices)
         requests, truncated = self._requests(texts, choices.schedule.max_input_length, choices.languages)
         prefixes = self._prefixes(target_prefix, len(texts), choices)
-        beta = choices.search.prefix_bias_beta
-        require(not beta or target_prefix is not None, "prefix_bias_beta", beta, "0 without a target_prefix")
         requests = [replace(request, prefix=prefixes.get(request.index)) for request in requests]
         return self._translate(texts, requests, truncated, choices)
 
@@ -127,7 +125,9 @@ class Translator(LoadedModel):
 
     def _prefixes(self, prefixes: Prefixes, count: int, choices: DecodeOptions) -> dict[int, Prefix]:
         """What the translations of `count` texts begin with, the language's tag first."""
-        tag = self.parts.tongues.direction(choices.languages).prefix
+        tag, beta = self.parts.tongues.direction(choices.languages).prefix, choices.search.prefix_bias_beta
+        require(not beta or prefixes is not None, "prefix_bias_beta", beta, "0 without a target_prefix")
+        require(not beta or not tag, "prefix_bias_beta", beta, "0 where answers begin with a language's tag")
         return encode_prefixes(prefixes, count, self.parts.target, choices.search.max_length, tag)
 
     def _requests(
