@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -116,20 +116,23 @@ def screened(name: str, settings: Settings) -> Verdict:
 
 
 @cache
-def fit_searched(settings: Settings) -> None:
-    """Fit the screens for beam search of all translation models, a model on each core."""
-    places = [(subject, find_folder(subject, settings.models)) for subject in measured(settings) if subject.columns]
+def fit_searched(settings: Settings) -> dict[str, Future[Path]]:
+    """Fit the screens for beam search of all translation models that are there, a model on each core."""
+    places = {s.name: (s, find_folder(s, settings.models)) for s in measured(settings) if s.columns}
     with ProcessPoolExecutor(len(TRANSLATION)) as pool:
-        for subject, folder in places:
-            if folder is not None:
-                pool.submit(screened_search.screened_copy, subject, folder, settings.data, settings.quick)
+        return {
+            name: pool.submit(screened_search.screened_copy, subject, folder, settings.data, settings.quick)
+            for name, (subject, folder) in places.items()
+            if folder is not None
+        }
 
 
 def searched(name: str, settings: Settings) -> Verdict:
     """BLEU, equal sentences and time of beam search with the screen."""
     subject = BY_NAME[name]
-    fit_searched(settings)
-    line = screened_search.measure(subject, folder_of(subject, settings), settings.data, settings.quick)
+    folder = folder_of(subject, settings)
+    fit_searched(settings)[name].result()  # raises what went wrong there
+    line = screened_search.measure(subject, folder, settings.data, settings.quick)
     print(screened_search.describe(line), flush=True)
     quality = line["quality"].values()
     worst = max((q["difference"] for q in quality), key=abs)
