@@ -40,6 +40,24 @@ _FACTS: dict[str, tuple[Any, ...]] = {
 
 def export_hugging_face(folder: Path, to: Path) -> None:
     """Write the model in `folder` as MarianMT; raises ModelError, by the fact's name, for one that it cannot say."""
+    config = _readable(folder)
+    files = _tokenizer(folder, config, *read_vocabularies(folder))
+    with replacing(to) as beside:
+        write_marian(folder, beside)
+        for name, data in files.items():
+            (beside / name).write_bytes(data)
+
+
+def write_marian(folder: Path, to: Path) -> None:
+    """Config and weights of the model in `folder` into the folder `to`; raises as `export_hugging_face`."""
+    config = _readable(folder)
+    save_file(_tensors(config, read_tensors(folder, config)), to / "model.safetensors", {"format": "pt"})
+    (to / "model.safetensors").chmod(0o644)
+    for name, facts in (("config.json", _config(config)), ("generation_config.json", _generation(config))):
+        (to / name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def _readable(folder: Path) -> TransformerConfig:
     config = read_config(folder)
     if not isinstance(config, TransformerConfig):
         raise ModelError(f"{folder} is no transformer; Hugging Face's MarianMT is one, so it cannot be exported.")
@@ -47,16 +65,7 @@ def export_hugging_face(folder: Path, to: Path) -> None:
         if getattr(config, name) not in allowed:
             said = " or ".join(map(repr, allowed))
             raise ModelError(f"{folder}: {name} is {getattr(config, name)!r}; MarianMT can only say {said}.")
-    source, target = read_vocabularies(folder)
-    files = _tokenizer(folder, config, source, target)
-    tensors = _tensors(config, read_tensors(folder, config))
-    with replacing(to) as beside:
-        save_file(tensors, beside / "model.safetensors", {"format": "pt"})
-        (beside / "model.safetensors").chmod(0o644)
-        for name, data in files.items():
-            (beside / name).write_bytes(data)
-        for name, facts in (("config.json", _config(config)), ("generation_config.json", _generation(config))):
-            (beside / name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    return config
 
 
 def _special(config: TransformerConfig) -> dict[str, Any]:

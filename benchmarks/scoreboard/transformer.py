@@ -1,0 +1,148 @@
+"""Part 5, the models that people have: as fast as was promised against CTranslate2, and the same answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks import identity, imports, load_time, peers
+from benchmarks.scoreboard.claim import Claim, Settings, Verdict
+
+TRAINED = ("transformer-de-en", "transformer-multi")  # looked for in the folders of --models
+
+
+@cache
+def _line(
+    shape: str | None, model: str | None, settings: Settings, batch: int, beam: int, threads: int
+) -> dict[str, Any]:
+    sentences = (4 if settings.quick else 8) if batch == 1 else (32 if settings.quick else 64)
+    if model is not None:
+        sentences = 100 if settings.quick else 0
+    job = peers.task(shape, model, settings.data, sentences, batch, beam, threads)
+    layers = ["scan", "shortlist", "screen"] if shape else _layers(job.folder)
+    line = peers.measure(
+        job, shape or Path(str(model)).resolve().parent.name, layers, 3 if settings.quick else 7, False
+    )
+    print(peers.lines(line), flush=True)
+    return line
+
+
+def _layers(folder: Path) -> list[str]:
+    return ["exact", "scan", *(name for name in ("shortlist", "screen") if (folder / f"{name}.json").is_file())]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How much faster an output layer of ours is than a contender, on random weights of a shape."""
+
+    shape: str
+    batch: int
+    beam: int
+    layer: str
+    against: str
+    target: float
+    threads: int = 1
+
+    def __call__(self, settings: Settings) -> Verdict:
+        found = _line(self.shape, None, settings, self.batch, self.beam, self.threads)["contenders"]
+        ratio = found[f"ours {self.layer}"]["ratio"] / found[self.against]["ratio"]
+        return Verdict(ratio >= self.target, f"x{ratio:.2f}")
+
+
+def trained(settings: Settings) -> Verdict:
+    """The trained transformers: BLEU within 0.05 of the exact layer in float32, and the ratios."""
+    said, holds = [], True
+    for home in settings.models:
+        for name in TRAINED:
+            folder = next(
+                (f for f in (Path(home) / name / "best", Path(home) / name) if (f / "config.json").is_file()), None
+            )
+            if folder is None:
+                continue
+            for batch, beam in ((1, 1), (1, 5), (32, 5)):
+                found = _line(None, str(folder), settings, batch, beam, 1)["contenders"]
+                ours = {who: one for who, one in found.items() if who.startswith("ours")}
+                distance = min(one["bleu"] for one in ours.values()) - found["ours exact"]["bleu"]
+                holds &= distance >= -0.05
+                ratios = ", ".join(f"{who} x{one['ratio']:.2f}" for who, one in ours.items())
+                said.append(f"{name} batch {batch} beam {beam}: {ratios}, BLEU {distance:+.2f}")
+    return Verdict(holds and bool(said), "; ".join(said) or "no trained transformer was found; see --models")
+
+
+def two_threads(settings: Settings) -> Verdict:
+    """Two threads at batch 1 against one, as times of the same layer."""
+    times = [
+        _line("opus-6+6", None, settings, 1, 5, threads)["contenders"]["ours screen"]["ms_per_sentence"]
+        for threads in (1, 2)
+    ]
+    return Verdict(times[1] < times[0], f"{times[0]:.1f} ms with one, {times[1]:.1f} ms with two")
+
+
+def identical(settings: Settings) -> Verdict:
+    """Every way to search on many sentences."""
+    found = identity.misses(None, settings.data, 30 if settings.quick else 1000)
+    wrong, ties = (sum(line[name] for line in found) for name in ("wrong", "ties"))
+    furthest = max(line["furthest_score"] for line in found)
+    sentences = found[0]["sentences"]
+    figure = f"{len(found)} ways, {sentences} sentences each: {wrong} wrong, {ties} ties, scores within {furthest:.1e}"
+    return Verdict(wrong == 0 and furthest < identity.CLOSE, figure)
+
+
+def fuzzed(settings: Settings) -> Verdict:
+    """Broken and hostile files of every format."""
+    found = imports.fuzz(200 if settings.quick else 10_000, 0)
+    bad = {name: one for name, one in found.items() if one.wrong}
+    figure = ", ".join(f"{name} {one.refused} refused, {one.read} read" for name, one in found.items())
+    return Verdict(not bad, figure + "".join(f"; {name}: {one.wrong[0]}" for name, one in bad.items()))
+
+
+def loading(settings: Settings) -> Verdict:
+    """A model of the size of NLLB-600M, warm."""
+    line = load_time.measure("opus-6+6" if settings.quick else "nllb-600m")
+    figure = f"{line['options']['shape']}: {line['seconds']:.2f} s, {line['resident_mib']:.0f} MiB resident"
+    return Verdict(line["seconds"] < 2.0, figure)
+
+
+PLAIN, MAP = "CTranslate2", "CTranslate2 with map"
+_ONE = ("opus-6+6", "opus-12+1")
+CLAIMS = [
+    *(
+        Claim(
+            "1",
+            f"{shape}, batch 1, beam 5, screen",
+            f"x{target} over CTranslate2",
+            Ratio(shape, 1, 5, "screen", PLAIN, target),
+        )
+        for shape, target in zip(_ONE, (10, 13), strict=True)
+    ),
+    *(
+        Claim("1", f"{shape}, batch 32, beam 5, screen", "x6 over CTranslate2", Ratio(shape, 32, 5, "screen", PLAIN, 6))
+        for shape in _ONE
+    ),
+    *(
+        Claim(
+            "1",
+            f"{shape}, batch {batch}, beam 5, scan",
+            f"x{target} over CTranslate2",
+            Ratio(shape, batch, 5, "scan", PLAIN, target),
+        )
+        for shape in _ONE
+        for batch, target in ((1, 4), (32, 3))
+    ),
+    *(
+        Claim(
+            "1",
+            f"{shape}, batch {batch}, beam 5, shortlist",
+            f"x{target} over its map",
+            Ratio(shape, batch, 5, "shortlist", MAP, target),
+        )
+        for shape, batch, target in (("opus-6+6", 1, 4), ("opus-12+1", 1, 2), ("opus-6+6", 32, 3))
+    ),
+    Claim("1", "opus-6+6, two threads at batch 1", "faster than one", two_threads),
+    Claim("1", "trained models", "BLEU within 0.05 of exact float32", trained),
+    Claim("4", "the same tokens as generate", "0 wrong, scores within 1e-4", identical),
+    Claim("5", "loading a 600M model, warm", "below 2 s", loading),
+    Claim("6", "broken and hostile imports", "a clear error, no crash", fuzzed),
+]
