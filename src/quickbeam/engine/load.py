@@ -23,8 +23,8 @@ from quickbeam.models.shortlist_folder import read_shortlist
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.options.decode import MachineOptions
 from quickbeam.projections.certified import CertifiedProjection, Preview
+from quickbeam.projections.deferred import DeferredExact
 from quickbeam.projections.door import Projection, RowProjection
-from quickbeam.projections.exact import ExactProjection
 from quickbeam.projections.joined import Join, JoinedProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
@@ -175,7 +175,7 @@ def _load_member(folder: Path, machine: MachineOptions, task: Task) -> _Member:
 def _exact(model: Model, machine: MachineOptions) -> RowProjection:
     """The exact output layer of the machine's backend."""
     if machine.backend == "native":
-        return ExactProjection.build(*model.output(), machine.isa)
+        return DeferredExact(*model.output(), machine.isa)
     from quickbeam.projections.torch_exact import TorchProjection  # PyTorch is an extra
 
     return TorchProjection(*model.output())
