@@ -106,7 +106,7 @@ def _read_checked(path: Path, config: Config) -> Tensors:
 
 def _mapped(path: Path) -> Tensors:
     """The tensors of a sound file as views of its pages: nothing is copied, and what is not used is not in memory."""
-    raw = np.memmap(path, np.uint8, "r")
+    raw = np.memmap(path, np.uint8, "c")  # who writes to a tensor changes a page of his own, never the file
     start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
     found: Tensors = {}
     for name, entry in json.loads(raw[8:start].tobytes()).items():
