@@ -73,3 +73,25 @@ def test_learned_positions_bound_source_and_target(recipe, train, toy, caplog):
         short, long = translator.translate(["ba ce", "ba ce di " * 30], max_length=40, min_length=39)
         assert (short.truncated, long.truncated) == (False, True)
         assert "cut off (the model's limit is 40" in caplog.text
+
+
+def test_one_model_of_many_directions(recipe, train, toy):
+    """The third column is in a language that says the source's words as they are: its token makes the difference."""
+    for name in ("train", "valid"):
+        lines = (toy / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+        copies = "".join(f"{line.split(chr(9))[0]}\t{line.split(chr(9))[0]}\n" for line in lines)
+        (toy / f"{name}.copy.tsv").write_text(copies, encoding="utf-8")
+    data = dataclasses.replace(
+        recipe.data,
+        train=("train.tsv", "train.copy.tsv"),
+        valid=("valid.tsv", "valid.copy.tsv"),
+        languages=("a-b", "a-c"),
+    )
+    made = dataclasses.replace(recipe, model=FACTS, data=data)
+    options = {"label_smoothing": 0.0, "dropout": 0.0, "average_decay": 0.0}
+    train(made, "run", max_steps=150, validate_every=150, **options)
+    translator = Translator(toy / "run/best")
+    backwards, copied = (translator.translate(TEXTS, target_language=code) for code in ("b", "c"))
+    assert [a.text for a in backwards] != [b.text for b in copied]
+    with pytest.raises(OptionError, match="languages"):
+        train(dataclasses.replace(made, model={}), "other")

@@ -18,6 +18,9 @@ class DataOptions:
     valid_target: tuple[str, ...] = ()
     source_column: int = 0  # columns of tab-separated files, from 0
     target_column: int = 1
+    # One model of many directions, a transformer: the languages of the two columns of each file, as "en-de", of `train`
+    # and `valid` alike. Each file is read both ways, and the token of the target's language stands before a source.
+    languages: tuple[str, ...] = ()
     max_length: int = 100  # longer pairs (in tokens, either side) are left out of training
 
     def __post_init__(self) -> None:
@@ -28,6 +31,12 @@ class DataOptions:
             ("valid_target", self.valid, self.valid_target),
         ):
             require(not targets or len(targets) == len(sides), f"data.{name}", targets, "one file for each source file")
+        for files in (self.train, self.valid):
+            fits = not self.languages or len(files) == len(self.languages)
+            require(fits, "data.languages", self.languages, "one entry for each file of train, and of valid")
+        two = all(len(set(entry.split("-"))) == 2 for entry in self.languages)
+        require(two, "data.languages", self.languages, "two different codes in each entry, as 'en-de'")
+        require(not (self.languages and self.train_target), "data.train_target", self.train_target, "empty here")
         require(self.source_column >= 0, "data.source_column", self.source_column, "0 or more")
         require(self.target_column >= 0, "data.target_column", self.target_column, "0 or more")
         require(self.max_length >= 1, "data.max_length", self.max_length, "1 or more")

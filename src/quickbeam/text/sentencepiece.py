@@ -61,6 +61,10 @@ class SentencePieceVocabulary:
         """The piece of one id."""
         return str(self._processor.IdToPiece(int(token)))
 
+    def token(self, piece: str) -> int:
+        """The id of one piece, that of unk where there is none."""
+        return int(self._processor.PieceToId(piece))
+
     def save(self, path: Path) -> None:
         """Write the model beside `path`, then rename."""
         beside = path.with_name(path.name + ".new")
@@ -68,8 +72,12 @@ class SentencePieceVocabulary:
         os.replace(beside, path)
 
 
-def train_sentencepiece(lines: Iterable[str], path: Path, size: int, coverage: float, seed: int) -> None:
+def train_sentencepiece(
+    lines: Iterable[str], path: Path, size: int, coverage: float, seed: int, symbols: Sequence[str] = ()
+) -> None:
     """Train a unigram model of `size` pieces on `lines`, written to `path`; the same lines and seed give the same.
+
+    `symbols` are pieces beside those of the text, and count.
 
     Raises InputError where the text does not allow `size`, saying which sizes it does.
     """
@@ -87,6 +95,7 @@ def train_sentencepiece(lines: Iterable[str], path: Path, size: int, coverage: f
                 bos_id=BOS_ID,
                 eos_id=EOS_ID,
                 pad_id=PAD_ID,
+                user_defined_symbols=list(symbols),
                 num_threads=1,  # more threads change the model
                 minloglevel=2,
             )

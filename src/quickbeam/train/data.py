@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,21 @@ def read_pairs(
     return [pair for name in files for pair in column_pairs(base / name, *columns)]
 
 
+def read_directions(
+    files: tuple[str, ...], targets: tuple[str, ...], options: DataOptions, base: Path
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """The pairs of `read_pairs`; with data.languages those of both directions, and the language of each target."""
+    if not options.languages:
+        return read_pairs(files, targets, options, base), []
+    pairs, codes = [], []
+    for name, languages in zip(files, options.languages, strict=True):
+        first, second = languages.split("-")
+        for one, other in column_pairs(base / name, options.source_column, options.target_column):
+            pairs += [(one, other), (other, one)]
+            codes += [second, first]
+    return pairs, codes
+
+
 @dataclass(frozen=True)
 class Batch:
     """Padded ids: source [B, S], target with bos in front [B, T], label = target with eos at the end [B, T]."""
@@ -39,7 +54,7 @@ class Batch:
 
 
 class ParallelData:
-    """Encoded pairs. Sources end in eos; targets are kept bare."""
+    """Encoded pairs. Sources begin with their tag, where they have one, and end in eos; targets are kept bare."""
 
     def __init__(
         self,
@@ -47,13 +62,15 @@ class ParallelData:
         source: Vocabulary,
         target: Vocabulary,
         max_length: int,
+        tags: Sequence[int] = (),
     ) -> None:
+        """Encode `pairs`; `tags` holds one token for each of them, or none. Pairs longer than `max_length` are left."""
         self.bos, self.eos, self.pad = BOS_ID, EOS_ID, PAD_ID
         self.items: list[tuple[list[int], list[int]]] = []
         self.kept: list[int] = []  # place of each item in `pairs`
         for place, (text, translation) in enumerate(pairs):
-            item = ([*source.encode(text), EOS_ID], target.encode(translation))
-            if len(item[0]) > 1 and item[1] and max(len(item[0]), len(item[1]) + 1) <= max_length:
+            item = ([*tags[place : place + 1], *source.encode(text), EOS_ID], target.encode(translation))
+            if len(item[0]) > 1 + bool(tags) and item[1] and max(len(item[0]), len(item[1]) + 1) <= max_length:
                 self.items.append(item)
                 self.kept.append(place)
         if not self.items:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from quickbeam.models.architectures import TranslationConfig, find_architecture
 from quickbeam.models.translation_module import TranslationModule
-from quickbeam.options.schema import build
+from quickbeam.options.schema import build, require
 from quickbeam.options.train import Recipe
 from quickbeam.train.checkpoint import Progress
-from quickbeam.train.data import Batch, ParallelData, read_pairs
+from quickbeam.train.data import Batch, ParallelData, read_directions
 from quickbeam.train.loss import training_loss, word_frequency
 from quickbeam.train.validate import validate
 from quickbeam.train.vocabularies import Vocabularies
@@ -30,19 +30,28 @@ class TranslationTask:
         self.recipe, self.options, self.output = recipe, recipe.train, output
         self.device = torch.device(self.options.device)
         data = recipe.data
-        pairs = read_pairs(data.train, data.train_target, data, base)
-        self.valid_pairs = read_pairs(data.valid, data.valid_target, data, base)
-        self._made = Vocabularies(pairs, recipe.vocabulary, self.options.seed, output)
+        pairs, codes = read_directions(data.train, data.train_target, data, base)
+        self.valid_pairs, valid_codes = read_directions(data.valid, data.valid_target, data, base)
+        self._made = Vocabularies(pairs, recipe.vocabulary, self.options.seed, output, sorted(set(codes)))
         self.source, self.target = self._made.source, self._made.target
         facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
         self.architecture = find_architecture(facts.pop("architecture", "recurrent"))
+        tags = self._made.tags()
+        if tags:
+            transformer = self.architecture.name == "transformer"
+            require(transformer, "data.languages", data.languages, "empty unless model.architecture is 'transformer'")
+            facts |= {"languages": tags, "source_tag": "target"}
         config: Any = build(self.architecture.config, facts, "recipe: model")
         self.config: TranslationConfig = config
         longest = getattr(config, "max_positions", 0) or 1 << 20
-        self.train_data = ParallelData(pairs, self.source, self.target, min(data.max_length, longest))
+        self.train_data = ParallelData(
+            pairs, self.source, self.target, min(data.max_length, longest), [tags[code] for code in codes]
+        )
         words = torch.tensor([token for _, target in self.train_data.items for token in (*target, self.train_data.eos)])
         self.frequency = word_frequency(words, len(self.target)).to(self.device)
-        self.valid_data = ParallelData(self.valid_pairs, self.source, self.target, longest)
+        self.valid_data = ParallelData(
+            self.valid_pairs, self.source, self.target, longest, [tags[code] for code in valid_codes]
+        )
 
     def module(self) -> TranslationModule:
         """A fresh model."""

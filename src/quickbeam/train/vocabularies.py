@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from quickbeam.errors import OptionError
+from quickbeam.options.schema import require
 from quickbeam.options.train import VocabularyOptions
 from quickbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
 from quickbeam.text.vocabulary import Vocabulary
@@ -13,12 +15,29 @@ from quickbeam.text.words import WordVocabulary
 ENDINGS = {"pieces": "spm", "words": "vocab.json"}
 
 
+def tag(language: str) -> str:
+    """The piece that says which language is asked for."""
+    return f"<2{language}>"
+
+
 class Vocabularies:
     """Source and target, which are one object where the options share them."""
 
-    def __init__(self, pairs: list[tuple[str, str]], options: VocabularyOptions, seed: int, output: Path) -> None:
-        """Files lie in the folder `output`. Raises OptionError where an earlier run there has others."""
-        self._options, self._seed, self._output = options, seed, output
+    def __init__(
+        self,
+        pairs: list[tuple[str, str]],
+        options: VocabularyOptions,
+        seed: int,
+        output: Path,
+        languages: Sequence[str] = (),
+    ) -> None:
+        """Files lie in the folder `output`. Raises OptionError where an earlier run there has others.
+
+        Where there are `languages`, the vocabulary is one of pieces for all, and has a tag for each.
+        """
+        self._options, self._seed, self._output, self._languages = options, seed, output, languages
+        one = options.shared and options.kind == "pieces"
+        require(not languages or one, "data.languages", tuple(languages), "empty unless both sides share pieces")
         sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
         if options.shared:
             self.source = self.target = self._one("source", sources + targets, "size", options.size)
@@ -28,6 +47,12 @@ class Vocabularies:
             self.target = self._one("target", targets, "target_size", options.target_size)
         else:
             self.target = self._one("target", targets, "size", options.size)
+
+    def tags(self) -> dict[str, int]:
+        """The token of each language."""
+        if not isinstance(self.source, SentencePieceVocabulary):
+            return {}
+        return {code: self.source.token(tag(code)) for code in self._languages}
 
     def files(self) -> dict[str, bytes]:
         """Names and bytes of the files in a model folder: one, or two where the sides have their own."""
@@ -45,7 +70,8 @@ class Vocabularies:
             if options.kind == "words":
                 WordVocabulary.build(lines, size, options.least_count).save(path)
             else:
-                train_sentencepiece(lines, path, size, options.character_coverage, self._seed)
+                symbols = [tag(code) for code in self._languages]
+                train_sentencepiece(lines, path, size, options.character_coverage, self._seed, symbols)
         words = options.kind == "words"
         vocabulary = WordVocabulary.load(path) if words else SentencePieceVocabulary(path)
         if len(vocabulary) > size or (len(vocabulary) < size and not words):  # a text may have fewer words than asked
