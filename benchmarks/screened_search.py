@@ -30,7 +30,7 @@ from quickbeam.models.screen_folder import SCREEN
 from quickbeam.projections.door import RowProjection
 
 FIDELITY = 0.999
-VECTORS, QUICK_VECTORS = 600_000, 300_000  # that the screen is fitted on, with a beam of 5
+VECTORS, QUICK_VECTORS = 500_000, 300_000  # that the screen is fitted on, with a beam of 5
 CLUSTERS = 200
 TIMED, QUICK_TIMED = 100, 30  # sentences
 ROUNDS = 3
