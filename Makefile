@@ -98,11 +98,18 @@ build/bench/machine: benchmarks/machine.cpp
 	@mkdir -p build/bench
 	$${CXX:-c++} -std=c++20 -O3 -march=native -ffp-contract=fast -pthread -Wall -Wextra -o $@ $<
 
-bench: $(MADE)/tests build/bench/machine
+build/bench/products: $(MADE)/bench benchmarks/products.cpp $(shell find csrc/kernels -type f)
+	@mkdir -p build/bench
+	@$(BIN)/cmake -S . -B build/products -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DQUICKBEAM_BENCH=ON >/dev/null
+	@$(BIN)/cmake --build build/products --parallel $(JOBS) --target products
+	@cp build/products/products $@
+
+bench: $(MADE)/tests build/bench/machine $(if $(filter products,$(PART)),build/bench/products)
 	@test -f "benchmarks/$(PART).py" || { echo "make bench PART=machine, decode, resume or another of benchmarks/" >&2; exit 2; }
 	$(BIN)/python -m benchmarks.$(PART) --data $(DATA)
 
-scoreboard: $(if $(filter projection,$(PART)),$(MADE)/bench,$(MADE)/tests) build/bench/machine
+scoreboard: $(if $(filter projection,$(PART)),$(MADE)/bench,$(MADE)/tests) build/bench/machine $(if $(filter sharp,$(PART)),build/bench/products)
 	@test -n "$(PART)" || { echo "make scoreboard PART=foundation or projection [QUICK=1]" >&2; exit 2; }
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scoreboard $(PART) --data $(DATA) --models $(MODELS) \
 	  $(if $(filter-out 0,$(QUICK)),--quick)

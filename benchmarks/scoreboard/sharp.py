@@ -2,10 +2,51 @@
 
 from __future__ import annotations
 
-from benchmarks import latency, table2, workers
+from dataclasses import dataclass
+
+from benchmarks import latency, products, sharp, table2, workers
 from benchmarks.scoreboard.claim import Claim, Settings, Verdict
 
 FASTEST = {"compute_type": "int8", "projection": "scan"}
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The factor of all five steps of SHARP together, in one type, on both test sets."""
+
+    compute_type: str
+    target: float
+
+    def __call__(self, settings: Settings) -> Verdict:
+        sentences, rounds = (20, 1) if settings.quick else (400, 5)
+        holds, said = True, []
+        for name in sharp.SETS:
+            rows = sharp.ablation(settings.model, settings.data, name, self.compute_type, sentences, rounds)["steps"]
+            least = min(row["same"] for row in rows.values())
+            off = max(abs(row["bleu"] - rows["SHARP-0"]["bleu"]) for row in rows.values())
+            holds &= rows["SHARP-5"]["ratio"] >= self.target and least >= 0.999 and off <= 0.02
+            factors = ", ".join(f"x{row['ratio']:.2f}" for row in rows.values())
+            said.append(f"{name}: {factors} (paper x4.37); {least:.1%} the same, BLEU {off:.2f} off at most")
+        return Verdict(holds, "; ".join(said))
+
+
+def kernels(settings: Settings) -> Verdict:
+    """Products of few rows against both ceilings, by the worst shape."""
+    shapes, rounds = (products.QUICK_SHAPES, 5) if settings.quick else (products.SHAPES, 30)
+    line = products.measure(shapes, rounds)
+    reached = {
+        kind: (
+            products.worst(line, kind, "of_bandwidth", range(1, 3)),
+            products.worst(line, kind, "of_arithmetic", range(8, 17)),
+        )
+        for kind in ("int16", "int8")
+    }
+    holds = all(read >= 0.8 and computed >= 0.7 for read, computed in reached.values())
+    said = "; ".join(
+        f"{kind} {read:.0%} of bandwidth at 1-2 rows, {computed:.0%} of arithmetic at 8-16"
+        for kind, (read, computed) in reached.items()
+    )
+    return Verdict(holds, said)
 
 
 def models(settings: Settings) -> Verdict:
@@ -43,6 +84,9 @@ def sentence_latency(settings: Settings) -> Verdict:
 
 
 CLAIMS = [
+    Claim("1a", "five steps of SHARP with int8", ">= x9, 99.9% the same, BLEU within 0.02", Ablation("int8", 9.0)),
+    Claim("1b", "five steps of SHARP with int16", ">= x6, 99.9% the same, BLEU within 0.02", Ablation("int16", 6.0)),
+    Claim("2", "int16 and int8 products against the ceilings", ">= 80% and >= 70%", kernels),
     Claim("3", "Table 2 of the paper: configs and ensembles", "all trained, ensembles above their members", models),
     Claim("5", "two workers against one", ">= x1.9, memory <= x1.15", two_workers),
     Claim("6", "latency of a sentence by length, and bookkeeping", "bookkeeping < 5% of a step", sentence_latency),

@@ -10,6 +10,7 @@
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "kernels/linear.h"
+#include "kernels/plain.h"
 #include "kernels/profiled.h"
 
 namespace quickbeam {
@@ -191,6 +192,7 @@ nb::list names() {
 
 const Kernels& table_named(const char* isa) {
   if (std::string(isa) == "profiled") return profiled_kernels();
+  if (std::string(isa) == "plain") return plain_kernels();
   return std::string(isa) == "auto" ? kernels() : kernels(isa);
 }
 

@@ -16,6 +16,13 @@
 
 namespace quickbeam {
 
+// Of a dict with the names of Computing's fields, and compute_type.
+inline Computing read_computing(nanobind::dict options) {
+  return {compute_type_named(nanobind::cast<std::string>(options["compute_type"])),
+          nanobind::cast<int64_t>(options["word_products"]), nanobind::cast<bool>(options["source_products"]),
+          nanobind::cast<bool>(options["merge_states"])};
+}
+
 // Shares the memory of the NumPy arrays: the model keeps those alive that it does not pack.
 inline Weights read_weights(nanobind::dict tensors, nanobind::dict options) {
   std::map<std::string, Tensor> weights;
@@ -29,7 +36,7 @@ inline Weights read_weights(nanobind::dict tensors, nanobind::dict options) {
     for (size_t i = 0; i < array.ndim(); ++i) tensor.shape.push_back(static_cast<int64_t>(array.shape(i)));
     weights.emplace(name, std::move(tensor));
   }
-  return Weights(std::move(weights), compute_type_named(nanobind::cast<std::string>(options["compute_type"])));
+  return Weights(std::move(weights), read_computing(options));
 }
 
 // Other Python threads go on during a call, so a mutex keeps calls of one run apart.
@@ -119,7 +126,7 @@ void bind_model(nanobind::module_& module, const char* model, const char* run, c
   nanobind::class_<Model>(module, model, text)
       .def(nanobind::new_(build), "facts"_a, "tensors"_a, "isa"_a, "options"_a,
            "Facts as in the model's config, float32 arrays by name (not to be written to again), a table's name or "
-           "'auto', and how to compute: 'compute_type'.")
+           "'auto', and how to compute: the fields of MachineOptions that csrc/models/computing.h has.")
       .def_prop_ro("isa", [](const Model& self) { return self.table().name; });
   Run<Model, Decoding>::bind(module, run);
 }

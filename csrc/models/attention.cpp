@@ -6,13 +6,7 @@ namespace quickbeam {
 
 Attention::Attention(const Weights& weights, const RecurrentConfig& config) : kind_(config.attention) {
   const std::string name = "decoder.attention.";
-  const bool attentional = config.decoder_cell == DecoderCell::attentional;
-  const int64_t dim = config.attention_dim, state = config.decoder_dim;
-  const int64_t width = state + (attentional ? config.embedding_dim : 0);
-  const float* query = weights.array(name + "query_weight", {dim, width}).get();
-  query_state_ = Linear(weights.compute_type(), query, dim, state, width, nullptr);
-  if (attentional)
-    query_word_ = Linear(weights.compute_type(), query + state, dim, config.embedding_dim, width, nullptr);
+  const int64_t dim = config.attention_dim;
   key_ = weights.linear(name + "key_weight", name + "key_bias", dim, config.memory_dim());
   if (kind_ == AttentionKind::mlp) score_ = weights.array(name + "score_weight", {dim});
 }
@@ -43,18 +37,8 @@ void Attention::keys(const Kernels& table, const float* memory, float* keys, int
   if (kind_ == AttentionKind::tanh_dot) table.tanh(keys, positions * dim());
 }
 
-void Attention::query_state(const Kernels& table, const float* state, int64_t stride, float* query, int64_t rows,
-                            LinearInput& scratch) const {
-  query_state_.apply(table, state, stride, query, dim(), rows, scratch);
-}
-
-void Attention::query_word(const Kernels& table, const float* word, float* query, int64_t rows,
-                           LinearInput& scratch) const {
-  query_word_.apply(table, word, query_word_.in(), query, dim(), rows, scratch);
-}
-
-void Attention::attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch,
-                       float* context) const {
+void Attention::attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch, float* context,
+                       int64_t width) const {
   int64_t longest = 0;
   for (int64_t row = 0; row < step.rows; ++row) longest = std::max(longest, step.source[row]->positions);
   if (!step.attention) scratch.reserve(longest);
@@ -68,7 +52,7 @@ void Attention::attend(const Kernels& table, float* query, const StepRows& step,
     else
       table.attend_dot(own, source.keys.data(), scores, source.positions, dim());
     table.softmax(scores, source.positions);
-    table.weighted_sum(scores, source.values.data(), context + row * memory_dim(), source.positions, memory_dim());
+    table.weighted_sum(scores, source.values.data(), context + row * width, source.positions, width);
   }
 }
 

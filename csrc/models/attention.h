@@ -23,15 +23,10 @@ class Attention {
   // What stays of each source: its part of the memory [positions, M], and its keys, computed once.
   std::vector<Source> split(const Kernels& table, const std::vector<float>& memory, const Sources& sources) const;
 
-  // The state's share of the query, [rows, H] at `stride` -> [rows, A].
-  void query_state(const Kernels& table, const float* state, int64_t stride, float* query, int64_t rows,
-                   LinearInput& scratch) const;
-  // The word's share, [rows, E] -> [rows, A]; the attentional cell only (its query is [state; word]).
-  void query_word(const Kernels& table, const float* word, float* query, int64_t rows, LinearInput& scratch) const;
-
-  // context [rows, M] of whole queries [rows, A], which may be overwritten. The weights of each row go where `step`
-  // asks for them, or to `scratch`, one row after the other.
-  void attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch, float* context) const;
+  // context [rows, width] of whole queries [rows, A], which may be overwritten; the values of the sources have that
+  // width. The weights of each row go where `step` asks for them, or to `scratch`, one row after the other.
+  void attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch, float* context,
+              int64_t width) const;
 
   int64_t dim() const { return key_.out(); }        // A
   int64_t memory_dim() const { return key_.in(); }  // M
@@ -40,7 +35,7 @@ class Attention {
   void keys(const Kernels& table, const float* memory, float* keys, int64_t positions) const;
 
   AttentionKind kind_;
-  Linear query_state_, query_word_, key_;
+  Linear key_;
   Array score_;  // [A], mlp only
 };
 

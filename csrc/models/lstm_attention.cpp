@@ -79,7 +79,7 @@ void LstmAttention::step(const StepRows& rows, Buffers& buffers, float* hidden) 
   float *contexts = buffers.contexts.get(), *joined = buffers.joined.get();
 
   float* outputs = stack_.step(table_, rows, embedding_.get(), buffers.stack);
-  attention_.attend(table_, outputs, rows, buffers.scores, contexts);
+  attention_.attend(table_, outputs, rows, buffers.scores, contexts, dim);
   for (int64_t row = 0; row < count; ++row) {
     std::copy_n(contexts + row * dim, dim, joined + row * 2 * dim);
     std::copy_n(outputs + row * dim, dim, joined + row * 2 * dim + dim);

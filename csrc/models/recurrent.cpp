@@ -15,7 +15,7 @@ RecurrentModel::RecurrentModel(const RecurrentConfig& config, const Weights& wei
       table_(table),
       encoder_(weights, config.shared_embedding ? "target_embedding" : "source_embedding", config.source_vocab_size,
                config.embedding_dim, config.encoder_layers, config.encoder_dim),
-      decoder_(weights, config) {}
+      decoder_(table, weights, config) {}
 
 std::vector<Source> RecurrentModel::encode(const Sources& sources, float* states) const {
   std::vector<Source> result = decoder_.attention().split(table_, encoder_.encode(table_, sources), sources);
@@ -23,6 +23,7 @@ std::vector<Source> RecurrentModel::encode(const Sources& sources, float* states
     decoder_.begin(table_, source, states);
     states += config_.state_dim();
   }
+  decoder_.prepare(table_, result);
   return result;
 }
 

@@ -9,7 +9,7 @@ namespace quickbeam {
 // What a decoder keeps of one encoded request.
 struct Source {
   int64_t positions = 0;      // S
-  std::vector<float> values;  // [S, M]
+  std::vector<float> values;  // [S, M], or what is read of them, where that is kept (SHARP 4.3)
   std::vector<float> keys;    // [S, A]
 };
 

@@ -23,11 +23,11 @@ const Array& Weights::array(const std::string& name, const std::vector<int64_t>&
 }
 
 Linear Weights::linear(const std::string& name, int64_t out, int64_t in) const {
-  return Linear(compute_type_, array(name, {out, in}).get(), out, in, in, nullptr);
+  return Linear(computing_.type, array(name, {out, in}).get(), out, in, in, nullptr);
 }
 
 Linear Weights::linear(const std::string& name, const std::string& bias, int64_t out, int64_t in) const {
-  return Linear(compute_type_, array(name, {out, in}).get(), out, in, in, array(bias, {out}).get());
+  return Linear(computing_.type, array(name, {out, in}).get(), out, in, in, array(bias, {out}).get());
 }
 
 }  // namespace quickbeam

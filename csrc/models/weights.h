@@ -1,4 +1,4 @@
-// Named float32 arrays from which a model is built, and the type in which its products are computed.
+// Named float32 arrays from which a model is built, and how its products are computed.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/linear.h"
+#include "models/computing.h"
 
 namespace quickbeam {
 
@@ -20,8 +20,8 @@ struct Tensor {
 
 class Weights {
  public:
-  explicit Weights(std::map<std::string, Tensor> tensors, ComputeType compute_type = ComputeType::float32)
-      : tensors_(std::move(tensors)), compute_type_(compute_type) {}
+  explicit Weights(std::map<std::string, Tensor> tensors, const Computing& computing = {})
+      : tensors_(std::move(tensors)), computing_(computing) {}
 
   // The array `name`; throws std::invalid_argument where it is missing or has another shape.
   const Array& array(const std::string& name, const std::vector<int64_t>& shape) const;
@@ -30,11 +30,12 @@ class Weights {
   Linear linear(const std::string& name, int64_t out, int64_t in) const;
   Linear linear(const std::string& name, const std::string& bias, int64_t out, int64_t in) const;
 
-  ComputeType compute_type() const { return compute_type_; }
+  ComputeType compute_type() const { return computing_.type; }
+  const Computing& computing() const { return computing_; }
 
  private:
   std::map<std::string, Tensor> tensors_;
-  ComputeType compute_type_;
+  Computing computing_;
 };
 
 }  // namespace quickbeam

@@ -14,7 +14,7 @@ from quickbeam.errors import ModelError, OptionError
 from quickbeam.models.architectures import architecture_of
 from quickbeam.models.lstm_attention.config import LstmAttentionConfig
 from quickbeam.models.native_model import NativeModel
-from quickbeam.options.decode import COMPUTE_TYPES
+from quickbeam.options.decode import COMPUTE_TYPES, MachineOptions
 from quickbeam.types import Request
 
 
@@ -31,6 +31,44 @@ def same(a, b, backend):
 def test_every_table_gives_the_same_bytes(config, compute_type, make_tensors, walk):
     tensors, path = make_tensors(config), walk(config)
     models = [NativeModel(config, tensors, isa, compute_type) for isa in _core.table_names()]
+    assert len({path.run(model.open()).tobytes() for model in models}) == 1
+
+
+SHORTCUTS = {
+    "none": {"merge_states": False},
+    "word_products": {"word_products": 20},
+    "source_products": {"source_products": True},
+    "all": {"word_products": 1000, "source_products": True},
+}
+
+
+@pytest.mark.parametrize("name", SHORTCUTS)
+def test_shortcuts_change_last_bits_only(config, name, make_tensors, walk):
+    """TOLERANCE of test_twin.py; int8 rounds other numbers where products of the source are kept."""
+    tensors, path = make_tensors(config), walk(config)
+    plain, short = (
+        path.run(NativeModel(config, tensors, **shortcuts).open())
+        for shortcuts in (MachineOptions().shortcuts(), SHORTCUTS[name])
+    )
+    assert np.abs(plain - short).max() < 1e-5
+    if name in ("none", "word_products"):  # the same sums in the same order
+        assert plain.tobytes() == short.tobytes()
+        for compute_type in ("int16", "int8"):
+            plain, short = (
+                path.run(NativeModel(config, tensors, "auto", compute_type, **shortcuts).open())
+                for shortcuts in (MachineOptions().shortcuts(), SHORTCUTS[name])
+            )
+            assert plain.tobytes() == short.tobytes()
+    else:
+        broken = tensors | {k: v * np.float32(1.03) for k, v in tensors.items() if k.startswith("decoder")}
+        other = path.run(NativeModel(config, broken, **SHORTCUTS[name]).open())
+        assert np.abs(plain - other).max() > 5e-5
+
+
+@pytest.mark.parametrize("name", ["all"])
+def test_shortcuts_give_the_same_bytes_on_every_table_and_row_by_row(config, name, make_tensors, walk):
+    tensors, path = make_tensors(config), walk(config)
+    models = [NativeModel(config, tensors, isa, **SHORTCUTS[name]) for isa in _core.table_names()]
     assert len({path.run(model.open()).tobytes() for model in models}) == 1
 
 
@@ -229,7 +267,7 @@ WRONG_FACTS = {
 
 def test_the_core_checks_shapes_itself(make_tensors, small):
     facts, tensors = dataclasses.asdict(small), make_tensors(small)
-    architecture, how = architecture_of(small), {"compute_type": "float32"}
+    architecture, how = architecture_of(small), {"compute_type": "float32"} | MachineOptions().shortcuts()
     for name in tensors.keys() - {"output_weight", "output_bias"}:
         with pytest.raises(ValueError, match=name):
             architecture.core(facts, tensors | {name: tensors[name][:-1]}, "auto", how)

@@ -168,7 +168,7 @@ def _load_member(folder: Path, machine: MachineOptions, task: Task) -> _Member:
                     f"{folder}: {name} is {getattr(config, name)} in config.json, but {own} in the {side} vocabulary; "
                     f"restore the vocabulary that the model was trained with."
                 )
-    model = load_model(folder, machine.backend, machine.isa, machine.compute_type)
+    model = load_model(folder, machine.backend, machine.isa, machine.compute_type, **machine.shortcuts())
     return _Member(model, source, target, config)
 
 

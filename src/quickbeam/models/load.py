@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 from quickbeam.errors import OptionError
 from quickbeam.models.door import Model
@@ -11,9 +12,11 @@ from quickbeam.models.folder import read_config, read_tensors
 from quickbeam.models.native_model import NativeModel
 
 
-def load_model(folder: Path, backend: str = "native", isa: str = "auto", compute_type: str = "float32") -> Model:
+def load_model(
+    folder: Path, backend: str = "native", isa: str = "auto", compute_type: str = "float32", **shortcuts: Any
+) -> Model:
     """The model in `folder` on `backend`: "native", or "torch" (the PyTorch twin, which
-    ignores `isa` and computes in float32).
+    ignores `isa` and computes in float32). `shortcuts` are those of NativeModel.
 
     Raises ModelError where the folder is not a sound model, OptionError where this machine lacks backend or `isa`.
     """
@@ -24,7 +27,7 @@ def load_model(folder: Path, backend: str = "native", isa: str = "auto", compute
     config = read_config(folder)
     tensors = read_tensors(folder, config)
     if backend == "native":
-        return NativeModel(config, tensors, isa, compute_type)
+        return NativeModel(config, tensors, isa, compute_type, **shortcuts)
     from quickbeam.models.torch_model import TorchModel  # PyTorch is an extra
 
     return TorchModel(config, tensors)

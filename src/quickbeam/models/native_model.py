@@ -56,11 +56,20 @@ class NativeModel:
     """`models.door.Model` on the compiled core; runs in several threads may share one."""
 
     def __init__(
-        self, config: Config, tensors: Mapping[str, Floats], isa: str = "auto", compute_type: str = "float32"
+        self,
+        config: Config,
+        tensors: Mapping[str, Floats],
+        isa: str = "auto",
+        compute_type: str = "float32",
+        *,
+        word_products: int = 0,
+        source_products: bool = False,
+        merge_states: bool = True,
     ) -> None:
         """Pack `tensors` (float32, C-contiguous, names and shapes as `tensor_shapes`) for the kernel table `isa`.
 
-        Products are computed in `compute_type` (csrc/kernels/linear.h); all else is float32. Embedding tables are not
+        Products are computed in `compute_type` (csrc/kernels/linear.h); all else is float32. The other options spare
+        products of recurrent models (MachineOptions), and change last bits at most. Embedding tables are not
         copied, so the arrays must not be written to afterwards. Raises ModelError where names or shapes do not fit,
         OptionError where this machine has no table `isa`, or `compute_type` is none.
         """
@@ -70,10 +79,14 @@ class NativeModel:
         weight = tensors[self._architecture.embedding if config.tied_output else "output_weight"].view()
         weight.flags.writeable = False  # a tied output matrix is the embedding table that the core reads
         self._output = (weight, tensors["output_bias"])
+        options = {
+            "compute_type": compute_type,
+            "word_products": word_products,
+            "source_products": source_products,
+            "merge_states": merge_states,
+        }
         try:
-            self._core = self._architecture.core(
-                dataclasses.asdict(config), dict(tensors), isa, {"compute_type": compute_type}
-            )
+            self._core = self._architecture.core(dataclasses.asdict(config), dict(tensors), isa, options)
         except ValueError as error:
             raise OptionError(str(error)) from None
 
