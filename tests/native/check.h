@@ -23,6 +23,7 @@ void test_kernels();
 void test_projection();
 void test_screened();
 void test_shortlist();
+void test_search();
 void test_recurrent();
 void test_lstm_attention();
 void test_transformer();

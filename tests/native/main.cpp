@@ -54,6 +54,7 @@ int main() {
   test_projection();
   test_screened();
   test_shortlist();
+  test_search();
   test_recurrent();
   test_lstm_attention();
   test_transformer();

@@ -72,6 +72,7 @@ class ModelTests {
     for (int repeat = 0; repeat < 5; ++repeat) random_order();
     mistakes();
     no_allocation_in_a_warm_step();
+    if constexpr (requires(Decoding& run) { run.longest(nullptr, 0); }) attention();
   }
 
  private:
@@ -163,6 +164,48 @@ class ModelTests {
           rows.push_back(row);
         }
       }
+    }
+  }
+
+  // Attention of rows together is that of each alone, in bytes; it is a distribution over the row's source; and the
+  // states behind are those of a step.
+  void attention() const {
+    const char* table = model_->table().name;
+    Decoding run(model_);
+    const std::vector<Words> sources{{1, 2, 3, 4, 5, 6, 7}, {4}, {5, 6, 7}};
+    const Words start = admit(run, {0, 1, 2}, sources);
+    const Words request{0, 0, 1, 2}, state{start[0], start[0], start[1], start[2]}, token{1, 2, 3, 4};
+    const int64_t width = run.longest(request.data(), 4);
+    CHECK(width == 7, table, width);
+    Guarded<float> weights(4 * width);
+    Words behind(4);
+    run.attend(request.data(), state.data(), token.data(), 4, weights.get(), width, behind.data());
+    for (int64_t row = 0; row < 4; ++row) {
+      const auto size = static_cast<int64_t>(sources[static_cast<size_t>(request[row])].size());
+      Guarded<float> alone(size);
+      Words handle(1);
+      run.attend(&request[row], &state[row], &token[row], 1, alone.get(), size, handle.data());
+      CHECK(same(alone.get(), weights.get() + row * width, size), table, row);
+      double sum = 0.0;
+      for (int64_t i = 0; i < width; ++i) {
+        sum += weights[row * width + i];
+        CHECK(weights[row * width + i] >= 0.0f && (i < size || weights[row * width + i] == 0.0f), table, i);
+      }
+      CHECK(sum > 1.0 - 1e-5 && sum < 1.0 + 1e-5, table, row);
+      const Step next(run, {request[row]}, {behind[row]}, {3});
+      CHECK(equal(next.row(0), fresh(sources[static_cast<size_t>(request[row])], {token[row], 3})), table, row);
+    }
+    const auto wrong = [&] {
+      run.attend(request.data(), state.data(), token.data(), 4, weights.get(), width - 1, behind.data());
+    };
+    CHECK(refused(wrong, "width is 6"), table, 0);
+    run.retain(state.data(), 4);
+    for (int turn = 0; turn < 6; ++turn) {
+      const int64_t made = allocated([&] {
+        run.attend(request.data(), state.data(), token.data(), 4, weights.get(), width, behind.data());
+        run.retain(state.data(), 4);
+      });
+      CHECK(turn < 4 || made == 0, table, turn);
     }
   }
 
