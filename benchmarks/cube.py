@@ -174,9 +174,9 @@ def _claimed(data: str, quick: bool) -> dict[str, Any] | None:
     """The settings of the claims in turns with NBS+SN at beam 30; None where the model is not there."""
     if not all((record.ROOT / name / "config.json").is_file() for name in (PLAIN, SELF_NORMALISED)):
         return None
-    bench = Bench(PLAIN, SELF_NORMALISED, data, 200 if quick else 0)
+    bench = Bench(PLAIN, SELF_NORMALISED, data, 100 if quick else 500)
     names = ("ACP+SN", "likeness .95 +SN", "NBS+SN, margin 3", "likeness .95 +SN, margin 3")
-    return headline(bench, names, CLAIM_BEAM, 1 if quick else 3, SELF_NORMALISED)
+    return headline(bench, names, CLAIM_BEAM, 1 if quick else 2, SELF_NORMALISED)
 
 
 def promise(data: str, quick: bool, name: str, target: float = 3.5) -> tuple[bool, str]:
