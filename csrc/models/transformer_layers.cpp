@@ -13,12 +13,17 @@ constexpr int64_t kBlockRows = 96;  // rows whose inner activations stay in the 
 
 Linear linear(const Weights& weights, const std::string& name, int64_t out, int64_t in, bool bias, int64_t scaled,
               float scale) {
-  const float* from = weights.array(name + ".weight", {out, in}).get();
-  const float* added = bias ? weights.array(name + ".bias", {out}).get() : nullptr;
-  std::vector<float> weight(from, from + out * in), shift(added, added + (bias ? out : 0));
-  for (int64_t i = 0; i < scaled * in; ++i) weight[i] *= scale;
-  for (int64_t i = 0; bias && i < scaled; ++i) shift[i] *= scale;
-  return Linear(weights.compute_type(), weight.data(), out, in, in, bias ? shift.data() : nullptr);
+  const std::string matrix = name + ".weight", shift = name + ".bias";
+  if (scaled == 0) return bias ? weights.linear(matrix, shift, out, in) : weights.linear(matrix, out, in);
+  const float* from = weights.array(matrix, {out, in}).get();
+  std::vector<float> scaled_matrix(from, from + out * in), scaled_shift;
+  for (int64_t i = 0; i < scaled * in; ++i) scaled_matrix[i] *= scale;
+  if (bias) {
+    const float* added = weights.array(shift, {out}).get();
+    scaled_shift.assign(added, added + out);
+    for (int64_t i = 0; i < scaled; ++i) scaled_shift[i] *= scale;
+  }
+  return Linear(weights.compute_type(), scaled_matrix.data(), out, in, in, bias ? scaled_shift.data() : nullptr);
 }
 
 Norm::Norm(const Weights& weights, const std::string& name, int64_t dim, float epsilon)
