@@ -2,52 +2,62 @@
 
 // ---------------------------------------------------------------------------------------------- norm, activations
 
+// `part` of each 16 places of n: whole vectors first, since a mask for each of them takes as long as the rest.
+template <typename Part>
+inline void for_each(int64_t n, Part part) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    part([=](const float* p, float) { return load(p + i); }, [=](float* p, Vec a) { store(p + i, a); });
+  }
+  const int64_t left = n - i;
+  if (left > 0) {
+    part([=](const float* p, float fill) { return load_part(p + i, left, fill); },
+         [=](float* p, Vec a) { store_part(p + i, left, a); });
+  }
+}
+
 void add_norm_kernel(float* x, const float* added, const float* weight, const float* bias, float epsilon, float* y,
                      int64_t n) {
   const float count = static_cast<float>(n);
   Vec total = set(0.0f);
-  for (int64_t i = 0; i < n; i += kLanes) {
-    Vec a = load_part(x + i, n - i, 0.0f);
+  for_each(n, [&](auto at, auto put) {
+    Vec a = at(x, 0.0f);
     if (added != nullptr) {
-      a = add(a, load_part(added + i, n - i, 0.0f));
-      store_part(x + i, n - i, a);
+      a = add(a, at(added, 0.0f));
+      put(x, a);
     }
     total = add(total, a);
-  }
+  });
   const float mean = sum(total) / count;
+  const Vec shift = set(mean);
   Vec squares = set(0.0f);
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const Vec a = sub(load_part(x + i, n - i, mean), set(mean));
+  for_each(n, [&](auto at, auto) {
+    const Vec a = sub(at(x, mean), shift);
     squares = fma(a, a, squares);
-  }
+  });
   const Vec inverse = set(1.0f / __builtin_sqrtf(sum(squares) / count + epsilon));
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const Vec a = mul(sub(load_part(x + i, n - i, 0.0f), set(mean)), inverse);
-    store_part(y + i, n - i, fma(a, load_part(weight + i, n - i, 0.0f), load_part(bias + i, n - i, 0.0f)));
-  }
+  for_each(n, [&](auto at, auto put) {
+    put(y, fma(mul(sub(at(x, 0.0f), shift), inverse), at(weight, 0.0f), at(bias, 0.0f)));
+  });
 }
 
 void add_kernel(float* x, const float* y, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLanes) {
-    store_part(x + i, n - i, add(load_part(x + i, n - i, 0.0f), load_part(y + i, n - i, 0.0f)));
-  }
+  for_each(n, [&](auto at, auto put) { put(x, add(at(x, 0.0f), at(y, 0.0f))); });
 }
 
 void times_kernel(float* x, const float* y, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLanes) {
-    store_part(x + i, n - i, mul(load_part(x + i, n - i, 0.0f), load_part(y + i, n - i, 0.0f)));
-  }
+  for_each(n, [&](auto at, auto put) { put(x, mul(at(x, 0.0f), at(y, 0.0f))); });
 }
 
 void relu_kernel(float* x, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLanes) store_part(x + i, n - i, max(set(0.0f), load_part(x + i, n - i, 0.0f)));
+  for_each(n, [&](auto at, auto put) { put(x, max(set(0.0f), at(x, 0.0f))); });
 }
 
 void swish_kernel(float* x, float slope, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const Vec a = load_part(x + i, n - i, 0.0f);
-    store_part(x + i, n - i, mul(a, sigmoid_vec(mul(set(slope), a))));
-  }
+  for_each(n, [&](auto at, auto put) {
+    const Vec a = at(x, 0.0f);
+    put(x, mul(a, sigmoid_vec(mul(set(slope), a))));
+  });
 }
 
 // x times the chance that a normal variable is below x: 1 - erfc / 2 above zero, erfc / 2 below, of |x| / sqrt 2, with
@@ -64,17 +74,16 @@ inline Vec gelu_vec(Vec x) {
 }
 
 void gelu_kernel(float* x, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLanes) store_part(x + i, n - i, gelu_vec(load_part(x + i, n - i, 0.0f)));
+  for_each(n, [&](auto at, auto put) { put(x, gelu_vec(at(x, 0.0f))); });
 }
 
 void ssru_kernel(const float* input, const float* cell, float* next, float* output, int64_t dim) {
-  for (int64_t i = 0; i < dim; i += kLanes) {
-    const int64_t left = dim - i;
-    const Vec x = load_part(input + i, left, 0.0f), keep = sigmoid_vec(load_part(input + dim + i, left, 0.0f));
-    const Vec c = fma(keep, sub(load_part(cell + i, left, 0.0f), x), x);
-    store_part(next + i, left, c);
-    store_part(output + i, left, max(set(0.0f), c));
-  }
+  for_each(dim, [&](auto at, auto put) {
+    const Vec x = at(input, 0.0f), keep = sigmoid_vec(at(input + dim, 0.0f));
+    const Vec c = fma(keep, sub(at(cell, 0.0f), x), x);
+    put(next, c);
+    put(output, max(set(0.0f), c));
+  });
 }
 
 // ---------------------------------------------------------------------------------------------- attention
