@@ -80,6 +80,7 @@ def formats(home: Path) -> dict[str, Format]:
         "safetensors": Format(theirs, "model.safetensors", _hostile_safetensors),
         "config.json": Format(theirs, "config.json", _hostile_json),
         "vocab.json": Format(theirs, "vocab.json", _hostile_json),
+        "Marian": Format(_marian(home / "marian", ours), "model.npz", _hostile_npz),
     }
     try:
         import torch
@@ -103,6 +104,65 @@ def formats(home: Path) -> dict[str, Format]:
     except ModuleNotFoundError as error:
         print(f"without {error.name} there are no models of CTranslate2", file=sys.stderr)
     return found
+
+
+def _marian(folder: Path, ours: Path) -> Path:
+    """The small model under the names of Marian."""
+    from quickbeam.models.folder import read_config, read_tensors
+
+    tensors = read_tensors(ours, read_config(ours))
+    arrays: dict[str, Any] = {
+        "Wemb": tensors["target_embedding"],
+        "decoder_ff_logit_out_b": tensors["output_bias"][None],
+    }
+    for name, tensor in tensors.items():
+        if name.count(".") != 4:
+            continue
+        side, _, block, part, kind = name.split(".")
+        prefix = f"{side}_l1_" + {"attention": "self", "cross": "context", "ffn": "ffn"}[block]
+        if part == "norm":
+            middle = "ffn" if block == "ffn" else "Wo"
+            arrays[f"{prefix}_{middle}_ln_{'scale' if kind == 'weight' else 'bias'}"] = tensor[None]
+            continue
+        letters = {"qkv": "qkv", "out": "o", "query": "q", "key_value": "kv", "up": "1", "down": "2"}[part]
+        for letter, piece in zip(letters, np.split(tensor, len(letters)), strict=True):
+            arrays[f"{prefix}_{'W' if kind == 'weight' else 'b'}{letter}"] = (
+                piece.T if kind == "weight" else piece[None]
+            )
+    options = (
+        "type: transformer\nenc-depth: 1\ndec-depth: 1\ntransformer-heads: 2\ntransformer-ffn-activation: relu\n"
+        'transformer-postprocess: dan\ntransformer-preprocess: ""\n\0'
+    )
+    folder.mkdir()
+    np.savez(folder / "model.npz", **arrays, **{"special:model.yml": np.frombuffer(options.encode(), np.int8)})
+    shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
+    return folder
+
+
+def _hostile_npz(draw: np.random.Generator, whole: bytes) -> bytes:
+    """Headers that promise other shapes and dtypes, objects among them; entries that grow."""
+    headers = [
+        "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1099511627776), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1," * 70 + "), }",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }",
+        "__import__('os').system('true')",
+        "(" * 2000,
+    ]
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+        entries = old.infolist()
+        chosen = entries[int(draw.integers(len(entries)))].filename
+        for entry in entries:
+            content = old.read(entry)
+            if entry.filename == chosen:
+                text = headers[int(draw.integers(len(headers)))].encode() + b"\n"
+                content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content[-64:]
+                if draw.random() < 0.1:
+                    content += b"\0" * (8 << 20)
+            new.writestr(entry.filename, content)
+    return out.getvalue()
 
 
 def fuzz(cases: int, seed: int, home: Path | None = None) -> dict[str, Outcome]:
@@ -323,6 +383,7 @@ def _small_model(folder: Path) -> Path:
     spm = folder.parent / "words.spm"
     train_sentencepiece(lines, spm, config.source_vocab_size, 1.0, 1)
     save_model(folder, config, tensors, {"source.spm": spm.read_bytes()}, "# small\n")
+    train_sentencepiece(lines, folder.parent / "marian.spm", config.source_vocab_size, 1.0, 1)
     return folder
 
 
