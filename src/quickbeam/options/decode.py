@@ -9,8 +9,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from quickbeam.errors import OptionError, nearest
-from quickbeam.options.cores import usable_cores
+from quickbeam.options.machine import COMPUTE_TYPES, MachineOptions
 from quickbeam.options.schema import build, option, require
+
+__all__ = [
+    "COMPUTE_TYPES",
+    "DecodeOptions",
+    "LanguageOptions",
+    "MachineOptions",
+    "ProjectionOptions",
+    "SamplingOptions",
+    "ScheduleOptions",
+    "SearchOptions",
+]
 
 
 @dataclass(frozen=True)
@@ -359,60 +370,3 @@ class DecodeOptions:
             build(ProjectionOptions, tables["output"], "projection options"),
             build(LanguageOptions, tables["languages"], "language options"),
         )
-
-
-COMPUTE_TYPES = ("float32", "int16", "int8")
-
-
-@dataclass(frozen=True)
-class MachineOptions:
-    """What the machine should do. Neither threads nor isa change a bit of the answers; the others may, by rounding."""
-
-    backend: Literal["native", "torch"] = option("native", "torch: the PyTorch twin, slow, for checks and GPUs")
-    threads: int = option(
-        0,
-        "workers that decode side by side and share the weights; 0 = one for each core that this process may use, at "
-        "most OMP_NUM_THREADS",
-    )
-    isa: Literal["auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled", "plain"] = option(
-        "auto",
-        "kernel table; QUICKBEAM_ISA lowers the default. profiled: that behind clocks, for `quickbeam profile`; "
-        "plain: the C library for gates and activations, for comparisons (SHARP 4.4)",
-    )
-    compute_type: Literal["float32", "int16", "int8"] = option(
-        "float32",
-        "what the model computes its products in; int16 and int8 round weights and inputs, a scale for each row. "
-        "What follows the model, the output layer, has choices of its own (projection)",
-    )
-    word_products: int = option(
-        0,
-        "keep what a recurrent decoder's first layer computes of so many words, the first of the vocabulary, which are "
-        "the frequent ones: saves a product, takes a few kilobytes for each word (SHARP 4.2)",
-    )
-    source_products: bool = option(
-        False,
-        "recurrent models: compute once for each source token what is read of it, instead of in each step (SHARP 4.3); "
-        "pays for short sentences",
-    )
-    merge_states: bool = option(
-        True, "recurrent models: hypotheses that differ in their last word only share products (SHARP 4.5)"
-    )
-
-    def __post_init__(self) -> None:
-        require(0 <= self.threads <= 1024, "threads", self.threads, "between 0 (as many as cores) and 1024")
-        require(self.backend in ("native", "torch"), "backend", self.backend, "native or torch")
-        tables = ("auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled", "plain")
-        require(self.isa in tables, "isa", self.isa, " or ".join(tables))
-        require(self.compute_type in COMPUTE_TYPES, "compute_type", self.compute_type, " or ".join(COMPUTE_TYPES))
-        rounds = self.compute_type != "float32" and self.backend == "torch"
-        require(not rounds, "compute_type", self.compute_type, "float32 with backend torch")
-        require(self.word_products >= 0, "word_products", self.word_products, "0 or more")
-
-    def shortcuts(self) -> dict[str, Any]:
-        """The steps of SHARP that spare products, by name."""
-        return {name: getattr(self, name) for name in ("word_products", "source_products", "merge_states")}
-
-    @property
-    def workers(self) -> int:
-        """How many workers to have: `threads`, or what 0 stands for; PyTorch has threads of its own."""
-        return self.threads or (usable_cores() if self.backend == "native" else 1)
