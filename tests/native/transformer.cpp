@@ -80,7 +80,8 @@ void test_transformer() {
     const std::map<std::string, Tensor> tensors = random_tensors(config);
     for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
       for (const ComputeType type : {ComputeType::float32, ComputeType::int8}) {
-        const auto model = std::make_shared<const Transformer>(config, Weights(tensors, type), kernels(*name));
+        const auto model =
+            std::make_shared<const Transformer>(config, Weights(tensors, {.type = type}), kernels(*name));
         ModelTests<Transformer, TransformerDecoding>(model, config.source_vocab_size, config.target_vocab_size).run();
       }
     }
