@@ -79,14 +79,21 @@ def random_model(data: str) -> Path:
     (folder / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
     pad = len(pieces) - 1
     torch.manual_seed(1)
-    sizes = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in (("layers", 3), ("ffn_dim", 256))}
-    heads = {f"{side}_attention_heads": 4 for side in ("encoder", "decoder")}
-    special = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0, "forced_eos_token_id": None}
+    sizes: dict[str, Any] = {
+        f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in (("layers", 3), ("ffn_dim", 256))
+    }
+    heads: dict[str, Any] = {f"{side}_attention_heads": 4 for side in ("encoder", "decoder")}
+    special: dict[str, Any] = {
+        "pad_token_id": pad,
+        "decoder_start_token_id": pad,
+        "eos_token_id": 0,
+        "forced_eos_token_id": None,
+    }
     config = MarianConfig(
         vocab_size=len(pieces), d_model=64, scale_embedding=True, activation_function="swish", init_std=0.25,
         max_position_embeddings=512, **sizes, **heads, **special,
     )  # fmt: skip
-    model = MarianMTModel(config).eval()
+    model: Any = MarianMTModel(config)  # only saved, so dropout does not matter
     with torch.no_grad():
         model.model.shared.weight.mul_(0.6)
         model.final_logits_bias.normal_(0.0, 0.5)
@@ -106,7 +113,7 @@ class Pair:
         torch.set_num_threads(threads)
         read_model(str(folder)).save(HOME / "ours", "the same in ours")
         self.ours = Translator(HOME / "ours", machine=MachineOptions(backend=backend, threads=threads))
-        self.theirs = MarianMTModel.from_pretrained(folder).eval()
+        self.theirs: Any = MarianMTModel.from_pretrained(folder)  # in evaluation mode
 
     def compare(self, texts: list[str], way: tuple[Any, ...]) -> tuple[list[Difference], float]:
         """The sentences on which they differ, and the largest difference of the scores on the others."""

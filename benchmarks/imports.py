@@ -126,15 +126,15 @@ def _marian(folder: Path, ours: Path) -> Path:
             continue
         letters = {"qkv": "qkv", "out": "o", "query": "q", "key_value": "kv", "up": "1", "down": "2"}[part]
         for letter, piece in zip(letters, np.split(tensor, len(letters)), strict=True):
-            arrays[f"{prefix}_{'W' if kind == 'weight' else 'b'}{letter}"] = (
-                piece.T if kind == "weight" else piece[None]
-            )
+            found = piece.T if kind == "weight" else piece[None]
+            arrays[f"{prefix}_{'W' if kind == 'weight' else 'b'}{letter}"] = found
     options = (
         "type: transformer\nenc-depth: 1\ndec-depth: 1\ntransformer-heads: 2\ntransformer-ffn-activation: relu\n"
         'transformer-postprocess: dan\ntransformer-preprocess: ""\n\0'
     )
     folder.mkdir()
-    np.savez(folder / "model.npz", **arrays, **{"special:model.yml": np.frombuffer(options.encode(), np.int8)})
+    arrays["special:model.yml"] = np.frombuffer(options.encode(), np.int8)
+    np.savez(folder / "model.npz", **arrays)
     shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
     return folder
 

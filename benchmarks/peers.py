@@ -73,7 +73,7 @@ def task(shape: str | None, model: str | None, data: str, sentences: int, batch:
 def ours(job: Task, projection: str, compute_type: Any = "int8", **options: Any) -> Run:
     """Our engine with an output layer."""
     translator = Translator(job.folder, machine=MachineOptions(threads=job.threads, compute_type=compute_type))
-    lengths = {"min_length": LENGTH - 1, "max_length": LENGTH} if job.fixed else {}
+    lengths: dict[str, Any] = {"min_length": LENGTH - 1, "max_length": LENGTH} if job.fixed else {}
     budget = job.batch * max(map(len, job.pieces)) if job.batch > 1 else 512
 
     def run() -> list[list[str]]:
@@ -148,7 +148,7 @@ def hugging_face(job: Task) -> Run:
     torch.set_num_threads(job.threads)
     with tempfile.TemporaryDirectory() as folder:
         write_marian(job.folder, Path(folder))
-        model = transformers.MarianMTModel.from_pretrained(folder).eval()
+        model: Any = transformers.MarianMTModel.from_pretrained(folder)  # in evaluation mode
     parts = Translator(job.folder).parts
     config = model.config
     ids = [[*parts.source.encode(text), config.eos_token_id] for text in job.texts]
