@@ -100,7 +100,7 @@ def test_the_target_falls_back_to_the_source_vocabulary(tiny_model: Path, tmp_pa
 
 
 def test_a_folder_without_vocabulary_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"neither source\.spm nor source\.vocab\.json"):
+    with pytest.raises(ModelError, match=r"none of source\.spm, source\.pieces\.json and source\.vocab\.json"):
         read_vocabularies(tmp_path)
     (tmp_path / "source.spm").write_bytes(b"no model")
     with pytest.raises(ModelError, match="is not a SentencePiece model"):
