@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ import pytest
 from quickbeam.models.folder import save_model
 from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.recurrent.tensors import tensor_shapes
+from quickbeam.models.transformer import tensors as transformer
+from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.text.sentencepiece import train_sentencepiece
 
 # Read when PyTorch is loaded: the products of tests are tiny, and threads that wait for each other on a busy
@@ -67,3 +71,20 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -
     vocabularies = {"source.spm": (root / "pieces.spm").read_bytes()}
     save_model(folder, config, random_tensors(config, seed=1), vocabularies, "# tiny\n\nRandom weights, for tests.\n")
     return folder
+
+
+@pytest.fixture
+def make_transformer(tiny_model: Path, tmp_path: Path) -> Callable[..., Path]:
+    """A folder with a tiny transformer of the given facts beside the sizes, and the vocabulary of `tiny_model`."""
+
+    def make(**facts: Any) -> Path:
+        sizes = {"hidden_dim": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_heads": 2, "decoder_heads": 2}
+        config = TransformerConfig(200, 200, **sizes, encoder_ffn_dim=20, decoder_ffn_dim=20, **facts)
+        draw = np.random.default_rng(3)
+        shapes = transformer.tensor_shapes(config)
+        tensors = {name: draw.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
+        vocabularies = {"source.spm": (tiny_model / "source.spm").read_bytes()}
+        save_model(tmp_path / "transformer", config, tensors, vocabularies, "# tiny\n\nRandom weights, for tests.\n")
+        return tmp_path / "transformer"
+
+    return make

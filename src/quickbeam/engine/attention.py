@@ -31,20 +31,37 @@ def open_attending(model: Model, option: str = "return_attention") -> Attending:
 
 
 def with_attention(
-    model: Attending, found: Iterator[Result], requests: Mapping[int, Request], bos_id: int, eos_id: int
+    model: Attending, found: Iterator[Result], requests: Mapping[int, Request], bos_id: int, eos_id: int, text: slice
 ) -> Iterator[Result]:
-    """Yield the (request index, hypotheses) of `found`, in its order, with their attention. `requests` are by index."""
+    """Yield the (request index, hypotheses) of `found`, in its order, with their attention. `requests` are by index.
+
+    A hypothesis gets [T, S]: a column for each source token in `text`, and one for all others, eos and language tags.
+    """
     waiting: list[Result] = []
     for result in found:
         waiting.append(result)
         if len(waiting) == AT_ONCE:
-            yield from _attend(model, waiting, requests, bos_id, eos_id)
+            yield from _attend(model, waiting, requests, bos_id, eos_id, text)
             waiting = []
-    yield from _attend(model, waiting, requests, bos_id, eos_id)
+    yield from _attend(model, waiting, requests, bos_id, eos_id, text)
+
+
+def of_text(attention: Floats, text: slice) -> Floats:
+    """Attention to a whole source [T, positions] as a column for each token in `text`, and the others' sum behind."""
+    words = attention[:, text]
+    if words.shape[1] == attention.shape[1] - 1 and not text.start:
+        return attention  # eos alone, with its bits
+    others = np.delete(attention, np.arange(attention.shape[1])[text], axis=1)
+    return np.concatenate([words, others.sum(axis=1, keepdims=True)], axis=1)
 
 
 def _attend(
-    model: Attending, found: Sequence[Result], requests: Mapping[int, Request], bos_id: int, eos_id: int
+    model: Attending,
+    found: Sequence[Result],
+    requests: Mapping[int, Request],
+    bos_id: int,
+    eos_id: int,
+    text: slice,
 ) -> list[Result]:
     if not found:
         return []
@@ -61,5 +78,5 @@ def _attend(
         for row, own in zip(rows.tolist(), weights, strict=True):
             attention[row][t] = own[: size[row]]
     model.evict(entering)
-    attended = iter([replace(h, attention=a) for h, a in zip(hypotheses, attention, strict=True)])
+    attended = iter([replace(h, attention=of_text(a, text)) for h, a in zip(hypotheses, attention, strict=True)])
     return [(index, [next(attended) for _ in group]) for index, group in found]

@@ -3,7 +3,8 @@
 score = log_prob / length ** length_penalty + beta * sum over source words of log(min(attention they got in all, 1))
 
 All finished hypotheses that the search has kept, beam_size of them by default, are ranked anew, as in GNMT, OpenNMT and
-CTranslate2; the search itself, and when it stops, do not change. We leave out the end of the source, which is no word.
+CTranslate2; the search itself, and when it stops, do not change. We leave out the end of the source and the tags of
+languages, which are no words.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LEAST = float(np.finfo(np.float32).tiny)  # of what a word got in all, so that n
 
 
 def coverage(attention: Floats) -> float:
-    """Sum over the words of log(min(attention, 1)), 0 or less, for [T, S] with the source's end as the last column."""
+    """Sum over the words of log(min(attention, 1)), 0 or less, for [T, S] whose last column is no word's."""
     total = attention[:, :-1].sum(axis=0, dtype=np.float64)
     return float(np.log(np.clip(total, LEAST, 1.0)).sum())
 

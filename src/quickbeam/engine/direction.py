@@ -20,6 +20,11 @@ class Direction:
     behind: tuple[int, ...] = ()  # behind its eos
     prefix: tuple[int, ...] = ()  # what every translation begins with
 
+    @property
+    def text(self) -> slice:
+        """Where the text stands in a source, between what is before it and its eos."""
+        return slice(len(self.before), -1 - len(self.behind))
+
 
 @dataclass(frozen=True)
 class Tongues:

@@ -111,6 +111,7 @@ class LoadedModel:
         searches: list[CountingSearch] = []
         asked = choices.search
         by_index = {request.index: request for request in requests} if asked.attends else {}
+        text = self.parts.tongues.direction(choices.languages).text if asked.attends else slice(None)
         wider = replace(choices, search=asked.for_coverage())
 
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
@@ -119,7 +120,7 @@ class LoadedModel:
             found = decode(model.open(), projection, search, plan.schedule())
             if not asked.attends:
                 return found
-            found = with_attention(open_attending(model), found, by_index, model.bos_id, model.eos_id)
+            found = with_attention(open_attending(model), found, by_index, model.bos_id, model.eos_id, text)
             if not asked.coverage_penalty:
                 return found
             return with_coverage(found, asked.coverage_penalty, asked.num_hypotheses, asked.return_attention)

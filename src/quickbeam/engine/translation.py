@@ -14,15 +14,16 @@ class Answer:
     log_prob: float  # sum of token_scores
     tokens: tuple[str, ...]  # pieces of the target vocabulary, without eos
     token_scores: tuple[float, ...]  # log probability of each token, and of eos as a last one where it was reached
-    # [T][S]: for each of token_scores what it attended to, a share for each source token and one for the source's eos;
-    # they sum to 1. None unless return_attention was chosen.
+    # [T][S]: for each of token_scores what it attended to, a share for each source token and a last one for eos and the
+    # tags of languages; they sum to 1. None unless return_attention was chosen.
     attention: tuple[tuple[float, ...], ...] | None = None
 
     @property
     def alignment(self) -> tuple[tuple[int, int], ...] | None:
         """(place of the source token, place of the token) for each token, the source token with the largest share.
 
-        The first one on ties. Tokens that attend to the source's eos most stand for no word of it and are left out.
+        The first one on ties. Tokens that attend to the source's eos and tags more than to any one of its tokens stand
+        for no word and are left out.
         """
         if self.attention is None:
             return None
@@ -41,7 +42,7 @@ class Translation:
     source: str  # the text as it was given
     hypotheses: tuple[Answer, ...]  # at least one
     truncated: bool = False  # the text was longer than max_input_length, and its end was cut off
-    source_tokens: tuple[str, ...] = ()  # pieces of the source, without eos; with return_attention only
+    source_tokens: tuple[str, ...] = ()  # pieces of the source, no eos or tags; with return_attention only
 
     @property
     def text(self) -> str:

@@ -114,7 +114,8 @@ class Translator(LoadedModel):
         self, texts: Sequence[str], requests: list[Request], truncated: set[int], choices: DecodeOptions
     ) -> Generator[tuple[int, Translation], None, None]:
         attends = choices.search.return_attention
-        sources = {request.index: request.source[:-1].tolist() for request in requests} if attends else {}
+        text = self.parts.tongues.direction(choices.languages).text
+        sources = {request.index: request.source[text].tolist() for request in requests} if attends else {}
         for index in sorted(set(range(len(texts))) - {request.index for request in requests}):
             yield index, Translation(texts[index], (replace(EMPTY, attention=() if attends else None),))
         with closing(self._decode(requests, choices)) as results:

@@ -1,0 +1,54 @@
+"""A source with tags of languages: what an answer attends to is told by the text alone, wherever the tag stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quickbeam import Translator
+from quickbeam.engine.attention import of_text, open_attending
+from quickbeam.engine.coverage import LEAST
+
+LANGUAGES = {"languages": {"aa": 9, "bb": 10}, "source_language": "aa", "target_language": "bb"}
+SHARES = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.3, 0.2]], np.float32)
+
+
+def test_columns_are_those_of_the_text_and_one_for_the_rest() -> None:
+    assert of_text(SHARES, slice(0, -1)) is SHARES
+    np.testing.assert_allclose(of_text(SHARES, slice(1, -1)), [[0.2, 0.3, 0.5], [0.1, 0.3, 0.6]], rtol=1e-6)
+    np.testing.assert_allclose(of_text(SHARES, slice(0, -2)), [[0.1, 0.2, 0.7], [0.4, 0.1, 0.5]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("tag", ["none", "source", "target", "source-behind"])
+def test_attention_alignment_and_coverage_are_those_of_the_text(
+    make_transformer: Callable[..., Path], sentences: list[str], tag: str
+) -> None:
+    translator, text = Translator(make_transformer(source_tag=tag, **LANGUAGES)), sentences[0]
+    options = {"max_length": 6, "beam_size": 4, "num_hypotheses": 4}
+    (found,) = translator.translate([text], return_attention=True, **options)
+    assert "".join(found.source_tokens).replace("▁", " ").strip() == text
+    model, size = translator.parts.model, len(found.source_tokens)
+    before, behind = (tag in ("source", "target")), (tag == "source-behind")
+    (request,), _ = translator._requests([text], 0)
+    assert len(request.source) == before + size + 1 + behind
+    weights, _ = (run := open_attending(model)).attend(
+        np.zeros(1, np.int32), run.admit([request]), np.array([model.bos_id], np.int32)
+    )
+    assert found.attention is not None and found.alignment is not None
+    assert found.attention[0][:-1] == tuple(weights[0][before : before + size].tolist())
+    for hypothesis in found.hypotheses:
+        assert hypothesis.attention is not None
+        shares = np.array(hypothesis.attention, np.float32)
+        assert shares.shape == (len(hypothesis.token_scores), size + 1)
+        np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=0, atol=1e-5)
+    assert all(0 <= source < size for source, _ in found.alignment)
+    (ranked,) = translator.translate([text], coverage_penalty=2.0, **options)
+    totals = [np.array(h.attention, np.float32)[:, :size].sum(axis=0, dtype=np.float64) for h in found.hypotheses]
+    wanted = [
+        h.score + 2.0 * np.log(np.clip(total, LEAST, 1)).sum()
+        for h, total in zip(found.hypotheses, totals, strict=True)
+    ]
+    assert [h.score for h in ranked.hypotheses] == pytest.approx(sorted(wanted, reverse=True))
