@@ -57,6 +57,15 @@ def test_nodes_are_given_away_again() -> None:
         assert run(NativeBeamSearch, model, requests, options, seed) == run(BeamSearch, model, requests, options, seed)
 
 
+def test_nothing_is_kept_of_requests_that_are_done() -> None:
+    model, options = TableModel(3, 1000, 1.0, 0.0), SearchOptions(beam_size=3, max_length=20)
+    requests = asked(random.Random(1), prefixes=True)
+    search = NativeBeamSearch(options, BOS, EOS, VOCAB)
+    plan = Plan(requests, random_schedule(random.Random(1)), options.most_rows, 1, FOOTPRINT)
+    assert len(dict(decode(model, model, search, plan.schedule()))) == len(requests)
+    assert not search._finished and not search._rules._prefixes and "_selector" not in vars(search)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_no_log_probability_is_refused(value: float) -> None:
     search = NativeBeamSearch(SearchOptions(beam_size=2), BOS, EOS, VOCAB)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,6 @@ class BeamSearch:
         # Of 2K at most K are eos, so K can go on. Greedy search has no use for the second best: eos ends it.
         self._keep = 1 if beam == 1 else 2 * beam
         children = min(self._keep, options.max_children or self._keep)
-        self._selector = Selector(options, eos_id, self._keep)
         self._stop = StopRule(options)
         self._finished: dict[int, Pool] = {}  # of each request in flight
         self._tree = TokenTree(self._finished.keys(), eos_id)
@@ -61,6 +61,10 @@ class BeamSearch:
         self._ripe = 0  # requests in flight with so many finished hypotheses that they may be done
         self.work = Work()
         self.observer: Observer | None = None
+
+    @cached_property
+    def _selector(self) -> Selector:
+        return Selector(self._options, self._eos_id, self._keep)
 
     def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
         """One row for each new request, at bos."""

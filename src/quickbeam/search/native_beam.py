@@ -12,6 +12,7 @@ from quickbeam import _core
 from quickbeam.options.decode import SearchOptions
 from quickbeam.search.beam import BeamSearch
 from quickbeam.search.selection import facts
+from quickbeam.search.tree import first_rows
 from quickbeam.types import Hypothesis, Ids, Move, Request, Rows, TopK
 
 
@@ -31,7 +32,8 @@ class NativeBeamSearch(BeamSearch):
 
     def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
         """One row for each new request, at bos."""
-        rows = super().begin(requests, state)
+        self._rules.enter(requests)
+        rows = first_rows(requests, state, self._bos_id)
         self._core.begin(rows.request)
         return rows
 
