@@ -31,13 +31,6 @@ void TokenTree::path(int32_t node, std::vector<int32_t>& token, std::vector<floa
   std::reverse(log_prob.begin(), log_prob.end());
 }
 
-int64_t TokenTree::history(int32_t node, int32_t* token, int64_t size) const {
-  int64_t length = 0;
-  for (; node != kRoot; node = nodes_[node].parent, ++length)
-    if (length < size) token[length] = nodes_[node].token;
-  return length;
-}
-
 void TokenTree::clear() {
   next_ = 0;
   ordered_ = true;

@@ -27,9 +27,6 @@ class TokenTree {
   // Tokens and log probabilities from the root to `node`.
   void path(int32_t node, std::vector<int32_t>& token, std::vector<float>& log_prob) const;
 
-  // The tokens of a hypothesis, the last one first, at most `size` of them; returns how many there are in all.
-  int64_t history(int32_t node, int32_t* token, int64_t size) const;
-
   // Whether `node` is the root or a node of `owner`. Nodes of requests in flight are never given away, so that a path
   // from such a node ends at the root.
   bool owns(int32_t owner, int32_t node) const {
