@@ -126,8 +126,10 @@ class BeamRun {
 
   void begin(AnyArray request) {
     const auto* requests = checked<int32_t>(request, "request", {kAnySize});
+    const auto count = static_cast<int64_t>(request.size());
+    const nb::gil_scoped_release release;  // before the lock: `advance` takes the GIL back while it holds that
     const std::lock_guard<std::mutex> lock(mutex_);
-    beam_.begin(requests, static_cast<int64_t>(request.size()));
+    beam_.begin(requests, count);
   }
 
   // None where a log probability cannot be one.
