@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -208,3 +209,15 @@ def test_train_names_what_is_wrong_in_a_recipe(call: Run, recipe: Path, tmp_path
     call("train", recipe, "--output", tmp_path / "run").refused(2, "unknown option 'max_step'", "'max_steps'")
     recipe.write_text(RECIPE)
     call("train", recipe, "--output", tmp_path / "run", "--max-steps", 0).refused(2, "train.max_steps is 0")
+
+
+def test_a_target_that_is_longer_than_the_model_has_positions_for_is_named(
+    call: Run, make_transformer: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_verb, "CHUNK", 2)
+    model = make_transformer(positions="learned", max_positions=10)
+    for name, last in (("source", "Bade."), ("target", "bade " * 40)):
+        (tmp_path / name).write_text(f"Bade.\nBade.\nBade.\n{last}\n")
+    result = call("score", model, "--source", tmp_path / "source", "--target", tmp_path / "target")
+    assert (result.status, len(result.lines)) == (1, 2) and "Traceback" not in result.err
+    assert "target 1 has " in result.err and "the model has positions for 10. Target 0 is line 3." in result.err

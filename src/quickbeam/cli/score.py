@@ -112,7 +112,10 @@ def _score_pairs(
     with engine_warnings(warnings), progress_bar("scoring", None) as bar:
         while chunk := list(islice(_checked(pairs, index), CHUNK)):
             warnings.first_line = index + 1
-            answers = translator.score([left for left, _ in chunk], [right for _, right in chunk], **options)
+            try:
+                answers = translator.score([left for left, _ in chunk], [right for _, right in chunk], **options)
+            except InputError as error:
+                raise InputError(f"{error} Target 0 is line {index + 1}.") from error
             result = "".join(_render(index + i, answer, format_) for i, answer in enumerate(answers))
             with bar.aside():
                 sys.stdout.buffer.write(result.encode())

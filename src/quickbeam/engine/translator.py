@@ -91,7 +91,8 @@ class Translator(LoadedModel):
 
         The target is cut into pieces by the vocabulary and ends in eos, so an empty one is scored too. Of the
         options length_penalty, batch_tokens and max_input_length matter. Raises InputError for lists of different
-        lengths, and for an empty source, which has no translation to score.
+        lengths, for an empty source, which has no translation to score, and for a target that is longer than the model
+        has positions for.
         """
         choices = DecodeOptions.from_names(options)
         check_texts(targets, "target")
@@ -104,6 +105,10 @@ class Translator(LoadedModel):
         eos = self.parts.model.eos_id
         tag, encode = self.parts.tongues.direction(choices.languages).prefix, self.parts.target.encode
         tokens = {i: np.array([*tag, *encode(text), eos], np.int32) for i, text in enumerate(targets)}
+        most = self.parts.max_positions
+        for i, ids in tokens.items():
+            if 0 < most < len(ids):
+                raise InputError(f"target {i} has {len(ids)} tokens, eos counted; the model has positions for {most}.")
         scored = self._force(requests, tokens, choices)
         for log_probs in scored.values():
             log_probs[: len(tag)] = 0.0  # it is forced, and adds nothing, when a text is translated too
