@@ -159,6 +159,10 @@ def test_a_kill_before_the_first_chunk_leaves_nothing_in_the_way(
         (("--max-input-length", 9), "max_input_length was 1024 and is 9"),
         (("--format", "text"), "format was 'jsonl' and is 'text'"),
         (("--errors", "replace"), "errors was 'strict' and is 'replace'"),
+        (("--word-products", 50), "word_products was 0 and is 50"),
+        (("--source-products",), "source_products was False and is True"),
+        (("--no-merge-states",), "merge_states was True and is False"),
+        (("--isa", "plain"), "plain was False and is True"),
     ],
 )
 def test_other_options_cannot_resume(

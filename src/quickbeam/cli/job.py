@@ -104,7 +104,8 @@ class TranslationJob:
     def _identity(self, folders: Sequence[Path]) -> Job:
         """Everything but the input that decides the bytes of the result.
 
-        Threads, kernel tables and schedules do not. With PyTorch the schedule does: padding may change last bits.
+        Threads, schedules and kernel tables other than plain do not. With PyTorch the schedule does: padding may
+        change last bits.
         """
         schedule = dataclasses.asdict(self.choices.schedule)
         if self.machine.backend == "native":
@@ -122,6 +123,8 @@ class TranslationJob:
             "target_prefix": self.target_prefix,
             "backend": self.machine.backend,
             "compute_type": self.machine.compute_type,
+            "plain": self.machine.isa == "plain",
+            **self.machine.shortcuts(),
         }
 
     def _total(self) -> int | None:
