@@ -253,3 +253,8 @@ def test_an_unknown_command_is_said_in_clean_sentences(call: Run) -> None:
     result = call("translat")
     result.refused(2, "See 'quickbeam --help'.")
     assert "?." not in result.err
+
+
+@pytest.mark.parametrize("value", [-1, 2**28 + 1, 99999999999999999999])
+def test_numbers_of_words_that_the_core_cannot_count_are_refused(call: Run, tiny_model: Path, value: int) -> None:
+    call("translate", tiny_model, "--word-products", value).refused(2, f"word_products is {value}; it must be between")

@@ -129,6 +129,7 @@ def test_hidden_vectors_are_those_of_hugging_face(config):
         ({"positions": "learned"}, "max_positions is 0; it must be 1 or more with positions 'learned'"),
         ({"max_positions": 9}, "max_positions is 9; it must be .* 0 with others"),
         ({"positions": "none", "position_offset": 2}, "position_offset is 2; it must be .* 0 with positions 'none'"),
+        ({"position_offset": 10**30}, "position_offset is 10+; it must be between 0 and 268435456"),
         ({"languages": {"de": 31}}, "languages gives 'de' the token 31; it must lie inside both vocabularies"),
         ({"languages": {"de": 7}, "target_language": "fr"}, "target_language is 'fr'; it must be one of .*: de"),
         ({"target_tag": True}, "with no languages there are no tokens"),

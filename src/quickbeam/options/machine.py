@@ -13,7 +13,9 @@ COMPUTE_TYPES = ("float32", "int16", "int8")
 
 @dataclass(frozen=True)
 class MachineOptions:
-    """What the machine should do. Neither threads nor isa change a bit of the answers; the others may, by rounding."""
+    """What the machine should do. Threads change no bit of the answers, nor does isa, but for the table plain; that
+    and the other options may, by rounding.
+    """
 
     backend: Literal["native", "torch"] = option("native", "torch: the PyTorch twin, slow, for checks and GPUs")
     threads: int = option(
@@ -33,16 +35,16 @@ class MachineOptions:
     )
     word_products: int = option(
         0,
-        "keep what a recurrent decoder's first layer computes of so many words, the first of the vocabulary, which are "
-        "the frequent ones: saves a product, takes a few kilobytes for each word (SHARP 4.2)",
+        "GRU models: keep what the decoder's first layer computes of so many words, the first of the vocabulary, which "
+        "are the frequent ones: saves a product, takes a few kilobytes for each word (SHARP 4.2)",
     )
     source_products: bool = option(
         False,
-        "recurrent models: compute once for each source token what is read of it, instead of in each step (SHARP 4.3); "
+        "GRU models: compute once for each source token what is read of it, instead of in each step (SHARP 4.3); "
         "pays for short sentences",
     )
     merge_states: bool = option(
-        True, "recurrent models: hypotheses that differ in their last word only share products (SHARP 4.5)"
+        True, "GRU models: hypotheses that differ in their last word only share products (SHARP 4.5)"
     )
 
     def __post_init__(self) -> None:
@@ -53,7 +55,8 @@ class MachineOptions:
         require(self.compute_type in COMPUTE_TYPES, "compute_type", self.compute_type, " or ".join(COMPUTE_TYPES))
         rounds = self.compute_type != "float32" and self.backend == "torch"
         require(not rounds, "compute_type", self.compute_type, "float32 with backend torch")
-        require(self.word_products >= 0, "word_products", self.word_products, "0 or more")
+        most = 2**28  # words, or places: more than any vocabulary has, and what the core can count
+        require(0 <= self.word_products <= most, "word_products", self.word_products, f"between 0 and {most}")
 
     def shortcuts(self) -> dict[str, Any]:
         """The steps of SHARP that spare products, by name."""

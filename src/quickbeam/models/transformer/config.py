@@ -90,12 +90,12 @@ class TransformerConfig:
                 f"others, but positions is {self.positions!r}."
             )
         sinusoidal = self.positions.startswith("sinusoidal")
-        if self.position_offset < 0 or (self.position_offset and not sinusoidal):
+        if not 0 <= self.position_offset <= 2**28 or (self.position_offset and not sinusoidal):
             raise ModelError(
-                f"position_offset is {self.position_offset}; it must be 0 or more, and 0 with positions "
+                f"position_offset is {self.position_offset}; it must be between 0 and {2**28}, and 0 with positions "
                 f"{self.positions!r}."
                 if not sinusoidal
-                else f"position_offset is {self.position_offset}; it must be 0 or more."
+                else f"position_offset is {self.position_offset}; it must be between 0 and {2**28}."
             )
 
     def _check_languages(self) -> None:
