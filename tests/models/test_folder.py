@@ -324,3 +324,13 @@ def test_a_backend_that_is_not_there_says_what_to_do(folder, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'quickbeam\[train\]'"):
         load_model(folder, "torch")
+
+
+@pytest.mark.parametrize("shortcut", [{"word_products": 9}, {"source_products": True}, {"merge_states": False}])
+def test_shortcuts_are_refused_where_they_would_be_ignored(make_transformer, folder, shortcut):
+    ((name, value),) = shortcut.items()
+    said = f"{name} is {value}; it must be .* but for GRU models with backend native"
+    load_model(folder, **shortcut)
+    for refused, backend in ((folder, "torch"), (make_transformer(), "native")):
+        with pytest.raises(OptionError, match=said):
+            load_model(refused, backend, **shortcut)

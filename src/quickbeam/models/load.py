@@ -10,6 +10,9 @@ from quickbeam.errors import OptionError
 from quickbeam.models.door import Model
 from quickbeam.models.folder import read_config, read_tensors
 from quickbeam.models.native_model import NativeModel
+from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.options.machine import MachineOptions
+from quickbeam.options.schema import require
 
 
 def load_model(
@@ -18,13 +21,18 @@ def load_model(
     """The model in `folder` on `backend`: "native", or "torch" (the PyTorch twin, which
     ignores `isa` and computes in float32). `shortcuts` are those of NativeModel.
 
-    Raises ModelError where the folder is not a sound model, OptionError where this machine lacks backend or `isa`.
+    Raises ModelError where the folder is not a sound model, OptionError where this machine lacks backend or `isa`, and
+    for shortcuts that this model or backend cannot take.
     """
     if backend not in ("native", "torch"):
         raise OptionError(f"backend is {backend!r}; it must be native or torch.")
     if backend == "torch" and importlib.util.find_spec("torch") is None:
         raise OptionError("backend 'torch' needs PyTorch, which is not installed; run: pip install 'quickbeam[train]'")
     config = read_config(folder)
+    takes = backend == "native" and isinstance(config, RecurrentConfig)
+    for name, default in MachineOptions().shortcuts().items():
+        given = shortcuts.get(name, default)
+        require(takes or given == default, name, given, f"{default} but for GRU models with backend native")
     tensors = read_tensors(folder, config)
     if backend == "native":
         return NativeModel(config, tensors, isa, compute_type, **shortcuts)
