@@ -25,4 +25,10 @@ class Buffer {
   int64_t size_ = 0;
 };
 
+// `size` floats of `buffer`.
+inline float* room(Buffer& buffer, int64_t size) {
+  buffer.reserve(size);
+  return buffer.get();
+}
+
 }  // namespace quickbeam

@@ -5,14 +5,6 @@
 #include <utility>
 
 namespace quickbeam {
-namespace {
-
-float* room(Buffer& buffer, int64_t size) {
-  buffer.reserve(size);
-  return buffer.get();
-}
-
-}  // namespace
 
 Decoder::Decoder(const Kernels& table, const Weights& weights, const RecurrentConfig& config)
     : config_(config), computing_(weights.computing()), attention_(weights, config) {

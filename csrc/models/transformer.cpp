@@ -33,10 +33,8 @@ void TransformerDecoding::admit(const int32_t* request, const Sources& sources, 
   if (sources.count == 0) return;
   TransformerBuffers buffers;  // of the whole encoding, which is far larger than a step's
   const float* encoded = model_->encoder().encode(model_->table(), sources, buffers);
-  for (int64_t i = 0; i < sources.count; encoded += sources.length[i] * config.hidden_dim, ++i) {
-    requests_.insert_or_assign(request[i],
-                               model_->decoder().remember(model_->table(), encoded, sources.length[i], buffers));
-  }
+  std::vector<TransformerSource> encodings = model_->decoder().remember(model_->table(), sources, encoded, buffers);
+  for (int64_t i = 0; i < sources.count; ++i) requests_.insert_or_assign(request[i], std::move(encodings[i]));
   pool_.begin(sources.count, handles);
 }
 

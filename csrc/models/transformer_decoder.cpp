@@ -26,17 +26,26 @@ TransformerDecoder::TransformerDecoder(const Weights& weights, const Transformer
   if (c.decoder_final_norm) norm_ = Norm(weights, "decoder_norm", dim_, c.norm_epsilon);
 }
 
-TransformerSource TransformerDecoder::remember(const Kernels& table, const float* encoded, int64_t positions,
-                                               TransformerBuffers& buffers) const {
+std::vector<TransformerSource> TransformerDecoder::remember(const Kernels& table, const Sources& sources,
+                                                            const float* encoded, TransformerBuffers& buffers) const {
   const int64_t stride = config_.pair_dim();
-  TransformerSource source{positions, std::vector<float>(config_.decoder_layers * positions * stride)};
-  buffers.input.read(table, layers_[0].key_value.type(), encoded, dim_, positions, dim_);
-  float* memory = source.memory.data();
-  for (const Layer& layer : layers_) {
-    layer.key_value.apply(table, buffers.input, memory, stride);
-    memory += positions * stride;
+  std::vector<TransformerSource> kept(sources.count);
+  for (int64_t i = 0; i < sources.count; ++i) {
+    kept[i].positions = sources.length[i];
+    kept[i].memory.resize(config_.decoder_layers * sources.length[i] * stride);
   }
-  return source;
+  buffers.input.read(table, layers_[0].key_value.type(), encoded, dim_, sources.positions, dim_);
+  float* pairs = room(buffers.projected, sources.positions * stride);
+  for (int64_t layer = 0; layer < config_.decoder_layers; ++layer) {
+    layers_[layer].key_value.apply(table, buffers.input, pairs, stride);  // of all sources: weights are read once
+    const float* from = pairs;
+    for (TransformerSource& source : kept) {
+      const int64_t size = source.positions * stride;
+      std::copy_n(from, size, source.memory.data() + layer * size);
+      from += size;
+    }
+  }
+  return kept;
 }
 
 void TransformerDecoder::step(const Kernels& table, const TransformerRows& step, PathPool& pool,
@@ -77,6 +86,7 @@ void TransformerDecoder::lay_out(const TransformerRows& step, PathPool& pool, Tr
   for (int64_t row = 0; row < step.rows; ++row) {
     if (attends) pool.path(step.behind[row], buffers.positions.data() + buffers.words[row]);
     const TransformerSource& source = *step.source[row];
+    if (row > 0 && step.source[row - 1] == &source) continue;  // they are those of the row before
     for (int64_t p = 0; p < source.positions; ++p)
       buffers.positions[buffers.across[row] + p] = source.memory.data() + p * config_.pair_dim();
   }

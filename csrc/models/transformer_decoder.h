@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/path_pool.h"
+#include "models/sources.h"
 #include "models/transformer_layers.h"
 
 namespace quickbeam {
@@ -30,9 +31,9 @@ class TransformerDecoder {
  public:
   TransformerDecoder(const Weights& weights, const TransformerConfig& config);
 
-  // What stays of `positions` encoded words [positions, D].
-  TransformerSource remember(const Kernels& table, const float* encoded, int64_t positions,
-                             TransformerBuffers& buffers) const;
+  // What stays of each of `sources`, whose encoded words [positions, D] are not in buffers.projected.
+  std::vector<TransformerSource> remember(const Kernels& table, const Sources& sources, const float* encoded,
+                                          TransformerBuffers& buffers) const;
 
   // hidden [R, D] and the floats of the fresh states. Allocates only where `buffers` are too small.
   void step(const Kernels& table, const TransformerRows& step, PathPool& pool, TransformerBuffers& buffers,

@@ -19,12 +19,6 @@ struct TransformerBuffers {
   std::vector<int64_t> words, across;   // where those of each row begin: of its own words, and of its source
 };
 
-// `size` floats of `buffer`.
-inline float* room(Buffer& buffer, int64_t size) {
-  buffer.reserve(size);
-  return buffer.get();
-}
-
 class Norm {
  public:
   Norm() = default;
