@@ -256,7 +256,9 @@ class ScheduleOptions:
     max_memory: int | None = option(
         None,
         "bytes that hypotheses, their candidates and encoded sources may take, for all threads together; an estimate "
-        "that leaves out the model's weights. A request that is too large on its own is decoded alone",
+        "that leaves out the model's weights, and counts 64 words for a transformer's hypothesis, as those of a beam "
+        "share most of theirs: with beam_size 1 and long answers it is up to max_length / 64 times too low. A "
+        "request that is too large on its own is decoded alone",
     )
     max_input_length: int = option(
         1024, "source tokens, eos counted; what is beyond is cut off, and said. 0 = no limit"
