@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from quickbeam import MachineOptions, Translator
+from quickbeam import InputError, MachineOptions, OptionError, Translator
 from quickbeam.cli.main import main
 from quickbeam.evaluate import profile as kinds
 from quickbeam.evaluate.profile import Ceilings, Profile, ceilings, load_profiled, profile_texts
+from quickbeam.models.folder import save_model
+from quickbeam.models.lstm_lm.config import LstmLmConfig
+from quickbeam.models.lstm_lm.tensors import tensor_shapes
 from quickbeam.options.decode import DecodeOptions, ProjectionOptions, ScheduleOptions, SearchOptions
+from quickbeam.text.words import SPECIAL_WORDS, WordVocabulary
 
 _core = pytest.importorskip("quickbeam._core", reason="the native core is not built")
 
@@ -51,6 +57,40 @@ def test_batches_take_fewer_steps_for_the_same_rows(tiny_model: Path, sentences:
 
 def test_random_words_stand_for_text(tiny_model: Path) -> None:
     assert look(tiny_model, None).requests == 8
+
+
+def test_multilingual_models_and_words_that_are_never_produced(
+    make_transformer: Callable[..., Path], sentences: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without eos every search goes on to max_length, in `translate` as in its profile."""
+    model = make_transformer(languages={"aa": 9, "bb": 10}, source_tag="source", target_tag=True, suppressed_ids=(2,))
+    arguments = ["profile", str(model), "--sentences", "3", "--max-length", "9", "--batch-tokens", "1", "--json"]
+    assert main(arguments) == 2 and "source_language is missing" in capsys.readouterr().err
+    assert main([*arguments, "--source-language", "aa", "--target-language", "bb"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 27
+
+
+def test_what_cannot_be_decoded_is_refused(
+    make_transformer: Callable[..., Path], sentences: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, text = make_transformer(positions="learned", max_positions=8), tmp_path / "text"
+    text.write_text("\u200b\n", encoding="utf-8")
+    assert main(["profile", str(model)]) == 2 and "max_length is 256; it must be at most 8" in capsys.readouterr().err
+    assert main(["profile", str(model), "--max-length", "8", "--sentences", "2", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["profile", str(model), str(text), "--max-length", "8"]) == 1
+    assert "there is nothing to decode" in capsys.readouterr().err
+    penalty = SearchOptions(max_length=8, coverage_penalty=0.2)
+    with pytest.raises(OptionError, match="coverage penalty"):
+        profile_texts(load_profiled([model], MachineOptions()), sentences[:2], 2, DecodeOptions(penalty))
+
+
+def test_a_vocabulary_without_words_asks_for_a_text(tmp_path: Path) -> None:
+    config = LstmLmConfig(vocab_size=4, embedding_dim=4, layers=1, hidden_dim=4)
+    tensors = {name: np.zeros(shape, np.float32) for name, shape in tensor_shapes(config).items()}
+    save_model(tmp_path / "lm", config, tensors, {"vocab.json": WordVocabulary(SPECIAL_WORDS).serialized}, "# lm\n")
+    with pytest.raises(InputError, match="the vocabulary has 4 entries and no word among them; give a text"):
+        profile_texts(load_profiled([tmp_path / "lm"], MachineOptions()), None, 2, DecodeOptions())
 
 
 def test_clocks_change_no_bit(tiny_model: Path, sentences: list[str]) -> None:

@@ -13,15 +13,23 @@ import typer
 from quickbeam.cli.extras import needs_extra
 from quickbeam.cli.flags import with_options
 from quickbeam.errors import InputError
-from quickbeam.options.decode import DecodeOptions, MachineOptions, ProjectionOptions, ScheduleOptions, SearchOptions
-from quickbeam.options.schema import require
+from quickbeam.options.decode import (
+    DecodeOptions,
+    LanguageOptions,
+    MachineOptions,
+    ProjectionOptions,
+    ScheduleOptions,
+    SearchOptions,
+)
 from quickbeam.text.lines import check_readable, read_all
 
 if TYPE_CHECKING:
     from quickbeam.evaluate.profile import Ceilings, Profile
 
 
-@with_options(without=("backend", "threads", "isa", "return_alternatives", "return_attention"))
+@with_options(
+    without=("backend", "threads", "isa", "sampling", "return_alternatives", "return_attention", "coverage_penalty")
+)
 def profile(
     model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
     files: Annotated[
@@ -34,6 +42,7 @@ def profile(
     search: SearchOptions,
     schedule: ScheduleOptions,
     layer: ProjectionOptions,
+    languages: LanguageOptions,
     machine: MachineOptions,
 ) -> None:
     """Show where the time of decoding goes, on one thread: the share of each part of a step, and how near its products
@@ -55,8 +64,7 @@ def profile(
     texts = [line for line in islice(read_all(files), sentences) if line.strip()] if files else None
     if texts == []:
         raise InputError("the text is empty; there is nothing to decode.")
-    choices = DecodeOptions(search, schedule=schedule, output=layer)
-    require(not search.sampling, "sampling", True, "left out; a beam search is profiled")
+    choices = DecodeOptions(search, schedule=schedule, output=layer, languages=languages)
     loaded = load_profiled(find_models(model), machine)
     found = profile_texts(loaded, texts, sentences, choices)
     limits = ceilings(found.product_bytes)

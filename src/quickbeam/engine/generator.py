@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from quickbeam.engine.loaded import LoadedModel
+from quickbeam.engine.loaded import LoadedModel, Setup
 from quickbeam.engine.texts import check_texts
 from quickbeam.engine.trace import Trace
 from quickbeam.engine.translation import Answer
@@ -85,6 +85,16 @@ class Generator(LoadedModel):
         choices = DecodeOptions.from_names(options)
         requests, _ = self._requests([prompt], choices.schedule.max_input_length)
         return self._trace(prompt, requests[0], choices)
+
+    def setup(self, prompts: Sequence[str], choices: DecodeOptions) -> Setup:
+        """What one beam search of `prompts` takes, for those who run it themselves.
+
+        Raises OptionError, ModelError or InputError where `generate` would, for what is no beam search alone (samples,
+        alternatives), and for languages.
+        """
+        self.parts.tongues.direction(choices.languages)  # raises
+        requests, _ = self._requests(prompts, choices.schedule.max_input_length)
+        return self._setup("a run", requests, choices)
 
     def _requests(self, prompts: Sequence[str], most: int) -> tuple[list[Request], set[int]]:
         """Prompts behind the end of a sentence that was not said, and the places of those that had to be cut."""

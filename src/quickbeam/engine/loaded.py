@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import ClassVar, TypeAlias
@@ -18,7 +18,7 @@ from quickbeam.engine.load import find_models, load_ensemble, load_projection
 from quickbeam.engine.trace import Recorder, Trace
 from quickbeam.engine.translation import Answer
 from quickbeam.engine.workers import run_workers
-from quickbeam.errors import OptionError
+from quickbeam.errors import InputError, OptionError
 from quickbeam.models.architectures import Task
 from quickbeam.options.decode import DecodeOptions, MachineOptions, ProjectionOptions
 from quickbeam.options.schema import require
@@ -35,6 +35,15 @@ from quickbeam.search.work import Work
 from quickbeam.types import Floats, Hypothesis, Ids, Request
 
 CountingSearch: TypeAlias = "BeamSearch | SamplingSearch | Expansion"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a beam search on one thread takes beside an opened model and a schedule; checked, so that it can run."""
+
+    requests: list[Request]  # at least one
+    layer: Projection  # without the words that the model must never produce
+    make_search: Callable[[], BeamSearch]  # of one run
 
 
 class LoadedModel:
@@ -133,18 +142,28 @@ class LoadedModel:
                 for search in searches:
                     self.work.add(search.work)
 
-    def _trace(self, text: str, request: Request, choices: DecodeOptions) -> Trace:
-        """The record of one beam search; raises OptionError for another one."""
+    def _setup(self, what: str, requests: list[Request], choices: DecodeOptions, watched: bool = False) -> Setup:
+        """One beam search of `requests`; raises OptionError, which names `what` it is for, where another is asked for.
+
+        Raises InputError where there are no requests.
+        """
         asked = choices.search
         one_search = not (asked.sampling or asked.return_alternatives or asked.attends)
         kinds = "of samples, alternatives, attention or a coverage penalty"
-        require(one_search, "a trace", kinds, "of one beam search; leave the option out")
+        require(one_search, what, kinds, "of one beam search; leave the option out")
         self._check(choices)
-        search, recorder = self._beam_search(choices, watched=True), Recorder(self.parts.target.piece)
+        if not requests:
+            raise InputError("the text is empty; there is nothing to decode.")
+        layer = without(self.output_layer(choices.output), self.parts.suppressed)
+        return Setup(requests, layer, lambda: self._beam_search(choices, watched))
+
+    def _trace(self, text: str, request: Request, choices: DecodeOptions) -> Trace:
+        """The record of one beam search; raises OptionError for another one."""
+        setup = self._setup("a trace", [request], choices, watched=True)
+        search, recorder = setup.make_search(), Recorder(self.parts.target.piece)
         search.observer = recorder
         schedule = Plan([request], choices.schedule, choices.search.most_rows, 1, self.parts.footprint).schedule()
-        layer = without(self.output_layer(choices.output), self.parts.suppressed)
-        ((_, hypotheses),) = decode(self.parts.model.open(), layer, search, schedule)
+        ((_, hypotheses),) = decode(self.parts.model.open(), setup.layer, search, schedule)
         pieces = tuple(self.parts.source.piece(token) for token in request.source.tolist())
         return Trace(text, pieces, recorder.steps, recorder.why, tuple(self._answer(h) for h in hypotheses))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from quickbeam.engine.loaded import LoadedModel
+from quickbeam.engine.loaded import LoadedModel, Setup
 from quickbeam.engine.prefixes import Prefixes, encode_prefixes
 from quickbeam.engine.texts import check_texts
 from quickbeam.engine.trace import Trace
@@ -85,6 +85,15 @@ class Translator(LoadedModel):
             raise InputError("the text is empty; there is nothing to search.")
         prefixes = self._prefixes(target_prefix, 1, choices)
         return self._trace(text, replace(requests[0], prefix=prefixes.get(0)), choices)
+
+    def setup(self, texts: Sequence[str], choices: DecodeOptions) -> Setup:
+        """What one beam search of `texts` takes, for those who run it themselves; empty texts are left out.
+
+        Raises OptionError, ModelError or InputError where `translate` would, for what is no beam search alone
+        (samples, alternatives, attention, a coverage penalty), and where no text is left.
+        """
+        requests, _ = self._requests(texts, choices.schedule.max_input_length, choices.languages)
+        return self._setup("a run", requests, choices)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Answer]:
         """How likely the model thinks each target is as the translation of its source, by forced decoding.

@@ -20,11 +20,11 @@ from quickbeam.engine.decode import decode
 from quickbeam.engine.generator import Generator
 from quickbeam.engine.loaded import LoadedModel
 from quickbeam.engine.translator import Translator
+from quickbeam.errors import InputError
 from quickbeam.models.architectures import architecture_of
 from quickbeam.models.folder import read_config
 from quickbeam.options.decode import COMPUTE_TYPES, DecodeOptions, MachineOptions
 from quickbeam.schedule.plan import Plan
-from quickbeam.types import Request
 
 PRODUCTS = {  # by the type of their numbers
     "multiply": "float32",
@@ -180,44 +180,47 @@ class _Opened:
         return Watched(self._layer.open(), self._clocks, names)
 
 
-def load_profiled(folders: Sequence[Path], machine: MachineOptions) -> LoadedModel:
+def load_profiled(folders: Sequence[Path], machine: MachineOptions) -> Translator | Generator:
     """The model in `folders`, of either task, with the table "profiled" for one thread."""
     kind = Translator if architecture_of(read_config(folders[0])).task == "translation" else Generator
     return kind(folders, machine=replace(machine, isa="profiled", threads=1))
 
 
-def profile_texts(loaded: Any, texts: Sequence[str] | None, sentences: int, choices: DecodeOptions) -> Profile:
-    """The profile of decoding `texts`, or as many `sentences` of random words."""
-    if texts is not None:
-        requests, _ = loaded._requests(texts, choices.schedule.max_input_length)
-        return profile(loaded, requests, choices)
-    draw = np.random.default_rng(1)
-    words = draw.integers(4, len(loaded.parts.source), (sentences, RANDOM_WORDS)).astype(np.int32)
-    words[:, -1] = loaded.parts.model.eos_id
-    return profile(loaded, [Request(index, source) for index, source in enumerate(words)], choices)
+def profile_texts(
+    loaded: Translator | Generator, texts: Sequence[str] | None, sentences: int, choices: DecodeOptions
+) -> Profile:
+    """The profile of decoding `texts`, or as many `sentences` of random words, on this thread.
 
-
-def profile(loaded: LoadedModel, requests: Sequence[Request], choices: DecodeOptions) -> Profile:
-    """Decode `requests` on this thread with a model that was loaded with the table "profiled".
-
-    They are decoded twice: what the first time makes once and for all is not charged.
+    They are decoded twice: what the first time makes once and for all is not charged. The model has to be loaded with
+    the table "profiled". Raises OptionError, ModelError or InputError where decoding would, and where nothing is left
+    to decode.
     """
+    setup = loaded.setup(_random_texts(loaded, sentences) if texts is None else texts, choices)
     for _ in range(2):
         clocks = Clocks()
         model = {"admit": "encoder", "step": "decoder", "retain": "states", "evict": "states"}
         run = Watched(loaded.parts.model.open(), clocks, model)
-        search: Any = loaded._search(choices)
-        plan = Plan(requests, choices.schedule, choices.search.most_rows, 1, loaded.parts.footprint)
+        search: Any = setup.make_search()
+        plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, loaded.parts.footprint)
         schedule = Watched(plan.schedule(), clocks, dict.fromkeys(("refill", "select", "apply"), "schedule"))
-        layer: Any = _Opened(loaded.output_layer(choices.output), clocks)
+        layer: Any = _Opened(setup.layer, clocks)
         watched: Any = Watched(search, clocks, {"begin": "search", "turn": "search"})
         for _ in decode(run, layer, watched, _Schedule(schedule)):
             pass
         clocks.stop()
     work = search.work
-    return Profile(
-        sum(clocks.seconds.values()), work.steps, work.expansions, len(requests), _core.table_name(), _parts(clocks)
-    )
+    seconds, requests = sum(clocks.seconds.values()), len(setup.requests)
+    return Profile(seconds, work.steps, work.expansions, requests, _core.table_name(), _parts(clocks))
+
+
+def _random_texts(loaded: LoadedModel, sentences: int) -> list[str]:
+    """Texts of random pieces, with the tokens that stand for no text left out."""
+    vocabulary, tongues = loaded.parts.source, loaded.parts.tongues
+    words = sorted(set(range(len(vocabulary))) - {*vocabulary.special_ids.values(), *tongues.tokens.values()})
+    if not words:
+        raise InputError(f"the vocabulary has {len(vocabulary)} entries and no word among them; give a text.")
+    draw = np.random.default_rng(1)
+    return [vocabulary.decode(draw.choice(words, RANDOM_WORDS).tolist()) for _ in range(sentences)]
 
 
 class _Schedule:
