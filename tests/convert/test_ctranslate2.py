@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from foreign import demo_sentences
 
 from quickbeam import Translator
+from quickbeam.convert import ctranslate2 as reader
 from quickbeam.convert.ctranslate2_file import read_model_file
 from quickbeam.convert.read import read_model
 from quickbeam.errors import ModelError
@@ -107,6 +109,44 @@ def test_what_we_lack_is_refused_by_name(float32, tmp_path):
     raw = (folder / "model.bin").read_bytes()
     (folder / "model.bin").write_bytes(raw.replace(b"decoder/alibi\0", b"decoder/alibo\0"))
     with pytest.raises(ModelError, match="lack a use for, such as 'decoder/alibo'"):
+        read_model(str(folder))
+
+
+def apart(float32: Path, folder: Path, source: dict[int, str], target: dict[int, str]) -> Path:
+    """`float32` with a vocabulary for each side, in which some words are other ones."""
+    shutil.copytree(float32, folder, ignore=shutil.ignore_patterns("shared_vocabulary.json", "*.spm"))
+    words = dict(enumerate(json.loads((float32 / "shared_vocabulary.json").read_text())))
+    for side, other in (("source", source), ("target", target)):
+        (folder / f"{side}_vocabulary.json").write_text(json.dumps(list((words | other).values())))
+    return folder
+
+
+def change_variables(monkeypatch, float32: Path, **changes) -> None:
+    """Have the reader find other variables; a name's / is __ here."""
+    file = read_model_file(float32 / "model.bin")
+    found = file.variables | {name.replace("__", "/"): np.asarray(value) for name, value in changes.items()}
+    monkeypatch.setattr(reader, "read_model_file", lambda _: dataclasses.replace(file, variables=found))
+
+
+def test_no_source_word_is_lost_where_the_source_has_more(float32, tmp_path, monkeypatch):
+    table = read_model_file(float32 / "model.bin").variables["decoder/embeddings/weight"]
+    more = np.arange(3 * table.shape[1], dtype=np.float32).reshape(3, -1)
+    change_variables(monkeypatch, float32, encoder__embeddings_0__weight=np.concatenate([table, more]))
+    words = {len(table) + i: word for i, word in enumerate(("one", "two", "three"))}
+    model = read_model(str(apart(float32, tmp_path / "apart", words, {})))
+    ids = model.source.encode("one two three")
+    assert [model.source.piece(i) for i in ids] == ["one", "two", "three"]
+    assert np.array_equal(model.tensors["source_embedding"][ids], more)
+
+
+@pytest.mark.parametrize("word", ["<s>", "<pad>"])
+def test_a_special_word_that_is_a_common_one_in_the_source_is_refused(float32, tmp_path, monkeypatch, word):
+    if word == "<s>":
+        change_variables(monkeypatch, float32, decoder__start_from_zero_embedding=np.int8(0))
+    folder = apart(float32, tmp_path / "apart", {20: "common"}, {20: word})
+    facts = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(facts | {"decoder_start_token": "<s>", "add_source_eos": True}))
+    with pytest.raises(ModelError, match=f"'common' in the source vocabulary and '{word}' in the target's"):
         read_model(str(folder))
 
 

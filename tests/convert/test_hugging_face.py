@@ -230,6 +230,21 @@ def test_what_we_lack_is_refused_by_name(marian, tmp_path, fact, value):
         read_hugging_face(folder)
 
 
+@pytest.mark.parametrize("name", ["unk_id", "bos_id"])
+def test_special_words_that_are_other_ones_in_the_source_are_refused(marian, tmp_path, name):
+    folder = shutil.copytree(marian, tmp_path / "apart")
+    source = json.loads((folder / "vocab.json").read_text())
+    special = "<unk>" if name == "unk_id" else "<pad>"
+    target = {piece: {source[special]: 5, 5: source[special]}.get(i, i) for piece, i in source.items()}
+    if name == "bos_id":
+        source, target = target, source
+    (folder / "vocab.json").write_text(json.dumps(source))
+    (folder / "target_vocab.json").write_text(json.dumps(target))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": True}))
+    with pytest.raises(ModelError, match=rf"{name} \d+ is .* in the source vocabulary and '{special}' in the target's"):
+        read_hugging_face(folder)
+
+
 def test_a_layer_that_the_config_does_not_name_is_refused(marian, tmp_path):
     folder = shutil.copytree(marian, tmp_path / "other")
     facts = json.loads((folder / "config.json").read_text())

@@ -20,14 +20,17 @@ OPTIONS = {
 }  # fmt: skip
 
 
-def save(folder, **changes):
+def save(folder, source_words=None, **changes):
+    """A model in `folder`; `source_words` gives the source an embedding of its own, with so many words."""
     options = OPTIONS | {name.replace("_", "-"): value for name, value in changes.items()}
     draw, arrays = np.random.default_rng(2), {}
 
     def put(name, *shape):
         arrays[name] = draw.normal(0, 0.3, shape).astype(np.float32) + ("scale" in name)
 
-    put("Wemb", WORDS, DIM)
+    if source_words:
+        put("encoder_Wemb", source_words, DIM)
+    put("decoder_Wemb" if source_words else "Wemb", WORDS, DIM)
     put("decoder_ff_logit_out_b", 1, WORDS)
     for side in ("encoder", "decoder"):
         for layer in ("l1", "l2"):
@@ -95,6 +98,39 @@ def test_a_student_decodes(tmp_path):
         for backend in ("native", "torch")
     )
     assert [a.hypotheses[0].tokens for a in native] == [b.hypotheses[0].tokens for b in torch]
+
+
+def words_file(path, count, prefix):
+    path.write_text("".join(f"{prefix}{i}: {i}\n" if i > 1 else f"{('</s>', '<unk>')[i]}: {i}\n" for i in range(count)))
+    return path
+
+
+def test_no_source_word_is_lost_where_the_source_has_more(tmp_path):
+    """The word that the decoder starts from has one id on both sides, which must not be that of a source word."""
+    path = save(tmp_path / "apart", source_words=WORDS + 5)
+    words = words_file(tmp_path / "source.yml", WORDS + 5, "s"), words_file(tmp_path / "target.yml", WORDS, "t")
+    model = read_model(str(path), *words)
+    ids = model.source.encode(" ".join(f"s{i}" for i in range(2, WORDS + 5)))
+    assert [model.source.piece(i) for i in ids] == [f"s{i}" for i in range(2, WORDS + 5)]
+    with np.load(path) as arrays:
+        assert np.array_equal(model.tensors["source_embedding"][ids], arrays["encoder_Wemb"][2:])
+    assert not model.tensors["source_embedding"][model.config.bos_id].any()
+    model.save(tmp_path / "ours", "apart")
+    native = Translator(tmp_path / "ours", machine=MachineOptions(backend="native"))
+    answer = native.translate(["s3 s120"], max_length=9, beam_size=9, num_hypotheses=9)[0]
+    assert len(answer.hypotheses) == 9 and all("<start>" not in one.tokens for one in answer.hypotheses)
+
+
+def test_a_source_that_is_smaller_or_has_other_special_ids_is_refused(tmp_path):
+    path = save(tmp_path / "smaller", source_words=WORDS - 5)
+    target = words_file(tmp_path / "target.yml", WORDS, "t")
+    with pytest.raises(ModelError, match="smaller than the target's"):
+        read_model(str(path), words_file(tmp_path / "source.yml", WORDS - 5, "s"), target)
+    path = save(tmp_path / "other", source_words=WORDS)
+    words = target.read_text().replace("<unk>: 1", "<unk>: 2").replace("t2: 2", "t2: 1")
+    (tmp_path / "other.yml").write_text(words)
+    with pytest.raises(ModelError, match=r"unk_id 1 is 't2' in the source vocabulary and '<unk>' in the target's"):
+        read_model(str(path), tmp_path / "other.yml", target)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from quickbeam.errors import ModelError
 from quickbeam.models.folder import save_model
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.text.pieces import PieceVocabulary
@@ -13,6 +16,8 @@ from quickbeam.types import Floats
 
 SUPPRESSED_BIAS = -1000.0
 """What is added to the logit of a word that the normaliser must not count: its probability is 0 in float32."""
+START = "<start>"
+"""The word that is put in where a decoder starts from no word at all."""
 
 
 @dataclass(frozen=True)
@@ -55,3 +60,44 @@ def _files(side: str, vocabulary: PieceVocabulary) -> dict[str, bytes]:
     if vocabulary.spm is not None:
         files[f"{side}.spm"] = vocabulary.spm
     return files
+
+
+def with_start(
+    path: Path, tensors: Mapping[str, Floats], source: Sequence[str], target: Sequence[str]
+) -> tuple[dict[str, Floats], list[str], list[str], int]:
+    """Tensors and words with START, whose embedding is zero and which no normaliser counts, and its id.
+
+    The id is the same on both sides, for one set of special ids serves both: behind the target's words, and so among
+    the source's where it has more. Raises ModelError where it has fewer.
+    """
+    start = len(target)
+    if len(source) < start:
+        raise ModelError(f"{path}: its source vocabulary is smaller than the target's; Quickbeam lacks that.")
+    longer = {
+        name: np.insert(tensors[name], start, np.float32(0.0), axis=0)
+        for name in ("source_embedding", "target_embedding", "output_weight")
+        if name in tensors
+    }
+    longer["output_bias"] = np.append(tensors["output_bias"], np.float32(SUPPRESSED_BIAS))
+    return {**tensors, **longer}, [*source[:start], START, *source[start:]], [*target, START], start
+
+
+def id_of(path: Path, words: Sequence[str], name: str, word: str) -> int:
+    """The id of `word`, which `path` calls its `name`; raises ModelError where the vocabulary lacks it."""
+    if word not in words:
+        raise ModelError(f"{path}: {name} is {word!r:.40}, which its vocabulary lacks.")
+    return words.index(word)
+
+
+def check_same_words(path: Path, source: Sequence[str], target: Sequence[str], ids: Mapping[str, int]) -> None:
+    """Raise ModelError where one of `ids` is another word of the source than of the target.
+
+    Quickbeam has one set of special ids for both sides; a source word of such an id would never be read.
+    """
+    for name, token in ids.items():
+        words = [repr(words[token])[:40] if token < len(words) else "no word" for words in (source, target)]
+        if words[0] != words[1]:
+            raise ModelError(
+                f"{path}: {name} {token} is {words[0]} in the source vocabulary and {words[1]} in the target's; "
+                "it must be the same word in both."
+            )

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from quickbeam.convert.converted import SUPPRESSED_BIAS, Converted
+from quickbeam.convert.converted import Converted, check_same_words, id_of, with_start
 from quickbeam.convert.ctranslate2_file import ModelFile, read_model_file
 from quickbeam.convert.facts import Facts
 from quickbeam.convert.json_file import WORDS, read_any_json, read_json
@@ -31,7 +31,6 @@ _ACTIVATIONS: dict[int, Literal["relu", "gelu", "gelu_sigmoid", "swish"]] = {
     4: "gelu_sigmoid",
 }
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
-START = "<start>"  # the word that we append where a decoder starts from no word at all
 
 
 def read_ctranslate2(folder: Path, spm: Pieces) -> Converted:
@@ -70,52 +69,32 @@ def _with_words(
                 "the files are not of one model."
             )
     shared = source is target
-    special = {name: _id(facts, target, name, text) for name, text in (("unk", "<unk>"), ("eos", "</s>"))}
-    if _id(facts, source, "eos", "</s>") != special["eos"] or _id(facts, source, "unk", "<unk>") != special["unk"]:
-        raise ModelError(f"{folder}: eos and unk have different ids in the two vocabularies; Quickbeam lacks that.")
+
+    def named(name: str, default: str) -> int:
+        return id_of(facts.path, target, f"{name}_token", facts.text(f"{name}_token") or default)
+
+    ids: dict[str, Any] = {"unk_id": named("unk", "<unk>"), "eos_id": named("eos", "</s>")}
     if from_zero:
-        target = [*target, START]
-        source = target if shared else [*source, START]
-        tensors, start = _append_start(tensors, sizes["shared_embedding"], sizes["tied_output"]), len(target) - 1
+        tensors, source, target, start = with_start(folder, tensors, source, target)
         sizes |= {"source_vocab_size": len(source), "target_vocab_size": len(target)}
-        if not shared and len(source) <= start:
-            raise ModelError(f"{folder}: its source vocabulary is smaller than the target's; Quickbeam lacks that.")
     else:
-        start = _id(facts, target, "decoder_start", "<s>")
+        start = named("decoder_start", "<s>")
     pad = next((target.index(word) for word in ("<pad>", "<blank>") if word in target), start)
-    ids: dict[str, Any] = {"unk_id": special["unk"], "bos_id": start, "eos_id": special["eos"], "pad_id": pad}
+    ids |= {"bos_id": start, "pad_id": pad}
+    check_same_words(folder, source, target, ids)
     found = {match[1] or match[2]: i for i, word in enumerate(target) if (match := _LANGUAGE.fullmatch(word))}
-    languages = found if shared and len(found) > 1 and start == special["eos"] else {}
+    languages = found if shared and len(found) > 1 and start == ids["eos_id"] else {}
     config = TransformerConfig(
         **sizes,
         **ids,
         languages=languages,
         source_tag="source" if languages else "none",
         target_tag=bool(languages),
-        suppressed_ids=(start,) if from_zero else (),
     )
     made_source = spm.vocabulary("source", source, ids, languages.values())
     made_target = made_source if shared and spm.one else spm.vocabulary("target", target, ids, languages.values())
     notes = () if facts.flag("add_source_eos") else ("Sources end in eos, as tokenizers of Hugging Face put it.",)
     return Converted("a CTranslate2 model", config, tensors, made_source, made_target, spm.notes + notes)
-
-
-def _id(facts: Facts, words: list[str], name: str, default: str) -> int:
-    key = f"{name}_token"
-    word = facts.text(key) or default
-    if word not in words:
-        raise ModelError(f"{facts.path}: {key} is {word!r:.40}, which its vocabulary lacks.")
-    return words.index(word)
-
-
-def _append_start(tensors: dict[str, Floats], shared: bool, tied: bool) -> dict[str, Floats]:
-    """One more word, whose embedding is zero and which no normaliser counts."""
-    names = ["target_embedding", *([] if shared else ["source_embedding"]), *([] if tied else ["output_weight"])]
-    longer = {
-        name: np.concatenate([tensors[name], np.zeros((1, tensors[name].shape[1]), np.float32)]) for name in names
-    }
-    longer["output_bias"] = np.append(tensors["output_bias"], np.float32(SUPPRESSED_BIAS))
-    return tensors | longer
 
 
 def _vocabularies(folder: Path) -> tuple[list[str], list[str]]:

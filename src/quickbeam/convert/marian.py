@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
-from quickbeam.convert.converted import SUPPRESSED_BIAS, Converted
+from quickbeam.convert.converted import Converted, check_same_words, id_of, with_start
 from quickbeam.convert.facts import Facts
 from quickbeam.convert.npz_file import read_npz
 from quickbeam.convert.weights import Weights
@@ -24,7 +24,6 @@ from quickbeam.text.pieces import PieceVocabulary
 from quickbeam.types import Floats
 
 _CONFIG = "special:model.yml"
-_START = "<start>"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu_sigmoid"}
 
 
@@ -54,28 +53,20 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Convert
         _vocabulary(one, sizes[f"{side}_vocab_size"])
         for side, one in (("source", source), ("target", target or source))
     ]
-    return _with_start(sizes, tensors, words)
+    return _with_words(path, sizes, tensors, words)
 
 
-def _with_start(
-    sizes: dict[str, Any], tensors: dict[str, Floats], words: list[tuple[list[str], bytes | None]]
+def _with_words(
+    path: Path, sizes: dict[str, Any], tensors: dict[str, Floats], words: list[tuple[list[str], bytes | None]]
 ) -> Converted:
-    """The model with one more word on each side, from which the decoder starts."""
+    """The model with its words, and with one more on each side, from which the decoder starts."""
     (source, source_spm), (target, target_spm) = words
-    special = {"unk_id": _id(target, "<unk>"), "eos_id": _id(target, "</s>")}
-    if (_id(source, "<unk>"), _id(source, "</s>")) != (special["unk_id"], special["eos_id"]) or len(source) < len(
-        target
-    ):
-        raise ModelError("source and target vocabulary have other ids for </s> and <unk>; Quickbeam lacks that.")
-    start = len(target)
-    ids: dict[str, Any] = special | {"bos_id": start, "pad_id": start}
-    for name in ("target_embedding", "source_embedding", "output_weight"):
-        if name in tensors:
-            tensors[name] = np.concatenate([tensors[name], np.zeros((1, tensors[name].shape[1]), np.float32)])
-    tensors["output_bias"] = np.append(tensors["output_bias"], np.float32(SUPPRESSED_BIAS))
-    sizes |= {"source_vocab_size": len(source) + 1, "target_vocab_size": start + 1}
-    config = TransformerConfig(**sizes, **ids, suppressed_ids=(start,))
-    made = [PieceVocabulary([*one, _START], ids, (), spm) for one, spm in ((source, source_spm), (target, target_spm))]
+    ids: dict[str, Any] = {"unk_id": id_of(path, target, "unk", "<unk>"), "eos_id": id_of(path, target, "eos", "</s>")}
+    check_same_words(path, source, target, ids)
+    tensors, source, target, start = with_start(path, tensors, source, target)
+    ids |= {"bos_id": start, "pad_id": start}
+    config = TransformerConfig(**sizes | {"source_vocab_size": len(source), "target_vocab_size": len(target)}, **ids)
+    made = [PieceVocabulary(one, ids, (), spm) for one, spm in ((source, source_spm), (target, target_spm))]
     return Converted("a Marian model", config, tensors, made[0], made[1])
 
 
@@ -245,9 +236,3 @@ def _yaml_words(path: Path, raw: bytes) -> dict[int, str]:
             raise ModelError(f"{path}, line {number}: it must be a word, a colon and an id of its own.")
         words[int(token)] = word
     return words
-
-
-def _id(words: list[str], word: str) -> int:
-    if word not in words:
-        raise ModelError(f"the vocabulary lacks {word}; Marian's have it.")
-    return words.index(word)
