@@ -150,6 +150,28 @@ def test_a_special_word_that_is_a_common_one_in_the_source_is_refused(float32, t
         read_model(str(folder))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("encoder__layer_0__ffn__linear_0__weight", np.float32(1.0)),
+        ("decoder__layer_1__ffn__linear_0__weight", np.zeros((2, 3, 4), np.float32)),
+        ("encoder__num_heads", np.float32("nan")),
+        ("decoder__activation", np.float32("inf")),
+        ("decoder__scale_embeddings", np.float32("nan")),
+    ],
+)
+def test_variables_that_are_no_numbers_or_matrices_are_refused(float32, monkeypatch, name, value):
+    change_variables(monkeypatch, float32, **{name: value})
+    with pytest.raises(ModelError, match=name.replace("__", "/") + ".*(two axes|finite)"):
+        read_model(str(float32))
+
+
+def test_a_word_that_is_no_text_is_refused(float32, tmp_path):
+    folder = apart(float32, tmp_path / "apart", {9: "\ud800"}, {})
+    with pytest.raises(ModelError, match=r"source_vocabulary\.json has a word with '\\ud800'"):
+        read_model(str(folder))
+
+
 def test_every_byte_of_the_file_is_accounted_for(float32, tmp_path):
     raw = (float32 / "model.bin").read_bytes()
     path = tmp_path / "model.bin"

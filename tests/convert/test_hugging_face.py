@@ -245,6 +245,36 @@ def test_special_words_that_are_other_ones_in_the_source_are_refused(marian, tmp
         read_hugging_face(folder)
 
 
+def test_a_word_that_is_no_text_is_refused(marian, tmp_path):
+    folder = shutil.copytree(marian, tmp_path / "other")
+    words = json.loads((folder / "vocab.json").read_text())
+    words["\ud800"] = words.pop("a")
+    (folder / "vocab.json").write_text(json.dumps(words))
+    with pytest.raises(ModelError, match=r"vocab\.json has a word with '\\ud800'"):
+        read_hugging_face(folder)
+
+
+def test_a_model_without_its_head_is_refused(marian, tmp_path):
+    """A bare MarianModel: its tensors lack the prefix of the whole."""
+    from safetensors.numpy import load_file, save_file
+
+    folder = shutil.copytree(marian, tmp_path / "bare")
+    tensors = load_file(folder / "model.safetensors")
+    bare = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
+    save_file(bare, folder / "model.safetensors")
+    with pytest.raises(ModelError, match=r"tensor 'model\.shared\.weight' is missing"):
+        read_hugging_face(folder)
+
+
+def test_a_banned_word_below_0_is_refused(marian, tmp_path):
+    folder = shutil.copytree(marian, tmp_path / "other")
+    facts = json.loads((folder / "generation_config.json").read_text())
+    changes = {"bad_words_ids": [[-99999999]], "renormalize_logits": True}
+    (folder / "generation_config.json").write_text(json.dumps(facts | changes))
+    with pytest.raises(ModelError, match="bad_words_ids"):
+        read_hugging_face(folder)
+
+
 def test_a_layer_that_the_config_does_not_name_is_refused(marian, tmp_path):
     folder = shutil.copytree(marian, tmp_path / "other")
     facts = json.loads((folder / "config.json").read_text())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import zipfile
+
 import numpy as np
 import pytest
 from foreign import demo_sentences, train_pieces
@@ -98,6 +101,24 @@ def test_a_student_decodes(tmp_path):
         for backend in ("native", "torch")
     )
     assert [a.hypotheses[0].tokens for a in native] == [b.hypotheses[0].tokens for b in torch]
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3, 4), (5,)])
+@pytest.mark.parametrize("name", ["Wemb", "decoder_l2_ffn_W1"])
+def test_a_matrix_of_other_axes_is_refused(tmp_path, name, shape):
+    path = save(tmp_path / "marian")
+    with np.load(path) as arrays:
+        np.savez(path, **{**arrays, name: np.zeros(shape, np.float32)})
+    with pytest.raises(ModelError, match=f"{name}.* must have two axes"):
+        read_model(str(path))
+
+
+def test_a_header_without_a_type_is_refused(tmp_path):
+    header = b"{'descr': (), 'fortran_order': False, 'shape': (2,), }\n"
+    with zipfile.ZipFile(tmp_path / "model.npz", "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(8))
+    with pytest.raises(ModelError, match=r"cannot be read as \.npz"):
+        read_model(str(tmp_path / "model.npz"))
 
 
 def words_file(path, count, prefix):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from quickbeam.convert.converted import Converted, check_same_words, id_of, with_start
 from quickbeam.convert.ctranslate2_file import ModelFile, read_model_file
 from quickbeam.convert.facts import Facts
-from quickbeam.convert.json_file import WORDS, read_any_json, read_json
+from quickbeam.convert.json_file import WORDS, check_words, read_any_json, read_json
 from quickbeam.convert.positions import recognise
 from quickbeam.convert.spm import Pieces
 from quickbeam.errors import ModelError
@@ -114,6 +114,7 @@ def _words(folder: Path, name: str) -> list[str] | None:
         words = read_any_json(path, WORDS)
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ModelError(f"{path} must be a list of words.")
+        check_words(path, words)
         return words
     path = folder / f"{name}.txt"
     if not path.is_file():
@@ -175,7 +176,7 @@ class _Model:
                 self._norm(f"{theirs}/attention/layer_norm", f"{ours}.cross.norm", dim, tensors)
                 for number, (name, rows) in enumerate((("query", dim), ("key_value", 2 * dim), ("out", dim))):
                     self._linear(f"{theirs}/attention/linear_{number}", f"{ours}.cross.{name}", (rows, dim), tensors)
-            ffn = self._variables[f"{theirs}/ffn/linear_0/weight"].shape[0]
+            ffn = len(self._matrix(f"{theirs}/ffn/linear_0"))
             self._norm(f"{theirs}/ffn/layer_norm", f"{ours}.ffn.norm", dim, tensors)
             self._linear(f"{theirs}/ffn/linear_0", f"{ours}.ffn.up", (ffn, dim), tensors)
             if sizes["gated_ffn"]:
@@ -326,7 +327,10 @@ class _Model:
         array = self._take(name)
         if array.size != 1:
             raise self._error(f"{name} has shape {array.shape}; it must be one number")
-        return array.reshape(-1)[0].item()
+        number = array.reshape(-1)[0].item()
+        if not math.isfinite(number):
+            raise self._error(f"{name} is {number}; it must be finite")
+        return number
 
     def _first(self, *names: str) -> str:
         return next(

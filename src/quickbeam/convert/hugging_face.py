@@ -134,9 +134,9 @@ def _suppressed(generation: Facts) -> tuple[int, ...]:
     """Words that are never produced."""
     found = generation.get("bad_words_ids") or []
     if not isinstance(found, list) or not all(
-        isinstance(words, list) and len(words) == 1 and type(words[0]) is int for words in found
+        isinstance(words, list) and len(words) == 1 and type(words[0]) is int and words[0] >= 0 for words in found
     ):
-        raise generation.refusal("bad_words_ids", "a list of single ids; Quickbeam lacks banned phrases")
+        raise generation.refusal("bad_words_ids", "a list of single ids from 0; Quickbeam lacks banned phrases")
     return tuple(sorted({words[0] for words in found}))
 
 
@@ -184,7 +184,7 @@ class _Model:
         w, dim = self.weights, sizes["hidden_dim"]
         source, target = sizes["source_vocab_size"], sizes["target_vocab_size"]
         if sizes["shared_embedding"]:
-            embedding = next(name for name in _SHARED if name in w)
+            embedding = next((name for name in _SHARED if name in w), _SHARED[0])
             found = {"target_embedding": w.take(embedding, target, dim)}
         else:
             found = {

@@ -18,7 +18,7 @@ import sentencepiece
 
 from quickbeam.convert.converted import check_same_words
 from quickbeam.convert.facts import Facts
-from quickbeam.convert.json_file import WORDS, read_json
+from quickbeam.convert.json_file import WORDS, check_words, read_json
 from quickbeam.errors import ModelError
 from quickbeam.text.pieces import PieceVocabulary
 
@@ -145,11 +145,13 @@ def _added(folder: Path, first: int) -> Iterable[tuple[str, int]]:
         found = [(entry.get("content"), entry.get("id")) for entry in added]
         if not all(isinstance(text, str) and type(token) is int and token >= 0 for text, token in found):
             raise ModelError(f"{path}: each of added_tokens must have content and id.")
+        check_words(path, (text for text, _ in found))
         return found
     path = folder / "special_tokens_map.json"
     listed = read_json(path).get("additional_special_tokens") if path.is_file() else None
     if not isinstance(listed, list) or not all(isinstance(code, str) for code in listed):
         raise ModelError(f"{folder} has neither tokenizer.json nor a list of languages in special_tokens_map.json.")
+    check_words(path, listed)
     return [(code, first + i) for i, code in enumerate(listed)]
 
 
@@ -160,6 +162,7 @@ def _read_ids(path: Path) -> dict[str, int]:
         raise ModelError(f"{path} must give each piece an id of 0 or more.")
     if len(set(found.values())) != len(found):
         raise ModelError(f"{path} gives an id to two pieces.")
+    check_words(path, found)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,14 @@ def read_json(path: Path, most_bytes: int = FACTS) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ModelError(f"{path} must hold a JSON object.")
     return found
+
+
+def check_words(path: Path, words: Iterable[str]) -> None:
+    """Raise ModelError for a word that is no text: JSON can name half of a pair of surrogates, UTF-8 cannot hold it."""
+    try:
+        "\n".join(words).encode()
+    except UnicodeEncodeError as error:
+        raise ModelError(f"{path} has a word with {error.object[error.start]!r}, which is no character.") from error
 
 
 def read_any_json(path: Path, most_bytes: int = FACTS) -> Any:

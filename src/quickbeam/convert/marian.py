@@ -89,7 +89,7 @@ class _Model:
         if look_back not in ("self-attention", "rnn") or (look_back == "rnn" and facts.text("dec-cell") != "ssru"):
             raise facts.refusal("transformer-decoder-autoreg", "self-attention, or rnn with dec-cell ssru")
         names = ["Wemb"] if "Wemb" in w else ["encoder_Wemb", "decoder_Wemb"]
-        shapes = [w.shape(name) for name in names]
+        shapes = [w.matrix_shape(name) for name in names]
         dim = shapes[-1][-1]
         tensors = {"target_embedding": w.take(names[-1], *shapes[-1])}
         if len(names) == 2:
@@ -144,7 +144,7 @@ class _Model:
             for name, letters in (("query", "q"), ("key_value", "kv"), ("out", "o")):
                 self._products(f"{theirs}_context", f"{ours}.cross.{name}", letters, dim, tensors)
             self._norm(f"{theirs}_context_Wo", f"{ours}.cross.norm", dim, tensors)
-        width = self._weights.shape(f"{theirs}_ffn_W1")[-1]
+        _, width = self._weights.matrix_shape(f"{theirs}_ffn_W1")
         if sizes.setdefault(f"{side}_ffn_dim", width) != width:
             raise ModelError(f"{self._facts.path}: the layers of its {side} have different widths.")
         for name, number, shape in (("up", 1, (dim, width)), ("down", 2, (width, dim))):

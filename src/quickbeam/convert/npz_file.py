@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 36  # of all arrays together
 _KINDS = "fiu"
 _DAMAGED = (ValueError, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, EOFError)
 # What Python's parser of literals raises for a header that is none; MemoryError is its word for too deep.
-_BAD_HEADER = (SyntaxError, tokenize.TokenError, MemoryError, TypeError, KeyError, OverflowError)
+_BAD_HEADER = (SyntaxError, tokenize.TokenError, MemoryError, TypeError, LookupError, OverflowError)
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:

@@ -40,6 +40,13 @@ class Weights:
         """The shape of one array; raises ModelError where it is missing."""
         return self._find(name).shape
 
+    def matrix_shape(self, name: str) -> tuple[int, int]:
+        """The shape of one matrix; raises ModelError where it is missing, or has not two axes."""
+        shape = self.shape(name)
+        if len(shape) != 2:
+            raise ModelError(f"{self._path}: tensor {name!r} has shape {shape}; it must have two axes.")
+        return shape[0], shape[1]
+
     def take(self, name: str, *shape: int) -> Floats:
         """The array `name` as float32; raises ModelError where it is missing or has not this shape."""
         array = self._find(name)
