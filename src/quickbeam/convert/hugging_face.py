@@ -8,7 +8,7 @@ default of the class, so the defaults are given here too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from quickbeam.convert.converted import SUPPRESSED_BIAS, Converted
 from quickbeam.convert.facts import Facts
-from quickbeam.convert.hugging_face_vocabulary import read_words
+from quickbeam.convert.hugging_face_vocabulary import Words, read_words
 from quickbeam.convert.json_file import read_json
 from quickbeam.convert.positions import recognise
 from quickbeam.convert.weights import Weights, read_hugging_face_weights
@@ -65,6 +65,16 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "share_encoder_decoder_embeddings": True,
     },
 }
+# What `generate` heeds and we cannot, and the value with which it does nothing (as none, zero or an empty list does).
+_LACKED: dict[str, Any] = {
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "sequence_bias": None,
+    "forced_decoder_ids": None,
+    "encoder_no_repeat_ngram_size": None,
+    "encoder_repetition_penalty": 1.0,
+    "exponential_decay_length_penalty": None,
+}
 _GENERATION_ONLY = (
     "num_beams",
     "length_penalty",
@@ -94,6 +104,7 @@ def read_hugging_face(folder: Path) -> Converted:
     words = read_words(
         folder, kind, sizes["source_vocab_size"], sizes["target_vocab_size"], _special(facts, generation)
     )
+    words = _with_forced_language(words, generation)
     suppressed = _suppressed(generation)
     if suppressed and generation.flag("renormalize_logits"):
         bias = tensors["output_bias"].copy()
@@ -111,9 +122,23 @@ def _refuse_what_we_lack(facts: Facts, generation: Facts) -> None:
     facts.require("is_encoder_decoder", [True])
     if facts.get("quantization_config") is not None:
         raise facts.refusal("quantization_config", "left out; convert the model before it was quantised")
-    for name in ("suppress_tokens", "begin_suppress_tokens", "sequence_bias", "forced_decoder_ids"):
-        if generation.get(name):
+    for name, idle in _LACKED.items():
+        if (value := generation.get(name)) and value != idle:
             raise generation.refusal(name, "left out; Quickbeam lacks it")
+
+
+def _with_forced_language(words: Words, generation: Facts) -> Words:
+    """`words`, with the language that `generate` forces as the first word for the default target language.
+
+    Raises ModelError where that is another word, for then our answers would begin otherwise.
+    """
+    forced = generation.get("forced_bos_token_id")
+    if forced is None:
+        return words
+    code = next((code for code, token in words.languages.items() if type(forced) is int and token == forced), None)
+    if code is None or not words.target_tag:
+        raise generation.refusal("forced_bos_token_id", "left out, or the id of one of the target's languages")
+    return replace(words, target_language=code)
 
 
 def _special(facts: Facts, generation: Facts) -> dict[str, int]:
