@@ -71,11 +71,10 @@ class _Tensor:
     stride: tuple[int, ...]
 
     def read(self, storage: Array) -> Array:
-        """The numbers, of the storage [count]; bfloat16 becomes float32."""
-        view = np.lib.stride_tricks.as_strided(
+        """A view of the numbers of its storage [count]."""
+        return np.lib.stride_tricks.as_strided(
             storage[self.offset :], self.shape, [step * storage.itemsize for step in self.stride], writeable=False
         )
-        return widened(view, self.storage.kind.name)
 
 
 def read_torch(path: Path, classes: tuple[str, ...] = ()) -> Any:
@@ -222,6 +221,7 @@ class _Reading:
 
     def __init__(self, numbers: Callable[[_Storage], Array]) -> None:
         self._numbers = numbers
+        self._storages: dict[_Storage, Array] = {}  # bfloat16 is widened, and that once, however many tensors share it
         self._left = _MOST_VALUES  # lists that hold one list many times may stand for more than any memory
 
     def value(self, value: Any, depth: int = 0) -> Any:
@@ -230,7 +230,9 @@ class _Reading:
         if depth > 8 or self._left < 0:
             raise ModelError("its values are too many, or nested too deeply")
         if isinstance(value, _Tensor):
-            return value.read(self._numbers(value.storage))
+            if (storage := value.storage) not in self._storages:
+                self._storages[storage] = widened(self._numbers(storage), storage.kind.name)
+            return value.read(self._storages[storage])
         if isinstance(value, Record):
             value = value.items
         if isinstance(value, dict):
