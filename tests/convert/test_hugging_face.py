@@ -11,8 +11,11 @@ import pytest
 from foreign import demo_sentences
 
 from quickbeam import Translator
+from quickbeam.cli.convert import convert as convert_command
 from quickbeam.convert.hugging_face import read_hugging_face
-from quickbeam.errors import ModelError, OptionError
+from quickbeam.convert.read import read_model
+from quickbeam.convert.torch_file import read_torch
+from quickbeam.errors import InputError, ModelError, OptionError
 from quickbeam.options.decode import MachineOptions
 
 TEXTS = [*demo_sentences()[:6], "Was 😀 ist das?", "  zwei   Leerzeichen "]
@@ -273,6 +276,64 @@ def test_a_banned_word_below_0_is_refused(marian, tmp_path):
     (folder / "generation_config.json").write_text(json.dumps(facts | changes))
     with pytest.raises(ModelError, match="bad_words_ids"):
         read_hugging_face(folder)
+
+
+@pytest.mark.parametrize(
+    ("fact", "value"),
+    [
+        ("forced_bos_token_id", 5),
+        ("encoder_no_repeat_ngram_size", 3),
+        ("encoder_repetition_penalty", 1.2),
+        ("exponential_decay_length_penalty", [5, 1.1]),
+    ],
+)
+def test_what_generate_alone_heeds_is_refused_by_name(marian, tmp_path, fact, value):
+    folder = shutil.copytree(marian, tmp_path / "other")
+    facts = json.loads((folder / "generation_config.json").read_text())
+    (folder / "generation_config.json").write_text(json.dumps(facts | {fact: value}))
+    with pytest.raises(ModelError, match=f"generation_config.json: {fact} is"):
+        read_hugging_face(folder)
+    idle = {"encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1.0}.get(fact)
+    (folder / "generation_config.json").write_text(json.dumps(facts | {fact: idle}))
+    assert read_hugging_face(folder).config == read_hugging_face(marian).config
+
+
+def test_a_forced_language_is_the_default_one(m2m, tmp_path):
+    folder = shutil.copytree(m2m, tmp_path / "other")
+    config = read_hugging_face(m2m).config
+    facts = json.loads((folder / "generation_config.json").read_text())
+    for token, code in ((config.languages["fr"], "fr"), (7, None), ("x", None)):
+        (folder / "generation_config.json").write_text(json.dumps(facts | {"forced_bos_token_id": token}))
+        if code is None:
+            with pytest.raises(ModelError, match="forced_bos_token_id"):
+                read_hugging_face(folder)
+        else:
+            assert (config.target_language, read_hugging_face(folder).config.target_language) == ("en", code)
+
+
+def test_tensors_that_share_numbers_are_widened_once(transformers, tmp_path):
+    """A file that names one tensor of bfloat16 many times would else take many times its memory."""
+    import torch
+
+    table = torch.arange(600.0).reshape(20, 30).to(torch.bfloat16)
+    state = {f"tied {i}": table for i in range(9)} | {"part": table[3:5, 2:7], "turned": table.T}
+    for new in (True, False):
+        torch.save(state, tmp_path / "tied.bin", _use_new_zipfile_serialization=new)
+        found = read_torch(tmp_path / "tied.bin")
+        assert all(np.array_equal(found[name], tensor.float().numpy()) for name, tensor in state.items())
+        assert all(np.shares_memory(found["tied 0"], tensor) for tensor in found.values())
+
+
+@pytest.mark.parametrize("side", ["source_spm", "target_spm"])
+def test_a_sentencepiece_model_that_would_not_be_heeded_is_refused(marian, tmp_path, side):
+    name = side.replace("_", "-")
+    for origin in (str(marian), "no-such/hub-name"):
+        with pytest.raises(InputError, match=f"{name} is .*source.spm; a model of Hugging Face has its own"):
+            read_model(origin, **{side: marian / "source.spm"})
+    read_hugging_face(marian).save(tmp_path / "ours", "toy")
+    options = {"export": "hugging-face", "source_spm": None, "target_spm": None} | {side: marian / "source.spm"}
+    with pytest.raises(InputError, match=f"{name} is .*; a model folder of Quickbeam has its own"):
+        convert_command(str(tmp_path / "ours"), tmp_path / "theirs", **options)
 
 
 def test_a_layer_that_the_config_does_not_name_is_refused(marian, tmp_path):

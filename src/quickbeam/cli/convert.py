@@ -53,8 +53,10 @@ def convert(
         raise OutputError(f"{to} is no model folder, so it is not replaced; give another name.")
     if export == "hugging-face":
         from quickbeam.convert.export import export_hugging_face
+        from quickbeam.convert.read import refuse_spm
         from quickbeam.engine.load import find_model
 
+        refuse_spm(source_spm, target_spm, "a model folder of Quickbeam has")
         export_hugging_face(find_model(origin), to)
         print(f"{to}: MarianMT of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer.")
         return

@@ -20,11 +20,12 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | None = None) -> Converted:
     """The model at `origin`: a folder, a file, or a name in the Hugging Face hub. Raises ModelError or InputError.
 
-    SentencePiece models may be given for kinds that do not come with them; others have their own.
+    SentencePiece models may be given for kinds that do not come with them; others have their own, and refuse them.
     """
     path = Path(origin)
     if not path.exists():
         if _HUB_NAME.fullmatch(origin):
+            refuse_spm(source_spm, target_spm, "a model of Hugging Face has")
             return read_hugging_face(fetch(origin))
         raise InputError(f"there is no {origin}, and it is no name in the Hugging Face hub (owner/name).")
     if path.is_dir() and (path / "config.json").is_file():
@@ -32,6 +33,7 @@ def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | N
         if "format_version" in facts and "architecture" in facts:
             raise InputError(f"{path} is a model of Quickbeam already; use it as it is, or export it with --to.")
         if "model_type" in facts:
+            refuse_spm(source_spm, target_spm, "a model of Hugging Face has")
             return read_hugging_face(path)
     if path.is_dir() and (path / "model.bin").is_file():
         return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm))
@@ -42,3 +44,10 @@ def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | N
         f"{path} is no model that can be read: give a folder of CTranslate2, a model.npz of Marian, or a folder of a "
         "MarianMT, M2M100 or NLLB model of Hugging Face."
     )
+
+
+def refuse_spm(source: Path | None, target: Path | None, owner: str) -> None:
+    """Raise InputError where a SentencePiece model was given that would not be heeded: `owner` has its own."""
+    for name, given in (("source-spm", source), ("target-spm", target)):
+        if given is not None:
+            raise InputError(f"{name} is {given}; {owner} its own SentencePiece models, so leave it out.")
