@@ -71,15 +71,15 @@ def _marian(folder: Path, said: Facts, source_size: int, target_size: int, speci
     apart = said.flag("separate_vocabs")
     files = ("vocab.json", "target_vocab.json" if apart else "vocab.json")
     source, target = (_read_ids(folder / file) for file in files)
-    pieces = [_by_id(source, source_size), _by_id(target, target_size)]
+    source_pieces, target_pieces = _by_id(source, source_size), _by_id(target, target_size)
     unk = _id_of(folder / files[1], target, said.text("unk_token") or "<unk>")
     special = {"unk_id": unk, **special}
-    check_same_words(folder, *pieces, special)
+    check_same_words(folder, source_pieces, target_pieces, special)
     tags = {piece[2:-2]: token for piece, token in source.items() if piece.startswith(">>") and piece.endswith("<<")}
     silent = {token for token in tags.values() if not apart and token < target_size}
     return Words(
-        PieceVocabulary(pieces[0], special, tags.values(), _read_spm(folder / "source.spm")),
-        PieceVocabulary(pieces[1], special, silent, _read_spm(folder / "target.spm")),
+        PieceVocabulary(source_pieces, special, tags.values(), _read_spm(folder / "source.spm")),
+        PieceVocabulary(target_pieces, special, silent, _read_spm(folder / "target.spm")),
         special,
         {} if apart else tags,
         "",
