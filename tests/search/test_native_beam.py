@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from cli.command import TIMEOUT, environment
 
 from benchmarks.fuzz import BOS, EOS, FOOTPRINT, VOCAB, TableModel, random_schedule, random_search
 from quickbeam import _core
@@ -104,6 +107,38 @@ def test_misuse_is_named_and_changes_nothing() -> None:
     assert len(search.advance(rows, two).rows) == 4
     with pytest.raises(ValueError, match="rule is 'maybe'"):
         _core.Beam(1, 1, 2, 1, 0.0, 0.0, False, "maybe", 1, 1, 1, 1, 0.0, 0, np.ones(2), np.ones(1))
+
+
+RACE = """
+import sys, threading
+import numpy as np
+from quickbeam.options.decode import SearchOptions
+from quickbeam.search.native_beam import NativeBeamSearch
+from quickbeam.types import Request, TopK
+search = NativeBeamSearch(SearchOptions(beam_size=64, max_length=10_000), 1, 2, 500)
+rows = search.begin([Request(0, np.array([3], np.int32))], np.zeros(1, np.int32))
+draw = np.random.default_rng(1)
+log_prob = -np.sort(draw.uniform(0.1, 9, (64, 128)).astype(np.float32))
+token = np.tile(np.arange(3, 131, dtype=np.int32), (64, 1))
+sys.setswitchinterval(1e-6)
+done = threading.Event()
+def enter():
+    index = 1
+    while not done.is_set():
+        search._core.begin(np.array([index], np.int32))
+        index += 1
+thread = threading.Thread(target=enter)
+thread.start()
+for _ in range(1000):
+    rows = search.advance(rows, TopK(log_prob[: len(rows)], token[: len(rows)])).rows
+done.set()
+thread.join()
+"""
+
+
+def test_two_threads_may_begin_and_advance() -> None:
+    """A thread that waits for the other's lock with the GIL, which the other needs, would wait for ever."""
+    subprocess.run([sys.executable, "-c", RACE], env=environment(), timeout=TIMEOUT, check=True)
 
 
 def test_only_rules_against_repetition_and_cubes_are_left_to_python() -> None:
