@@ -19,6 +19,8 @@ from quickbeam.models.folder import CONFIG_LIMIT, DIGEST, read_config, read_tens
 from quickbeam.models.load import load_model
 from quickbeam.models.native_model import NativeModel
 from quickbeam.models.recurrent.config import RecurrentConfig
+from quickbeam.models.transformer.config import TransformerConfig
+from quickbeam.models.transformer.tensors import tensor_shapes
 from quickbeam.types import Request
 
 TINY = RecurrentConfig(5, 5, 3, 1, 2, 3, attention_dim=2, hidden_dim=3, shared_embedding=True, tied_output=True)
@@ -28,6 +30,19 @@ TINY = RecurrentConfig(5, 5, 3, 1, 2, 3, attention_dim=2, hidden_dim=3, shared_e
 def folder(tmp_path, make_tensors):
     save_model(tmp_path / "model", TINY, make_tensors(TINY), {"source.spm": b"pieces"}, "# card\n")
     return tmp_path / "model"
+
+
+def test_a_config_that_could_not_be_read_again_is_not_saved(tmp_path):
+    config = TransformerConfig(
+        source_vocab_size=9000, target_vocab_size=9000, hidden_dim=4, encoder_layers=1, decoder_layers=1,
+        encoder_heads=1, decoder_heads=1, encoder_ffn_dim=4, decoder_ffn_dim=4, norm="post", shared_embedding=True,
+        tied_output=True, encoder_final_norm=False, decoder_final_norm=False, suppressed_ids=tuple(range(100, 9000)),
+    )  # fmt: skip
+    draw = np.random.default_rng(0)
+    tensors = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in tensor_shapes(config).items()}
+    with pytest.raises(ModelError, match=r"config\.json would have \d+ bytes, and at most 65536 are read"):
+        save_model(tmp_path / "model", config, tensors, {}, "# card\n")
+    assert not list(tmp_path.iterdir())
 
 
 def answer(model):

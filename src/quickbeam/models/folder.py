@@ -35,7 +35,8 @@ def save_model(
     """Write a whole model folder beside `folder`, then rename it into place (an old one is replaced).
 
     `vocabularies` maps file names (source.spm, target.spm; vocab.json) to their bytes; `card` is the README.
-    Raises ModelError for a weight that is not finite, since such a folder could not be read again.
+    Raises ModelError for a weight that is not finite and for a config that is too long, since such a folder could not
+    be read again.
     """
     for name, tensor in tensors.items():
         if not np.isfinite(tensor).all():
@@ -49,7 +50,13 @@ def save_model(
         facts = {"format_version": FORMAT_VERSION, "architecture": architecture_of(config).name}
         facts |= dataclasses.asdict(config)
         facts[DIGEST] = _digest(weights)
-        (beside / "config.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps(facts, indent=2) + "\n"
+        if len(text) > CONFIG_LIMIT:
+            raise ModelError(
+                f"cannot save {folder}: its config.json would have {len(text)} bytes, and at most {CONFIG_LIMIT} are "
+                "read; have fewer suppressed_ids (bad_words_ids of Hugging Face) or languages."
+            )
+        (beside / "config.json").write_text(text, encoding="utf-8")
         for name, data in vocabularies.items():
             (beside / name).write_bytes(data)
         (beside / "README.md").write_text(card, encoding="utf-8")
