@@ -136,6 +136,7 @@ def test_no_source_word_is_lost_where_the_source_has_more(tmp_path):
     with np.load(path) as arrays:
         assert np.array_equal(model.tensors["source_embedding"][ids], arrays["encoder_Wemb"][2:])
     assert not model.tensors["source_embedding"][model.config.bos_id].any()
+    assert model.config.suppressed_ids == ()  # its bias is enough, and costs nothing
     model.save(tmp_path / "ours", "apart")
     native = Translator(tmp_path / "ours", machine=MachineOptions(backend="native"))
     answer = native.translate(["s3 s120"], max_length=9, beam_size=9, num_hypotheses=9)[0]

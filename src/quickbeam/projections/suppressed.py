@@ -29,15 +29,15 @@ class _Run:
     """`projections.door.Projecting`."""
 
     def __init__(self, run: Projecting, suppressed: Ids, vocab_size: int) -> None:
-        self._run, self._suppressed, self._vocab_size = run, suppressed, vocab_size
+        self._run, self._vocab_size, self._most = run, vocab_size, len(suppressed)
+        self._banned = np.zeros(vocab_size, bool)
+        self._banned[suppressed] = True
         self.admit, self.log_prob, self.evict = run.admit, run.log_prob, run.evict
 
     def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
         """The k best of the words that are allowed, then, where there are not so many, the others."""
-        top = self._run.topk(hidden, min(k + len(self._suppressed), self._vocab_size), request)
-        banned = top.token == self._suppressed[0]
-        for word in self._suppressed[1:]:
-            banned |= top.token == word
+        top = self._run.topk(hidden, min(k + self._most, self._vocab_size), request)
+        banned = self._banned[top.token]
         if banned.any():
             order = banned.argsort(axis=1, kind="stable")
             top.token = np.take_along_axis(top.token, order, axis=1)
