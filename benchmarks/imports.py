@@ -9,17 +9,13 @@ read. Wrong is any other error than ours, a call of the system or of pickle, mor
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
-import pickle
 import resource
 import shutil
 import signal
-import struct
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import record
+from benchmarks import hostile, record
 from quickbeam.convert.export import export_hugging_face
 from quickbeam.convert.read import read_model
 from quickbeam.errors import QuickbeamError
@@ -40,7 +36,6 @@ from quickbeam.text.sentencepiece import train_sentencepiece
 
 MEMORY, SECONDS = 4 << 30, 20
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class", "socket.connect")
-SIZES = (0, 1, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**64 - 1)
 
 
 @dataclass
@@ -50,16 +45,6 @@ class Outcome:
     refused: int = 0
     read: int = 0
     wrong: list[str] = field(default_factory=list)
-
-
-class Harm:
-    """What a hostile pickle wants to call."""
-
-    def __init__(self, called: Any, *arguments: Any) -> None:
-        self.call = called, arguments
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return self.call
 
 
 @dataclass(frozen=True)
@@ -77,10 +62,10 @@ def formats(home: Path) -> dict[str, Format]:
     theirs = home / "hugging-face"
     export_hugging_face(ours, theirs)
     found = {
-        "safetensors": Format(theirs, "model.safetensors", _hostile_safetensors),
-        "config.json": Format(theirs, "config.json", _hostile_json),
-        "vocab.json": Format(theirs, "vocab.json", _hostile_json),
-        "Marian": Format(_marian(home / "marian", ours), "model.npz", _hostile_npz),
+        "safetensors": Format(theirs, "model.safetensors", hostile.safetensors),
+        "config.json": Format(theirs, "config.json", hostile.json_object),
+        "vocab.json": Format(theirs, "vocab.json", hostile.json_object),
+        "Marian": Format(_marian(home / "marian", ours), "model.npz", hostile.npz),
     }
     try:
         import torch
@@ -92,7 +77,7 @@ def formats(home: Path) -> dict[str, Format]:
             shutil.copytree(theirs, folder)
             (folder / "model.safetensors").unlink()
             torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
-            found[name] = Format(folder, "pytorch_model.bin", _hostile_pickle)
+            found[name] = Format(folder, "pytorch_model.bin", hostile.pickled)
     except ModuleNotFoundError as error:
         print(f"without {error.name} there are no .bin files", file=sys.stderr)
     try:
@@ -100,7 +85,9 @@ def formats(home: Path) -> dict[str, Format]:
 
         for kind in ("float32", "int8"):
             folder = write(ours, home / f"ctranslate2-{kind}", kind)
-            found[f"CTranslate2 {kind}"] = Format(folder, "model.bin", _hostile_ctranslate2)
+            facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            (folder / "config.json").write_text(json.dumps(facts | {"add_source_eos": True}), encoding="utf-8")
+            found[f"CTranslate2 {kind}"] = Format(folder, "model.bin", hostile.ctranslate2)
     except ModuleNotFoundError as error:
         print(f"without {error.name} there are no models of CTranslate2", file=sys.stderr)
     return found
@@ -139,32 +126,6 @@ def _marian(folder: Path, ours: Path) -> Path:
     return folder
 
 
-def _hostile_npz(draw: np.random.Generator, whole: bytes) -> bytes:
-    """Headers that promise other shapes and dtypes, objects among them; entries that grow."""
-    headers = [
-        "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1099511627776), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1," * 70 + "), }",
-        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }",
-        "__import__('os').system('true')",
-        "(" * 2000,
-    ]
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
-        entries = old.infolist()
-        chosen = entries[int(draw.integers(len(entries)))].filename
-        for entry in entries:
-            content = old.read(entry)
-            if entry.filename == chosen:
-                text = headers[int(draw.integers(len(headers)))].encode() + b"\n"
-                content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content[-64:]
-                if draw.random() < 0.1:
-                    content += b"\0" * (8 << 20)
-            new.writestr(entry.filename, content)
-    return out.getvalue()
-
-
 def fuzz(cases: int, seed: int, home: Path | None = None) -> dict[str, Outcome]:
     """`cases` broken files of each format."""
     found: dict[str, Outcome] = {}
@@ -175,7 +136,7 @@ def fuzz(cases: int, seed: int, home: Path | None = None) -> dict[str, Outcome]:
             outcome = found[name] = Outcome()
             for case in range(cases):
                 draw = np.random.default_rng([seed, case])
-                broken = one.hostile(draw, whole) if draw.random() < 0.2 else mutated(draw, whole)
+                broken = one.hostile(draw, whole) if draw.random() < 0.2 else hostile.mutated(draw, whole)
                 (one.folder / one.file).write_bytes(broken)
                 _read(one.folder, case, outcome, events)
             (one.folder / one.file).write_bytes(whole)
@@ -186,7 +147,8 @@ def _read(folder: Path, case: int, outcome: Outcome, events: list[str]) -> None:
     events.clear()
     signal.alarm(SECONDS)
     try:
-        read_model(str(folder))
+        model = read_model(str(folder))
+        _ = model.source.listed, model.target.listed  # what is written of its words
         outcome.read += 1
     except QuickbeamError as error:
         outcome.refused += 1
@@ -226,148 +188,6 @@ def _watched() -> Iterator[list[str]]:
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
         signal.signal(signal.SIGALRM, old)
-
-
-def mutated(draw: np.random.Generator, whole: bytes) -> bytes:
-    """`whole` with one to four accidents; half of them in its beginning, where headers are."""
-    data = bytearray(whole)
-    for _ in range(int(draw.integers(1, 5))):
-        if not data:
-            break
-        end = len(data) if draw.random() < 0.5 else min(len(data), 4096)
-        place, kind = int(draw.integers(end)), int(draw.integers(7))
-        length = int(draw.integers(1, 65))
-        if kind == 0:
-            del data[place:]
-        elif kind == 1:
-            data[place] = int(draw.integers(256))
-        elif kind == 2:
-            data[place] ^= 1 << int(draw.integers(8))
-        elif kind == 3:
-            width = int(draw.choice([2, 4, 8]))
-            number = SIZES[int(draw.integers(len(SIZES)))] % 2 ** (8 * width)
-            data[place : place + width] = number.to_bytes(width, "little")
-        elif kind == 4:
-            del data[place : place + length]
-        elif kind == 5:
-            other = int(draw.integers(len(data)))
-            data[place:place] = data[other : other + length]
-        else:
-            data[place:place] = draw.bytes(length)
-    return bytes(data)
-
-
-def _hostile_json(draw: np.random.Generator, whole: bytes) -> bytes:
-    facts = json.loads(whole)
-    key = list(facts)[int(draw.integers(len(facts)))]
-    huge: list[Any] = [
-        10**18,
-        -1,
-        1e308,
-        None,
-        [],
-        {},
-        "x" * 10_000,
-        True,
-        [[]] * 50,
-        {"a": {"b": {}}},
-        "\ud800",
-        2**40,
-    ]
-    facts[key] = huge[int(draw.integers(len(huge)))]
-    text = json.dumps(facts)
-    tricks = [
-        text,
-        "[" * 100_000,
-        text.replace("}", "," * 20, 1),
-        "9" * 10_000,
-        "",
-        "null",
-        text + text,
-        "\ufeff" + text,
-    ]
-    return tricks[0 if draw.random() < 0.7 else int(draw.integers(len(tricks)))].encode("utf-8", "replace")
-
-
-def _hostile_safetensors(draw: np.random.Generator, whole: bytes) -> bytes:
-    size = int.from_bytes(whole[:8], "little")
-    header, body = json.loads(whole[8 : 8 + size]), whole[8 + size :]
-    name = [key for key in header if key != "__metadata__"][int(draw.integers(len(header) - 1))]
-    entry = header[name]
-    changes: list[dict[str, Any]] = [
-        {"shape": [2**40, 2**40]},
-        {"shape": [0]},
-        {"shape": [-1]},
-        {"data_offsets": [0, 2**63]},
-        {"data_offsets": [5, 1]},
-        {"dtype": "I64"},
-        {"dtype": "F8_E4M3"},
-        {"dtype": "nothing"},
-        {"dtype": "BF16"},
-        {"shape": [1] * 1000},
-    ]
-    header[name] = entry | changes[int(draw.integers(len(changes)))]
-    if draw.random() < 0.2:
-        header["one more tensor"] = entry
-    text = json.dumps(header).encode()
-    length = len(text) if draw.random() < 0.8 else SIZES[int(draw.integers(len(SIZES)))]
-    return struct.pack("<Q", length) + text + body
-
-
-def _hostile_pickle(draw: np.random.Generator, whole: bytes) -> bytes:
-    """A pickle that would run something, alone or in the archive; or one that promises what is not there."""
-    harms: list[Any] = [
-        Harm(os.system, "true"),
-        Harm(eval, "__import__('os').system('true')"),
-        Harm(exec, "raise SystemExit"),
-        Harm(getattr, "x", "__class__"),
-        Harm(print, "x"),
-        {"weight": Harm(os.system, "true")},
-        [[[[[[]]]]]] * 3,
-        "x" * 1000,
-        {(1, 2): 3},
-        2**100,
-    ]
-    harm = harms[int(draw.integers(len(harms)))]
-    data = pickle.dumps(harm, protocol=int(draw.integers(0, 6)))
-    kind = int(draw.integers(4))
-    if kind == 0:
-        return data
-    if kind == 1:  # a bomb of references: each list holds the one before many times
-        bomb = b"\x80\x02]q\0" + b"".join(
-            b"](" + b"h" + bytes([i]) + (b"h" + bytes([i])) * 200 + b"eq" + bytes([i + 1]) for i in range(20)
-        )
-        data = bomb + b"."
-    if kind == 2:
-        data = b"\x80\x04" + draw.bytes(int(draw.integers(1, 200)))
-    if whole[:2] != b"PK":
-        return whole[: int(draw.integers(60, 160))] + data
-    out = io.BytesIO()
-    stored = draw.random() < 0.8
-    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(out, "w") as new:
-        for entry in old.infolist():
-            content = old.read(entry)
-            if entry.filename.endswith("data.pkl"):
-                content = data
-            elif draw.random() < 0.1:
-                content = b"\0" * (1 << 20)
-            new.writestr(entry.filename, content, zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED)
-    return out.getvalue()
-
-
-def _hostile_ctranslate2(draw: np.random.Generator, whole: bytes) -> bytes:
-    """Numbers of the header made huge, and names changed for each other."""
-    data = bytearray(whole)
-    names = (b"weight\0", b"bias\0", b"gamma\0", b"weight_scale\0", b"layer_0", b"num_heads\0", b"linear_0")
-    for _ in range(int(draw.integers(1, 4))):
-        name = names[int(draw.integers(len(names)))]
-        places = [i for i in range(len(data)) if data.startswith(name, i)][:200]
-        if not places:
-            continue
-        behind = places[int(draw.integers(len(places)))] + len(name)
-        at = behind + int(draw.integers(0, 16))
-        data[at : at + 4] = (SIZES[int(draw.integers(len(SIZES)))] % 2**32).to_bytes(4, "little")
-    return bytes(data)
 
 
 def _small_model(folder: Path) -> Path:

@@ -22,6 +22,10 @@ def convert(
         Path | None, typer.Option(help="The SentencePiece model of the source, where the model comes without.")
     ] = None,
     target_spm: Annotated[Path | None, typer.Option(help="That of the target; default: the source's.")] = None,
+    source_eos: Annotated[
+        bool,
+        typer.Option("--source-eos", help="A CTranslate2 model from <s> was trained with </s> behind its sources."),
+    ] = False,
     export: Annotated[
         str,
         typer.Option("--to", metavar="quickbeam|hugging-face", help="hugging-face: FROM is a model folder of ours."),
@@ -47,10 +51,7 @@ def convert(
     * `echo "Guten Morgen." | quickbeam translate opus-de-en`
     """
     require(export in ("quickbeam", "hugging-face"), "to", export, "quickbeam or hugging-face")
-    if to.exists() and not overwrite:
-        raise OutputError(f"{to} is there already; give another name, or --overwrite to replace it.")
-    if to.exists() and not (to / "config.json").is_file():
-        raise OutputError(f"{to} is no model folder, so it is not replaced; give another name.")
+    _check_free(to, overwrite)
     if export == "hugging-face":
         from quickbeam.convert.export import export_hugging_face
         from quickbeam.convert.read import refuse_spm
@@ -62,8 +63,16 @@ def convert(
         return
     from quickbeam.convert.read import read_model
 
-    model = read_model(origin, source_spm, target_spm)
+    model = read_model(origin, source_spm, target_spm, source_eos)
     model.save(to, to.resolve().name)
     print(f"{to}: {model.summary}.")
     for note in model.notes:
         print(note)
+
+
+def _check_free(to: Path, overwrite: bool) -> None:
+    """Raise OutputError where `to` is there and must not be replaced."""
+    if to.exists() and not overwrite:
+        raise OutputError(f"{to} is there already; give another name, or --overwrite to replace it.")
+    if to.exists() and not (to / "config.json").is_file():
+        raise OutputError(f"{to} is no model folder, so it is not replaced; give another name.")

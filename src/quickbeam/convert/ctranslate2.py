@@ -33,10 +33,11 @@ _ACTIVATIONS: dict[int, Literal["relu", "gelu", "gelu_sigmoid", "swish"]] = {
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
 
 
-def read_ctranslate2(folder: Path, spm: Pieces) -> Converted:
+def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Converted:
     """The model in `folder`; raises ModelError where it is no transformer for translation, or has what we lack.
 
-    Its folder need not have the SentencePiece models; where it has none and none are given, text is pieces.
+    Its folder need not have the SentencePiece models; where it has none and none are given, text is pieces. With
+    `source_eos` it was trained on sources that end in eos, though its config does not say so.
     """
     path = folder / "model.bin"
     file = read_model_file(path)
@@ -54,6 +55,14 @@ def read_ctranslate2(folder: Path, spm: Pieces) -> Converted:
     if epsilon is not None and not (isinstance(epsilon, float) and 0 < epsilon < 1):
         raise facts.refusal("layer_norm_epsilon", "a number between 0 and 1")
     source, target = _vocabularies(folder)
+    if not (source_eos or sizes["from_zero"] or facts.flag("add_source_eos")) and facts.text("decoder_start_token") in (
+        "",
+        "<s>",
+    ):
+        raise ModelError(
+            f"{facts.path}: add_source_eos is false and the decoder starts from <s>, as in models of OpenNMT-py, whose "
+            "sources do not end in </s>; ours do. Where it was trained with </s> behind the source, say --source-eos."
+        )
     return _with_words(folder, facts, spm, source, target, sizes | {"norm_epsilon": epsilon or 1e-5}, tensors)
 
 

@@ -17,10 +17,13 @@ from quickbeam.errors import InputError, ModelError
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
-def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | None = None) -> Converted:
+def read_model(
+    origin: str, source_spm: Path | None = None, target_spm: Path | None = None, source_eos: bool = False
+) -> Converted:
     """The model at `origin`: a folder, a file, or a name in the Hugging Face hub. Raises ModelError or InputError.
 
     SentencePiece models may be given for kinds that do not come with them; others have their own, and refuse them.
+    With `source_eos` a model of CTranslate2 that does not say so was trained on sources that end in eos.
     """
     path = Path(origin)
     if not path.exists():
@@ -36,7 +39,7 @@ def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | N
             refuse_spm(source_spm, target_spm, "a model of Hugging Face has")
             return read_hugging_face(path)
     if path.is_dir() and (path / "model.bin").is_file():
-        return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm))
+        return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm), source_eos)
     inside = sorted(path.glob("*.npz")) if path.is_dir() else [path]
     if len(inside) == 1 and inside[0].suffix == ".npz":
         return read_marian(inside[0], source_spm, target_spm)

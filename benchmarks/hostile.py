@@ -1,0 +1,198 @@
+"""Bytes of foreign models with accidents in them, and bytes that were made to harm; `imports.py` reads them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import struct
+import zipfile
+from typing import Any
+
+import numpy as np
+
+SIZES = (0, 1, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**64 - 1)
+
+
+class Harm:
+    """What a hostile pickle wants to call."""
+
+    def __init__(self, called: Any, *arguments: Any) -> None:
+        self.call = called, arguments
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return self.call
+
+
+def mutated(draw: np.random.Generator, whole: bytes) -> bytes:
+    """`whole` with one to four accidents; half of them in its beginning, where headers are."""
+    data = bytearray(whole)
+    for _ in range(int(draw.integers(1, 5))):
+        if not data:
+            break
+        end = len(data) if draw.random() < 0.5 else min(len(data), 4096)
+        place, kind = int(draw.integers(end)), int(draw.integers(7))
+        length = int(draw.integers(1, 65))
+        if kind == 0:
+            del data[place:]
+        elif kind == 1:
+            data[place] = int(draw.integers(256))
+        elif kind == 2:
+            data[place] ^= 1 << int(draw.integers(8))
+        elif kind == 3:
+            width = int(draw.choice([2, 4, 8]))
+            number = SIZES[int(draw.integers(len(SIZES)))] % 2 ** (8 * width)
+            data[place : place + width] = number.to_bytes(width, "little")
+        elif kind == 4:
+            del data[place : place + length]
+        elif kind == 5:
+            other = int(draw.integers(len(data)))
+            data[place:place] = data[other : other + length]
+        else:
+            data[place:place] = draw.bytes(length)
+    return bytes(data)
+
+
+def npz(draw: np.random.Generator, whole: bytes) -> bytes:
+    """Headers that promise other shapes and dtypes, objects among them; entries that grow."""
+    headers = [
+        "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1099511627776), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1," * 70 + "), }",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }",
+        "{'descr': (), 'fortran_order': False, 'shape': (2,), }",
+        "__import__('os').system('true')",
+        "(" * 2000,
+    ]
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+        entries = old.infolist()
+        chosen = entries[int(draw.integers(len(entries)))].filename
+        for entry in entries:
+            content = old.read(entry)
+            if entry.filename == chosen:
+                text = headers[int(draw.integers(len(headers)))].encode() + b"\n"
+                content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content[-64:]
+                if draw.random() < 0.1:
+                    content += b"\0" * (8 << 20)
+            new.writestr(entry.filename, content)
+    return out.getvalue()
+
+
+def json_object(draw: np.random.Generator, whole: bytes) -> bytes:
+    facts = json.loads(whole)
+    key = list(facts)[int(draw.integers(len(facts)))]
+    huge: list[Any] = [
+        10**18,
+        [[-99999999]],
+        -1,
+        1e308,
+        None,
+        [],
+        {},
+        "x" * 10_000,
+        True,
+        [[]] * 50,
+        {"a": {"b": {}}},
+        "\ud800",
+        2**40,
+    ]
+    if draw.random() < 0.1:
+        facts["\ud800"] = facts.pop(key)
+    else:
+        facts[key] = huge[int(draw.integers(len(huge)))]
+    text = json.dumps(facts)
+    tricks = [
+        text,
+        "[" * 100_000,
+        text.replace("}", "," * 20, 1),
+        "9" * 10_000,
+        "",
+        "null",
+        text + text,
+        "\ufeff" + text,
+    ]
+    return tricks[0 if draw.random() < 0.7 else int(draw.integers(len(tricks)))].encode("utf-8", "replace")
+
+
+def safetensors(draw: np.random.Generator, whole: bytes) -> bytes:
+    size = int.from_bytes(whole[:8], "little")
+    header, body = json.loads(whole[8 : 8 + size]), whole[8 + size :]
+    name = [key for key in header if key != "__metadata__"][int(draw.integers(len(header) - 1))]
+    entry = header[name]
+    changes: list[dict[str, Any]] = [
+        {"shape": [2**40, 2**40]},
+        {"shape": [0]},
+        {"shape": [-1]},
+        {"data_offsets": [0, 2**63]},
+        {"data_offsets": [5, 1]},
+        {"dtype": "I64"},
+        {"dtype": "F8_E4M3"},
+        {"dtype": "nothing"},
+        {"dtype": "BF16"},
+        {"shape": [1] * 1000},
+    ]
+    header[name] = entry | changes[int(draw.integers(len(changes)))]
+    if draw.random() < 0.2:
+        header["one more tensor"] = entry
+    text = json.dumps(header).encode()
+    length = len(text) if draw.random() < 0.8 else SIZES[int(draw.integers(len(SIZES)))]
+    return struct.pack("<Q", length) + text + body
+
+
+def pickled(draw: np.random.Generator, whole: bytes) -> bytes:
+    """A pickle that would run something, alone or in the archive; or one that promises what is not there."""
+    harms: list[Any] = [
+        Harm(os.system, "true"),
+        Harm(eval, "__import__('os').system('true')"),
+        Harm(exec, "raise SystemExit"),
+        Harm(getattr, "x", "__class__"),
+        Harm(print, "x"),
+        {"weight": Harm(os.system, "true")},
+        [[[[[[]]]]]] * 3,
+        "x" * 1000,
+        {(1, 2): 3},
+        2**100,
+    ]
+    harm = harms[int(draw.integers(len(harms)))]
+    data = pickle.dumps(harm, protocol=int(draw.integers(0, 6)))
+    kind = int(draw.integers(4))
+    if kind == 0:
+        return data
+    if kind == 1:  # a bomb of references: each list holds the one before many times
+        bomb = b"\x80\x02]q\0" + b"".join(
+            b"](" + b"h" + bytes([i]) + (b"h" + bytes([i])) * 200 + b"eq" + bytes([i + 1]) for i in range(20)
+        )
+        data = bomb + b"."
+    if kind == 2:
+        data = b"\x80\x04" + draw.bytes(int(draw.integers(1, 200)))
+    if whole[:2] != b"PK":
+        return whole[: int(draw.integers(60, 160))] + data
+    out = io.BytesIO()
+    stored = draw.random() < 0.8
+    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(out, "w") as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            if entry.filename.endswith("data.pkl"):
+                content = data
+            elif draw.random() < 0.1:
+                content = b"\0" * (1 << 20)
+            new.writestr(entry.filename, content, zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def ctranslate2(draw: np.random.Generator, whole: bytes) -> bytes:
+    """Numbers of the header made huge, and names changed for each other."""
+    data = bytearray(whole)
+    names = (b"weight\0", b"bias\0", b"gamma\0", b"weight_scale\0", b"layer_0", b"num_heads\0", b"linear_0")
+    for _ in range(int(draw.integers(1, 4))):
+        name = names[int(draw.integers(len(names)))]
+        places = [i for i in range(len(data)) if data.startswith(name, i)][:200]
+        if not places:
+            continue
+        behind = places[int(draw.integers(len(places)))] + len(name)
+        at = behind + int(draw.integers(0, 16))
+        data[at : at + 4] = (SIZES[int(draw.integers(len(SIZES)))] % 2**32).to_bytes(4, "little")
+    return bytes(data)
