@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from toys import BOS, EOS, ToyModel, ToyProjection, toy_requests
 
@@ -82,6 +82,8 @@ def run(seed: int, options: ScheduleOptions, margin: float | None) -> tuple[dict
     max_step_rows=st.sampled_from([3, 12]),
     margin=st.sampled_from([None, 1.5]),
 )
+@example(seed=5, schedule="stream", max_memory=60_000, max_step_rows=3, margin=None)  # many enter at once, beams being
+@example(seed=0, schedule="stream", max_memory=30_000, max_step_rows=3, margin=1.5)  # wider than they were before
 def test_memory_stays_within_its_budget(seed, schedule, max_memory, max_step_rows, margin) -> None:
     wanted, _ = run(seed, ScheduleOptions(), margin)
     options = ScheduleOptions(schedule=schedule, max_memory=max_memory, max_step_rows=max_step_rows, max_rows=500)

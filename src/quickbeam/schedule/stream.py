@@ -150,7 +150,8 @@ class Stream:
                     break
                 (self._next,) = batch
             many = len(self._flight) + len(drawn) + 1
-            if many > 1 and not self._has_room(many * width, self._positions + len(self._next.source)):
+            rows = max(many * width, self._live + len(drawn) + 1)  # expected of all, but no fewer than there will be
+            if many > 1 and not self._has_room(rows, self._positions + len(self._next.source)):
                 break
             drawn.append(self._next)
             self._positions += len(self._next.source)
@@ -158,7 +159,7 @@ class Stream:
         return drawn
 
     def _has_room(self, rows: float, positions: int) -> bool:
-        """Whether so many expected rows, and sources of so many positions, may be in flight."""
+        """Whether so many rows, and sources of so many positions, may be in flight."""
         if rows > self._options.max_rows:
             return False
-        return self._memory is None or self._memory.fits(positions, max(rows, self._live) + self._most_rows)
+        return self._memory is None or self._memory.fits(positions, rows + self._most_rows)
