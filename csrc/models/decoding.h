@@ -18,9 +18,9 @@
 
 namespace quickbeam {
 
-// What the runs of all models share; `Kept` is what stays of an admitted request.
-template <typename Model, typename Kept>
-class Decoding {
+// What is in flight in the runs of all models; `Kept` is what stays of an admitted request, `Pool` holds the states.
+template <typename Model, typename Kept, typename Pool>
+class InFlight {
  public:
   // Frees every state but the named ones (repeats allowed).
   void retain(const int32_t* state, int64_t count) {
@@ -34,11 +34,19 @@ class Decoding {
     for (int64_t i = 0; i < count; ++i) requests_.erase(request[i]);
   }
 
+  // The length of the longest source of the rows; 0 where there are no rows.
+  int64_t longest(const int32_t* request, int64_t rows) const
+    requires requires(const Kept& source) { source.positions; }
+  {
+    int64_t result = 0;
+    for (int64_t row = 0; row < rows; ++row) result = std::max(result, kept(request[row]).positions);
+    return result;
+  }
+
   const Model& model() const { return *model_; }
 
  protected:
-  explicit Decoding(std::shared_ptr<const Model> model)
-      : model_(std::move(model)), pool_(model_->config().state_dim()) {}
+  InFlight(std::shared_ptr<const Model> model, Pool pool) : model_(std::move(model)), pool_(std::move(pool)) {}
 
   const Kept& kept(int32_t request) const {
     const auto found = requests_.find(request);
@@ -50,19 +58,35 @@ class Decoding {
     check_sources(request, sources, vocab_size, [&](int32_t asked) { return requests_.count(asked) != 0; });
   }
 
+  // Attention [rows, width] all zero; throws std::invalid_argument where `width` is not `longest`.
+  void clear_attention(const int32_t* request, int64_t rows, float* attention, int64_t width) const {
+    if (width != longest(request, rows))
+      throw std::invalid_argument("width is " + std::to_string(width) + "; it must be that of the longest source.");
+    std::fill_n(attention, rows * width, 0.0f);
+  }
+
+  std::shared_ptr<const Model> model_;
+  std::unordered_map<int32_t, Kept> requests_;
+  Pool pool_;
+};
+
+// A run of a model whose states are vectors of one size.
+template <typename Model, typename Kept>
+class Decoding : public InFlight<Model, Kept, StatePool> {
+  using Base = InFlight<Model, Kept, StatePool>;
+
+ protected:
+  explicit Decoding(std::shared_ptr<const Model> model) : Base(model, StatePool(model->config().state_dim())) {}
+
   // Rows that feed `token` to the states `before`, which gives the states `behind` (a slot may stand in both). Good
   // until states are taken, or rows are gathered again.
   StepRows gather(const int32_t* token, const int32_t* before, const int32_t* behind, int64_t rows) {
     parent_.resize(rows);
     next_.resize(rows);
-    const int64_t parents = pool_.gather(before, rows, parents_, parent_.data());
-    for (int64_t row = 0; row < rows; ++row) next_[row] = pool_.at(behind[row]);
+    const int64_t parents = Base::pool_.gather(before, rows, parents_, parent_.data());
+    for (int64_t row = 0; row < rows; ++row) next_[row] = Base::pool_.at(behind[row]);
     return {rows, token, nullptr, parent_.data(), parents, parents_.get(), next_.data()};
   }
-
-  std::shared_ptr<const Model> model_;
-  std::unordered_map<int32_t, Kept> requests_;
-  StatePool pool_;
 
  private:
   Buffer parents_;               // [U, state_dim]
@@ -97,21 +121,12 @@ class TranslationDecoding : public Decoding<Model, Source> {
     run(request, state, token, rows, nullptr, 0, hidden, handles);
   }
 
-  // The length of the longest source of the rows; 0 where there are no rows.
-  int64_t longest(const int32_t* request, int64_t rows) const {
-    int64_t result = 0;
-    for (int64_t row = 0; row < rows; ++row) result = std::max(result, Base::kept(request[row]).positions);
-    return result;
-  }
-
   // The same step, for the attention weights [rows, width] of each row over its source, zero behind the source's end.
   // Throws std::invalid_argument where `width` is not `longest`.
   void attend(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* attention,
               int64_t width, int32_t* handles) {
-    if (width != longest(request, rows))
-      throw std::invalid_argument("width is " + std::to_string(width) + "; it must be that of the longest source.");
+    Base::clear_attention(request, rows, attention, width);
     hidden_.reserve(rows * Base::model_->config().hidden_dim);
-    std::fill_n(attention, rows * width, 0.0f);
     run(request, state, token, rows, attention, width, hidden_.get(), handles);
   }
 

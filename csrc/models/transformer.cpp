@@ -19,12 +19,11 @@ Transformer::Transformer(const TransformerConfig& config, const Weights& weights
     : config_(checked(config)), table_(table), encoder_(weights, config), decoder_(weights, config) {}
 
 TransformerDecoding::TransformerDecoding(std::shared_ptr<const Transformer> model)
-    : model_(std::move(model)),
-      pool_(model_->config().word_dim(), model_->config().decoder_kind == DecoderKind::attention) {}
+    : InFlight(model, PathPool(model->config().word_dim(), model->config().decoder_kind == DecoderKind::attention)) {}
 
 void TransformerDecoding::admit(const int32_t* request, const Sources& sources, int32_t* handles) {
   const TransformerConfig& config = model_->config();
-  check_sources(request, sources, config.source_vocab_size, [&](int32_t asked) { return requests_.count(asked) != 0; });
+  check_admit(request, sources, config.source_vocab_size);
   for (int64_t i = 0; config.positions == Positions::learned && i < sources.count; ++i)
     if (sources.length[i] > config.max_positions)
       throw std::invalid_argument("request " + std::to_string(request[i]) + " has a source of " +
@@ -43,35 +42,11 @@ void TransformerDecoding::step(const int32_t* request, const int32_t* state, con
   run(request, state, token, rows, nullptr, 0, hidden, handles);
 }
 
-int64_t TransformerDecoding::longest(const int32_t* request, int64_t rows) const {
-  int64_t result = 0;
-  for (int64_t row = 0; row < rows; ++row) result = std::max(result, kept(request[row]).positions);
-  return result;
-}
-
 void TransformerDecoding::attend(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
                                  float* attention, int64_t width, int32_t* handles) {
-  if (width != longest(request, rows))
-    throw std::invalid_argument("width is " + std::to_string(width) + "; it must be that of the longest source.");
+  clear_attention(request, rows, attention, width);
   hidden_.reserve(rows * model_->config().hidden_dim);
-  std::fill_n(attention, rows * width, 0.0f);
   run(request, state, token, rows, attention, width, hidden_.get(), handles);
-}
-
-void TransformerDecoding::retain(const int32_t* state, int64_t count) {
-  pool_.check(state, count);
-  pool_.retain(state, count);
-}
-
-void TransformerDecoding::evict(const int32_t* request, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) kept(request[i]);  // throws before anything is forgotten
-  for (int64_t i = 0; i < count; ++i) requests_.erase(request[i]);
-}
-
-const TransformerSource& TransformerDecoding::kept(int32_t request) const {
-  const auto found = requests_.find(request);
-  if (found == requests_.end()) refuse_request(request);
-  return found->second;
 }
 
 void TransformerDecoding::run(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "models/decoding.h"
 #include "models/path_pool.h"
 #include "models/transformer_config.h"
 #include "models/transformer_decoder.h"
@@ -36,7 +37,7 @@ class Transformer {
 
 // A decoding run: encoded requests, and states by handle. One thread at a time. Every call checks its arguments before
 // it changes anything, and throws std::invalid_argument.
-class TransformerDecoding {
+class TransformerDecoding : public InFlight<Transformer, TransformerSource, PathPool> {
  public:
   explicit TransformerDecoding(std::shared_ptr<const Transformer> model);
 
@@ -47,30 +48,15 @@ class TransformerDecoding {
   void step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
             int32_t* handles);
 
-  // The length of the longest source of the rows; 0 where there are no rows.
-  int64_t longest(const int32_t* request, int64_t rows) const;
-
   // The same step, for the attention weights [rows, width] of each row over its source, the mean over the heads of the
   // uppermost layer, zero behind the source's end. Throws std::invalid_argument where `width` is not `longest`.
   void attend(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* attention,
               int64_t width, int32_t* handles);
 
-  // Frees every state but the named ones (repeats allowed).
-  void retain(const int32_t* state, int64_t count);
-
-  // Forgets the named requests.
-  void evict(const int32_t* request, int64_t count);
-
-  const Transformer& model() const { return *model_; }
-
  private:
-  const TransformerSource& kept(int32_t request) const;
   void run(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* attention,
            int64_t width, float* hidden, int32_t* handles);
 
-  std::shared_ptr<const Transformer> model_;
-  std::unordered_map<int32_t, TransformerSource> requests_;
-  PathPool pool_;
   TransformerBuffers buffers_;
   Buffer hidden_;                                 // [R, D] of `attend`, which nobody asked for
   std::vector<const TransformerSource*> source_;  // [R]

@@ -110,6 +110,7 @@ def read_hugging_face(folder: Path) -> Converted:
         bias = tensors["output_bias"].copy()
         bias[[token for token in suppressed if token < len(bias)]] += SUPPRESSED_BIAS
         tensors["output_bias"] = bias
+        suppressed = ()  # the bias is enough, and costs nothing
     config = TransformerConfig(**sizes, **words.facts, suppressed_ids=suppressed)
     return Converted(f"a {kind} model of Hugging Face", config, tensors, words.source, words.target, _notes(generation))
 
