@@ -23,7 +23,8 @@ help:
 	@echo "make test                      run all tests"
 	@echo "make check                     lint, types, rooms, C++ format, warnings as errors, sanitizers"
 	@echo "make bench PART=machine        measure the ceilings of this machine (or PART=decode, PART=resume)"
-	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold (or projection, search; MODELS=\"folder ...\")"
+	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold (or projection, search, sharp, transformer)"
+	@echo "                               [CLAIM=\"2a 5\"] [MODEL=de-en] [MODELS=\"folder ...\"]"
 	@echo "make clean                     remove .venv and build"
 
 # ---- what the others need ----
@@ -110,9 +111,9 @@ bench: $(MADE)/tests build/bench/machine $(if $(filter products,$(PART)),build/b
 	$(BIN)/python -m benchmarks.$(PART) --data $(DATA)
 
 scoreboard: $(if $(filter projection,$(PART)),$(MADE)/bench,$(MADE)/tests) build/bench/machine $(if $(filter sharp,$(PART)),build/bench/products)
-	@test -n "$(PART)" || { echo "make scoreboard PART=foundation or projection [QUICK=1]" >&2; exit 2; }
+	@test -n "$(PART)" || { echo "make scoreboard PART=foundation, projection, search, sharp or transformer [QUICK=1]" >&2; exit 2; }
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scoreboard $(PART) --data $(DATA) --models $(MODELS) \
-	  $(if $(filter-out 0,$(QUICK)),--quick)
+	  $(if $(MODEL),--model $(MODEL)) $(if $(CLAIM),--claim $(CLAIM)) $(if $(filter-out 0,$(QUICK)),--quick)
 
 clean:
 	rm -rf $(VENV) build
