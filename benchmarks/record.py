@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from quickbeam import _core
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+# What decides on a figure; what is measured is in the options of its line.
+MAKES_FIGURES = ("src", "csrc", "models", "benchmarks/*.py", ":!benchmarks/scoreboard", "CMakeLists.txt")
 
 
 def commit() -> dict[str, Any]:
@@ -55,13 +58,22 @@ def read(benchmark: str) -> list[dict[str, Any]]:
 
 
 def find(benchmark: str, options: dict[str, Any]) -> dict[str, Any] | None:
-    """The last line of results/BENCHMARK.jsonl with these options that this very commit gave; None if there is none.
+    """The last line of results/BENCHMARK.jsonl with these options that the code of this commit gave, or None.
 
-    With it a long measurement that was broken off goes on where it was. Figures of a changed tree are not found.
+    With it a long measurement that was broken off goes on where it was, also after a commit of words or results.
+    Figures of a changed tree are not found.
     """
-    now = commit()
-    same = [line for line in read(benchmark) if line["options"] == options and line["commit"] == now["commit"]]
-    return same[-1] if same and not now["dirty"] and not same[-1]["dirty"] else None
+    if commit()["dirty"]:
+        return None
+    same = [line for line in read(benchmark) if line["options"] == options and not line["dirty"]]
+    return next((line for line in reversed(same) if _same_code(line["commit"])), None)
+
+
+@cache
+def _same_code(commit: str) -> bool:
+    """Whether a commit differs from the one at work in nothing that makes a figure."""
+    run = ["git", "diff", "--quiet", commit, "HEAD", "--", *MAKES_FIGURES]
+    return subprocess.run(run, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
 def _git(*arguments: str) -> str:
