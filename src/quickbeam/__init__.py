@@ -13,16 +13,19 @@ from quickbeam.errors import InputError, ModelError, OptionError, QuickbeamError
 
 if TYPE_CHECKING:
     from quickbeam.engine.generator import Generation, Generator
+    from quickbeam.engine.head import Head
     from quickbeam.engine.scorer import Scorer
     from quickbeam.engine.trace import Trace
     from quickbeam.engine.translation import Answer, Translation
     from quickbeam.engine.translator import Translator
     from quickbeam.options.decode import MachineOptions
+    from quickbeam.train.screen.head import fit_head
 
 __all__ = [
     "Answer",
     "Generation",
     "Generator",
+    "Head",
     "InputError",
     "MachineOptions",
     "ModelError",
@@ -32,17 +35,20 @@ __all__ = [
     "Trace",
     "Translation",
     "Translator",
+    "fit_head",
 ]
 
 _HOMES = {
     "Answer": "quickbeam.engine.translation",
     "Generation": "quickbeam.engine.generator",
     "Generator": "quickbeam.engine.generator",
+    "Head": "quickbeam.engine.head",
     "MachineOptions": "quickbeam.options.decode",
     "Scorer": "quickbeam.engine.scorer",
     "Trace": "quickbeam.engine.trace",
     "Translation": "quickbeam.engine.translation",
     "Translator": "quickbeam.engine.translator",
+    "fit_head": "quickbeam.train.screen.head",
 }
 
 

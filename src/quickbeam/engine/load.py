@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from quickbeam.engine.direction import Tongues
+from quickbeam.engine.row_layers import build_row_layer
 from quickbeam.errors import ModelError, nearest
 from quickbeam.models.architectures import Config, Task, architecture_of
 from quickbeam.models.door import Model
@@ -17,17 +18,14 @@ from quickbeam.models.ensemble import EnsembleModel, sum_of
 from quickbeam.models.fitted import OUTPUT, output_digest
 from quickbeam.models.folder import read_config
 from quickbeam.models.load import load_model
-from quickbeam.models.preview_folder import read_preview
 from quickbeam.models.screen_folder import read_screen
 from quickbeam.models.shortlist_folder import read_shortlist
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.options.decode import MachineOptions
-from quickbeam.projections.certified import CertifiedProjection, Preview
 from quickbeam.projections.deferred import DeferredExact
 from quickbeam.projections.door import Projection, RowProjection
 from quickbeam.projections.joined import Join, JoinedProjection
 from quickbeam.projections.scan import ScanProjection
-from quickbeam.projections.screened import ScreenedProjection
 from quickbeam.projections.shortlist import ShortlistProjection
 from quickbeam.text.vocabulary import Vocabulary, read_vocabularies
 from quickbeam.types import Footprint
@@ -198,21 +196,15 @@ def _build(name: str, folder: Path, parts: Parts, machine: MachineOptions, layer
     if name == "exact":
         return parts.projection
     weight, bias = parts.model.output()
-    if name == "scan":
-        return ScanProjection.build(weight, bias, machine.isa)
-    if name == "certified":
-        preview = Preview.from_arrays(read_preview(folder, weight, bias))
-        return CertifiedProjection.build(weight, bias, preview, machine.isa)
     if "shortlist" in name:
         shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
         if name == "shortlist":
             return ShortlistProjection(weight, bias, shortlist, machine.isa)
         join: Join = "and" if name == "screen-and-shortlist" else "or"
         return JoinedProjection(weight, bias, read_screen(folder, weight, bias), shortlist, join, machine.isa)
-    screen = read_screen(folder, weight, bias)
-    scan = load_projection("scan", folder, parts, machine, layers)
-    assert isinstance(scan, ScanProjection)
-    return ScreenedProjection.build(weight, bias, screen, scan, machine.isa)
+    scan = load_projection("scan", folder, parts, machine, layers) if name == "screen" else None
+    assert scan is None or isinstance(scan, ScanProjection)
+    return build_row_layer(name, folder, weight, bias, machine.isa, scan)
 
 
 def shortlist_identity(parts: Parts) -> dict[str, str]:

@@ -1,0 +1,35 @@
+"""Output layers that look at hidden vectors alone, by name, for an output matrix and what was fitted for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quickbeam.models.preview_folder import read_preview
+from quickbeam.models.screen_folder import read_screen
+from quickbeam.projections.certified import CertifiedProjection, Preview
+from quickbeam.projections.deferred import DeferredExact
+from quickbeam.projections.door import RowProjection
+from quickbeam.projections.scan import ScanProjection
+from quickbeam.projections.screened import ScreenedProjection
+from quickbeam.types import Floats
+
+ROW_LAYERS = ("exact", "scan", "certified", "screen")
+
+
+def build_row_layer(
+    name: str, folder: Path, weight: Floats, bias: Floats, isa: str = "auto", scan: RowProjection | None = None
+) -> RowProjection:
+    """The layer `name`, one of ROW_LAYERS, for the output matrix [V, D] with its bias [V].
+
+    Screen and preview are read from `folder`; raises ModelError where that has no sound one. `scan`, if there is one
+    already, answers the rows that a screen doubts.
+    """
+    if name == "exact":
+        return DeferredExact(weight, bias, isa)
+    if name == "scan":
+        return ScanProjection.build(weight, bias, isa)
+    if name == "certified":
+        preview = Preview.from_arrays(read_preview(folder, weight, bias))
+        return CertifiedProjection.build(weight, bias, preview, isa)
+    screen = read_screen(folder, weight, bias)
+    return ScreenedProjection.build(weight, bias, screen, scan or ScanProjection.build(weight, bias, isa), isa)

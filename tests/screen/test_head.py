@@ -1,0 +1,130 @@
+"""The output layer of somebody else's model: fitted, saved, loaded, and what it says to arrays that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quickbeam import Head, InputError, ModelError, OptionError, fit_head
+from quickbeam.engine.row_layers import ROW_LAYERS
+from quickbeam.options.screen import ScreenOptions
+from quickbeam.projections.exact import ReferenceProjection
+from quickbeam.types import Floats
+
+WORDS, WIDTH, BUNCHES = 300, 12, 6
+OPTIONS = ScreenOptions(method="kmeans", clusters=BUNCHES, fidelity=0.9)
+
+
+def bunches(count: int, seed: int) -> Floats:
+    """Vectors [count, WIDTH] that lie in bunches."""
+    places = np.random.default_rng(0).normal(size=(BUNCHES, WIDTH))
+    draw = np.random.default_rng(seed)
+    return (places[draw.integers(BUNCHES, size=count)] + 0.05 * draw.normal(size=(count, WIDTH))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def output() -> tuple[Floats, Floats]:
+    draw = np.random.default_rng(3)
+    return draw.normal(size=(WORDS, WIDTH)).astype(np.float32), draw.normal(size=WORDS).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def folder(output: tuple[Floats, Floats], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("head") / "new"
+    said: list[str] = []
+    fitted = fit_head(place, *output, bunches(3000, 1), options=OPTIONS, say=said.append)
+    assert fitted.reached
+    assert fitted.held_out.fidelity >= 0.9
+    assert any("clusters" in line for line in said)
+    return place
+
+
+@pytest.mark.parametrize("projection", ROW_LAYERS)
+def test_every_layer_finds_the_best_words_of_fresh_vectors(
+    folder: Path, output: tuple[Floats, Floats], projection: str
+) -> None:
+    fresh = bunches(200, 2)
+    wanted = ReferenceProjection(*output).topk(fresh, 5)
+    head = Head.load(folder, projection)
+    found = head.topk(fresh, 5)
+    share = (found.token == wanted.token).all(axis=1).mean()
+    assert share >= (0.9 if projection == "screen" else 1.0)
+    off = np.abs(found.log_prob - wanted.log_prob)[found.token == wanted.token].max()
+    assert off < {"exact": 1e-5, "scan": 0.02, "certified": 1e-3, "screen": 0.2}[projection]
+    one = found.token[:, 0]
+    assert np.array_equal(head.log_prob(fresh, one), found.log_prob[:, 0])
+
+
+def test_screens_read_less_than_all_words(folder: Path) -> None:
+    assert Head.load(folder)._layer.topk(bunches(50, 5), 5).token.shape == (50, 5)
+    share = Head.load(folder, "screen")._layer.fallback_share  # type: ignore[attr-defined]
+    assert share < 0.5
+
+
+def test_a_head_without_a_fit_is_the_reference(output: tuple[Floats, Floats]) -> None:
+    weight, _ = output
+    fresh = bunches(20, 4)
+    wanted = ReferenceProjection(weight, np.zeros(WORDS, np.float32)).topk(fresh, 3)
+    for name in ("exact", "scan"):
+        assert np.array_equal(Head(weight, projection=name).topk(fresh.tolist(), 3).token, wanted.token)
+
+
+def test_texts_are_dealt_whole(output: tuple[Floats, Floats], tmp_path: Path) -> None:
+    text = np.repeat(np.arange(30) + 1000, 100)
+    fitted = fit_head(tmp_path, *output, bunches(3000, 1), text=text, options=OPTIONS)
+    assert fitted.held_out.sentences == 3  # every tenth of thirty
+
+
+def test_what_does_not_fit_is_said(output: tuple[Floats, Floats], folder: Path, tmp_path: Path) -> None:
+    weight, bias = output
+    head = Head(weight, bias)
+    with pytest.raises(InputError, match=r"hidden has the shape \[4, 5\]; it must be \[rows, 12\]"):
+        head.topk(np.zeros((4, 5)), 1)
+    with pytest.raises(InputError, match="token has ids from 300 to 300; they must be 0 to 299"):
+        head.log_prob(np.zeros((1, WIDTH)), [WORDS])
+    with pytest.raises(InputError, match=r"token is int64 of shape \[2\]; give 1 ids"):
+        head.log_prob(np.zeros((1, WIDTH)), np.array([1, 2]))
+    with pytest.raises(InputError, match=r"bias has the shape \[3\]; it must be \[300\]"):
+        Head(weight, np.zeros(3))
+    with pytest.raises(InputError, match="weight has values that are infinite"):
+        Head(np.where(weight > 2, np.inf, weight))
+    with pytest.raises(InputError, match=r"weight has the shape \[12\]"):
+        Head(weight[0])
+    with pytest.raises(OptionError, match=r"projection is 'screen'; it must be exact or scan.*Head\.load"):
+        Head(weight, projection="screen")
+    with pytest.raises(OptionError, match="projection is 'shortlist'"):
+        Head.load(folder, "shortlist")
+    with pytest.raises(ModelError, match=r"has no head\.safetensors; fit_head makes one"):
+        Head.load(tmp_path)
+    with pytest.raises(InputError, match=r"hidden has the shape \[9, 3\]; it must be \[vectors, 12\]"):
+        fit_head(tmp_path, weight, bias, np.zeros((9, 3)))
+    with pytest.raises(InputError, match="hidden has values that are infinite"):
+        fit_head(tmp_path, weight, bias, np.full((9, WIDTH), np.nan))
+    with pytest.raises(InputError, match=r"text is float64 of shape \[9\]; give 9 whole numbers"):
+        fit_head(tmp_path, weight, bias, np.zeros((9, WIDTH)), text=np.zeros(9))
+    with pytest.raises(InputError, match="fewer than 3 different"):
+        fit_head(tmp_path, weight, bias, bunches(9, 1))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_screen_for_other_weights_is_refused(folder: Path, tmp_path: Path, output: tuple[Floats, Floats]) -> None:
+    weight, bias = output
+    other = tmp_path / "other"
+    fit_head(other, weight + 1, bias, bunches(3000, 1), options=OPTIONS)
+    (other / "head.safetensors").write_bytes((folder / "head.safetensors").read_bytes())
+    for projection in ("screen", "certified"):
+        with pytest.raises(ModelError, match="was fitted for other output weights"):
+            Head.load(other, projection)
+    (other / "head.safetensors").write_bytes(b"not one")
+    with pytest.raises(ModelError, match="is no head"):
+        Head.load(other)
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from examples.head import compare
+
+    same, _ = compare(tmp_path, words=1000, width=32, seen=6000)
+    assert same > 0.9
