@@ -117,10 +117,10 @@ std::vector<double> doubles(const AnyArray& array, const char* name, int64_t siz
 class BeamRun {
  public:
   BeamRun(int64_t beam, int64_t keep, int32_t eos, int64_t max_length, double margin, double ratio, bool stays,
-          const std::string& rule, int64_t answers, int64_t need, int64_t room, int64_t enough, double stop_margin,
-          int64_t flatters, AnyArray weight, AnyArray widest)
+          int64_t min_length, int64_t children, const std::string& rule, int64_t answers, int64_t need, int64_t room,
+          int64_t enough, double stop_margin, int64_t flatters, AnyArray weight, AnyArray widest)
       : falling_(named(rule) == Stop::kProven),
-        beam_({beam, keep, max_length, margin, ratio, eos, stays},
+        beam_({beam, keep, max_length, margin, ratio, eos, stays, min_length, children},
               {named(rule), answers, need, room, enough, stop_margin, stays, flatters,
                doubles(weight, "weight", max_length + 1), doubles(widest, "widest", max_length)}) {}
 
@@ -225,10 +225,10 @@ void bind_search(nb::module_& module) {
            "log_prob"_a, "value"_a, "top"_a, "start"_a, "held"_a,
            "Returns first [B], best [B], the rows that go on and those that end, and which of `held` are kept.");
   nb::class_<BeamRun>(module, "Beam", "Bookkeeping of beam search; see quickbeam.search.native_beam.NativeBeamSearch.")
-      .def(nb::init<int64_t, int64_t, int32_t, int64_t, double, double, bool, const std::string&, int64_t, int64_t,
-                    int64_t, int64_t, double, int64_t, AnyArray, AnyArray>(),
-           "beam"_a, "keep"_a, "eos"_a, "max_length"_a, "margin"_a, "ratio"_a, "stays"_a, "rule"_a, "answers"_a,
-           "need"_a, "room"_a, "enough"_a, "stop_margin"_a, "flatters"_a, "weight"_a, "widest"_a)
+      .def(nb::init<int64_t, int64_t, int32_t, int64_t, double, double, bool, int64_t, int64_t, const std::string&,
+                    int64_t, int64_t, int64_t, int64_t, double, int64_t, AnyArray, AnyArray>(),
+           "beam"_a, "keep"_a, "eos"_a, "max_length"_a, "margin"_a, "ratio"_a, "stays"_a, "min_length"_a, "children"_a,
+           "rule"_a, "answers"_a, "need"_a, "room"_a, "enough"_a, "stop_margin"_a, "flatters"_a, "weight"_a, "widest"_a)
       .def("begin", &BeamRun::begin, "request"_a, "Take note of new requests.")
       .def("advance", &BeamRun::advance, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
            "log_prob"_a, "value"_a,

@@ -11,12 +11,20 @@ constexpr double kNothing = -std::numeric_limits<double>::infinity();
 // Best first; of equal ones the lower row and the earlier candidate. No two are alike, so any sort gives one order.
 bool better(const Selected& a, const Selected& b) { return a.score != b.score ? a.score > b.score : a.cell < b.cell; }
 
-// The `keep` best candidates of the rows from `first` to `last`, best first.
-void rank(const SelectionRows& rows, int64_t first, int64_t last, int64_t keep, std::vector<Selected>& ranked) {
+// The `keep` best candidates of the rows from `first` to `last` that are allowed, best first.
+void rank(const SelectionRows& rows, int64_t first, int64_t last, const SelectionRules& rules,
+          std::vector<Selected>& ranked) {
+  const int64_t keep = rules.keep;
   ranked.clear();
-  for (int64_t cell = first * rows.k; cell < last * rows.k; ++cell) {
-    const double score = rows.score[cell / rows.k] + static_cast<double>(rows.value[cell]);
-    if (score > kNothing) ranked.push_back({cell, score});
+  for (int64_t row = first; row < last; ++row) {
+    const bool early = rows.length[row] < rules.min_length;
+    int64_t children = 0;
+    for (int64_t cell = row * rows.k; cell < (row + 1) * rows.k && children < rules.children; ++cell) {
+      if (rows.value[cell] == static_cast<float>(kNothing) || (early && rows.token[cell] == rules.eos)) continue;
+      ++children;
+      const double score = rows.score[row] + static_cast<double>(rows.value[cell]);
+      if (score > kNothing) ranked.push_back({cell, score});
+    }
   }
   if (static_cast<int64_t>(ranked.size()) > keep) {
     std::nth_element(ranked.begin(), ranked.begin() + (keep - 1), ranked.end(), better);
@@ -68,7 +76,7 @@ void select(const SelectionRows& rows, const SelectionFinished& finished, const 
   int64_t request = 0;
   for (int64_t first = 0, last = 0; first < rows.rows; first = last, ++request) {
     while (last < rows.rows && rows.request[last] == rows.request[first]) ++last;
-    rank(rows, first, last, rules.keep, out.ranked);
+    rank(rows, first, last, rules, out.ranked);
     const std::vector<Selected>& ranked = out.ranked;
     double best = ranked.empty() ? kNothing : ranked[0].score;
     if (finished.top != nullptr) best = std::max(best, finished.top[request]);

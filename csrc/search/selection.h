@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace quickbeam {
@@ -15,7 +16,9 @@ struct SelectionRules {
   double margin;       // what is more than this below the best is dropped; infinity = none
   double ratio;        // what has more than so many times the best's negative log probability is dropped; 0 = none
   int32_t eos;
-  bool stays;  // finished hypotheses share the beam
+  bool stays;                                              // finished hypotheses share the beam
+  int64_t min_length = 0;                                  // no row ends before it is so long
+  int64_t children = std::numeric_limits<int64_t>::max();  // the most candidates of one row, of those that are allowed
 };
 
 // R rows, those of a request side by side, with k candidates each.

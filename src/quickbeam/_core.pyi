@@ -154,6 +154,8 @@ class Beam:
         margin: float,
         ratio: float,
         stays: bool,
+        min_length: int,
+        children: int,
         rule: str,
         answers: int,
         need: int,

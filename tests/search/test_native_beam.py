@@ -106,7 +106,7 @@ def test_misuse_is_named_and_changes_nothing() -> None:
             search.advance(broken, two)
     assert len(search.advance(rows, two).rows) == 4
     with pytest.raises(ValueError, match="rule is 'maybe'"):
-        _core.Beam(1, 1, 2, 1, 0.0, 0.0, False, "maybe", 1, 1, 1, 1, 0.0, 0, np.ones(2), np.ones(1))
+        _core.Beam(1, 1, 2, 1, 0.0, 0.0, False, 0, 1, "maybe", 1, 1, 1, 1, 0.0, 0, np.ones(2), np.ones(1))
 
 
 RACE = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from quickbeam.errors import OptionError, nearest
@@ -20,7 +21,7 @@ def option(default: Any, text: str) -> Any:
 def build(options_type: type[T], table: Mapping[str, Any], where: str) -> T:
     """Make an options object from `table`; `where` names the table in errors."""
     fields = {field.name: field for field in dataclasses.fields(options_type)}  # type: ignore[arg-type]
-    hints = get_type_hints(options_type)
+    hints = type_hints(options_type)
     values: dict[str, Any] = {}
     for name, value in table.items():
         if name not in fields:
@@ -33,6 +34,13 @@ def build(options_type: type[T], table: Mapping[str, Any], where: str) -> T:
         if required and name not in values:
             raise OptionError(f"{where}: option {name!r} is missing.")
     return options_type(**values)
+
+
+@cache
+def type_hints(options_type: Any) -> dict[str, Any]:
+    """The annotated type of each field. They are strings, which take longer to read than a sentence's search to set up;
+    every call of a translator reads those of its options."""
+    return get_type_hints(options_type)
 
 
 def _coerce(hint: Any, value: Any, name: str) -> Any:

@@ -30,7 +30,9 @@ class CandidateRules:
 
     def __init__(self, options: SearchOptions, eos_id: int, vocab_size: int, keep: int, tree: TokenTree) -> None:
         """`keep` candidates of each row are wanted; `tree` has the tokens of the rows."""
-        self._options, self._eos_id, self._vocab_size, self._keep = options, eos_id, vocab_size, keep
+        self._options, self._eos_id, self._vocab_size = options, eos_id, vocab_size
+        self.keep = keep
+        """How many candidates of each row are kept."""
         self._repetition = Repetition(options, tree)
         self._falling = options.early_stopping == "proven"  # the proof needs sums that only fall
         self._prefixes: dict[int, Prefix] = {}  # of the requests in flight that have one
@@ -48,10 +50,10 @@ class CandidateRules:
         """`top` [R, k] with candidates that the rules need, whose probability they ask for where they are missing."""
         return self._bias.complete(rows, top, hidden, forward) if self._bias.active else top
 
-    def idle(self, top: TopK) -> bool:
-        """Whether `top` are the candidates as they stand, no rule having anything to say now."""
-        rules = self._repetition.active or self._options.min_length > 0 or self._prefixes
-        return not rules and top.token.shape[1] <= self._keep
+    @property
+    def idle(self) -> bool:
+        """Whether no rule has anything to say now but those of csrc/search/selection.h: min_length, and how many."""
+        return not self._repetition.active and not self._prefixes
 
     def enter(self, requests: Iterable[Request]) -> None:
         """Take note of new requests."""
@@ -77,8 +79,8 @@ class CandidateRules:
             found.value = np.where(banned, np.float32(-math.inf), found.value)
         if self._bias.active:
             found = self._bias.apply(rows, found)
-        if found.value.shape[1] > self._keep:  # there are more than were wanted, for what was banned
-            found.value = np.where((found.value > -math.inf).cumsum(axis=1) > self._keep, -np.inf, found.value)
+        if found.value.shape[1] > self.keep:  # there are more than were wanted, for what was banned
+            found.value = np.where((found.value > -math.inf).cumsum(axis=1) > self.keep, -np.inf, found.value)
         if self._prefixes and not self._bias.active:
             self._force(rows, found)
         return found

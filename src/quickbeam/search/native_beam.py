@@ -22,7 +22,8 @@ class NativeBeamSearch(BeamSearch):
     def __init__(self, options: SearchOptions, bos_id: int, eos_id: int, vocab_size: int) -> None:
         """Raise OptionError where the beam is wider than the vocabulary [V = vocab_size]."""
         super().__init__(options, bos_id, eos_id, vocab_size)
-        self._core = _core.Beam(**facts(options, eos_id, self._keep), **self._stop.facts())
+        rules = facts(options, eos_id, self._keep) | {"min_length": options.min_length, "children": self._rules.keep}
+        self._core = _core.Beam(**rules, **self._stop.facts())
 
     @staticmethod
     def serves(options: SearchOptions) -> bool:
@@ -39,7 +40,7 @@ class NativeBeamSearch(BeamSearch):
 
     def advance(self, rows: Rows, top: TopK) -> Move:
         """As BeamSearch's."""
-        found = top if self._rules.idle(top) else self._rules.apply(rows, top)
+        found = top if self._rules.idle else self._rules.apply(rows, top)
         value = found.log_prob if isinstance(found, TopK) else found.value
         answer = self._core.advance(
             *(rows.request, rows.state, rows.node, rows.length, rows.score),
