@@ -21,7 +21,7 @@ def option(default: Any, text: str) -> Any:
 def build(options_type: type[T], table: Mapping[str, Any], where: str) -> T:
     """Make an options object from `table`; `where` names the table in errors."""
     fields = {field.name: field for field in dataclasses.fields(options_type)}  # type: ignore[arg-type]
-    hints = type_hints(options_type)
+    hints = type_hints(options_type)  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for name, value in table.items():
         if name not in fields:
