@@ -4,8 +4,6 @@
 //
 // All contenders of a shape take turns in every round. The weights are as many copies as make 16 MB of floats, one used
 // after the other, so that they come from where a model's do. Inputs are rounded in the time that is taken.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -16,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/blas.h"
 #include "kernels/linear.h"
 
 namespace {
@@ -23,7 +22,7 @@ namespace {
 using quickbeam::ComputeType;
 using quickbeam::Kernels;
 using quickbeam::Linear;
-using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
+using quickbeam::Sgemm;
 
 constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
 constexpr int64_t kFloatBytes = 16 << 20;  // of all copies
@@ -51,15 +50,6 @@ struct Contender {
   std::function<void(int64_t copy, float* y, int64_t rows)> run;
   std::vector<double> times;
 };
-
-Sgemm find_sgemm(const char* library) {
-  void* handle = dlopen(library, RTLD_NOW);
-  if (handle == nullptr) std::exit((std::fprintf(stderr, "%s\n", dlerror()), 2));
-  for (const char* name : {"cblas_sgemm", "scipy_cblas_sgemm"}) {
-    if (void* found = dlsym(handle, name)) return reinterpret_cast<Sgemm>(found);
-  }
-  std::exit((std::fprintf(stderr, "%s has no cblas_sgemm\n", library), 2));
-}
 
 // Largest distance of y from the first contender's, as a share of its largest size.
 double distance(const std::vector<float>& truth, const std::vector<float>& y, int64_t size) {
@@ -139,7 +129,7 @@ void measure(Sgemm sgemm, const Kernels& table, int rounds, int64_t out, int64_t
 
 int main(int count, char** arguments) {
   if (count < 5) return std::fprintf(stderr, "usage: %s BLAS ISA ROUNDS OUTxIN ...\n", arguments[0]), 2;
-  const Sgemm sgemm = find_sgemm(arguments[1]);
+  const Sgemm sgemm = quickbeam::load_sgemm("BLAS", arguments[1]);
   const std::string isa = arguments[2];
   const Kernels& table = isa == "auto" ? quickbeam::kernels() : quickbeam::kernels(isa.c_str());
   for (int i = 4; i < count; ++i) {

@@ -7,7 +7,9 @@
 namespace quickbeam {
 namespace {
 
-constexpr const char* kNames[] = {"float32", "int16", "int8"};
+constexpr const char* kNames[] = {"float32", "int16", "int8", "blas"};
+
+bool reads_floats(ComputeType type) { return type == ComputeType::float32 || type == ComputeType::blas; }
 
 }  // namespace
 
@@ -23,7 +25,7 @@ ComputeType compute_type_named(const std::string& name) {
 void LinearInput::read(const Kernels& table, ComputeType type, const float* x, int64_t stride, int64_t rows,
                        int64_t in) {
   rows_ = rows;
-  if (type == ComputeType::float32) {
+  if (reads_floats(type)) {
     floats_ = x;
     stride_ = stride;
     return;
@@ -54,7 +56,9 @@ Linear::Linear(ComputeType type, const float* weight, int64_t out, int64_t in, i
     floats_ = Matrix(weight, out, in, stride, bias);
     return;
   }
-  if (type == ComputeType::int16) {
+  if (type == ComputeType::blas) {
+    blas_ = BlasMatrix(weight, out, in, stride);
+  } else if (type == ComputeType::int16) {
     shorts_ = Int16Matrix(out, in);
     for (int64_t n = 0; n < out; ++n) shorts_.set_row(n, weight + n * stride);
   } else {
@@ -89,6 +93,8 @@ void Linear::apply(const Kernels& table, const LinearInput& input, float* y, int
     case ComputeType::int8:
       return bytes_.multiply(table, bias_.get(), reinterpret_cast<const int8_t*>(whole), input.stride_,
                              input.scale_.get(), y, y_stride, input.rows_);
+    case ComputeType::blas:
+      return blas_.multiply(bias_.get(), input.floats_, input.stride_, y, y_stride, input.rows_);
   }
 }
 

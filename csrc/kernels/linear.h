@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/blas.h"
 #include "kernels/buffer.h"
 #include "kernels/int16_matrix.h"
 #include "kernels/int8_matrix.h"
@@ -12,10 +13,10 @@
 
 namespace quickbeam {
 
-// What weights and inputs of a product are rounded to. float32 rounds nothing. The others round each row of weights
-// and, when it is used, each row of inputs to whole multiples: int8 of its largest size / 127, int16 as Int16Matrix
-// says.
-enum class ComputeType { float32, int16, int8 };
+// What weights and inputs of a product are rounded to. float32 rounds nothing. int8 and int16 round each row of
+// weights and, when it is used, each row of inputs to whole multiples: int8 of its largest size / 127, int16 as
+// Int16Matrix says. blas is float32 by a library that is given at run time (BlasMatrix), for comparisons.
+enum class ComputeType { float32, int16, int8, blas };
 
 // The type `name`; throws std::invalid_argument with the names that there are.
 ComputeType compute_type_named(const std::string& name);
@@ -42,7 +43,7 @@ class LinearInput {
 };
 
 // The weights are packed once; immutable, so any number of threads share one. A row of y depends on that row of x
-// alone, with the same bits on every table.
+// alone, with the same bits on every table; but for blas, which may sum otherwise where there are more rows.
 class Linear {
  public:
   Linear() = default;
@@ -67,6 +68,7 @@ class Linear {
   Matrix floats_;  // one of these is filled
   Int16Matrix shorts_;
   Int8Matrix bytes_;
+  BlasMatrix blas_;
   Buffer bias_;  // where the matrix has none itself
 };
 

@@ -8,13 +8,13 @@ from typing import Any, Literal
 from quickbeam.options.cores import usable_cores
 from quickbeam.options.schema import option, require
 
-COMPUTE_TYPES = ("float32", "int16", "int8")
+COMPUTE_TYPES = ("float32", "int16", "int8")  # of our own kernels
 
 
 @dataclass(frozen=True)
 class MachineOptions:
     """What the machine should do. Threads change no bit of the answers, nor does isa, but for the table plain; that
-    and the other options may, by rounding.
+    and the other options may, by rounding; with blas the rows of a step may, too.
     """
 
     backend: Literal["native", "torch"] = option("native", "torch: the PyTorch twin, slow, for checks and GPUs")
@@ -28,9 +28,10 @@ class MachineOptions:
         "kernel table; QUICKBEAM_ISA lowers the default. profiled: that behind clocks, for `quickbeam profile`; "
         "plain: the C library for gates and activations, for comparisons (SHARP 4.4)",
     )
-    compute_type: Literal["float32", "int16", "int8"] = option(
+    compute_type: Literal["float32", "int16", "int8", "blas"] = option(
         "float32",
-        "what the model computes its products in; int16 and int8 round weights and inputs, a scale for each row. "
+        "what the model computes its products in; int16 and int8 round weights and inputs, a scale for each row; "
+        "blas: float32 by the shared library that QUICKBEAM_BLAS names, for comparisons (SHARP-0). "
         "What follows the model, the output layer, has choices of its own (projection)",
     )
     word_products: int = option(
@@ -52,7 +53,8 @@ class MachineOptions:
         require(self.backend in ("native", "torch"), "backend", self.backend, "native or torch")
         tables = ("auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled", "plain")
         require(self.isa in tables, "isa", self.isa, " or ".join(tables))
-        require(self.compute_type in COMPUTE_TYPES, "compute_type", self.compute_type, " or ".join(COMPUTE_TYPES))
+        types = (*COMPUTE_TYPES, "blas")
+        require(self.compute_type in types, "compute_type", self.compute_type, " or ".join(types))
         rounds = self.compute_type != "float32" and self.backend == "torch"
         require(not rounds, "compute_type", self.compute_type, "float32 with backend torch")
         most = 2**28  # words, or places: more than any vocabulary has, and what the core can count
