@@ -7,6 +7,7 @@ import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from quickbeam import InputError, MachineOptions, ModelError, OptionError, Trans
 from quickbeam.engine.forced import force
 from quickbeam.engine.load import find_model
 from quickbeam.models.folder import read_config, read_tensors, save_model
+from quickbeam.options.decode import COMPUTE_TYPES
 from quickbeam.projections.door import RowProjection
 from quickbeam.schedule.batches import BatchQueue, pack
 
@@ -72,11 +74,15 @@ def test_one_by_one_is_batch_is_any_order(translator: Translator, texts: list[st
     assert_same(shuffled, [together[i] for i in order], exact)
 
 
-def test_any_number_of_threads_gives_the_same_bytes(native: Translator, tiny_model: Path, texts: list[str]) -> None:
-    wanted = native.translate(texts, num_hypotheses=3, **OPTIONS)
-    for threads in (2, 5):
-        translator = Translator(tiny_model, machine=MachineOptions(threads=threads))
-        assert translator.translate(texts, num_hypotheses=3, **OPTIONS) == wanted
+@pytest.mark.parametrize("compute_type", COMPUTE_TYPES)
+def test_any_number_of_threads_gives_the_same_bytes(tiny_model: Path, texts: list[str], compute_type: Any) -> None:
+    one, *others = (
+        Translator(tiny_model, machine=MachineOptions(threads=threads, compute_type=compute_type)).translate(
+            texts, num_hypotheses=3, **OPTIONS
+        )
+        for threads in (1, 2, 5)
+    )
+    assert all(answers == one for answers in others)
 
 
 @pytest.mark.parametrize("schedule", ["stream", "stream-shortest", "stream-longest"])
