@@ -23,6 +23,9 @@ from quickbeam.text.sentencepiece import train_sentencepiece
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+# No test leaves a note of what it read in the user's cache.
+os.environ["QUICKBEAM_CACHE"] = ""
+
 _SYLLABLES = [consonant + vowel for consonant in "bdklmn" for vowel in "aeiou"]
 
 

@@ -16,6 +16,7 @@ from safetensors.numpy import save_file
 
 from quickbeam.errors import ModelError
 from quickbeam.models.architectures import Config, architecture_of, find_architecture
+from quickbeam.models.checked import file_state, known_digest, remember
 from quickbeam.models.facts import from_facts
 from quickbeam.models.swap import replacing
 
@@ -76,11 +77,16 @@ def read_config(folder: Path) -> Config:
 
 
 def read_tensors(folder: Path, config: Config) -> Tensors:
-    """The weights in `folder` as float32, checked by digest, name, shape and finiteness against `config`."""
+    """The weights in `folder` as float32, checked by digest, name, shape and finiteness against `config`.
+
+    A file that was found sound before, and has not changed since, is not hashed again (`models/checked.py`).
+    """
     path = folder / "model.safetensors"
     digest = _read_facts(folder).get(DIGEST)
     try:
-        if digest is not None and digest != _digest(path):
+        state = file_state(path)
+        known = digest is not None and known_digest(path) == digest
+        if not known and digest is not None and digest != _digest(path):
             raise ModelError(
                 f"{path} is not the file that was saved: its SHA-256 is not the {DIGEST} of config.json. "
                 "Copy the model again."
@@ -91,8 +97,10 @@ def read_tensors(folder: Path, config: Config) -> Tensors:
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path} cannot be read as safetensors ({error}); copy or convert the model again.") from error
     for name, tensor in found.items():
-        if not np.isfinite(tensor).all():
+        if not known and not np.isfinite(tensor).all():
             raise ModelError(f"{path}: tensor {name!r} holds a value that is not finite.")
+    if digest is not None and not known:
+        remember(path, digest, state)
     return {name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in found.items()}
 
 
