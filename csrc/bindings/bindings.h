@@ -15,6 +15,7 @@ void bind_lstm_attention(nanobind::module_& module);  // lstm_attention.cpp: the
 void bind_transformer(nanobind::module_& module);     // transformer.cpp: the transformer
 void bind_screened(nanobind::module_& module);        // screened.cpp: ScreenedProjection
 void bind_shortlist(nanobind::module_& module);       // shortlist.cpp: ShortlistRun
+void bind_team(nanobind::module_& module);            // team.cpp: Team
 void bind_search(nanobind::module_& module);          // search.cpp: Selector
 
 // The table that the argument `isa` of a Python call means: "auto" is the one in use, kernels(),

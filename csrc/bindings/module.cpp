@@ -11,5 +11,6 @@ NB_MODULE(_core, module) {
   quickbeam::bind_transformer(module);
   quickbeam::bind_screened(module);
   quickbeam::bind_shortlist(module);
+  quickbeam::bind_team(module);
   quickbeam::bind_search(module);
 }

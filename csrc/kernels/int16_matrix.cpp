@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/panels.h"
+
 namespace quickbeam {
 
 Int16Matrix::Int16Matrix(int64_t out, int64_t in) : in_(in), out_(out) {
@@ -43,8 +45,12 @@ void Int16Matrix::set_row(int64_t row, const float* w) {
 
 void Int16Matrix::multiply(const Kernels& table, const float* bias, const int16_t* x, int64_t x_stride,
                            const float* x_scale, float* y, int64_t y_stride, int64_t rows) const {
-  table.multiply_int16(reinterpret_cast<const int16_t*>(packed_.get()), scale_.get(), bias, x, x_stride, x_scale, y,
-                       y_stride, rows, in_, out_);
+  const int16_t* packed = reinterpret_cast<const int16_t*>(packed_.get());
+  const int64_t width = padded_shorts(in_);
+  share_panels(out_, width * static_cast<int64_t>(sizeof(int16_t)), rows, [&](int64_t first, int64_t out) {
+    table.multiply_int16(packed + first * width, scale_.get() + first, bias + first, x, x_stride, x_scale, y + first,
+                         y_stride, rows, in_, out);
+  });
 }
 
 }  // namespace quickbeam

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/panels.h"
+
 namespace quickbeam {
 Int8Matrix::Int8Matrix(int64_t out, int64_t in) : in_(in), out_(out) {
   if (in > kMostInt8) {
@@ -29,7 +31,9 @@ double Int8Matrix::set_row(int64_t row, const double* w) {
 
 void Int8Matrix::multiply(const Kernels& table, const float* bias, const int8_t* x, int64_t x_stride,
                           const float* x_scale, float* y, int64_t y_stride, int64_t rows) const {
-  multiply_part(table, 0, out_, bias, x, x_stride, x_scale, y, y_stride, rows);
+  share_panels(out_, padded_bytes(in_), rows, [&](int64_t first, int64_t out) {
+    multiply_part(table, first, out, bias + first, x, x_stride, x_scale, y + first, y_stride, rows);
+  });
 }
 
 void Int8Matrix::multiply_part(const Kernels& table, int64_t first, int64_t out, const float* bias, const int8_t* x,

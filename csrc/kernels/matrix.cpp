@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/panels.h"
+
 namespace quickbeam {
 
 Matrix::Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias)
@@ -23,7 +25,11 @@ Matrix::Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, con
 
 void Matrix::multiply(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride,
                       int64_t rows) const {
-  table.multiply(packed_.get(), bias_.get(), x, x_stride, y, y_stride, rows, in_, out_);
+  const float* bias = bias_.get();
+  share_panels(out_, in_ * static_cast<int64_t>(sizeof(float)), rows, [&](int64_t first, int64_t out) {
+    table.multiply(packed_.get() + first * in_, bias == nullptr ? nullptr : bias + first, x, x_stride, y + first,
+                   y_stride, rows, in_, out);
+  });
 }
 
 float Matrix::element(const Kernels& table, const float* x, int64_t column) const {

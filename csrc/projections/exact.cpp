@@ -1,6 +1,7 @@
 #include "projections/exact.h"
 
 #include "kernels/buffer.h"
+#include "kernels/team.h"
 #include "projections/words.h"
 
 namespace quickbeam {
@@ -28,7 +29,7 @@ void ExactProjection::for_each_row(const float* hidden, int64_t rows, Visit visi
   for_each_block(rows, stride, [&](int64_t first, int64_t count) {
     float* logits = scratch(count * stride);
     matrix_.multiply(*table_, hidden + first * dim(), dim(), logits, stride, count);
-    for (int64_t r = 0; r < count; ++r) visit(first + r, logits + r * stride);
+    share(count, [&](int64_t r) { visit(first + r, logits + r * stride); });
   });
 }
 

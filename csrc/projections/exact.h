@@ -27,7 +27,7 @@ class ExactProjection {
   void log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise, float* log_prob) const;
 
  private:
-  // Calls visit(row, logits) for each row, in blocks of rows that fit the cache.
+  // Calls visit(row, logits) for each row, in blocks of rows that fit the cache; the rows of a block in any thread.
   template <typename Visit>
   void for_each_row(const float* hidden, int64_t rows, Visit visit) const;
 

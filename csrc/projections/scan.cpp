@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/team.h"
 #include "projections/candidates.h"
 
 namespace quickbeam {
@@ -36,7 +37,6 @@ void ScanProjection::for_each_row(const float* hidden, int64_t rows, Visit visit
   const Kernels& table = words_.table();
   const int64_t stride = round_up(vocab(), kLanes), width = padded_bytes(dim());
   Scratch& mine = scratch();
-  mine.candidates.reserve(vocab());
   for_each_block(rows, stride, [&](int64_t first, int64_t count) {
     mine.logits.reserve(count * stride);
     mine.bytes.reserve(count * width / static_cast<int64_t>(sizeof(float)) + 1);
@@ -48,14 +48,18 @@ void ScanProjection::for_each_row(const float* hidden, int64_t rows, Visit visit
       scale[r] = row[r].scale;
     }
     bytes_.multiply(table, words_.bias(), bytes, width, scale, mine.logits.get(), stride, count);
-    for (int64_t r = 0; r < count; ++r) visit(first + r, row[r], mine.logits.get() + r * stride);
+    share(count, [&](int64_t r) {
+      CandidateScratch& candidates = scratch().candidates;  // of the thread that takes the row
+      candidates.reserve(vocab());
+      visit(first + r, row[r], mine.logits.get() + r * stride, candidates);
+    });
   });
 }
 
 void ScanProjection::topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob, int32_t* token,
                           float* total, int32_t* rescored) const {
   check_k(k, vocab());
-  for_each_row(hidden, rows, [&](int64_t at, const RoundedHidden& row, float* logits) {
+  for_each_row(hidden, rows, [&](int64_t at, const RoundedHidden& row, float* logits, CandidateScratch& room) {
     const float* x = hidden + at * dim();
     float* to = log_prob + at * k;
     rescored[at] = static_cast<int32_t>(vocab());
@@ -69,7 +73,7 @@ void ScanProjection::topk(const float* hidden, int64_t rows, int64_t k, bool nor
       exact_topk(words_, x, logits, k, to, token + at * k, total + at);
       return;
     }
-    Candidates candidates(words_, x, logits, k, kRefined, scratch().candidates);
+    Candidates candidates(words_, x, logits, k, kRefined, room);
     total[at] = normalise ? candidates.total() : 0.0f;
     const Bound bound{norm_.get(), lost_.get(), row.by_norm, row.by_lost};
     rescored[at] = static_cast<int32_t>(candidates.best(bound, total[at], to, token + at * k));
@@ -83,10 +87,10 @@ void ScanProjection::log_prob(const float* hidden, const int32_t* token, int64_t
     for (int64_t row = 0; row < rows; ++row) words_.logits(hidden + row * dim(), token + row, 1, log_prob + row);
     return;
   }
-  for_each_row(hidden, rows, [&](int64_t at, const RoundedHidden& row, float* logits) {
+  for_each_row(hidden, rows, [&](int64_t at, const RoundedHidden& row, float* logits, CandidateScratch& room) {
     const float* x = hidden + at * dim();
-    const float total = row.sound ? Candidates(words_, x, logits, 1, kRefined, scratch().candidates).total()
-                                  : exact_total(words_, x, logits);
+    const float total =
+        row.sound ? Candidates(words_, x, logits, 1, kRefined, room).total() : exact_total(words_, x, logits);
     words_.logits(x, token + at, 1, log_prob + at);
     log_prob[at] -= total;
   });

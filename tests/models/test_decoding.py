@@ -34,6 +34,15 @@ def test_every_table_gives_the_same_bytes(config, compute_type, make_tensors, wa
     assert len({path.run(model.open()).tobytes() for model in models}) == 1
 
 
+@pytest.mark.parametrize("compute_type", COMPUTE_TYPES)
+def test_threads_that_share_a_step_change_no_byte(small, isa, compute_type, make_tensors, walk):
+    model, path = NativeModel(small, make_tensors(small), isa, compute_type), walk(small)
+    alone = path.run(model.open()).tobytes()
+    for threads in (2, 3):
+        with _core.Team(threads, grain=1):  # every product is shared, however small
+            assert {path.run(model.open()).tobytes() for _ in range(3)} == {alone}
+
+
 SHORTCUTS = {
     "none": {"merge_states": False},
     "word_products": {"word_products": 20},

@@ -2,6 +2,7 @@
 // none.
 #include "allocations.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <vector>
@@ -14,7 +15,7 @@
 #include "search/selection.h"
 
 namespace {
-int64_t count = 0;
+std::atomic<int64_t> count{0};
 }
 
 int64_t allocations() { return count; }

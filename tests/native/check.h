@@ -20,6 +20,7 @@ bool same(const int32_t* a, const int32_t* b, int64_t n);
 
 void test_allocations();
 void test_kernels();
+void test_team();
 void test_projection();
 void test_screened();
 void test_shortlist();

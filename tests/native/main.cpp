@@ -51,6 +51,7 @@ bool same(const int32_t* a, const int32_t* b, int64_t n) {
 int main() {
   test_allocations();
   test_kernels();
+  test_team();
   test_projection();
   test_screened();
   test_shortlist();

@@ -12,6 +12,7 @@
 #include "allocations.h"
 #include "check.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 #include "models/sources.h"
 #include "models/weights.h"
 
@@ -72,6 +73,11 @@ class ModelTests {
     for (int repeat = 0; repeat < 5; ++repeat) random_order();
     mistakes();
     no_allocation_in_a_warm_step();
+    Team team(3, 1);
+    team.enter();
+    random_order();
+    no_allocation_in_a_warm_step();
+    team.leave();
     if constexpr (requires(Decoding& run) { run.longest(nullptr, 0); }) attention();
   }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from quickbeam.projections.door import Projecting, Projection
 from quickbeam.schedule.door import Schedule
 from quickbeam.search.door import Search
 from quickbeam.types import Floats, Hypothesis, Rows
+
+ALONE = nullcontext()
 
 
 class Forward:
@@ -27,18 +30,26 @@ class Forward:
 
 
 def decode(
-    model: Decoding, projection: Projection, search: Search, schedule: Schedule
+    model: Decoding,
+    projection: Projection,
+    search: Search,
+    schedule: Schedule,
+    team: AbstractContextManager[None] = ALONE,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Run until the schedule is out of work; yields (request index, its hypotheses, best first) as they are done."""
+    """Run until the schedule is out of work; yields (request index, its hypotheses, best first) as they are done.
+
+    `team` (`engine/teams.py`) is entered for each turn: its threads share the products of model and output layer.
+    """
     layer, rows = projection.open(), Rows.empty()
     forward = Forward(model, layer)
     while schedule.busy:
-        if entering := schedule.refill():
-            state = model.admit(entering)
-            layer.admit(entering)
-            rows = rows.extend(search.begin(entering, state))
-        rows = schedule.select(rows)
-        move = search.turn(rows, forward)  # tokens -> hidden [R, D] -> candidates [R, k] -> surviving rows
+        with team:
+            if entering := schedule.refill():
+                state = model.admit(entering)
+                layer.admit(entering)
+                rows = rows.extend(search.begin(entering, state))
+            rows = schedule.select(rows)
+            move = search.turn(rows, forward)  # tokens -> hidden [R, D] -> candidates [R, k] -> surviving rows
         rows = schedule.apply(move)
         model.retain(rows.state)
         if move.finished:

@@ -15,6 +15,7 @@ from quickbeam.engine.coverage import with_coverage
 from quickbeam.engine.decode import decode
 from quickbeam.engine.forced import force
 from quickbeam.engine.load import find_models, load_ensemble, load_projection
+from quickbeam.engine.teams import Teams
 from quickbeam.engine.trace import Recorder, Trace
 from quickbeam.engine.translation import Answer
 from quickbeam.engine.workers import run_workers
@@ -67,6 +68,7 @@ class LoadedModel:
         self.parts = load_ensemble(self.folders, machine, self.task)
         self._layers: dict[str, Projection] = {}  # output layers beside the exact one, read when first asked for
         self._lock = Lock()
+        self._teams = Teams(machine.workers if machine.backend == "native" else 1)
         self.work = Work()
         """What all searches so far took; forced scores are not counted."""
 
@@ -126,7 +128,7 @@ class LoadedModel:
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
             search = make_search(wider)
             searches.append(search)
-            found = decode(model.open(), projection, search, plan.schedule())
+            found = decode(model.open(), projection, search, plan.schedule(), teams.pop())
             if not asked.attends:
                 return found
             found = with_attention(open_attending(model), found, by_index, model.bos_id, model.eos_id, text)
@@ -135,7 +137,8 @@ class LoadedModel:
             return with_coverage(found, asked.coverage_penalty, asked.num_hypotheses, asked.return_attention)
 
         try:
-            with closing(run_workers(work, plan.queue, plan.workers)) as results:
+            workers = plan.workers
+            with self._teams.lend(workers) as teams, closing(run_workers(work, plan.queue, workers)) as results:
                 yield from results
         finally:
             with self._lock:

@@ -1,0 +1,198 @@
+// Teams: every part is done once, whoever asks and however many ask; errors arrive; nothing is allocated; a fork has a
+// team of its own; and products that are shared have the bits of those that are not.
+#include "kernels/team.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "allocations.h"
+#include "check.h"
+#include "kernels/linear.h"
+#include "model.h"
+#include "projections/exact.h"
+#include "projections/scan.h"
+
+namespace {
+
+using namespace quickbeam;
+
+struct Entered {
+  explicit Entered(Team& team) : team(team) { team.enter(); }
+  ~Entered() { team.leave(); }
+  Team& team;
+};
+
+// Whether `jobs` jobs of as many parts as `most` or fewer do each part once.
+bool each_part_once(int64_t jobs, int64_t most) {
+  std::vector<int> times(static_cast<size_t>(most));  // plain numbers: whoever is told of a job's end sees its writes
+  for (int64_t job = 0; job < jobs; ++job) {
+    const int64_t parts = job % (most + 1);
+    std::fill(times.begin(), times.end(), 0);
+    share(parts, [&](int64_t part) { ++times[static_cast<size_t>(part)]; });
+    for (int64_t part = 0; part < most; ++part)
+      if (times[static_cast<size_t>(part)] != (part < parts ? 1 : 0)) return false;
+  }
+  return true;
+}
+
+void test_parts() {
+  CHECK(each_part_once(20, 9), "none", 1);
+  for (const int64_t threads : {1, 2, 3, 5}) {
+    Team team(threads);
+    CHECK(grain() == 0, "none", threads);
+    const Entered entered(team);
+    CHECK((grain() != 0) == (threads > 1), "none", threads);
+    CHECK(each_part_once(2000, 9), "none", threads);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the helpers sleep
+    CHECK(each_part_once(20, 9), "none", threads);
+    CHECK(allocated([&] { share(7, [](int64_t) {}); }) == 0, "none", threads);
+  }
+  CHECK(tests::refused([] { Team team(0); }, "threads is 0"), "none", 0);
+  CHECK(tests::refused([] { Team team(1025); }, "threads is 1025"), "none", 1025);
+  CHECK(tests::refused([] { Team team(2, 0); }, "grain is 0"), "none", 0);
+}
+
+// Several teams, and several threads that want the same one.
+void test_callers() {
+  Team wanted(3);
+  std::atomic<int> good{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      Team own(2);
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        Team& team = repeat % 2 ? own : wanted;
+        const Entered entered(team);
+        if (each_part_once(40, 6)) ++good;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  CHECK(good == 80, "none", 4);
+}
+
+void test_errors_and_nesting() {
+  Team team(3);
+  const Entered entered(team);
+  for (int64_t bad = 0; bad < 6; ++bad) {
+    std::atomic<int> done{0};
+    const auto work = [&](int64_t part) {
+      ++done;
+      if (part == bad) throw std::invalid_argument("part");
+    };
+    CHECK(tests::refused([&] { share(6, work); }, "part") && done == 6, "none", bad);
+    CHECK(each_part_once(3, 5), "none", bad);
+  }
+  std::atomic<int> inner{0};
+  share(4, [&](int64_t) { share(5, [&](int64_t) { ++inner; }); });
+  CHECK(inner == 20, "none", 4);
+}
+
+void test_idle_helpers_take_no_time() {
+  Team team(3);
+  const Entered entered(team);
+  each_part_once(10, 5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const std::clock_t before = std::clock();  // of all threads
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  CHECK(std::clock() - before < CLOCKS_PER_SEC / 50, "none", 3);  // two that spin take 120 ms
+}
+
+// A thread sanitizer does not follow a process with threads into its children.
+#if !defined(__SANITIZE_THREAD__)
+void test_fork() {
+  auto team = std::make_unique<Team>(3);
+  {
+    const Entered entered(*team);
+    each_part_once(10, 5);
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    bool good = true;
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const Entered entered(*team);
+      good = each_part_once(100, 5) && good;
+    }
+    team.reset();
+    _exit(good ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK(status == 0, "none", child);
+  const Entered entered(*team);
+  CHECK(each_part_once(100, 5), "none", 3);
+}
+#else
+void test_fork() {}
+#endif
+
+void test_products() {
+  for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
+    for (const ComputeType type : {ComputeType::float32, ComputeType::int16, ComputeType::int8}) {
+      for (int repeat = 0; repeat < 12; ++repeat) {
+        const int64_t in = draw_size(1, 70), out = draw_size(1, 700), rows = draw_size(1, 9);
+        Guarded<float> weight(in * out), bias(out), x(rows * in), alone(rows * out), shared(rows * out);
+        fill(weight, 1.0f), fill(bias, 1.0f), fill(x, 1.0f);
+        const Linear linear(type, weight.get(), out, in, in, bias.get());
+        LinearInput scratch;
+        linear.apply(kernels(*name), x.get(), in, alone.get(), out, rows, scratch);
+        Team team(3, 1);
+        const Entered entered(team);
+        linear.apply(kernels(*name), x.get(), in, shared.get(), out, rows, scratch);
+        CHECK(same(alone.get(), shared.get(), rows * out), *name, out);
+      }
+    }
+  }
+}
+
+// Answers of an output layer, alone and shared.
+void test_layers() {
+  constexpr int64_t kVocab = 1200, kDim = 20, kMost = 60, k = 6;
+  Guarded<float> weight(kVocab * kDim), bias(kVocab), hidden(kMost * kDim);
+  fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
+  hidden[3] = 1e30f;  // a row that takes the exact way
+  Guarded<float> log_prob(kMost * k), other(kMost * k), total(kMost);
+  Guarded<int32_t> token(kMost * k), chosen(kMost * k), rescored(kMost);
+  Team team(3, 1);
+  for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
+    const ExactProjection exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
+    const ScanProjection scan(weight.get(), bias.get(), kVocab, kDim, kernels(*name), 1.0f);
+    const auto ask = [&](bool scans, int64_t rows, float* to, int32_t* words) {
+      if (scans)
+        scan.topk(hidden.get(), rows, k, true, to, words, total.get(), rescored.get());
+      else
+        exact.topk(hidden.get(), rows, k, true, to, words);
+    };
+    for (const bool scans : {false, true}) {
+      for (const int64_t rows : {int64_t{1}, int64_t{5}, kMost}) {
+        ask(scans, rows, log_prob.get(), token.get());
+        for (int repeat = 0; repeat < 5; ++repeat) {
+          const Entered entered(team);
+          ask(scans, rows, other.get(), chosen.get());
+          CHECK(same(log_prob.get(), other.get(), rows * k), *name, rows);
+          CHECK(same(token.get(), chosen.get(), rows * k), *name, rows);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void test_team() {
+  test_parts();
+  test_callers();
+  test_errors_and_nesting();
+  test_idle_helpers_take_no_time();
+  test_fork();
+  test_products();
+  test_layers();
+}
