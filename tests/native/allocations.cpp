@@ -34,7 +34,7 @@ namespace {
 }  // namespace
 const bool kCountsAllocations = true;
 
-#elif defined(__GLIBC__)
+#elif defined(__GLIBC__) && !defined(__SANITIZE_THREAD__)  // which has definitions of its own
 
 // The program's own definitions take the place of the C library's, which keeps the work under these names.
 extern "C" {

@@ -25,7 +25,7 @@ namespace {
 using namespace quickbeam;
 
 struct Entered {
-  explicit Entered(Team& team) : team(team) { team.enter(); }
+  explicit Entered(Team& entered) : team(entered) { team.enter(); }
   ~Entered() { team.leave(); }
   Team& team;
 };

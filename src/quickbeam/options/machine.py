@@ -20,8 +20,8 @@ class MachineOptions:
     backend: Literal["native", "torch"] = option("native", "torch: the PyTorch twin, slow, for checks and GPUs")
     threads: int = option(
         0,
-        "workers that decode side by side and share the weights; 0 = one for each core that this process may use, at "
-        "most OMP_NUM_THREADS",
+        "workers that decode side by side and share the weights; where there are fewer texts than threads, several "
+        "work on one text. 0 = one for each core that this process may use, at most OMP_NUM_THREADS",
     )
     isa: Literal["auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled", "plain"] = option(
         "auto",

@@ -1,0 +1,81 @@
+"""One sentence at a time with several threads, against one thread: ours, and CTranslate2 on the same weights.
+
+Threads that have no sentence of their own share the products of the one that there is (`csrc/kernels/team.h`). Random
+weights of a shape (`--shape opus-6+6`, `nllb-600m`), sources and answers of 32 tokens. First the answers for any
+number of threads are held to be the same bytes; then every contender takes its turn. Ratios are against one thread of
+the same engine, medians and least over rounds.
+
+    python -m benchmarks.one_sentence --shape opus-6+6 --threads 2 --projection scan
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from benchmarks import peers, record, shapes
+from benchmarks.interleave import interleave
+from quickbeam import Translator
+from quickbeam.options.decode import MachineOptions
+
+
+def ours(shape: str, texts: list[str], threads: int, beam: int, projection: str) -> peers.Run:
+    """Ours, sentence by sentence."""
+    translator = Translator(shapes.model(shape), machine=MachineOptions(threads=threads, compute_type="int8"))
+    options: dict[str, Any] = {"beam_size": beam, "projection": projection}
+    lengths = {"min_length": peers.LENGTH - 1, "max_length": peers.LENGTH}
+
+    def run() -> list[list[str]]:
+        return [list(translator.translate([text], **options, **lengths)[0].tokens) for text in texts]
+
+    return run
+
+
+def main() -> None:
+    """Check, time, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="not needed: the words are random")
+    parser.add_argument("--shape", choices=sorted(shapes.SHAPES), default="opus-6+6")
+    parser.add_argument("--threads", type=int, nargs="+", default=[2])
+    parser.add_argument("--projection", default="scan")
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--sentences", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=9)
+    asked = parser.parse_args()
+    counts = [1, *asked.threads]
+    texts = shapes.sources(asked.shape, asked.sentences, peers.LENGTH - 1)
+    for engine in ("ours", "CTranslate2"):
+        contenders: dict[str, peers.Run] = {}
+        for threads in counts:
+            if engine == "ours":
+                contenders[f"{threads}"] = ours(asked.shape, texts, threads, asked.beam, asked.projection)
+            else:  # a task of one thread, so that sentences are handed over one by one
+                job = peers.task(asked.shape, None, "", asked.sentences, 1, asked.beam, 1)
+                contenders[f"{threads}"] = peers.ctranslate2(job, "int8", intra=threads)
+
+        def check(outputs: dict[str, list[list[str]]], engine: str = engine) -> None:
+            if engine == "ours" and any(answers != outputs["1"] for answers in outputs.values()):
+                raise peers.DisagreementError("the answers depend on the number of threads.")
+
+        timings = interleave(contenders, "1", asked.rounds, check)
+        figures = {
+            threads: {
+                "ratio": timing.ratio,
+                "least_ratio": timing.least_ratio,
+                "most_ratio": timing.most_ratio,
+                "ms_per_sentence": timing.median_s / len(texts) * 1e3,
+            }
+            for threads, timing in timings.items()
+        }
+        options = {"shape": asked.shape, "beam": asked.beam, "engine": engine}
+        options |= {"projection": asked.projection} if engine == "ours" else {}
+        record.write("one_sentence", {"by_threads": figures}, threads=max(counts), options=options)
+        for threads, figure in figures.items():
+            print(
+                f"{engine}, {threads} thread(s): {figure['ms_per_sentence']:.1f} ms a sentence, x{figure['ratio']:.2f}"
+                f" ({figure['least_ratio']:.2f} to {figure['most_ratio']:.2f})"
+            )
+
+
+if __name__ == "__main__":
+    main()
