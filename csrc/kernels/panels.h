@@ -1,4 +1,5 @@
-// How the threads of a team share a product: by panels of outputs, so that every sum is taken by one thread, in one order.
+// How the threads of a team share a product: by panels of outputs, so that every sum is taken by one thread, in one
+// order.
 #pragma once
 
 #include <algorithm>
