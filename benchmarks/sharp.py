@@ -1,4 +1,4 @@
-"""The ablation of SHARP (Table 1) on our engine: its five steps one after the other, and one beyond; words/s, factors.
+"""The ablation of SHARP (Table 1) on our engine: its five steps one after the other; words/s, factors.
 
 One thread, one sentence at a time, beam 6, a lexical shortlist, stopping at a margin of 3.0. SHARP-0 gives the products
 of the model to a BLAS in float32 (OpenBLAS of scipy-openblas32) and computes in plain loops what is no product; its
@@ -6,7 +6,8 @@ output layer is that of all rows, our own product in float32 over the shortlist.
 
 Two things are told apart. The exact steps leave every number as it was but for the order of a few sums, so what is said
 must stay the same; each is compared with the row before it. Rounding to int16 and int8 may change what is said, and has
-to keep BLEU. With rounded products SHARP-3 rounds other numbers, so it counts as exact in float32 only.
+to keep BLEU. With rounded products SHARP-3 rounds other numbers, so it counts as exact in float32 only. The last row is
+beyond the paper: every word of the vocabulary instead of a shortlist, by `scan`.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def steps() -> dict[str, Step]:
             exact = kind == "float32" or "source_products" not in change
             like, before = before if exact else None, f"{name} {kind}"
             rows[before] = Step(says, MachineOptions(**now), like=like, timed=kind in ROUNDED)
-    rows["beyond"] = Step("+ scan of all words", rows["SHARP-5 int8"].machine, "scan")
+    rows["scan"] = Step("+ all words", rows["SHARP-5 int8"].machine, "scan")
     return rows
 
 
@@ -116,7 +117,8 @@ def _judge(
 
         said[step] = {"says": row.says, "bleu": round(quality(texts[step], references).bleu, 3)}
         said[step] |= {"same": same(BASELINE), "same_as_like": same(row.like) if row.like else None}
-        if abs(said[step]["bleu"] - said[BASELINE]["bleu"]) > BLEU_DISTANCE:
+        far = abs(said[step]["bleu"] - said[BASELINE]["bleu"])
+        if row.projection == "shortlist" and far > BLEU_DISTANCE:
             raise DisagreementError(f"{step} disagrees: {said}")
     return said
 
@@ -129,7 +131,7 @@ def least_same(line: dict[str, Any]) -> float:
 def bleu_off(line: dict[str, Any]) -> float:
     """The most that BLEU of a row of the paper's table lies off SHARP-0's."""
     base = float(line["steps"][BASELINE]["bleu"])
-    return max(abs(float(row["bleu"]) - base) for step, row in line["steps"].items() if step != "beyond")
+    return max(abs(float(row["bleu"]) - base) for step, row in line["steps"].items() if step.startswith("SHARP"))
 
 
 def describe(line: dict[str, Any]) -> str:
