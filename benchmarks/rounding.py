@@ -48,7 +48,8 @@ def measure(roots: Sequence[str], data: str, sentences: int) -> dict[str, Any]:
             texts[kind] = [t.text for t in translator.translate(sources, **SEARCH)]
             same = sum(a == b for a, b in zip(texts["float32"], texts[kind], strict=True)) / len(sources)
             models[name][kind] = {"bleu": round(quality(texts[kind], references).bleu, 3), "same": round(same, 4)}
-    return record.write("rounding", {"baseline": "float32", "models": models}, threads=1, options={"sentences": len(german)} | SEARCH)
+    options = {"sentences": len(german)} | SEARCH
+    return record.write("rounding", {"baseline": "float32", "models": models}, threads=1, options=options)
 
 
 def farthest(line: dict[str, Any]) -> float:

@@ -2,7 +2,7 @@
 
 One thread, one sentence at a time, beam 6, a lexical shortlist, stopping at a margin of 3.0. SHARP-0 gives the products
 of the model to a BLAS in float32 (OpenBLAS of scipy-openblas32) and computes in plain loops what is no product; its
-output layer is that of all rows, our own product in float32 over the shortlist.
+output layer is, as in every row, our own product in float32 over the shortlist.
 
 Two things are told apart. The exact steps leave every number as it was but for the order of a few sums, so what is said
 must stay the same; each is compared with the row before it. Rounding to int16 and int8 may change what is said, and has
