@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <stdexcept>
@@ -23,8 +24,11 @@ constexpr int kLine = 64;  // bytes of a line of a cache: what different threads
 // How long a helper looks for work before it sleeps: longer than what lies between two products, or two calls of a
 // step, since waking it takes a system call and some 50 us.
 constexpr auto kAwake = std::chrono::microseconds(200);
-constexpr int kLooks = 32;          // between two looks at the clock
-constexpr int kPatience = 1 << 12;  // looks for the last part before the caller offers its core to others
+constexpr int kLooks = 32;  // between two looks at the clock
+// A helper that keeps the caller waiting longer than its own share took, and this, has lost its core to others. The
+// caller then goes on alone for a while, and for twice as long each time that it happens again.
+constexpr auto kPatience = std::chrono::microseconds(200);
+constexpr Clock::duration kLeastRest = std::chrono::milliseconds(20), kMostRest = std::chrono::seconds(2);
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -54,6 +58,8 @@ struct Team::Helpers {
   std::atomic<bool> failed{false};
   std::exception_ptr error;
   std::vector<std::thread> threads;
+  Clock::time_point alone_until{};  // this and `rest` are the caller's
+  Clock::duration rest = kLeastRest;
 
   int64_t take(bool first) {
     uint64_t now = left.load();
@@ -109,20 +115,39 @@ struct Team::Helpers {
   }
 
   void share(int64_t parts, Work job, const void* with) {
+    const Clock::time_point began = Clock::now();
     work = job;
     context = with;
-    done.store(0, std::memory_order_relaxed);
-    left.store(span(0, static_cast<uint64_t>(parts)));
-    ring();
-    int64_t mine = 0;
-    for (int64_t part = take(true); part >= 0; part = take(true), ++mine) run(part);
-    for (int looks = 1; done.load(std::memory_order_acquire) < parts - mine; ++looks) {
-      if (looks % kPatience == 0)
-        std::this_thread::yield();
-      else
-        relax();
+    if (began < alone_until) {
+      for (int64_t part = 0; part < parts; ++part) run(part);
+    } else {
+      done.store(0, std::memory_order_relaxed);
+      left.store(span(0, static_cast<uint64_t>(parts)));
+      ring();
+      int64_t mine = 0;
+      for (int64_t part = take(true); part >= 0; part = take(true), ++mine) run(part);
+      wait(parts - mine, began);
     }
     if (failed.exchange(false)) std::rethrow_exception(std::exchange(error, nullptr));
+  }
+
+  // Until the helpers have done `others` parts of the job that began at `began`.
+  void wait(int64_t others, Clock::time_point began) {
+    const Clock::time_point since = Clock::now();
+    const Clock::time_point late = since + (since - began) + kPatience;
+    bool lost = false;
+    for (int looks = 1; done.load(std::memory_order_acquire) < others; ++looks) {
+      relax();
+      if (looks % kLooks != 0) continue;
+      lost = lost || Clock::now() > late;
+      if (lost) std::this_thread::yield();
+    }
+    if (lost) {
+      alone_until = Clock::now() + rest;
+      rest = std::min(2 * rest, kMostRest);
+    } else if (since - alone_until > rest) {
+      rest = kLeastRest;  // it went well for as long as it last rested, or longer
+    }
   }
 };
 

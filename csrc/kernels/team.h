@@ -2,8 +2,9 @@
 //
 // A job is a number of parts that may be done in any order. The caller takes them from the front, the helpers from the
 // back, and the caller waits only for parts that a helper has begun: a helper that the machine has no core for costs
-// nothing, and two threads keep to their halves of the weights, which stay in the caches of their cores. What a part
-// computes must not depend on who does it, so no answer depends on the number of threads.
+// nothing, one that loses its core in the middle is left alone for a while, and two threads keep to their halves of the
+// weights, which stay in the caches of their cores. What a part computes must not depend on who does it, so no answer
+// depends on the number of threads.
 #pragma once
 
 #include <sys/types.h>

@@ -106,6 +106,41 @@ void test_idle_helpers_take_no_time() {
   CHECK(std::clock() - before < CLOCKS_PER_SEC / 50, "none", 3);  // two that spin take 120 ms
 }
 
+// A helper that keeps the caller waiting is not asked again for a while, and then it is.
+void test_rest() {
+  using std::chrono::milliseconds;
+  Team team(2);
+  const Entered entered(team);
+  const std::thread::id caller = std::this_thread::get_id();
+  const auto helped = [&](milliseconds nap, milliseconds patience) {
+    std::atomic<bool> begun{false};
+    share(2, [&](int64_t) {
+      if (std::this_thread::get_id() != caller) {
+        begun = true;
+        std::this_thread::sleep_for(nap);
+      }
+      const auto until = std::chrono::steady_clock::now() + patience;
+      while (!begun && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    });
+    return begun.load();
+  };
+  // More than one try, since a busy machine can hold up the caller as well.
+  const auto comes = [&](milliseconds nap) {
+    for (int turn = 0; turn < 20; ++turn) {
+      if (helped(nap, milliseconds(200))) return true;
+      std::this_thread::sleep_for(milliseconds(30));
+    }
+    return false;
+  };
+  bool rested = false;
+  for (int turn = 0; turn < 5 && !rested; ++turn) {
+    CHECK(comes(milliseconds(20)), "none", turn);
+    rested = !helped(milliseconds(0), milliseconds(1));
+  }
+  CHECK(rested, "none", 0);
+  CHECK(comes(milliseconds(0)), "none", 1);
+}
+
 // A thread sanitizer does not follow a process with threads into its children.
 #if !defined(__SANITIZE_THREAD__)
 void test_fork() {
@@ -192,6 +227,7 @@ void test_team() {
   test_callers();
   test_errors_and_nesting();
   test_idle_helpers_take_no_time();
+  test_rest();
   test_fork();
   test_products();
   test_layers();
