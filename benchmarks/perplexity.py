@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import replace
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -34,8 +33,10 @@ from quickbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
 from quickbeam.projections.exact import ExactProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
-from quickbeam.train.screen.tail import fit_tail
-from quickbeam.types import Floats, Ids, Screen, Tail
+from quickbeam.train.screen.kmeans import assign
+from quickbeam.train.screen.output import Output
+from quickbeam.train.screen.tail import complete, weigh
+from quickbeam.types import Floats, Ids, Screen
 
 WORDS, QUICK_WORDS = 8_000, 2_000
 TEXT_WORDS = 100_000  # of the test text
@@ -145,7 +146,7 @@ def contenders(prepared: Prepared, subject: Subject) -> dict[str, LogProb]:
         name: Completed(weight, bias, rank, found).log_prob for name, found in methods.items()
     }
     tails = {
-        f"{fit.name} with a tail": _native(layer, replace(fit.screen, tail=tail_of(layer, fit.screen)))
+        f"{fit.name} with a tail": _native(layer, with_tail(layer, fit.screen))
         for fit in prepared.fits
         if fit.name == "l2s"
     }
@@ -153,18 +154,15 @@ def contenders(prepared: Prepared, subject: Subject) -> dict[str, LogProb]:
     return {"full": full, "SVD-softmax": svd.log_prob} | completed | tails
 
 
-def tail_of(layer: Layer, screen: Screen) -> Tail:
-    """What the words outside the sets weigh, fitted on vectors of the training text."""
-    hidden = layer.fit.hidden[:TAIL_ROWS]
-    alone, exact = (
-        ScreenedProjection.build(layer.weight, layer.bias, screen),
-        ExactProjection.build(layer.weight, layer.bias),
-    )
-    best = exact.topk(hidden, 1).token[:, 0]
-    inside = alone.topk(hidden, 1)
-    logit = np.einsum("nd,nd->n", hidden, layer.weight[inside.token[:, 0]]) + layer.bias[inside.token[:, 0]]
-    whole = np.einsum("nd,nd->n", hidden, layer.weight[best]) + layer.bias[best] - exact.log_prob(hidden, best)
-    return fit_tail(hidden, alone.assign(hidden), len(screen.weight), logit - inside.log_prob[:, 0], whole)
+def with_tail(layer: Layer, screen: Screen) -> Screen:
+    """`screen` with what the words outside the sets weigh, fitted on vectors of the training text."""
+    hidden, output = layer.fit.hidden[:TAIL_ROWS], Output(layer.weight, layer.bias)
+    exact = ExactProjection.build(layer.weight, layer.bias)
+    best = exact.topk(hidden, 1)
+    word = best.token[:, 0]
+    total = np.einsum("nd,nd->n", hidden, layer.weight[word]) + layer.bias[word] - best.log_prob[:, 0]
+    label = assign(hidden, screen.weight, screen.bias)
+    return complete(screen, output, weigh(hidden, total, label, len(screen.weight), output), hidden, total)
 
 
 def _native(layer: Layer, screen: Screen) -> LogProb:

@@ -17,10 +17,10 @@ from benchmarks.vectors import K, Layer, Sample
 from quickbeam.options.screen import ScreenOptions
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.train.screen.collect import Collection, record_type
-from quickbeam.train.screen.fidelity import Output
 from quickbeam.train.screen.fit import fit_screen
 from quickbeam.train.screen.kmeans import assign, kmeans, nearby
 from quickbeam.train.screen.l2s import Task, learn
+from quickbeam.train.screen.output import Output
 from quickbeam.train.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
 from quickbeam.types import Floats, Ids, Screen
 

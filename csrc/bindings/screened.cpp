@@ -17,7 +17,7 @@ using namespace nb::literals;
 void construct(ScreenedProjection* self, AnyArray weight, AnyArray bias, AnyArray cluster_weight, AnyArray cluster_bias,
                AnyArray start, AnyArray token, const char* isa, bool int8, std::optional<AnyArray> tail,
                std::optional<AnyArray> tail_bias, std::optional<AnyArray> center, int64_t doubt_k, float margin,
-               float by_tail, float by_far, float offset) {
+               float by_tail, float by_far, float offset, float loosest) {
   const float* w = checked<float>(weight, "weight", {kAnySize, kAnySize});
   const int64_t vocab = static_cast<int64_t>(weight.shape(0)), dim = static_cast<int64_t>(weight.shape(1));
   const float* b = checked<float>(bias, "bias", {vocab});
@@ -29,8 +29,9 @@ void construct(ScreenedProjection* self, AnyArray weight, AnyArray bias, AnyArra
   screen.token = checked<int32_t>(token, "token", {screen.start[screen.clusters]});
   if (tail.has_value() != tail_bias.has_value()) throw std::invalid_argument("tail and tail_bias belong together");
   if (tail) {
-    screen.tail = checked<float>(*tail, "tail", {screen.clusters, dim});
-    screen.tail_bias = checked<float>(*tail_bias, "tail_bias", {screen.clusters});
+    screen.tail = checked<float>(*tail, "tail", {screen.clusters, kAnySize, dim});
+    screen.pieces = static_cast<int64_t>(tail->shape(1));
+    screen.tail_bias = checked<float>(*tail_bias, "tail_bias", {screen.clusters, screen.pieces});
   }
   if ((doubt_k != 0) != center.has_value()) {
     throw std::invalid_argument("doubt_k is " + std::to_string(doubt_k) + "; it must be given with center, or not");
@@ -41,6 +42,7 @@ void construct(ScreenedProjection* self, AnyArray weight, AnyArray bias, AnyArra
   screen.by_tail = by_tail;
   screen.by_far = by_far;
   screen.offset = offset;
+  screen.loosest = loosest;
   new (self) ScreenedProjection(w, b, vocab, dim, screen, int8, table_named(isa));
 }
 
@@ -141,7 +143,7 @@ void bind_screened(nb::module_& module) {
       .def("__init__", &construct, "weight"_a, "bias"_a, "cluster_weight"_a, "cluster_bias"_a, "start"_a, "token"_a,
            "isa"_a = "auto", "int8"_a = true, "tail"_a = nb::none(), "tail_bias"_a = nb::none(),
            "center"_a = nb::none(), "doubt_k"_a = 0, "margin"_a = 0.0f, "by_tail"_a = 0.0f, "by_far"_a = 0.0f,
-           "offset"_a = 0.0f)
+           "offset"_a = 0.0f, "loosest"_a = 0.0f)
       .def("topk", &topk_plain, "hidden"_a, "log_prob"_a, "token"_a)
       .def("topk", &topk, "hidden"_a, "log_prob"_a, "token"_a)
       .def("topk_union", &topk_union, "hidden"_a, "k"_a)

@@ -19,6 +19,9 @@ void check_sizes(const ScreenView& screen, int64_t vocab) {
     throw std::invalid_argument("doubt_k is " + std::to_string(screen.doubt_k) + "; it must be from 0 to " +
                                 std::to_string(vocab));
   }
+  if (screen.tail != nullptr && screen.pieces < 1) {
+    throw std::invalid_argument("a tail of no pieces; there must be at least 1");
+  }
   if (screen.doubt_k > 0 && screen.tail == nullptr) {
     throw std::invalid_argument("doubt_k is " + std::to_string(screen.doubt_k) + "; it must be 0 without a tail");
   }

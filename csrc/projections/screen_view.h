@@ -12,19 +12,21 @@ struct ScreenView {
   const int32_t* start;  // [clusters + 1]: the words of cluster t are token[start[t]] to token[start[t + 1] - 1]
   const int32_t* token;  // [start[clusters]], ascending within a cluster
   int64_t clusters;
-  // The log of what all words outside the set weigh, tail . hidden + tail_bias: it completes the normaliser. Null: the
-  // words outside have probability zero.
-  const float* tail;       // [clusters, dim]
-  const float* tail_bias;  // [clusters]
+  // What all words outside the set weigh is the sum of exp(tail . hidden + tail_bias) over `pieces`: it completes the
+  // normaliser. Null: the words outside have probability zero.
+  const float* tail;       // [clusters, pieces, dim]
+  const float* tail_bias;  // [clusters, pieces]
+  int64_t pieces;
   // A row is doubtful where not (bar - by_tail * tail - by_far * |hidden - center| >= offset), bar being the larger of
-  // the doubt_k-th best logit and the best one - margin; no row is where doubt_k is 0. Needs a tail.
+  // the doubt_k-th best logit and the best one - margin, and tail the log of what the words outside weigh; and where
+  // not (tail - log normaliser <= loosest). No row is where doubt_k is 0. Needs a tail.
   const float* center;  // [clusters, dim], or null where doubt_k is 0
   int64_t doubt_k;
-  float margin, by_tail, by_far, offset;
+  float margin, by_tail, by_far, offset, loosest;
 };
 
-// Throws std::invalid_argument for no clusters, an empty one, ids that do not ascend from 0 to vocab - 1, and a doubt_k
-// outside 0 to vocab or without a tail.
+// Throws std::invalid_argument for no clusters, an empty one, ids that do not ascend from 0 to vocab - 1, a doubt_k
+// outside 0 to vocab or without a tail, and a tail of no pieces.
 void check_screen(const ScreenView& screen, int64_t vocab);
 
 }  // namespace quickbeam

@@ -55,7 +55,7 @@ struct ScreenedProjection::Row {
   const float* hidden;
   float scale;    // of its bytes
   float square;   // |hidden|^2, with bytes or a test
-  float* logits;  // of its words, rounded with bytes; room for one more
+  float* logits;  // of its words, rounded with bytes, and of the pieces of the tail
 };
 
 ScreenedProjection::ScreenedProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim,
@@ -65,7 +65,8 @@ ScreenedProjection::ScreenedProjection(const float* weight, const float* bias, i
       margin_(screen.margin),
       by_tail_(screen.by_tail),
       by_far_(screen.by_far),
-      offset_(screen.offset) {
+      offset_(screen.offset),
+      loosest_(screen.loosest) {
   check_screen(screen, vocab);
   const int64_t clusters = screen.clusters, packed = screen.start[clusters];
   const int32_t whole[] = {0, static_cast<int32_t>(clusters)};
@@ -86,11 +87,11 @@ ScreenedProjection::ScreenedProjection(const float* weight, const float* bias, i
     }
   }
   if (screen.tail == nullptr) return;
-  completed_ = true;
-  tail_.reserve(clusters * dim);
-  tail_bias_.reserve(clusters);
-  std::copy_n(screen.tail, clusters * dim, tail_.get());
-  std::copy_n(screen.tail_bias, clusters, tail_bias_.get());
+  pieces_ = screen.pieces;
+  tail_.reserve(clusters * pieces_ * dim);
+  tail_bias_.reserve(clusters * pieces_);
+  std::copy_n(screen.tail, clusters * pieces_ * dim, tail_.get());
+  std::copy_n(screen.tail_bias, clusters * pieces_, tail_bias_.get());
   if (doubt_k_ == 0) return;
   center_.reserve(clusters * dim);
   center_square_.reserve(clusters);
@@ -143,7 +144,7 @@ void ScreenedProjection::for_each_row(const float* hidden, int64_t rows, Visit v
   for (int64_t r = 0; r < rows; ++r) order[r] = r;
   std::sort(order, order + rows,
             [&](int64_t a, int64_t b) { return cluster[a] != cluster[b] ? cluster[a] < cluster[b] : a < b; });
-  const int64_t stride = round_up(sets_.most() + 1, kLanes), width = padded_bytes(dim());
+  const int64_t stride = round_up(sets_.most() + pieces_, kLanes), width = padded_bytes(dim());
   const int64_t most = std::min(rows, kRowsAtOnce);
   own.scores.reserve(most * stride);
   own.hidden.reserve(most * dim());
@@ -180,9 +181,12 @@ void ScreenedProjection::for_each_row(const float* hidden, int64_t rows, Visit v
 }
 
 float ScreenedProjection::tail_of(const Row& row) const {
-  float logit;
-  words_.table().attend_dot(row.hidden, tail_.get() + row.cluster * dim(), &logit, 1, dim());
-  return logit + tail_bias_.get()[row.cluster];
+  if (pieces_ == 0) return kNever;
+  float* logits = row.logits + size(row.cluster);
+  const float* bias = tail_bias_.get() + row.cluster * pieces_;
+  words_.table().attend_dot(row.hidden, tail_.get() + row.cluster * pieces_ * dim(), logits, pieces_, dim());
+  for (int64_t i = 0; i < pieces_; ++i) logits[i] += bias[i];
+  return words_.table().log_sum_exp(logits, pieces_);
 }
 
 float ScreenedProjection::distance(const Row& row) const {
@@ -192,7 +196,7 @@ float ScreenedProjection::distance(const Row& row) const {
   return gap > 0.0f ? std::sqrt(gap) : 0.0f;
 }
 
-bool ScreenedProjection::doubts(const Row& row, const Best& top, float tail) const {
+bool ScreenedProjection::doubts_words(const Row& row, const Best& top, float tail) const {
   const float kth = top.count < doubt_k_ ? kNever : top.logit[doubt_k_ - 1];
   const float bar = std::max(kth, top.logit[0] - margin_);
   return !(bar - by_tail_ * tail - by_far_ * distance(row) >= offset_);
@@ -208,7 +212,7 @@ void ScreenedProjection::signs(const float* hidden, int64_t rows, float* signs) 
     to[2] = tail_of(row);
     to[3] = distance(row);
     int32_t word;
-    to[4] = rank(row, top, to[2], 1, &ignored, &word);
+    to[4] = rank(row, top, 1, &ignored, &word);
   });
 }
 
@@ -223,20 +227,17 @@ ScreenedProjection::Best ScreenedProjection::best(const Row& row, int64_t k) con
   return top;
 }
 
-float ScreenedProjection::total_of(const Row& row, float tail) const {
-  const int64_t count = size(row.cluster);
-  if (completed_) row.logits[count] = tail;
-  return words_.table().log_sum_exp(row.logits, count + completed_);
+float ScreenedProjection::total_of(const Row& row) const {
+  return words_.table().log_sum_exp(row.logits, size(row.cluster) + pieces_);
 }
 
-float ScreenedProjection::rank(const Row& row, const Best& top, float tail, int64_t k, float* log_prob,
-                               int32_t* token) const {
-  return sets_.bytes() ? rank_bytes(row, top, tail, k, log_prob, token) : rank_floats(row, tail, k, log_prob, token);
+float ScreenedProjection::rank(const Row& row, const Best& top, int64_t k, float* log_prob, int32_t* token) const {
+  return sets_.bytes() ? rank_bytes(row, top, k, log_prob, token) : rank_floats(row, k, log_prob, token);
 }
 
-float ScreenedProjection::rank_floats(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const {
+float ScreenedProjection::rank_floats(const Row& row, int64_t k, float* log_prob, int32_t* token) const {
   const int64_t count = size(row.cluster), given = std::min(k, count);
-  const float total = total_of(row, tail);
+  const float total = total_of(row);
   // Normalised before they are ranked, as in the exact projection.
   for (int64_t i = 0; i < count; ++i) row.logits[i] -= total;
   words_.table().top_k(row.logits, count, given, log_prob, token);
@@ -244,7 +245,7 @@ float ScreenedProjection::rank_floats(const Row& row, float tail, int64_t k, flo
   return total;
 }
 
-float ScreenedProjection::rank_bytes(const Row& row, const Best& top, float tail, int64_t k, float* log_prob,
+float ScreenedProjection::rank_bytes(const Row& row, const Best& top, int64_t k, float* log_prob,
                                      int32_t* token) const {
   Scratch& own = scratch();
   const int64_t count = size(row.cluster);
@@ -263,7 +264,7 @@ float ScreenedProjection::rank_bytes(const Row& row, const Best& top, float tail
       seeds.count + (seeds.count < count ? reaching(row, seeds, k, found + seeds.count) : int64_t{0});
   words_.logits(row.hidden, found, listed, exact);
   for (int64_t i = 0; i < seeds.count; ++i) row.logits[seeds.place[i]] = i < kRefined ? exact[i] : seeds.logit[i];
-  const float total = total_of(row, tail);
+  const float total = total_of(row);
   Ranked* ranked = room(own.ranked, listed);
   for (int64_t i = 0; i < listed; ++i) {
     const float log_prob_of = exact[i] - total;
@@ -320,10 +321,12 @@ int64_t ScreenedProjection::topk(const float* hidden, int64_t rows, int64_t k, f
     const int64_t given = std::min(k, size(row.cluster));
     std::fill(to + given, to + k, kNever);
     std::fill(names + given, names + k, 0);
-    const float tail = completed_ ? tail_of(row) : kNever;
+    const float tail = tail_of(row);
     const Best top = best(row, k);
-    doubted[row.at] = doubt_k_ > 0 && doubts(row, top, tail);
-    if (!doubted[row.at]) rank(row, top, tail, k, to, names);
+    doubted[row.at] = doubt_k_ > 0 && doubts_words(row, top, tail);
+    if (doubted[row.at]) return;
+    const float total = rank(row, top, k, to, names);
+    doubted[row.at] = doubt_k_ > 0 && doubts_total(tail, total);
   });
   return gather(scratch().doubtful, rows, doubtful);
 }
@@ -335,13 +338,15 @@ int64_t ScreenedProjection::log_prob(const float* hidden, const int32_t* token, 
   for_each_row(hidden, rows, [&](const Row& row) {
     float ignored;
     int32_t word;
-    const float tail = completed_ ? tail_of(row) : kNever;
+    const float tail = tail_of(row);
     const Best top = best(row, 1);
-    doubted[row.at] = doubt_k_ > 0 && doubts(row, top, tail);
+    doubted[row.at] = doubt_k_ > 0 && doubts_words(row, top, tail);
     if (doubted[row.at]) return;
-    const float total = rank(row, top, tail, 1, &ignored, &word);
+    const float total = rank(row, top, 1, &ignored, &word);
+    doubted[row.at] = doubt_k_ > 0 && doubts_total(tail, total);
+    if (doubted[row.at]) return;
     const int32_t* names = words(row.cluster);
-    if (completed_ || std::binary_search(names, names + size(row.cluster), token[row.at])) {
+    if (pieces_ > 0 || std::binary_search(names, names + size(row.cluster), token[row.at])) {
       words_.logits(row.hidden, token + row.at, 1, log_prob + row.at);
       log_prob[row.at] -= total;
     } else {

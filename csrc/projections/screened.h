@@ -76,16 +76,19 @@ class ScreenedProjection {
   // Calls visit(row) for each row, in order of their clusters.
   template <typename Visit>
   void for_each_row(const float* hidden, int64_t rows, Visit visit) const;
+  // The log of what the words outside weigh; the logits of its pieces stand behind those of the row's words.
   float tail_of(const Row& row) const;
   float distance(const Row& row) const;
-  bool doubts(const Row& row, const Best& top, float tail) const;
+  // The test of the words, and that of the normaliser.
+  bool doubts_words(const Row& row, const Best& top, float tail) const;
+  bool doubts_total(float tail, float total) const { return !(tail - total <= loosest_); }
   // All that the test and a ranking of the k best look at.
   Best best(const Row& row, int64_t k) const;
-  float total_of(const Row& row, float tail) const;
+  float total_of(const Row& row) const;
   // The k best into `log_prob` and `token`; gives back the log normaliser. The row's logits are overwritten.
-  float rank(const Row& row, const Best& top, float tail, int64_t k, float* log_prob, int32_t* token) const;
-  float rank_floats(const Row& row, float tail, int64_t k, float* log_prob, int32_t* token) const;
-  float rank_bytes(const Row& row, const Best& top, float tail, int64_t k, float* log_prob, int32_t* token) const;
+  float rank(const Row& row, const Best& top, int64_t k, float* log_prob, int32_t* token) const;
+  float rank_floats(const Row& row, int64_t k, float* log_prob, int32_t* token) const;
+  float rank_bytes(const Row& row, const Best& top, int64_t k, float* log_prob, int32_t* token) const;
   int64_t reaching(const Row& row, const Best& seeds, int64_t k, int32_t* found) const;
   int64_t gather(const std::vector<char>& doubtful, int64_t rows, int32_t* numbers) const;
 
@@ -94,11 +97,11 @@ class ScreenedProjection {
   std::vector<int64_t> start_;     // [clusters + 1] into token_, spread_
   std::vector<int32_t> token_;     // ids of the words, ascending within a cluster
   Buffer norm_, lost_;             // of each of them, with bytes: |w|, and |w - rounded w|
-  Buffer tail_, tail_bias_;        // [clusters, dim], [clusters]
+  Buffer tail_, tail_bias_;        // [clusters, pieces, dim], [clusters, pieces]
   Buffer center_, center_square_;  // [clusters, dim] where rows can be doubtful, and |center|^2 [clusters]
-  bool completed_ = false;         // there is a tail
+  int64_t pieces_ = 0;             // of a cluster's tail; 0 where there is none
   int64_t doubt_k_ = 0;
-  float margin_ = 0.0f, by_tail_ = 0.0f, by_far_ = 0.0f, offset_ = 0.0f;
+  float margin_ = 0.0f, by_tail_ = 0.0f, by_far_ = 0.0f, offset_ = 0.0f, loosest_ = 0.0f;
   mutable std::atomic<int64_t> seen_{0}, doubtful_{0};
 };
 

@@ -95,22 +95,25 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What the words outside the set of a cluster weigh: the log of the sum of their exp(logit) is weight . h + bias.
+    """What the words outside the set of a cluster weigh: the sum of exp(weight . h + bias) over M pieces.
 
-    It completes the normaliser, so that log probabilities of a screen and of an exact layer are on one scale.
+    Each piece stands for words whose logits move together. The tail completes the normaliser, so that log probabilities
+    of a screen and of an exact layer are on one scale.
     """
 
-    weight: Floats  # [C, D]
-    bias: Floats  # [C]
+    weight: Floats  # [C, M, D]
+    bias: Floats  # [C, M]
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Which rows a screen must not answer: those with bar - by_tail * tail - by_far * far < offset.
+    """Which rows a screen must not answer: those that may lack a word, and those whose normaliser may be wrong.
 
-    bar is the lowest logit that matters, the larger of the k-th best and the best one - margin; tail is the log of what
-    the words outside weigh; far the distance to the cluster's center: words outside may score higher the farther a row
-    is from what the set was made from.
+    The first are those with bar - by_tail * tail - by_far * far < offset. bar is the lowest logit that matters, the
+    larger of the k-th best and the best one - margin; tail is the log of what the words outside weigh; far the distance
+    to the cluster's center: words outside may score higher the farther a row is from what the set was made from. The
+    others are those with tail - log Z > loosest: what the tail gets wrong counts in log Z by the share of the words
+    outside.
     """
 
     center: Floats  # [C, D] mean of the hidden vectors of each cluster
@@ -119,6 +122,7 @@ class Doubt:
     by_tail: float
     by_far: float
     offset: float
+    loosest: float = float("inf")  # log of the largest share that may be outside
 
 
 @dataclass(frozen=True, slots=True)

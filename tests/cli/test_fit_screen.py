@@ -15,7 +15,8 @@ from quickbeam.models.screen_folder import SCREEN
 def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(tiny_model, model)
-    flags = ("--method", "kmeans", "--clusters", 6, "--fidelity", 0.5, "--top-k", 2, "--beam-size", 1)
+    flags = ("--method", "kmeans", "--clusters", 6, "--tolerance", "inf", "--fidelity", 0.5, "--top-k", 2)
+    flags += ("--beam-size", 1)
     result = call("fit-screen", model, "--text", text, *flags)
     assert result.status == 0, result.err
     assert "6 clusters" in result.out.decode()
@@ -34,7 +35,7 @@ def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Pa
     assert proven.status == 0
     assert proven.out == call("translate", model, text).out
     sound = (model / "screen.json").read_bytes()
-    strict = (*flags[:4], "--fidelity", 0.9999, "--top-k", 2, "--beam-size", 1)
+    strict = (*flags[:6], "--fidelity", 0.9999, "--top-k", 2, "--beam-size", 1)
     refused = call("fit-screen", model, "--text", text, *strict)
     assert refused.status == 1 and "no setting reaches a fidelity of 0.9999 with confidence" in refused.err
     assert (model / "screen.json").read_bytes() == sound

@@ -18,6 +18,7 @@ def model(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "model"
     shutil.copytree(tiny_model, folder)
     flags = ("--method", "kmeans", "--clusters", 6, "--fidelity", 0.8, "--top-k", 2, "--beam-size", 1)
+    flags += ("--tolerance", 0.3, "--budget", 15)
     assert call("fit-screen", folder, "--text", text, *flags).status == 0
     return folder
 
@@ -40,8 +41,8 @@ def test_the_report_says_what_the_screen_does(call: Run, model: Path, text: Path
     found = report["measured"]
     why = found["doubts"]
     assert why["rows"] == found["rows"] and why["sent_back"] == round(found["fallback"] * found["rows"])
-    assert why["few"] + why["low"] + why["far"] == why["sent_back"] > 0
-    assert why["missed"] == round((1 - found["fidelity"]) * found["steps"])  # a step of greedy search is a row
+    assert why["few"] + why["low"] + why["far"] + why["loose"] == why["sent_back"] > 0
+    assert why["missed"] <= round((1 - found["fidelity"]) * found["steps"])  # a step of greedy search is a row
 
 
 def test_the_text_has_every_part(call: Run, model: Path) -> None:

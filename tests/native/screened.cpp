@@ -15,6 +15,7 @@ using quickbeam::ScreenView;
 
 // Random clusters, each with every `step`-th word from a random one on; all arrays end at forbidden pages.
 struct Screened {
+  int64_t pieces;
   Guarded<float> weight, bias, cluster_weight, cluster_bias, tail, tail_bias, center;
   Guarded<int32_t> start;
   std::unique_ptr<Guarded<int32_t>> token;  // made when its size is known
@@ -35,12 +36,13 @@ struct Screened {
   }
 
   Screened(int64_t clusters, int64_t words_of, int64_t width, int64_t doubt_k)
-      : weight(words_of * width),
+      : pieces(draw_size(1, 3)),
+        weight(words_of * width),
         bias(words_of),
         cluster_weight(clusters * width),
         cluster_bias(clusters),
-        tail(clusters * width),
-        tail_bias(clusters),
+        tail(clusters * pieces * width),
+        tail_bias(clusters * pieces),
         center(clusters * width),
         start(clusters + 1),
         vocab(words_of),
@@ -61,11 +63,13 @@ struct Screened {
     if (doubt_k > 0 || draw_size(0, 1) == 0) {
       view.tail = tail.get();
       view.tail_bias = tail_bias.get();
+      view.pieces = pieces;
     }
     view.center = doubt_k > 0 ? center.get() : nullptr;
     view.doubt_k = doubt_k;
     view.margin = 0.5f;
     view.by_tail = view.by_far = 0.25f;
+    view.loosest = -0.25f;
   }
   ScreenedProjection build(const char* isa, bool bytes) const {
     return ScreenedProjection(weight.get(), bias.get(), vocab, dim, view, bytes, quickbeam::kernels(isa));

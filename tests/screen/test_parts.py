@@ -9,7 +9,10 @@ import pytest
 
 from quickbeam.train.screen.bound import design_effect, incomplete_beta, lower_bound
 from quickbeam.train.screen.kmeans import assign, kmeans, nearby
-from quickbeam.train.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
+from quickbeam.train.screen.output import Output
+from quickbeam.train.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of, widen
+from quickbeam.train.screen.tail import complete, fit_tail, weigh
+from quickbeam.types import Screen, Tail
 
 EOS = np.array([2], np.int32)
 
@@ -215,3 +218,43 @@ def test_the_objective_counts_misses_and_useless_words():
         np.array([10]), np.zeros(3, np.int32), np.arange(3, dtype=np.int32), np.array([10, 4, 6]), np.zeros(3)
     )
     assert objective(counts, np.array([True, True, False]), 20) == pytest.approx(6 + PENALTY * 6)
+
+
+# ---- tails
+
+
+def test_pieces_of_a_tail_bend_as_the_words_outside_do():
+    """Words outside pull to opposite sides: their weight rises on both, which no single piece can follow."""
+    draw = np.random.default_rng(1)
+    weight = np.concatenate([draw.normal(0, 0.1, (40, 3)), draw.normal(0, 0.1, (80, 3))]).astype(np.float32)
+    weight[40:80, 0] += 4
+    weight[80:, 0] -= 4
+    bias = np.zeros(120, np.float32)
+    hidden = draw.normal(0, 1, (3000, 3)).astype(np.float32)
+    logits = (hidden @ weight.T).astype(np.float64)
+    total, outside = (np.logaddexp.reduce(logits[:, first:], axis=1) for first in (0, 40))
+    output = Output(weight, bias)
+    start, token = np.array([0, 40], np.int32), np.arange(40, dtype=np.int32)
+    screen = Screen(np.zeros((1, 3), np.float32), np.zeros(1, np.float32), start, token)
+    mass = weigh(hidden[:1500], total[:1500].astype(np.float32), np.zeros(1500, np.int32), 1, output)
+    assert mass.share.sum() == pytest.approx(1, abs=1e-4)
+    fitted = complete(screen, output, mass, hidden[:1500], total[:1500].astype(np.float32))
+
+    def error(tail: Tail) -> float:
+        found = np.logaddexp.reduce((hidden[1500:] @ tail.weight[0].T + tail.bias[0]).astype(np.float64), axis=1)
+        return float(np.abs(found - outside[1500:]).mean())
+
+    flat = Tail(np.zeros((1, 1, 3), np.float32), np.zeros((1, 1), np.float32))
+    inside = np.logaddexp.reduce(logits[:1500, :40], axis=1).astype(np.float32)
+    alone = fit_tail(hidden[:1500], np.zeros(1500, np.int32), flat, inside, total[:1500].astype(np.float32))
+    assert fitted.tail is not None
+    assert error(fitted.tail) < 0.05
+    assert error(alone) > 1
+
+
+def test_widened_sets_take_the_likeliest_words():
+    screen = Screen(np.zeros((2, 1), np.float32), np.zeros(2, np.float32), np.int32([0, 1, 3]), np.int32([3, 0, 1]))
+    share = np.float32([[0.1, 0.3, 0.2, 0.4], [0.4, 0.3, 0.05, 0.25]])
+    wide = widen(screen, np.array([1, 1]), share, 2.5)  # of the average 1.5, so two words of one cluster
+    assert wide.start.tolist() == [0, 2, 5]
+    assert wide.token.tolist() == [1, 3, 0, 1, 3]

@@ -15,6 +15,8 @@ from quickbeam.types import Doubt, Screen, Tail
 
 TABLES = table_names()
 TOLERANCE = 2e-5  # of a log probability, as for the exact projection
+PIECES = 3  # of a tail
+LOOSEST = -8.0  # log of the share outside that is doubted
 
 
 def normal(seed: int, *shape: int) -> np.ndarray:
@@ -44,12 +46,12 @@ def words(screen: Screen, hidden: np.ndarray) -> list[np.ndarray]:
 def completed(screen: Screen, seed: int, numbers=normal) -> Screen:
     """With a tail that weighs about as much as the set."""
     clusters, dim = screen.weight.shape
-    return replace(screen, tail=Tail(numbers(seed, clusters, dim), numbers(seed + 1, clusters)))
+    return replace(screen, tail=Tail(numbers(seed, clusters, PIECES, dim), numbers(seed + 1, clusters, PIECES)))
 
 
 def doubtful_screen(screen: Screen, seed: int, k: int) -> Screen:
     """With a test that doubts some rows and not others."""
-    doubt = Doubt(normal(seed, *screen.weight.shape), k, 3.0, 0.5, 0.5, 5.0)
+    doubt = Doubt(normal(seed, *screen.weight.shape), k, 3.0, 0.5, 0.5, 5.0, LOOSEST)
     return replace(completed(screen, seed + 7), doubt=doubt)
 
 
@@ -140,7 +142,7 @@ def test_a_tail_completes_the_normaliser():
     weight, bias, h = normal(0, 80, 12), normal(1, 80), normal(2, 1, 12)
     outside = np.arange(40, 80)
     mass = float(np.log(np.exp(np.float64(weight[outside] @ h[0] + bias[outside])).sum()))
-    tail = Tail(np.zeros((1, 12), np.float32), np.array([mass], np.float32))
+    tail = Tail(np.zeros((1, 2, 12), np.float32), np.full((1, 2), mass - np.log(2), np.float32))
     screen = Screen(normal(3, 1, 12), normal(4, 1), np.array([0, 40], np.int32), np.arange(40, dtype=np.int32), tail)
     exact = ExactProjection.build(weight, bias)
     for int8 in (False, True):
@@ -162,9 +164,13 @@ def test_signs_are_what_the_test_decides_by():
     signs = Signs(weight, bias, screen, hidden)
     center, tail = screen.doubt.center[signs.cluster], screen.tail
     np.testing.assert_allclose(signs.far, np.linalg.norm(hidden - center, axis=1), rtol=1e-4)
-    outside = (hidden * tail.weight[signs.cluster]).sum(axis=1) + tail.bias[signs.cluster]
-    np.testing.assert_allclose(signs.tail, outside, atol=1e-4)
-    doubtful = ~(signs.sure(3.0, 0.5, 0.5) >= np.float32(5.0))
+    pieces = np.einsum("nmd,nd->nm", tail.weight[signs.cluster], hidden) + tail.bias[signs.cluster]
+    np.testing.assert_allclose(signs.tail, np.logaddexp.reduce(pieces, axis=1), atol=1e-4)
+    doubtful = signs.doubtful(screen.doubt)
+    lacking = ~(signs.sure(3.0, 0.5, 0.5) >= np.float32(5.0))
+    loose = signs.tail - signs.total > np.float32(LOOSEST)
+    assert doubtful.tolist() == (lacking | loose).tolist()
+    assert (loose & ~lacking).any() and (lacking & ~loose).any()
     screened = ScreenedProjection.build(weight, bias, screen, ExactProjection.build(weight, bias))
     screened.topk(hidden, 1)
     assert screened.fallback_share == doubtful.mean()

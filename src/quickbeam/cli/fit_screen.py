@@ -45,10 +45,10 @@ def fit_screen(
     The text is decoded with the exact output layer (a language model reads it), and the hidden vectors are kept in the
     work folder; they are clustered, and each cluster keeps the words that it needs. Of all settings the cheapest is
     chosen whose fidelity, with 95% confidence, is at least --fidelity on sentences that it was not fitted on. Fidelity
-    is the share of steps at which all words are right that could change what the search does; rows that the screen
-    doubts are answered from all words. What was measured stands in screen.json. Where no setting reaches it and reads
-    less than a scan of all words, an old screen stays and the status is 1. Killed while collecting, it goes on where it
-    was when the same command is given again; the work folder can be removed afterwards, or used for another fit.
+    is the share of steps at which all words are right that could change what the search does, and the normalisers that
+    they are compared by, within --tolerance; rows that the screen doubts are answered from all words. screen.json says
+    what was measured. Where no setting reaches it and reads less than a scan of all words, an old screen stays and the
+    status is 1. Killed while collecting, the same command goes on where it was; the work folder can be removed later.
     From the same vectors comes preview.safetensors, which --projection certified needs.
 
     Examples:
@@ -66,7 +66,7 @@ def fit_screen(
     from quickbeam.models.screen_folder import save_screen
     from quickbeam.train.screen import fit as fitting
     from quickbeam.train.screen.collect import Collector
-    from quickbeam.train.screen.fidelity import Output
+    from quickbeam.train.screen.output import Output
 
     folder = find_model(model)
     task = architecture_of(read_config(folder)).task
@@ -129,8 +129,9 @@ def _summary(fitted: Fitted, folder: Path, fidelity: float, exact_cost: int) -> 
     text = (
         f"{folder / 'screen.json'}: {setting.method}, {setting.clusters} clusters, {found.average_set:.0f} words on "
         f"average.\nOn {found.sentences} sentences ({found.steps} steps) that it was not fitted on: P@1 "
-        f"{found.precision_1:.4f}, P@k {found.precision_k:.4f}, all that matter right in {found.sufficient:.4f} of "
-        f"the rows; with {found.fallback:.1%} of the rows from all words, in {found.fidelity:.5f} of all steps "
+        f"{found.precision_1:.4f}, P@k {found.precision_k:.4f}, all that matter right in {found.sufficient:.4f} of the "
+        f"rows, normalisers in {found.within:.4f}; with {found.fallback:.1%} of the rows from all words, in "
+        f"{found.fidelity:.5f} of all steps "
         f"(at least {found.bound:.5f} with 95% confidence). Normalisers are off by {found.normaliser_error:.4f} on "
         f"average, {found.normaliser_error_99:.3f} in the worst hundredth."
     )

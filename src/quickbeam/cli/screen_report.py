@@ -115,10 +115,12 @@ def _measure(
 
     from quickbeam.evaluate.screens import doubts
     from quickbeam.train.screen.collect import Collector
-    from quickbeam.train.screen.fidelity import Output, measure, wanted
+    from quickbeam.train.screen.fidelity import Demand, measure, wanted
+    from quickbeam.train.screen.output import Output
 
     options = facts.get("options", {})
     k, beam_size = int(options.get("top_k", 5)), int(options.get("beam_size", 5))
+    tolerance = options.get("tolerance") or np.inf  # screens of older versions were fitted without one
     with (
         tempfile.TemporaryDirectory(prefix="quickbeam-") as work,
         progress_bar("decoding", vectors, unit="vectors") as bar,
@@ -126,7 +128,7 @@ def _measure(
         collector = Collector(parts, Path(work), beam_size, k, threads, given)
         records = collector.collect(read_all(text), {}, vectors, bar).read(lambda n: np.ones(len(n), np.bool_))
     weight, bias = parts.model.output()
-    found = measure(screen, Output(weight, bias), records, k, CONFIDENCE)
+    found = measure(screen, Output(weight, bias), records, Demand(k, float(tolerance)), CONFIDENCE)
     why = doubts(screen, weight, bias, np.ascontiguousarray(records["hidden"]), records["token"], wanted(records, k))
     return dataclasses.asdict(found) | {"k": k, "doubts": None if why is None else dataclasses.asdict(why)}
 
@@ -175,7 +177,8 @@ def _figures(found: Mapping[str, Any], scan_bytes: int) -> list[str]:
     return [
         f"  {found['sentences']} sentences, {found['steps']} steps, {found['rows']} rows",
         f"  alone          P@1 {found['precision_1']:.4f}, P@k {found['precision_k']:.4f}, all k right "
-        f"{found['agreement']:.4f}; sets of {found['average_set']:.0f} words",
+        f"{found['agreement']:.4f}, normaliser within the tolerance {found.get('within', 1):.4f}; sets of "
+        f"{found['average_set']:.0f} words",
         f"  with fallback  {found['fallback']:.1%} of the rows go to the exact layer; steps as with it "
         f"{found['fidelity']:.5f} (at least {found['bound']:.5f} with 95% confidence)",
         f"  bytes a row    {found['cost'] / 1024:.0f} KiB, {scan_bytes / max(found['cost'], 1):.1f} times fewer than "
@@ -189,7 +192,8 @@ def _reasons(why: Mapping[str, int] | None) -> list[str]:
     rows, sent = why["rows"], max(why["sent_back"], 1)
     return [
         f"  {why['sent_back']} of {rows} rows went to the exact layer: {why['few']} have a set of fewer than k words, "
-        f"{why['low']} a low logit that matters, {why['far']} are far from the center",
+        f"{why['low']} a low logit that matters, {why['far']} are far from the center, {why['loose']} have too much of "
+        "the normaliser outside the set",
         f"  {why['needless']} of them ({why['needless'] / sent:.0%}) had every word that matters; {why['missed']} rows "
         f"were answered with a word missing ({why['missed'] / max(rows, 1):.3%})",
     ]

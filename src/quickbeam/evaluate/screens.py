@@ -73,13 +73,14 @@ def show_clusters(screen: Screen, vocab: int, clusters: int, words: int) -> list
 
 @dataclass(frozen=True)
 class Doubts:
-    """Which of some rows go to the exact layer, and why. The three reasons add up to `sent_back`."""
+    """Which of some rows go to the exact layer, and why. The four reasons add up to `sent_back`."""
 
     rows: int
     sent_back: int
     few: int  # the set has fewer than k words, and the k-th best counts
     low: int  # the lowest logit that matters is so low that the row would be doubted at the middle distance too
     far: int  # the row is so far from its cluster's center that the logit does not do, which would at that distance
+    loose: int  # more of what counts in the normaliser lies outside the set than the test allows
     needless: int  # of those sent back: the set had all words that matter
     missed: int  # not sent back, though a word is missing
 
@@ -95,12 +96,13 @@ def doubts(
         return None
     signs = Signs(weight, bias, screen, hidden)
     sure, offset = signs.sure(test.margin, test.by_tail, test.by_far), np.float32(test.offset)
-    sent = ~(sure >= offset)
-    few = sent & ~np.isfinite(sure)
+    sent = signs.doubtful(test)
+    words = ~(sure >= offset)
+    few = words & ~np.isfinite(sure)
     nearer = sure + np.float32(test.by_far) * (signs.far - np.median(signs.far))
-    low = sent & ~few & (nearer < offset)
+    low = words & ~few & (nearer < offset)
     inside = np.zeros((len(screen.weight), len(bias)), np.bool_)
     inside[np.arange(len(screen.weight)).repeat(np.diff(screen.start)), screen.token] = True
     right = (inside[signs.cluster[:, None], best] | ~wanted).all(axis=1)
-    masks = (sent, few, low, sent & ~few & ~low, sent & right, ~sent & ~right)
+    masks = (sent, few, low, words & ~few & ~low, sent & ~words, sent & right, ~sent & ~right)
     return Doubts(len(hidden), *(int(np.count_nonzero(mask)) for mask in masks))

@@ -65,6 +65,7 @@ class Fitted:
     version: int  # of the format
     command: str  # that makes it, and its options: "fit-screen", "--text FILE"
     options: str
+    older: tuple[int, ...] = ()  # versions that are read too
 
     @property
     def tensors(self) -> str:
@@ -122,7 +123,7 @@ class Fitted:
         except (OSError, ValueError, RecursionError) as error:
             raise ModelError(f"{path} cannot be read as JSON ({error}). {self.again}") from error
         version = facts.get("format_version") if isinstance(facts, dict) else None
-        if version != self.version:
+        if version != self.version and version not in self.older:
             raise ModelError(
                 f"{path}: format_version is {version!r}; this Quickbeam reads {self.version}. {self.again}"
             )

@@ -13,8 +13,8 @@ from quickbeam.errors import ModelError
 from quickbeam.models.fitted import OUTPUT, Fitted, output_digest
 from quickbeam.types import Doubt, Floats, Screen, Tail
 
-# Format 1 had no tail, and another test.
-SCREEN = Fitted("screen", 2, "fit-screen", "--text FILE")
+# Format 1 had no tail, and another test. In format 2 a tail was of one piece, and no normaliser was tested.
+SCREEN = Fitted("screen", 3, "fit-screen", "--text FILE", older=(2,))
 TENSORS, FACTS, AGAIN = SCREEN.tensors, SCREEN.facts, SCREEN.again
 _TYPES = {
     "weight": np.float32,
@@ -25,7 +25,8 @@ _TYPES = {
     "tail_bias": np.float32,
     "center": np.float32,
 }
-_TEST = ("k", "margin", "by_tail", "by_far", "offset")
+_TEST = ("k", "margin", "by_tail", "by_far", "offset", "loosest")
+_UNBOUNDED = ("margin", "loosest")  # may be infinite, which JSON has not: null
 
 
 def save_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats, facts: Mapping[str, Any]) -> None:
@@ -40,8 +41,7 @@ def save_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats, fact
     if screen.doubt is not None:
         tensors["center"] = screen.doubt.center
         doubt = {name: getattr(screen.doubt, name) for name in _TEST}
-        if not np.isfinite(screen.doubt.margin):
-            doubt["margin"] = None  # JSON has no infinity
+        doubt |= {name: None for name in _UNBOUNDED if not np.isfinite(doubt[name])}
     SCREEN.save(folder, tensors, {OUTPUT: output_digest(weight, bias)}, {"doubt": doubt, **facts})
 
 
@@ -50,6 +50,9 @@ def read_screen(folder: Path, weight: Floats, bias: Floats) -> Screen:
     facts, tensors = SCREEN.read(folder, {OUTPUT: output_digest(weight, bias)})
     path = folder / TENSORS
     doubt = facts.get("doubt")
+    if facts["format_version"] == 2:
+        tensors |= {name: tensors[name][:, None] for name in ("tail_weight", "tail_bias") if name in tensors}
+        doubt = doubt | {"loosest": None} if isinstance(doubt, dict) else doubt
     _check(path, tensors, doubt, weight)
     tail = Tail(tensors["tail_weight"], tensors["tail_bias"]) if "tail_weight" in tensors else None
     try:
@@ -60,9 +63,9 @@ def read_screen(folder: Path, weight: Floats, bias: Floats) -> Screen:
 
 
 def _test(center: Floats, doubt: Mapping[str, Any]) -> Doubt:
-    margin = float("inf") if doubt["margin"] is None else float(doubt["margin"])
-    by_tail, by_far, offset = (float(doubt[name]) for name in ("by_tail", "by_far", "offset"))
-    return Doubt(center, int(doubt["k"]), margin, by_tail, by_far, offset)
+    values = {name: float(doubt[name]) for name in _TEST if name != "k" and name not in _UNBOUNDED}
+    values |= {name: float("inf") if doubt[name] is None else float(doubt[name]) for name in _UNBOUNDED}
+    return Doubt(center, int(doubt["k"]), **values)
 
 
 def _check(path: Path, tensors: Mapping[str, NDArray[Any]], doubt: Any, output: Floats) -> None:
@@ -74,13 +77,14 @@ def _check(path: Path, tensors: Mapping[str, NDArray[Any]], doubt: Any, output: 
     if sorted(tensors) != sorted(names):
         raise ModelError(f"{path} holds {', '.join(sorted(tensors))}; it must hold {', '.join(names)}. {AGAIN}")
     clusters, words = len(tensors["weight"]), len(tensors["token"])
+    pieces = tensors["tail_bias"].shape[-1] if "tail_bias" in tensors and tensors["tail_bias"].ndim else 0
     shapes = {
         "weight": (clusters, output.shape[1]),
         "bias": (clusters,),
         "start": (clusters + 1,),
         "token": (words,),
-        "tail_weight": (clusters, output.shape[1]),
-        "tail_bias": (clusters,),
+        "tail_weight": (clusters, pieces, output.shape[1]),
+        "tail_bias": (clusters, pieces),
         "center": (clusters, output.shape[1]),
     }
     for name in names:

@@ -22,6 +22,11 @@ class ScreenOptions:
     fidelity: float = option(
         0.999, "share of steps that must be as with the exact layer, with 95% confidence; 0 = no test, no fallback"
     )
+    tolerance: float = option(
+        0.02,
+        "of the fidelity: how much the log of a row's normaliser may be off at most, in nats; beam searches and scores "
+        "see it, greedy search does not (inf)",
+    )
     top_k: int = option(
         0,
         "k of the fidelity: the best words of a row that must be right where they matter; 0 = what a beam search looks "
@@ -40,6 +45,7 @@ class ScreenOptions:
         require(self.clusters >= 0, "clusters", self.clusters, "0 or more")
         require(self.budget >= 0, "budget", self.budget, "0 or more")
         require(0 <= self.fidelity < 1, "fidelity", self.fidelity, "in [0, 1)")
+        require(self.tolerance > 0, "tolerance", self.tolerance, "above 0")
         require(self.top_k >= 0, "top_k", self.top_k, "0 or more")
         most = self.top_k or self.set_k
         require(0 <= self.set_k <= most, "set_k", self.set_k, f"between 0 and top_k ({self.top_k})")

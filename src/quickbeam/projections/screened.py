@@ -2,19 +2,20 @@
 
 Without a tail, log probabilities are normalised over the set (L2S section 4.2) and a word outside has probability zero.
 A tail completes the normaliser: it predicts, from the hidden vector, what all words outside weigh together. L2S
-(L2S-12) takes low-rank logits of every word for that; a tail is one product with one vector. Rows that the screen's
+(L2S-12) takes low-rank logits of every word for that; a tail is a product with a few vectors. Rows that the screen's
 test doubts go to another output layer, which answers for all words.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quickbeam import _core
 from quickbeam.errors import OptionError
 from quickbeam.kernels import reference
 from quickbeam.projections.door import RowProjection
-from quickbeam.types import Floats, Ids, Screen, TopK
+from quickbeam.types import Doubt, Floats, Ids, Screen, TopK
 
 _FLOAT, _ID = np.dtype(np.float32), np.dtype(np.int32)
 
@@ -110,6 +111,17 @@ class Signs:
         sure: Floats = self.bar(margin) - np.float32(by_tail) * self.tail - np.float32(by_far) * self.far
         return sure
 
+    @property
+    def outside(self) -> Floats:
+        """The log of the share of the words outside, by the tail."""
+        share: Floats = self.tail - self.total
+        return share
+
+    def doubtful(self, test: Doubt) -> NDArray[np.bool_]:
+        """Which rows [n] go to the exact layer."""
+        sure = self.sure(test.margin, test.by_tail, test.by_far)
+        return ~((sure >= np.float32(test.offset)) & (self.outside <= np.float32(test.loosest)))
+
 
 def _native(
     weight: Floats, bias: Floats, screen: Screen, isa: str, int8: bool, doubt: bool
@@ -120,8 +132,8 @@ def _native(
         return _core.ScreenedProjection(*arrays, isa, int8)
     if test is None or not doubt:
         return _core.ScreenedProjection(*arrays, isa, int8, tail.weight, tail.bias)
-    values = (test.center, test.k, test.margin, test.by_tail, test.by_far, test.offset)
-    return _core.ScreenedProjection(*arrays, isa, int8, tail.weight, tail.bias, *values)
+    numbers = (test.margin, test.by_tail, test.by_far, test.offset, test.loosest)
+    return _core.ScreenedProjection(*arrays, isa, int8, tail.weight, tail.bias, test.center, test.k, *numbers)
 
 
 class ReferenceScreenedProjection(RowProjection):
@@ -169,7 +181,8 @@ class ReferenceScreenedProjection(RowProjection):
         logits = reference.multiply(h, self._weight[words], self._bias[words])
         outside = -np.inf
         if tail is not None:
-            outside = float(h.astype(np.float64) @ tail.weight[cluster]) + float(tail.bias[cluster])
+            pieces = tail.weight[cluster].astype(np.float64) @ h + tail.bias[cluster]
+            outside = float(np.logaddexp.reduce(pieces))
         total = float(np.logaddexp(reference.log_sum_exp(logits).item(), outside))
         doubtful = False
         if doubt is not None:
@@ -177,4 +190,5 @@ class ReferenceScreenedProjection(RowProjection):
             kth = np.sort(logits)[-doubt.k] if len(logits) >= doubt.k else -np.inf
             bar = max(kth, logits.max() - doubt.margin)
             doubtful = bool(bar - doubt.by_tail * outside - doubt.by_far * far < doubt.offset)
+            doubtful |= outside - total > doubt.loosest
         return words, (logits - total).astype(np.float32), total, doubtful

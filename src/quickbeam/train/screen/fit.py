@@ -9,24 +9,26 @@ Sets are made of all of the best words, also those that did not matter: elsewher
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from quickbeam.errors import InputError, OptionError
 from quickbeam.options.schema import require
 from quickbeam.options.screen import METHODS, ScreenOptions
-from quickbeam.projections.screened import Signs
 from quickbeam.train.screen.collect import Collection, Records
-from quickbeam.train.screen.fidelity import NEVER, Measure, Output, calibrate, measure, totals
+from quickbeam.train.screen.fidelity import Demand, Measure, calibrate, measure
 from quickbeam.train.screen.kmeans import assign, kmeans, nearby
-from quickbeam.train.screen.sets import NEAR, Counts, count, knapsack, screen_of
-from quickbeam.train.screen.tail import fit_tail
-from quickbeam.types import Doubt, Floats, Ids, Screen, Tail
+from quickbeam.train.screen.output import Output, totals
+from quickbeam.train.screen.sets import NEAR, Counts, count, knapsack, screen_of, widen
+from quickbeam.train.screen.tail import Mass, complete, weigh
+from quickbeam.types import Floats, Ids, Screen
 
 CLUSTERS = (100, 200, 400)  # searched
-SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)  # searched budgets, as shares of the average set with every word that was seen
+# Searched budgets, as shares of the average set with every word that was seen; above 1 with others that are likely.
+SHARES = (4.0, 2.0, 1.0, 0.7, 0.5)
 LEARNED = 0.5  # the same share, of the budget that l2s learns its clusters with where none is given
 TAIL_ROWS = 120_000  # that a tail is fitted on, at most
 CONFIDENCE = 0.95  # that all bounds of one search hold together (Bonferroni)
@@ -63,6 +65,7 @@ class Clustering:
     bias: Floats  # [C]
     label: Ids  # [n]
     counts: Counts
+    mass: Mass
 
     def center(self, hidden: Floats) -> Floats:
         """Mean of the vectors `hidden` [n, D] of each cluster [C, D]; the mean of all where a cluster has none."""
@@ -93,18 +96,17 @@ def fit_screen(
     fit, choose, held_out = deal(collection)
     sample = fit[np.linspace(0, len(fit) - 1, min(len(fit), TAIL_ROWS)).astype(np.int64)]
     clusterings = list(_clusterings(fit, output, eos_id, options, say))
+    demand = Demand(options.top_k, options.tolerance)
     settings = len(clusterings) * (1 if options.budget or not options.fidelity else len(SHARES))
     confidence = 1 - (1 - CONFIDENCE) / settings
     found: list[tuple[Setting, Screen]] = []
     for clustering in clusterings:
         center = clustering.center(fit["hidden"]) if options.fidelity else None
-        for budget in _budgets(clustering, options):
-            kept = knapsack(clustering.counts, budget)
-            screen = screen_of(clustering.weight, clustering.bias, clustering.counts, kept)
-            screen = replace(screen, tail=_tail(screen, output, sample))
+        for budget in _budgets(clustering, options, len(output.bias)):
+            screen = _screen(clustering, budget, output, sample)
             if center is not None:
-                screen = calibrate(screen, output, choose, options.top_k, center, options.fidelity, confidence)
-            result = measure(screen, output, choose, options.top_k, confidence)
+                screen = calibrate(screen, output, choose, demand, center, options.fidelity, confidence)
+            result = measure(screen, output, choose, demand, confidence)
             found.append((Setting(clustering.method, len(clustering.weight), budget, result), screen))
             say(_line(found[-1][0]))
     good = [(s, screen) for s, screen in found if options.fidelity and s.measure.bound >= options.fidelity]
@@ -112,22 +114,22 @@ def fit_screen(
         setting, screen = min(good, key=lambda pair: pair[0].measure.cost)
     else:
         setting, screen = max(found, key=lambda pair: (pair[0].measure.fidelity, -pair[0].measure.cost))
-    final = measure(screen, output, held_out, options.top_k, CONFIDENCE)
+    final = measure(screen, output, held_out, demand, CONFIDENCE)
     return Fitted(screen, setting, final, [s for s, _ in found], bool(good))
 
 
-def _tail(screen: Screen, output: Output, rows: Records) -> Tail:
-    """What the words outside the sets of `screen` weigh."""
-    clusters, hidden = len(screen.weight), np.ascontiguousarray(rows["hidden"])
-    nothing = Tail(np.zeros_like(screen.weight), np.full(clusters, -NEVER, np.float32))
-    alone = replace(screen, tail=nothing, doubt=Doubt(np.zeros_like(screen.weight), 1, np.inf, 0.0, 0.0, 0.0))
-    signs = Signs(output.weight, output.bias, alone, hidden)
-    return fit_tail(hidden, signs.cluster, clusters, signs.total, totals(output, rows))
+def _screen(clustering: Clustering, budget: float, output: Output, sample: Records) -> Screen:
+    """Sets of `budget` words on average, and their tail, fitted on `sample`."""
+    counts, mass = clustering.counts, clustering.mass
+    screen = screen_of(clustering.weight, clustering.bias, counts, knapsack(counts, budget))
+    if budget > counts.everything:
+        screen = widen(screen, counts.rows, mass.share, budget)
+    return complete(screen, output, mass, np.ascontiguousarray(sample["hidden"]), totals(output, sample))
 
 
 def _clusterings(fit: Records, output: Output, eos_id: int, options: ScreenOptions, say: Say) -> Iterator[Clustering]:
     k = options.set_k or options.top_k
-    hidden, top = np.ascontiguousarray(fit["hidden"]), fit["token"][:, :k]
+    hidden, top, total = np.ascontiguousarray(fit["hidden"]), fit["token"][:, :k], totals(output, fit)
     vocab, always = len(output.bias), np.array([eos_id], np.int32)
     for clusters in _numbers(len(fit), options):
         for method in _methods(options):
@@ -141,7 +143,9 @@ def _clusterings(fit: Records, output: Output, eos_id: int, options: ScreenOptio
                 weight = learn(task, weight, options.rounds, options.seed)
             label = assign(hidden, weight, bias)
             after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1))
-            yield Clustering(method, weight, bias, label, count(label, top, clusters, vocab, always, after))
+            counts = count(label, top, clusters, vocab, always, after)
+            mass = weigh(hidden, total, label, clusters, output)
+            yield Clustering(method, weight, bias, label, counts, mass)
 
 
 def _numbers(rows: int, options: ScreenOptions) -> Sequence[int]:
@@ -163,30 +167,32 @@ def _methods(options: ScreenOptions) -> Sequence[str]:
     return [method for method in METHODS if torch or method != "l2s"] if options.fidelity else METHODS[:1]
 
 
-def _budgets(clustering: Clustering, options: ScreenOptions) -> Sequence[float]:
+def _budgets(clustering: Clustering, options: ScreenOptions, vocab: int) -> Sequence[float]:
     if options.budget or not options.fidelity:
         return (options.budget,)
     everything = clustering.counts.everything
-    return [share * everything if share < 1 else 0.0 for share in SHARES]
+    widest = 0.5 * vocab  # beyond, a scan of all words is as good
+    return [min(share * everything, max(widest, everything)) if share != 1 else 0.0 for share in SHARES]
 
 
 def _line(setting: Setting) -> str:
     m = setting.measure
     return (
         f"{setting.method:<9} {setting.clusters:>5} clusters, sets of {m.average_set:6.1f}: P@1 {m.precision_1:.4f}, "
-        f"all that matter {m.sufficient:.4f}; with {m.fallback:.1%} falling back {m.fidelity:.5f} "
-        f"(bound {m.bound:.5f}), log Z off by {m.normaliser_error:.4f}, {m.cost / 1024:.0f} KiB a row"
+        f"all that matter {m.sufficient:.4f}, log Z {m.within:.4f}; with {m.fallback:.1%} falling back "
+        f"{m.fidelity:.5f} (bound {m.bound:.5f}), log Z off by {m.normaliser_error:.4f}, {m.cost / 1024:.0f} KiB a row"
     )
 
 
 def facts_of(fitted: Fitted, options: ScreenOptions) -> dict[str, object]:
     """What screen.json says of the fit, as plain values."""
     setting = dataclasses.asdict(fitted.setting)
+    tolerance = options.tolerance if math.isfinite(options.tolerance) else None  # JSON has no infinity
     return {
         "method": setting["method"],
         "clusters": setting["clusters"],
         "budget": setting["budget"] or None,
-        "options": dataclasses.asdict(options),
+        "options": dataclasses.asdict(options) | {"tolerance": tolerance},
         "fidelity_reached": fitted.reached,
         "chosen_on": setting["measure"],
         "held_out": dataclasses.asdict(fitted.held_out),

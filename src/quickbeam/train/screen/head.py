@@ -17,8 +17,8 @@ from quickbeam.options.screen import ScreenOptions
 from quickbeam.projections.certified import Preview
 from quickbeam.projections.exact import ExactProjection
 from quickbeam.train.screen.collect import Collection, Records, record_type
-from quickbeam.train.screen.fidelity import Output
 from quickbeam.train.screen.fit import Fitted, Say, facts_of, fit_screen
+from quickbeam.train.screen.output import Output
 from quickbeam.types import Floats
 
 RUN = 64  # rows that count as one text where no texts are named

@@ -91,6 +91,27 @@ def screen_of(weight: Floats, bias: Floats, counts: Counts, kept: NDArray[np.boo
     return Screen(weight, bias, start, counts.token[kept])
 
 
+def widen(screen: Screen, rows: NDArray[np.int64], share: Floats, budget: float) -> Screen:
+    """`screen` with the words that are most likely elsewhere, until the average set has `budget` words.
+
+    `rows` [C] vectors are in the clusters, and `share` [C, V] is how likely each word is there. These words are hardly
+    ever among the best: what they take off is the error of a normaliser that only guesses them.
+    """
+    clusters, vocab = share.shape
+    size = np.diff(screen.start)
+    inside = np.arange(clusters).repeat(size) * vocab + screen.token
+    likely = share.ravel().copy()
+    likely[inside] = 0
+    places = np.flatnonzero(likely)
+    places = places[np.argsort(-likely[places], kind="stable")]
+    part = rows / rows.sum()
+    room = budget - float((size * part).sum())
+    more = places[np.cumsum(part[places // vocab]) <= room]
+    every = np.sort(np.concatenate([inside, more]))
+    start = np.searchsorted(every, np.arange(clusters + 1) * vocab).astype(np.int32)
+    return Screen(screen.weight, screen.bias, start, (every % vocab).astype(np.int32))
+
+
 def membership(screen: Screen, label: Ids, top: Ids, vocab: int) -> NDArray[np.bool_]:
     """Whether each word of `top` [n, k] is in the set of its row's cluster `label` [n]: [n, k]."""
     keys = np.arange(len(screen.weight)).repeat(np.diff(screen.start)) * vocab + screen.token  # ascending
