@@ -21,7 +21,7 @@ from benchmarks.methods import BASELINE, others, own
 from benchmarks.precision import Point, measure
 from benchmarks.prepare import Prepared, prepare_all
 from benchmarks.screens import P_AT_1, P_AT_5
-from benchmarks.subjects import MODELS, SUBJECTS, Subject, find_folder
+from benchmarks.subjects import MODELS, SUBJECTS, Subject, find_folder, present
 from benchmarks.testset import DATA
 from benchmarks.vectors import K
 
@@ -117,7 +117,8 @@ def main() -> None:
     parser.add_argument("--studies", action="store_true", help="vocabulary, clusters and budget of lm-ptb-small")
     arguments = parser.parse_args()
     one_thread("benchmarks.curves")
-    chosen = [subject for subject in SUBJECTS if not arguments.model or subject.name in arguments.model]
+    everyone = [present(subject, arguments.models) for subject in SUBJECTS]
+    chosen = [subject for subject in everyone if not arguments.model or subject.name in arguments.model]
     places = [(subject, find_folder(subject, arguments.models)) for subject in chosen]
     for subject, place in places:
         if place is None:

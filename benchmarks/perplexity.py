@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks import record
 from benchmarks.interleave import interleave
 from benchmarks.prepare import Prepared
-from benchmarks.subjects import MODELS, SUBJECTS, Subject, find_folder
+from benchmarks.subjects import MODELS, SUBJECTS, Subject, find_folder, present
 from benchmarks.testset import DATA
 from benchmarks.vectors import Layer, read_text
 from quickbeam.engine.load import load_parts
@@ -58,6 +58,7 @@ PAPER = {  # speed-up and perplexity in L2S Table 6
         "l2s": (8.11, 80.09),
     },
 }
+PAPER["lm-ptb-wide"] = PAPER["lm-ptb-large"]
 TAIL_ROWS = 40_000  # vectors that a tail is fitted on
 Candidates = Callable[[Floats], Ids]
 LogProb = Callable[[Floats, int], float]
@@ -215,7 +216,7 @@ def main() -> None:
     parser.add_argument("--data", default=DATA, help="folder of the text")
     parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that the models are looked for in")
     arguments = parser.parse_args()
-    for subject in (subject for subject in SUBJECTS if subject.columns is None):
+    for subject in (present(one, arguments.models) for one in SUBJECTS if one.columns is None):
         folder = find_folder(subject, arguments.models)
         if folder is None:
             print(f"{subject.name}: no model below {', '.join(arguments.models)}")

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks import record
 from benchmarks.interleave import interleave
 from benchmarks.methods import BASELINE, PREVIEWED
-from benchmarks.subjects import MODELS, SUBJECTS, find_folder
+from benchmarks.subjects import MODELS, SUBJECTS, find_folder, present
 from benchmarks.testset import DATA
 from benchmarks.vectors import Layer, collect_layer
 from quickbeam.projections.baselines.full_softmax import FullSoftmaxProjection
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--data", default=DATA, help="folder of the text")
     parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that the models are looked for in")
     arguments = parser.parse_args()
-    for subject in SUBJECTS:
+    for subject in (present(one, arguments.models) for one in SUBJECTS):
         folder = find_folder(subject, arguments.models)
         if folder is not None:
             line = measure(collect_layer(subject, folder, arguments.data), quick=False, timed=False)

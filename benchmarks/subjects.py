@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from quickbeam.text.lines import read_lines
 from quickbeam.text.pairs import Pair, column_pairs
 
 MODELS = ("models", "runs")  # where models are looked for, from the root of the project
+# The widest of its kind that was trained: one layer of 1,500 for the two of the paper, with the same output layer.
+INSTEAD = {"lm-ptb-large": "lm-ptb-wide"}
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,18 @@ def find_folder(subject: Subject, roots: Sequence[str]) -> Path | None:
             if (folder / "config.json").is_file():
                 return folder
     return None
+
+
+def present(subject: Subject, roots: Sequence[str]) -> Subject:
+    """The subject; where its model is not there and another is that stands in for it, the same with that one's name."""
+    other = replace(subject, name=INSTEAD.get(subject.name, subject.name))
+    return subject if find_folder(subject, roots) or not find_folder(other, roots) else other
+
+
+def note(subject: Subject) -> str:
+    """What is to be said where a model stands in for another one; nothing elsewhere."""
+    asked = [name for name, other in INSTEAD.items() if other == subject.name]
+    return f"{subject.name} in the place of {asked[0]}, beside the paper's figures of that; " if asked else ""
 
 
 def head(lines: Iterator[str], count: int) -> list[str]:

@@ -15,7 +15,7 @@ from benchmarks.methods import BASELINE, CALL
 from benchmarks.precision import Point
 from benchmarks.prepare import Prepared, prepare_all
 from benchmarks.scoreboard.claim import Claim, Settings, Verdict
-from benchmarks.subjects import SUBJECTS, Subject, find_folder
+from benchmarks.subjects import SUBJECTS, Subject, find_folder, note, present
 from benchmarks.testset import NoDataError
 from benchmarks.vectors import FLOATS, HELD_OUT, MOST_TRANSLATED
 from quickbeam import _core
@@ -36,7 +36,8 @@ class MissingModelError(NoDataError):
 
 def measured(settings: Settings) -> list[Subject]:
     """The models that are measured, if they are there."""
-    return [subject for subject in SUBJECTS if not settings.quick or subject.name in QUICK_MODELS]
+    wanted = (subject for subject in SUBJECTS if not settings.quick or subject.name in QUICK_MODELS)
+    return [present(subject, settings.models) for subject in wanted]
 
 
 def folder_of(subject: Subject, settings: Settings) -> Path:
@@ -63,19 +64,19 @@ def all_prepared(settings: Settings) -> dict[str, Prepared]:
 @cache
 def curve(settings: Settings, name: str) -> dict[str, Any]:
     """All methods on one model, measured once."""
-    folder_of(BY_NAME[name], settings)
+    folder_of(present(BY_NAME[name], settings.models), settings)
     return curves.curve(all_prepared(settings)[name], settings.quick)
 
 
 def table(settings: Settings) -> Verdict:
     """L2S Table 2 for every model that is there."""
     there, missing, incomplete = [], [], []
-    for subject in SUBJECTS:
+    for subject in (present(subject, settings.models) for subject in SUBJECTS):
         if subject not in measured(settings) or find_folder(subject, settings.models) is None:
             missing.append(subject.name)
             continue
         line = curve(settings, subject.name)
-        print(curves.table(line, subject), flush=True)
+        print(note(subject) + curves.table(line, subject), flush=True)
         found = {point["method"] for point in line["points"]}
         wanted = {"L2S" if name == "l2s" else name for name in (*SCREENS, *SEARCHES)} | set(curves.OURS)
         wanted |= set(subject.paper.rows if subject.paper else ())
@@ -88,12 +89,15 @@ def table(settings: Settings) -> Verdict:
 
 def screened(name: str, settings: Settings) -> Verdict:
     """Speed of the fastest screen of good precision over NumPy, over our scan, and over the searches of others."""
-    line, subject = curve(settings, name), BY_NAME[name]
+    subject = present(BY_NAME[name], settings.models)
+    line = curve(settings, subject.name)
     points: list[Point] = line["points"]
     good = [point for point in points if point["method"] in SCREENS and curves.reaches(point)]
     if not good:
         best = max((p for p in points if p["method"] in SCREENS), key=lambda p: (p["p_at_5"], p["p_at_1"]))
-        return Verdict(False, f"no screen reaches it; best P@1 {best['p_at_1']:.4f}, P@5 {best['p_at_5']:.4f}")
+        return Verdict(
+            False, f"{note(subject)}no screen reaches it; best P@1 {best['p_at_1']:.4f}, P@5 {best['p_at_5']:.4f}"
+        )
     best = max(good, key=lambda point: point["ratio"])
     scan, call = (next(point for point in points if point["method"] == method) for method in ("scan", CALL))
     rivals = {name: curves.represent(points, name) for name in SEARCHES}
@@ -108,6 +112,7 @@ def screened(name: str, settings: Settings) -> Verdict:
     over_scan = best["ratio"] / scan["ratio"]
     holds = ahead and best["ratio"] >= (subject.over_numpy or 0) and over_scan >= (subject.over_scan or 0)
     figure = (
+        f"{note(subject)}"
         f"{best['method']} x{best['ratio']:.0f} over {BASELINE} ({best['least_ratio']:.0f}-{best['most_ratio']:.0f}), "
         f"x{over_scan:.1f} over scan; P@1 {best['p_at_1']:.4f}, P@5 {best['p_at_5']:.4f}, {best['us']:.1f} us, "
         f"of which a call alone takes {call['us']:.1f}; "
@@ -194,7 +199,7 @@ def pictures(settings: Settings) -> Verdict:
     """Perplexity of the PTB models, and the studies with their picture."""
     studied(settings)
     said = []
-    for name in ("lm-ptb-small", "lm-ptb-large"):
+    for name in (present(BY_NAME[name], settings.models).name for name in ("lm-ptb-small", "lm-ptb-large")):
         if name in all_prepared(settings):
             prepared = all_prepared(settings)[name]
             line = perplexity.measure(prepared, settings.data, settings.quick)
