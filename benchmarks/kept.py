@@ -10,14 +10,15 @@ from benchmarks import record
 from quickbeam.text.lines import file_digest
 
 MODEL = ("config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json")
-CODE = ("src/quickbeam/train/screen", "src/quickbeam/models", "src/quickbeam/search", "src/quickbeam/projections")
-MADE_BY = ("benchmarks/vectors.py", "benchmarks/screens.py", "benchmarks/prepare.py", "benchmarks/screened_search.py")
+COLLECTING = ("src/quickbeam/train/screen/collect.py", "benchmarks/vectors.py")  # what hidden vectors are made by
+FITTING = ("src/quickbeam/train/screen", "benchmarks/vectors.py", "benchmarks/screens.py", "benchmarks/prepare.py")
 
 
 @cache
-def stamp(folder: Path, *text: Path) -> str:
-    """Twelve digits of a digest over a model folder, files of text, and the code that collects and fits."""
-    files = [folder / name for name in MODEL] + list(text) + [record.ROOT / name for name in MADE_BY]
-    files += [path for room in CODE for path in sorted((record.ROOT / room).rglob("*.py"))]
+def stamp(folder: Path, *text: Path, code: tuple[str, ...] = FITTING) -> str:
+    """Twelve digits of a digest over a model folder, files of text, and the `code`, files or folders, that makes it."""
+    files = [folder / name for name in MODEL] + list(text)
+    for room in (record.ROOT / name for name in code):
+        files += [room] if room.is_file() else sorted(room.rglob("*.py"))
     digests = "".join(file_digest(path) for path in files if path.is_file())
     return hashlib.sha256(digests.encode()).hexdigest()[:12]

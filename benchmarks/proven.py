@@ -54,16 +54,17 @@ def hard(layer: Layer) -> dict[str, tuple[Floats, Floats, Floats]]:
     }
 
 
-def differences(exact: RowProjection, other: RowProjection, hidden: Floats) -> int:
-    """Rows whose k best words differ, for any of `TOPS`."""
-    wrong = 0
+def differences(exact: RowProjection, others: dict[str, RowProjection], hidden: Floats) -> dict[str, int]:
+    """Rows whose k best words differ, for any of `TOPS`, of each of `others`."""
+    wrong = dict.fromkeys(others, 0)
     for first in range(0, len(hidden), BLOCK):
         rows = hidden[first : first + BLOCK]
         wanted = exact.topk(rows, max(TOPS)).token  # the k best are the first k of more
-        miss = np.zeros(len(rows), np.bool_)
-        for k in TOPS:
-            miss |= (wanted[:, :k] != other.topk(rows, k).token).any(axis=1)
-        wrong += int(miss.sum())
+        for name, other in others.items():
+            miss = np.zeros(len(rows), np.bool_)
+            for k in TOPS:
+                miss |= (wanted[:, :k] != other.topk(rows, k).token).any(axis=1)
+            wrong[name] += int(miss.sum())
     return wrong
 
 
@@ -76,11 +77,11 @@ def measure(layer: Layer, quick: bool, timed: bool = True) -> dict[str, Any]:
     hidden = held_out(layer, QUICK_VECTORS if quick else VECTORS)
     # By their logits: a rounded difference to a normaliser may be equal for two words where logits are not.
     raw, bare = exact.unnormalised(), certified.unnormalised()
-    wrong = {"certified": differences(raw, bare, hidden), "scan": differences(raw, scan.unnormalised(), hidden)}
+    wrong = differences(raw, {"certified": bare, "scan": scan.unnormalised()}, hidden)
     for name, (w, b, rows) in hard(layer).items():
         one = ExactProjection.build(w, b).unnormalised()
         other = CertifiedProjection.build(w, b, preview).unnormalised()
-        wrong[f"certified, {name}"] = differences(one, other, rows)
+        wrong |= differences(one, {f"certified, {name}": other}, rows)
     figures: dict[str, Any] = {"vectors": len(hidden), "tops": TOPS, "differences": wrong}
     if timed and not any(wrong.values()):
         layers = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gzip
 import os
 import shutil
 import tempfile
@@ -21,7 +20,7 @@ from typing import Any, cast
 from benchmarks import record
 from benchmarks.decode import Clock, TimedProjection
 from benchmarks.interleave import interleave
-from benchmarks.kept import stamp
+from benchmarks.kept import COLLECTING, FITTING, stamp
 from benchmarks.subjects import Subject
 from quickbeam import Translator
 from quickbeam.cli.main import main as quickbeam
@@ -40,19 +39,35 @@ KEPT = record.ROOT / "build" / "bench" / "screened"
 
 def screened_copy(subject: Subject, folder: Path, data: str, quick: bool) -> Path:
     """A copy of the model with a screen, fitted if there is none yet of this model, this text and this code."""
-    copy = KEPT / f"{subject.name}-{stamp(folder, Path(data) / subject.fit)}{'-quick' if quick else ''}"
+    source = Path(data) / subject.fit
+    digest = stamp(folder, source, code=(*FITTING, "benchmarks/screened_search.py"))
+    copy = KEPT / f"{subject.name}-{digest}{'-quick' if quick else ''}"
+    # Hidden vectors take most of the time, and outlive a change of what is fitted on them.
+    vectors_folder = KEPT / f"vectors-{subject.name}-{stamp(folder, source, code=COLLECTING)}"
     if (copy / SCREEN.facts).is_file():
         return copy
     KEPT.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(copy, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=KEPT) as work:
-        model, text = Path(work) / subject.name, Path(work) / "text.gz"
+        model, text = Path(work) / subject.name, Path(work) / "text"
         shutil.copytree(folder, model)
-        with gzip.open(text, "wt", encoding="utf-8") as out:
+        with text.open("w", encoding="utf-8") as out:
             out.writelines(line + "\n" for line in subject.lines(data, "fit"))
         vectors = QUICK_VECTORS if quick else VECTORS
         flags = ["--method", "kmeans", "--clusters", str(CLUSTERS), "--fidelity", str(FIDELITY)]
-        status = quickbeam(["fit-screen", str(model), "--text", str(text), *flags, "--vectors", str(vectors)])
+        status = quickbeam(
+            [
+                "fit-screen",
+                str(model),
+                "--text",
+                str(text),
+                *flags,
+                "--vectors",
+                str(vectors),
+                "--work",
+                str(vectors_folder),
+            ]
+        )
         if status:
             raise RuntimeError(f"fit-screen failed with status {status}")
         os.replace(model, copy)

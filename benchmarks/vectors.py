@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import record
-from benchmarks.kept import stamp
+from benchmarks.kept import COLLECTING, stamp
 from benchmarks.subjects import Subject
 from quickbeam.engine.load import Parts, load_parts
 from quickbeam.options.decode import MachineOptions
@@ -76,7 +76,7 @@ def collect_layer(subject: Subject, folder: Path, data: str, share: float = 1.0)
     parts = dataclasses.replace(parts, projection=ScanProjection.build(weight, bias))  # the exact top k, sooner
     fitting = FLOATS // weight.shape[1] if subject.columns is None else MOST_TRANSLATED
     counts = {"fit": fitting, "choose": HELD_OUT, "test": HELD_OUT}
-    digest = stamp(folder, *(Path(data) / str(getattr(subject, part)) for part in counts))
+    digest = stamp(folder, *(Path(data) / str(getattr(subject, part)) for part in counts), code=COLLECTING)
     samples = []
     for part, most in counts.items():
         count = max(1000, round(most * share))
