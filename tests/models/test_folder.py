@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -255,6 +256,24 @@ def test_wrong_tensors_are_named(folder):
         rewrite(folder, changed)
         with pytest.raises(ModelError, match=message):
             load_model(folder)
+
+
+def resident(path):
+    """KiB of a mapped file in this process's memory."""
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    return sum(
+        int(next(one for one in lines if one.startswith("Rss:")).split()[1]) for line in lines if str(path) in line
+    )
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="there is no /proc/self/smaps")
+def test_forgotten_pages_leave_the_memory_and_are_read_again(folder):
+    tensors = read_tensors(folder, TINY)
+    before = {name: tensor.copy() for name, tensor in tensors.items()}
+    assert resident(folder / "model.safetensors") > 0
+    tensors.forget()
+    assert resident(folder / "model.safetensors") == 0
+    assert all(np.array_equal(tensors[name], before[name]) for name in before)
 
 
 def test_a_header_that_promises_terabytes_allocates_nothing(folder):

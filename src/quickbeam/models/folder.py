@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import mmap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,19 @@ FORMAT_VERSION = 1
 CONFIG_LIMIT = 1 << 16  # bytes; a real config.json has about 700
 DIGEST = "weights_sha256"  # key of config.json; a folder without it is read unchecked
 Tensors = dict[str, NDArray[Any]]
+
+
+class MappedTensors(Tensors):
+    """Tensors that may be views of the pages of a file; nobody has written to them."""
+
+    def __init__(self, tensors: Mapping[str, NDArray[Any]], pages: mmap.mmap | None = None) -> None:
+        super().__init__(tensors)
+        self.pages = pages
+
+    def forget(self) -> None:
+        """Give the pages back, once what is used often is packed: one that is looked at again is read again."""
+        if self.pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.pages.madvise(mmap.MADV_DONTNEED)
 
 
 def save_model(
@@ -76,7 +90,7 @@ def read_config(folder: Path) -> Config:
         raise ModelError(f"{path}: {error}") from None
 
 
-def read_tensors(folder: Path, config: Config) -> Tensors:
+def read_tensors(folder: Path, config: Config) -> MappedTensors:
     """The weights in `folder` as float32, checked by digest, name, shape and finiteness against `config`.
 
     A file that was found sound before, and has not changed since, is not hashed again (`models/checked.py`).
@@ -101,10 +115,11 @@ def read_tensors(folder: Path, config: Config) -> Tensors:
             raise ModelError(f"{path}: tensor {name!r} holds a value that is not finite.")
     if digest is not None and not known:
         remember(path, digest, state)
-    return {name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in found.items()}
+    floats = {name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in found.items()}
+    return MappedTensors(floats, found.pages)
 
 
-def _read_checked(path: Path, config: Config) -> Tensors:
+def _read_checked(path: Path, config: Config) -> MappedTensors:
     """Read the header first: no tensor is loaded before all names, shapes and dtypes are as `config` asks."""
     with safe_open(path, framework="np") as file:
         headers = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
@@ -119,9 +134,11 @@ def _read_checked(path: Path, config: Config) -> Tensors:
     return _mapped(path)
 
 
-def _mapped(path: Path) -> Tensors:
+def _mapped(path: Path) -> MappedTensors:
     """The tensors of a sound file as views of its pages: nothing is copied, and what is not used is not in memory."""
-    raw = np.memmap(path, np.uint8, "c")  # who writes to a tensor changes a page of his own, never the file
+    with path.open("rb") as file:  # who writes to a tensor changes a page of his own, never the file
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    raw = np.frombuffer(pages, np.uint8)
     start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
     found: Tensors = {}
     for name, entry in json.loads(raw[8:start].tobytes()).items():
@@ -129,7 +146,7 @@ def _mapped(path: Path) -> Tensors:
             begin, end = (start + offset for offset in entry["data_offsets"])
             dtype = np.dtype("<f4" if entry["dtype"] == "F32" else "<f2")
             found[name] = np.frombuffer(raw[begin:end], dtype).reshape(entry["shape"])
-    return found
+    return MappedTensors(found, pages)
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:

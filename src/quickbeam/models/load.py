@@ -35,7 +35,9 @@ def load_model(
         require(takes or given == default, name, given, f"{default} but for GRU models with backend native")
     tensors = read_tensors(folder, config)
     if backend == "native":
-        return NativeModel(config, tensors, isa, compute_type, **shortcuts)
+        model = NativeModel(config, tensors, isa, compute_type, **shortcuts)
+        tensors.forget()  # what it packed
+        return model
     from quickbeam.models.torch_model import TorchModel  # PyTorch is an extra
 
     return TorchModel(config, tensors)
