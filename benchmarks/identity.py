@@ -21,12 +21,14 @@ from benchmarks.testset import DATA, german_english, test_file
 from quickbeam import Translator
 from quickbeam.convert.read import read_model
 from quickbeam.options.decode import MachineOptions
+from quickbeam.text.lines import file_digest
 from quickbeam.text.pairs import column_pairs
 from quickbeam.text.sentencepiece import train_sentencepiece
 
 HOME = record.ROOT / "build" / "bench" / "identity"
 CLOSE = 1e-4
 PREFIX = "Tom"
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 # beam_size, length_penalty, early_stopping, min_length, max_length, with a forced prefix
 WAYS = (
     (1, 1.0, False, 0, 40, False),
@@ -153,23 +155,34 @@ class Pair:
 
 
 def misses(folder: str | None, data: str, sentences: int, backend: Any = "native") -> list[dict[str, Any]]:
-    """A record for each way to search; `wrong` of all of them should be 0."""
-    pair = Pair(Path(folder) if folder else random_model(data), backend, 1)
+    """A record for each way to search; `wrong` of all of them should be 0.
+
+    Each way is recorded as soon as it is done, and found again by a run that goes on where another was broken off.
+    """
+    theirs = Path(folder) if folder else random_model(data)
+    weights = next(path for name in WEIGHTS if (path := theirs / name).is_file())
     texts, _ = german_english(data, sentences)
-    found = []
+    found, pair = [], None
     for way in WAYS:
-        differing, furthest = pair.compare(texts, way)
-        found.append(
-            {
-                "way": dict(zip(("beam", "penalty", "early", "least", "most", "prefix"), way, strict=True)),
-                "sentences": len(texts),
+        options = {
+            "way": dict(zip(("beam", "penalty", "early", "least", "most", "prefix"), way, strict=True)),
+            "weights": file_digest(weights),
+            "sentences": len(texts),
+            "backend": backend,
+        }
+        line = record.find("identity", options)
+        if line is None:
+            pair = pair or Pair(theirs, backend, 1)
+            differing, furthest = pair.compare(texts, way)
+            figures = {
                 "same": len(texts) - len(differing),
                 "ties": sum(one.tie for one in differing),
                 "wrong": sum(not one.tie for one in differing),
                 "furthest_score": furthest,
                 "differing": [vars(one) for one in differing[:20]],
             }
-        )
+            line = record.write("identity", figures, threads=1, options=options)
+        found.append(line)
     return found
 
 
@@ -183,8 +196,6 @@ def main() -> None:
     found = misses(arguments.folder, arguments.data, arguments.sentences, arguments.backend)
     for line in found:
         print(json.dumps(line, ensure_ascii=False))
-    options = {"sentences": arguments.sentences, "backend": arguments.backend, "folder": bool(arguments.folder)}
-    record.write("identity", {"ways": found}, threads=1, options=options)
     wrong = sum(line["wrong"] for line in found)
     print(f"{len(found)} ways, {wrong} wrong, {sum(line['ties'] for line in found)} ties")
 

@@ -93,7 +93,7 @@ def identical(settings: Settings) -> Verdict:
     found = identity.misses(None, settings.data, 30 if settings.quick else 1000)
     wrong, ties = (sum(line[name] for line in found) for name in ("wrong", "ties"))
     furthest = max(line["furthest_score"] for line in found)
-    sentences = found[0]["sentences"]
+    sentences = found[0]["options"]["sentences"]
     figure = f"{len(found)} ways, {sentences} sentences each: {wrong} wrong, {ties} ties, scores within {furthest:.1e}"
     return Verdict(wrong == 0 and furthest < identity.CLOSE, figure)
 
@@ -109,7 +109,10 @@ def fuzzed(settings: Settings) -> Verdict:
 def loading(settings: Settings) -> Verdict:
     """A model of the size of NLLB-600M, warm."""
     line = load_time.measure("opus-6+6" if settings.quick else "nllb-600m")
-    figure = f"{line['options']['shape']}: {line['seconds']:.2f} s, {line['resident_mib']:.0f} MiB resident"
+    figure = (
+        f"{line['options']['shape']}: {line['seconds']:.2f} s, a first sentence with {line['options']['projection']} "
+        f"{line['first_sentence_s']:.2f} s, {line['resident_mib']:.0f} MiB resident, {line['peak_mib']:.0f} at most"
+    )
     return Verdict(line["seconds"] < 2.0, figure)
 
 
