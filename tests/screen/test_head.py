@@ -9,6 +9,7 @@ import pytest
 
 from quickbeam import Head, InputError, ModelError, OptionError, fit_head
 from quickbeam.engine.row_layers import ROW_LAYERS
+from quickbeam.errors import OutputError
 from quickbeam.options.screen import ScreenOptions
 from quickbeam.projections.exact import ReferenceProjection
 from quickbeam.types import Floats
@@ -88,8 +89,19 @@ def test_what_does_not_fit_is_said(output: tuple[Floats, Floats], folder: Path, 
         head.log_prob(np.zeros((1, WIDTH)), np.array([1, 2]))
     with pytest.raises(InputError, match=r"bias has the shape \[3\]; it must be \[300\]"):
         Head(weight, np.zeros(3))
-    with pytest.raises(InputError, match="weight has values that are infinite"):
+    with pytest.raises(InputError, match="weight has values that are infinite, no numbers, or beyond 1e"):
         Head(np.where(weight > 2, np.inf, weight))
+    for hidden in (np.full((1, WIDTH), np.nan), np.full((1, WIDTH), 1e30)):
+        with pytest.raises(InputError, match="hidden has values that are infinite"):
+            head.topk(hidden, 1)
+    with pytest.raises(InputError, match="hidden is complex128; it must be an array of floats"):
+        head.topk(np.zeros((1, WIDTH), complex), 1)
+    for k in (0, -1, 2**40, True, 2.5, WORDS + 1):
+        for one in (head, Head.load(folder)):
+            with pytest.raises(InputError, match=r"k is .*; it must be a whole number from 1 to 300"):
+                one.topk(np.zeros((1, WIDTH)), k)  # type: ignore[arg-type]
+    assert head.topk(np.zeros((0, WIDTH)), 3).token.shape == (0, 3)
+    assert head.log_prob(np.zeros((0, WIDTH)), []).shape == (0,)
     with pytest.raises(InputError, match=r"weight has the shape \[12\]"):
         Head(weight[0])
     with pytest.raises(OptionError, match=r"projection is 'screen'; it must be exact or scan.*Head\.load"):
@@ -98,15 +110,41 @@ def test_what_does_not_fit_is_said(output: tuple[Floats, Floats], folder: Path, 
         Head.load(folder, "shortlist")
     with pytest.raises(ModelError, match=r"has no head\.safetensors; fit_head makes one"):
         Head.load(tmp_path)
-    with pytest.raises(InputError, match=r"hidden has the shape \[9, 3\]; it must be \[vectors, 12\]"):
+    with pytest.raises(InputError, match=r"hidden has the shape \[9, 3\]; it must be \[rows, 12\]"):
         fit_head(tmp_path, weight, bias, np.zeros((9, 3)))
     with pytest.raises(InputError, match="hidden has values that are infinite"):
         fit_head(tmp_path, weight, bias, np.full((9, WIDTH), np.nan))
     with pytest.raises(InputError, match=r"text is float64 of shape \[9\]; give 9 whole numbers"):
         fit_head(tmp_path, weight, bias, np.zeros((9, WIDTH)), text=np.zeros(9))
-    with pytest.raises(InputError, match="fewer than 3 different"):
+    with pytest.raises(OptionError, match="texts of hidden is 1; it must be 4 or more"):
         fit_head(tmp_path, weight, bias, bunches(9, 1))
+    with pytest.raises(OptionError, match=r"options\.top_k is 301; it must be at most the words"):
+        fit_head(tmp_path, weight, bias, bunches(900, 1), options=ScreenOptions(top_k=301))
+    with pytest.raises(OptionError, match="options is None; it must be a ScreenOptions"):
+        fit_head(tmp_path, weight, bias, bunches(900, 1), options=None)  # type: ignore[arg-type]
+    with pytest.raises(OutputError, match="folder is empty"):
+        fit_head("", weight, bias, bunches(900, 1))
     assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("here")
+    with pytest.raises(OutputError, match=r"cannot write to .*file: File exists; give another folder"):
+        fit_head(tmp_path / "file", weight, bias, bunches(900, 1))
+
+
+def test_tensors_that_are_no_arrays_are_explained(output: tuple[Floats, Floats]) -> None:
+    torch = pytest.importorskip("torch")
+    head = Head(*output)
+    for hidden in (torch.zeros(1, WIDTH, requires_grad=True), torch.zeros(1, WIDTH, dtype=torch.bfloat16)):
+        with pytest.raises(InputError, match=r"hidden cannot be read as an array .*\.detach\(\)\.float\(\)"):
+            head.topk(hidden, 1)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 8])
+def test_narrow_vectors_have_a_preview_too(tmp_path: Path, width: int) -> None:
+    draw = np.random.default_rng(width)
+    weight, hidden = draw.normal(size=(40, width)), draw.normal(size=(700, width))
+    fit_head(tmp_path, weight, None, hidden, options=ScreenOptions(method="kmeans", clusters=2, fidelity=0.0))
+    found = Head.load(tmp_path, "certified").topk(hidden[:50], 3)
+    assert np.array_equal(found.token, Head(weight, projection="exact").topk(hidden[:50], 3).token)
 
 
 def test_a_screen_for_other_weights_is_refused(folder: Path, tmp_path: Path, output: tuple[Floats, Floats]) -> None:

@@ -154,7 +154,7 @@ def test_a_row_without_candidates_ends_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"sampling": True, "num_hypotheses": 0}, "num_hypotheses is 0; it must be 1 or more"),
+        ({"sampling": True, "num_hypotheses": 0}, "num_hypotheses is 0; it must be between 1 and 10000"),
         ({"sampling": True, "early_stopping": "proven"}, "early_stopping is 'proven'; .* with sampling"),
         ({"sampling": True, "max_score_margin": 1.0}, "max_score_margin is 1.0; it must be left at None with sampling"),
         ({"sampling": True, "temperature": 0.0}, "temperature is 0.0; it must be above 0"),

@@ -51,7 +51,7 @@ def _flag(options_type: Any, field: dataclasses.Field[Any]) -> inspect.Parameter
     if get_origin(hint) is Literal:
         metavar, hint = "|".join(get_args(hint)), str
     spelling = "--" + field.name.replace("_", "-")
-    if hint is bool:
+    if hint is bool and field.default:  # what is off anyway has no second name: --help is read on 80 columns
         spelling += "/--no-" + spelling[2:]
     default = typer.Option(
         field.default,

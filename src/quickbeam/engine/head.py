@@ -14,6 +14,7 @@ from quickbeam.errors import InputError, ModelError
 from quickbeam.options.schema import require
 from quickbeam.types import Floats, Ids, TopK
 
+LARGEST = 1e12  # of a value: beyond it sums of products leave float32, and no bound holds
 HEAD = "head.safetensors"  # weight [V, D] and bias [V] of a folder that `fit_head` has made
 
 
@@ -55,13 +56,17 @@ class Head:
     def topk(self, hidden: ArrayLike, k: int) -> TopK:
         """The k best words of each row of `hidden` [R, D] with their log probabilities, ties by lower id.
 
-        Raises InputError for vectors of another width, ValueError unless 1 <= k <= V.
+        Raises InputError for vectors of another width or with values that are no numbers, and unless 1 <= k <= V.
         """
-        return self._layer.topk(self._rows(hidden), k)
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= self.vocab_size:
+            raise InputError(f"k is {k!r}; it must be a whole number from 1 to {self.vocab_size}, the words there are.")
+        return self._layer.topk(self._rows(hidden), int(k))
 
     def log_prob(self, hidden: ArrayLike, token: ArrayLike) -> Floats:
         """Log probability [R] of the given word [R] of each row of `hidden` [R, D]."""
         rows, words = self._rows(hidden), np.asarray(token)
+        if not words.size:
+            words = words.astype(np.int32)
         if words.shape != (len(rows),) or words.dtype.kind not in "iu":
             raise InputError(f"token is {words.dtype} of shape {list(words.shape)}; give {len(rows)} ids, one a row.")
         if len(words) and not 0 <= words.min() <= words.max() < self.vocab_size:
@@ -72,23 +77,41 @@ class Head:
         return self._layer.log_prob(rows, ids)
 
     def _rows(self, hidden: ArrayLike) -> Floats:
-        rows: Floats = np.ascontiguousarray(hidden, np.float32)
-        if rows.ndim != 2 or rows.shape[1] != self.dim:
-            raise InputError(f"hidden has the shape {list(rows.shape)}; it must be [rows, {self.dim}].")
-        return rows
+        return float_rows("hidden", hidden, self.dim)
+
+
+def float_array(name: str, values: ArrayLike) -> Floats:
+    """`values` as contiguous float32; raises InputError, which says `name`, where they are no finite floats."""
+    try:
+        given = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # a tensor with a gradient, of bfloat16, of another device
+        advice = "give an array of floats; of a PyTorch tensor, .detach().float().cpu()"
+        raise InputError(f"{name} cannot be read as an array ({error}); {advice}.") from error
+    if given.dtype.kind not in "fiu":
+        raise InputError(f"{name} is {given.dtype}; it must be an array of floats.")
+    with np.errstate(over="ignore"):
+        array: Floats = np.ascontiguousarray(given, np.float32)
+    if not np.abs(array).max(initial=0) <= LARGEST:
+        raise InputError(f"{name} has values that are infinite, no numbers, or beyond {LARGEST:g}.")
+    return array
+
+
+def float_rows(name: str, values: ArrayLike, width: int) -> Floats:
+    """The same for rows [any number, width]."""
+    rows = float_array(name, values)
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise InputError(f"{name} has the shape {list(rows.shape)}; it must be [rows, {width}].")
+    return rows
 
 
 def output_arrays(weight: ArrayLike, bias: ArrayLike | None) -> tuple[Floats, Floats]:
     """The output matrix [V, D] and bias [V] as they are packed; raises InputError where they do not fit."""
-    matrix: Floats = np.ascontiguousarray(weight, np.float32)
+    matrix = float_array("weight", weight)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InputError(f"weight has the shape {list(matrix.shape)}; it must be [words, width], both 1 or more.")
-    added: Floats = np.ascontiguousarray(np.zeros(len(matrix)) if bias is None else bias, np.float32)
+    added = float_array("bias", np.zeros(len(matrix)) if bias is None else bias)
     if added.shape != (len(matrix),):
         raise InputError(f"bias has the shape {list(added.shape)}; it must be [{len(matrix)}], one for each word.")
-    for name, array in (("weight", matrix), ("bias", added)):
-        if not np.isfinite(array).all():
-            raise InputError(f"{name} has values that are infinite or no numbers; no top k can be found with them.")
     return matrix, added
 
 

@@ -84,8 +84,9 @@ def find_models(model: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
         model = model.split("+")
     if not isinstance(model, Sequence) or isinstance(model, str):
         return (find_model(model),)
-    if not model:
-        raise ModelError("the list of models is empty; give one model, or the members of an ensemble.")
+    if not model or "" in model:
+        what = "a name in the list of models" if model else "the list of models"
+        raise ModelError(f"{what} is empty; give one model, or the members of an ensemble.")
     return tuple(map(find_model, model))
 
 

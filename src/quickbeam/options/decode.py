@@ -23,6 +23,10 @@ __all__ = [
     "SearchOptions",
 ]
 
+# Tables are as long as the longest answer, and each hypothesis takes memory: what is beyond is a slip of the hand.
+LONGEST = 100_000  # tokens of an answer
+MOST_ANSWERS = 10_000  # hypotheses of a beam, samples of a request
+
 
 @dataclass(frozen=True)
 class SearchOptions:
@@ -100,7 +104,7 @@ class SearchOptions:
     max_length: int = option(256, "tokens after which a hypothesis is ended, eos counted")
 
     def __post_init__(self) -> None:
-        require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
+        require(1 <= self.beam_size <= MOST_ANSWERS, "beam_size", self.beam_size, f"between 1 and {MOST_ANSWERS}")
         if self.sampling:
             self._check_sampling()
         self._check_answers()
@@ -123,7 +127,7 @@ class SearchOptions:
         require(self.merge_by in merges, "merge_by", self.merge_by, " or ".join(merges))
         require(-1 <= self.merge_threshold <= 1, "merge_threshold", self.merge_threshold, "between -1 and 1")
         self._check_merging()
-        require(self.max_length >= 1, "max_length", self.max_length, "1 or more")
+        require(1 <= self.max_length <= LONGEST, "max_length", self.max_length, f"between 1 and {LONGEST}")
         require(
             0 <= self.min_length < self.max_length,
             "min_length",
@@ -157,8 +161,9 @@ class SearchOptions:
     def _check_answers(self) -> None:
         """Raise OptionError where there cannot be so many answers."""
         answers, single = self.num_hypotheses, self.sampling or self.return_alternatives  # each by itself
-        allowed = "1 or more" if single else f"between 1 and beam_size ({self.beam_size})"
-        require(1 <= answers <= (answers if single else self.beam_size), "num_hypotheses", answers, allowed)
+        most = MOST_ANSWERS if single else self.beam_size
+        allowed = f"between 1 and {most}" if single else f"between 1 and beam_size ({most})"
+        require(1 <= answers <= most, "num_hypotheses", answers, allowed)
         least = (1 if single else answers) / self.beam_size
         require(least <= self.patience <= 1000, "patience", self.patience, f"between {least:.4g} and 1000")
         heeded = self.patience == 1 or self.early_stopping not in ("proven", "exhaustive")

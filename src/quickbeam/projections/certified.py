@@ -160,7 +160,7 @@ def _cheapest(weight: Floats, bias: Floats, basis: Floats, shift: Floats, sample
     centred = weight - weight.mean(axis=0)
     rows = np.linalg.solve(basis.T.astype(np.float64), centred.T.astype(np.float64)).T.astype(np.float32)
     constant = bias - rows @ shift
-    choices = sorted({max(1, min(width, -(-round(share * width) // 4) * 4)) for share in SHARES})
+    choices = sorted({min(width, max(4, -(-round(share * width) // 4) * 4)) for share in SHARES})
     tails = [np.linalg.norm(rows[:, m:], axis=1) for m in choices]
     passed = np.zeros((len(choices), len(weight)))
     best = min(BEST, len(weight))

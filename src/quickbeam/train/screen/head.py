@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import save_file
 
-from quickbeam.engine.head import HEAD, output_arrays
-from quickbeam.errors import InputError
+from quickbeam.engine.head import HEAD, float_rows, output_arrays
+from quickbeam.errors import InputError, OutputError
 from quickbeam.models.fitted import replacing_files
 from quickbeam.models.preview_folder import save_preview
 from quickbeam.models.screen_folder import save_screen
+from quickbeam.options.schema import require
 from quickbeam.options.screen import ScreenOptions
 from quickbeam.projections.certified import Preview
 from quickbeam.projections.exact import ExactProjection
@@ -23,6 +25,7 @@ from quickbeam.types import Floats
 
 RUN = 64  # rows that count as one text where no texts are named
 ROWS = 512  # that are scored together
+LEAST_TEXTS = 4  # some to fit on, one to choose on, one to measure on
 PREVIEW_ROWS = 20_000  # for a basis, evenly from all
 
 
@@ -45,40 +48,60 @@ def fit_head(
     OptionError for a method that this installation lacks.
     """
     output = Output(*output_arrays(weight, bias))
-    vectors = _vectors(hidden, output.weight.shape[1])
-    options = options.resolved(language=True)
-    records = _records(output, vectors, _texts(text, len(vectors)), options.top_k)
+    vectors = float_rows("hidden", hidden, output.weight.shape[1])
+    options, texts = _checked(options, len(output.bias)), _texts(text, len(vectors))
+    home = _folder(folder)
+    records = _records(output, vectors, texts, options.top_k)
     often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
     fitted = fit_screen(Collection([records]), output, int(often.argmax()), options, say)
     sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
-    home = Path(folder)
-    home.mkdir(parents=True, exist_ok=True)
+    preview = Preview.fit(output.weight, output.bias, vectors[sample])
     with replacing_files(home, HEAD) as beside:
         save_file({"weight": output.weight, "bias": output.bias}, beside / HEAD)
-    preview = Preview.fit(output.weight, output.bias, vectors[sample])
     save_preview(home, preview.arrays(), output.weight, output.bias)
     save_screen(home, fitted.screen, output.weight, output.bias, facts_of(fitted, options))
     return fitted
 
 
-def _vectors(hidden: ArrayLike, width: int) -> Floats:
-    vectors: Floats = np.ascontiguousarray(hidden, np.float32)
-    if vectors.ndim != 2 or vectors.shape[1] != width:
-        raise InputError(f"hidden has the shape {list(vectors.shape)}; it must be [vectors, {width}].")
-    if not np.isfinite(vectors).all():
-        raise InputError("hidden has values that are infinite or no numbers; leave such vectors out.")
-    return vectors
+def _folder(folder: str | Path) -> Path:
+    """The folder to write into, made where it is not there yet; raises OutputError where that cannot be."""
+    if not str(folder):
+        raise OutputError("folder is empty; give the name of a folder to write the head to.")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror}; give another folder.") from error
+    return Path(folder)
+
+
+def _checked(options: ScreenOptions, vocab: int) -> ScreenOptions:
+    """With the top_k that is meant; raises OptionError."""
+    require(isinstance(options, ScreenOptions), "options", options, "a ScreenOptions")
+    chosen = options.top_k or min(5, vocab)
+    require(chosen <= vocab, "options.top_k", chosen, f"at most the words of the output matrix, {vocab}")
+    return replace(options, top_k=chosen)
 
 
 def _texts(text: ArrayLike | None, count: int) -> NDArray[np.int32]:
     if text is None:
-        return np.asarray(np.arange(count) // RUN, np.int32)
+        return _enough(np.asarray(np.arange(count) // RUN, np.int32), -(-count // RUN))
     number = np.asarray(text)
     if number.shape != (count,) or number.dtype.kind not in "iu":
         raise InputError(
             f"text is {number.dtype} of shape {list(number.shape)}; give {count} whole numbers, one a vector."
         )
-    return np.asarray(np.unique(number, return_inverse=True)[1], np.int32)
+    names, place = np.unique(number, return_inverse=True)
+    return _enough(np.asarray(place, np.int32), len(names))
+
+
+def _enough(text: NDArray[np.int32], texts: int) -> NDArray[np.int32]:
+    require(
+        texts >= LEAST_TEXTS,
+        "texts of hidden",
+        texts,
+        f"{LEAST_TEXTS} or more; {RUN} vectors count as one without `text`",
+    )
+    return text
 
 
 def _records(output: Output, vectors: Floats, text: NDArray[np.int32], k: int) -> Records:
