@@ -11,6 +11,7 @@ the same engine, medians and least over rounds.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import peers, record, shapes
@@ -23,12 +24,54 @@ def ours(shape: str, texts: list[str], threads: int, beam: int, projection: str)
     """Ours, sentence by sentence."""
     translator = Translator(shapes.model(shape), machine=MachineOptions(threads=threads, compute_type="int8"))
     options: dict[str, Any] = {"beam_size": beam, "projection": projection}
-    lengths = {"min_length": peers.LENGTH - 1, "max_length": peers.LENGTH}
+    options |= {"min_length": peers.LENGTH - 1, "max_length": peers.LENGTH}
 
     def run() -> list[list[str]]:
-        return [list(translator.translate([text], **options, **lengths)[0].tokens) for text in texts]
+        return [list(translator.translate([text], **options)[0].tokens) for text in texts]
 
     return run
+
+
+def measure(
+    engine: str, shape: str, counts: Sequence[int], beam: int, projection: str, sentences: int, rounds: int
+) -> dict[str, Any]:
+    """One line: `engine` ("ours", "CTranslate2") with each number of threads; the first of `counts` is the baseline."""
+    texts = shapes.sources(shape, sentences, peers.LENGTH - 1)
+    contenders: dict[str, peers.Run] = {}
+    for threads in counts:
+        if engine == "ours":
+            contenders[f"{threads}"] = ours(shape, texts, threads, beam, projection)
+        else:  # a task of one thread, so that sentences are handed over one by one
+            job = peers.task(shape, None, "", sentences, 1, beam, 1)
+            contenders[f"{threads}"] = peers.ctranslate2(job, "int8", intra=threads)
+
+    def check(outputs: dict[str, list[list[str]]]) -> None:
+        first = outputs[f"{counts[0]}"]
+        if engine == "ours" and any(answers != first for answers in outputs.values()):
+            raise peers.DisagreementError("the answers depend on the number of threads.")
+
+    timings = interleave(contenders, f"{counts[0]}", rounds, check)
+    figures = {
+        threads: {
+            "ratio": timing.ratio,
+            "least_ratio": timing.least_ratio,
+            "most_ratio": timing.most_ratio,
+            "ms_per_sentence": timing.median_s / len(texts) * 1e3,
+        }
+        for threads, timing in timings.items()
+    }
+    options = {"shape": shape, "beam": beam, "engine": engine, "sentences": sentences, "rounds": rounds}
+    options |= {"projection": projection} if engine == "ours" else {}
+    return record.write("one_sentence", {"by_threads": figures}, threads=max(counts), options=options)
+
+
+def describe(line: dict[str, Any]) -> str:
+    """A line for each number of threads."""
+    return "\n".join(
+        f"{line['options']['engine']}, {threads} thread(s): {figure['ms_per_sentence']:.1f} ms a sentence, "
+        f"x{figure['ratio']:.2f} ({figure['least_ratio']:.2f} to {figure['most_ratio']:.2f})"
+        for threads, figure in line["by_threads"].items()
+    )
 
 
 def main() -> None:
@@ -43,38 +86,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     asked = parser.parse_args()
     counts = [1, *asked.threads]
-    texts = shapes.sources(asked.shape, asked.sentences, peers.LENGTH - 1)
     for engine in ("ours", "CTranslate2"):
-        contenders: dict[str, peers.Run] = {}
-        for threads in counts:
-            if engine == "ours":
-                contenders[f"{threads}"] = ours(asked.shape, texts, threads, asked.beam, asked.projection)
-            else:  # a task of one thread, so that sentences are handed over one by one
-                job = peers.task(asked.shape, None, "", asked.sentences, 1, asked.beam, 1)
-                contenders[f"{threads}"] = peers.ctranslate2(job, "int8", intra=threads)
-
-        def check(outputs: dict[str, list[list[str]]], engine: str = engine) -> None:
-            if engine == "ours" and any(answers != outputs["1"] for answers in outputs.values()):
-                raise peers.DisagreementError("the answers depend on the number of threads.")
-
-        timings = interleave(contenders, "1", asked.rounds, check)
-        figures = {
-            threads: {
-                "ratio": timing.ratio,
-                "least_ratio": timing.least_ratio,
-                "most_ratio": timing.most_ratio,
-                "ms_per_sentence": timing.median_s / len(texts) * 1e3,
-            }
-            for threads, timing in timings.items()
-        }
-        options = {"shape": asked.shape, "beam": asked.beam, "engine": engine}
-        options |= {"projection": asked.projection} if engine == "ours" else {}
-        record.write("one_sentence", {"by_threads": figures}, threads=max(counts), options=options)
-        for threads, figure in figures.items():
-            print(
-                f"{engine}, {threads} thread(s): {figure['ms_per_sentence']:.1f} ms a sentence, x{figure['ratio']:.2f}"
-                f" ({figure['least_ratio']:.2f} to {figure['most_ratio']:.2f})"
-            )
+        line = measure(engine, asked.shape, counts, asked.beam, asked.projection, asked.sentences, asked.rounds)
+        print(describe(line), flush=True)
 
 
 if __name__ == "__main__":
