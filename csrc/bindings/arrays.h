@@ -6,9 +6,12 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+
+#include "kernels/buffer.h"
 
 namespace quickbeam {
 
@@ -58,6 +61,9 @@ const T* checked(const AnyArray& array, const char* name, std::initializer_list<
   }
   return static_cast<const T*>(array.data());
 }
+
+// The memory of an array, which is kept alive.
+inline Array shared(const AnyArray& array, const float* data) { return {std::make_shared<AnyArray>(array), data}; }
 
 // An array that results are written into.
 using WritableArray = nanobind::ndarray<nanobind::device::cpu>;

@@ -48,6 +48,16 @@ nb::object gru(AnyArray input, AnyArray hidden, AnyArray state, const char* isa)
   return next.array;
 }
 
+// (bytes as int32, squared norm of what is lost)
+nb::tuple round_weights(AnyArray weight, float scale, const char* isa) {
+  const double* from = checked<double>(weight, "weight", {kAnySize});
+  std::vector<uint8_t> bytes(weight.shape(0));
+  const double lost = table_named(isa).round_weights(from, size_of(weight, 0), scale, bytes.data());
+  auto out = new_array<int32_t>({bytes.size()});
+  std::copy(bytes.begin(), bytes.end(), out.data);
+  return nb::make_tuple(out.array, lost);
+}
+
 nb::tuple lstm(AnyArray input, AnyArray hidden, AnyArray cell, const char* isa) {
   const float* old = checked<float>(cell, "cell", {kAnySize});
   const int64_t dim = size_of(cell, 0);
@@ -222,6 +232,7 @@ void bind_kernels(nb::module_& module) {
   module.def(
       "softmax", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).softmax); }, "x"_a,
       "isa"_a = "auto");
+  module.def("round_weights", &round_weights, "weight"_a, "scale"_a, "isa"_a = "auto");
   module.def("gru", &gru, "input"_a, "hidden"_a, "state"_a, "isa"_a = "auto");
   module.def("lstm", &lstm, "input"_a, "hidden"_a, "cell"_a, "isa"_a = "auto");
   module.def("attend_mlp", &attend_mlp, "query"_a, "keys"_a, "weight"_a, "isa"_a = "auto");

@@ -32,7 +32,7 @@ void construct(ExactProjection* self, AnyArray weight, AnyArray bias, const char
 
 void construct_scan(ScanProjection* self, AnyArray weight, AnyArray bias, const char* isa, float trust) {
   const Layer layer(weight, bias);
-  new (self) ScanProjection(layer.w, layer.b, layer.vocab, layer.dim, table_named(isa), trust);
+  new (self) ScanProjection(shared(weight, layer.w), layer.b, layer.vocab, layer.dim, table_named(isa), trust);
 }
 
 void construct_certified(CertifiedProjection* self, AnyArray weight, AnyArray bias, AnyArray basis, AnyArray shift,
@@ -54,7 +54,8 @@ void construct_certified(CertifiedProjection* self, AnyArray weight, AnyArray bi
                          checked<double>(head_norm, "head_norm", {levels}),
                          rest,
                          balance};
-  new (self) CertifiedProjection(layer.w, layer.b, layer.vocab, layer.dim, view, table_named(isa), tolerance, trust);
+  new (self) CertifiedProjection(shared(weight, layer.w), layer.b, layer.vocab, layer.dim, view, table_named(isa),
+                                 tolerance, trust);
 }
 
 // (total, error)

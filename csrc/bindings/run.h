@@ -32,7 +32,7 @@ inline Weights read_weights(nanobind::dict tensors, nanobind::dict options) {
     const bool vector = array.ndim() == 1;
     const float* data = vector ? checked<float>(array, name.c_str(), {kAnySize})
                                : checked<float>(array, name.c_str(), {kAnySize, kAnySize});
-    Tensor tensor{Array(std::make_shared<AnyArray>(array), data), {}};
+    Tensor tensor{shared(array, data), {}};
     for (size_t i = 0; i < array.ndim(); ++i) tensor.shape.push_back(static_cast<int64_t>(array.shape(i)));
     weights.emplace(name, std::move(tensor));
   }

@@ -43,7 +43,7 @@ void construct(ScreenedProjection* self, AnyArray weight, AnyArray bias, AnyArra
   screen.by_far = by_far;
   screen.offset = offset;
   screen.loosest = loosest;
-  new (self) ScreenedProjection(w, b, vocab, dim, screen, int8, table_named(isa));
+  new (self) ScreenedProjection(shared(weight, w), b, vocab, dim, screen, int8, table_named(isa));
 }
 
 // Results of few rows come in microseconds: other threads can wait.

@@ -89,11 +89,6 @@ class Run {
     const int32_t *words, *start;
   };
 
-  // The memory of a NumPy array, which is kept alive.
-  static std::shared_ptr<const float> shared(const AnyArray& array, const float* data) {
-    return {std::make_shared<AnyArray>(array), data};
-  }
-
   template <typename Call>
   void alone(Call call) {
     nb::gil_scoped_release release;

@@ -367,6 +367,7 @@ constexpr Kernels make_table(const char* name) {
           ssru_kernel,
           multiply_int8_kernel,
           quantize_kernel,
+          round_weights_kernel,
           multiply_int16_kernel,
           quantize_int16_kernel,
           dot_rows_kernel,

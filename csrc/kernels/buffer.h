@@ -25,6 +25,9 @@ class Buffer {
   int64_t size_ = 0;
 };
 
+// Floats that others hold too, and nobody writes to.
+using Array = std::shared_ptr<const float>;
+
 // `size` floats of `buffer`.
 inline float* room(Buffer& buffer, int64_t size) {
   buffer.reserve(size);

@@ -144,3 +144,30 @@ float quantize_int16_kernel(const float* x, int64_t n, int16_t* q) {
     store_shorts(q + i, n - i, multiple_of(load_part(x + i, n - i, 0.0f), by, kMost));
   return most / kMost;
 }
+
+// A multiple of 16 that is too long for the compiler to unroll, so that it makes vectors of the loops.
+constexpr int64_t kWeights = 64;
+
+// Of kWeights weights; what each loses is squared and added to its own sum.
+inline void round_block(const double* w, double by, double scale, uint8_t* q, double* square) {
+  constexpr double kNear = 0x1.8p52;  // doubles of this size are whole numbers, so adding it rounds
+  double whole[kWeights];
+  int32_t shifted[kWeights];
+  for (int64_t i = 0; i < kWeights; ++i) whole[i] = w[i] / by + kNear - kNear;
+  for (int64_t i = 0; i < kWeights; ++i) square[i] += (w[i] - whole[i] * scale) * (w[i] - whole[i] * scale);
+  for (int64_t i = 0; i < kWeights; ++i) shifted[i] = static_cast<int32_t>(whole[i]) + 128;
+  for (int64_t i = 0; i < kWeights; ++i) q[i] = static_cast<uint8_t>(shifted[i]);
+}
+
+double round_weights_kernel(const double* w, int64_t n, float scale, uint8_t* q) {
+  const double by = scale > 0.0f ? static_cast<double>(scale) : __builtin_huge_val();
+  double square[kWeights] = {}, rest[kWeights] = {}, total = 0.0;
+  uint8_t last[kWeights];
+  int64_t k = 0;
+  for (; k + kWeights <= n; k += kWeights) round_block(w + k, by, scale, q + k, square);
+  for (int64_t i = k; i < n; ++i) rest[i - k] = w[i];
+  round_block(rest, by, scale, last, square);
+  for (int64_t i = k; i < n; ++i) q[i] = last[i - k];
+  for (double one : square) total += one;
+  return total;
+}

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <vector>
 
 namespace quickbeam {
 namespace {
@@ -63,11 +62,7 @@ Linear::Linear(ComputeType type, const float* weight, int64_t out, int64_t in, i
     for (int64_t n = 0; n < out; ++n) shorts_.set_row(n, weight + n * stride);
   } else {
     bytes_ = Int8Matrix(out, in);
-    std::vector<double> row(in);
-    for (int64_t n = 0; n < out; ++n) {
-      std::copy_n(weight + n * stride, in, row.begin());
-      bytes_.set_row(n, row.data());
-    }
+    for (int64_t n = 0; n < out; ++n) bytes_.set_row(n, weight + n * stride);
   }
   bias_.reserve(out);
   if (bias == nullptr)

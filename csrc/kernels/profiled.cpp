@@ -41,6 +41,8 @@ QUICKBEAM_PROFILED(MultiplyRows, multiply_rows, Floats, Floats, Floats, const in
 QUICKBEAM_PROFILED(DotRows, dot_rows, const uint8_t*, int64_t stride, const int8_t*, const int32_t*, int64_t count,
                    int32_t*) { return {count * stride, count * stride}; } };
 QUICKBEAM_PROFILED(Quantize, quantize, Floats, int64_t n, int8_t*) { return {n * (kFloat + 1), n}; } };
+QUICKBEAM_PROFILED(RoundWeights, round_weights, const double*, int64_t n, float, uint8_t*) {
+  return {n * (2 * kFloat + 1), n}; } };
 QUICKBEAM_PROFILED(QuantizeInt16, quantize_int16, Floats, int64_t n, int16_t*) { return {n * (kFloat + 2), n}; } };
 QUICKBEAM_PROFILED(Tanh, tanh, float*, int64_t n) { return {2 * n * kFloat, n}; } };
 QUICKBEAM_PROFILED(Sigmoid, sigmoid, float*, int64_t n) { return {2 * n * kFloat, n}; } };
@@ -120,9 +122,9 @@ struct List {
   }
 };
 
-using All = List<Multiply, MultiplyInt8, MultiplyInt16, MultiplyRows, DotRows, Quantize, QuantizeInt16, Tanh, Sigmoid,
-                 Gru, Lstm, AttendMlp, AttendDot, Softmax, WeightedSum, AttendHeads, WeighHeads, AddNorm, Add, Times,
-                 Relu, Swish, Gelu, Ssru, LogSumExp, TopK, Reaching>;
+using All = List<Multiply, MultiplyInt8, MultiplyInt16, MultiplyRows, DotRows, Quantize, RoundWeights, QuantizeInt16,
+                 Tanh, Sigmoid, Gru, Lstm, AttendMlp, AttendDot, Softmax, WeightedSum, AttendHeads, WeighHeads, AddNorm,
+                 Add, Times, Relu, Swish, Gelu, Ssru, LogSumExp, TopK, Reaching>;
 
 }  // namespace
 

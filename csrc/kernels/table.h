@@ -94,8 +94,13 @@ struct Kernels {
   // No promise about x with a NaN or an infinity but that it ends.
   float (*quantize)(const float* x, int64_t n, int8_t* q);
 
-  // The same of 16-bit numbers, blocks of two of `in`. Whoever packs sees to it that no sum leaves 32 bits: x from
-  // -kMostInput16 to kMostInput16, zero behind `in` to the next multiple of two.
+  // Writes to q [n] the whole numbers nearest to w [n] / scale, from -127 to 127, plus 128 (those of scale 0 are 0).
+  // Gives back the squared Euclidean norm of what that loses. No promise about w with a NaN or an infinity or more than
+  // 127 * scale in size, but that it ends.
+  double (*round_weights)(const double* w, int64_t n, float scale, uint8_t* q);
+
+  // As multiply_int8 of 16-bit numbers, blocks of two of `in`. Whoever packs sees to it that no sum leaves 32 bits: x
+  // from -kMostInput16 to kMostInput16, zero behind `in` to the next multiple of two.
   void (*multiply_int16)(const int16_t* packed, const float* scale, const float* bias, const int16_t* x,
                          int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in,
                          int64_t out);

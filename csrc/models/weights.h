@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "kernels/buffer.h"
 #include "models/computing.h"
 
 namespace quickbeam {
 
-using Array = std::shared_ptr<const float>;  // shared, so that an embedding table need not be copied
-
 struct Tensor {
-  Array data;
+  Array data;                  // shared, so that an embedding table need not be copied
   std::vector<int64_t> shape;  // row-major
 };
 

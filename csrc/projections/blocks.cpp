@@ -24,7 +24,7 @@ Blocks::Blocks(const int32_t* start, int64_t blocks, int64_t dim, bool bytes)
 double Blocks::set_row(int64_t block, int64_t i, const float* weight, float bias) {
   const int64_t row = panel_[block] * kPanel + i;
   bias_.get()[row] = bias;
-  if (bytes_) return matrix_.set_row(row, std::vector<double>(weight, weight + dim_).data());
+  if (bytes_) return matrix_.set_row(row, weight);
   float* to = floats_.get() + row / kPanel * kPanel * dim_ + row % kPanel;
   for (int64_t k = 0; k < dim_; ++k) to[k * kPanel] = weight[k];
   return 0.0;

@@ -104,9 +104,9 @@ struct CertifiedProjection::Row {
   const int8_t* bytes;  // of the hidden vector itself
 };
 
-CertifiedProjection::CertifiedProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim,
+CertifiedProjection::CertifiedProjection(Array weight, const float* bias, int64_t vocab, int64_t dim,
                                          const PreviewView& view, const Kernels& table, float tolerance, float trust)
-    : words_(weight, bias, vocab, dim, table),
+    : words_(std::move(weight), bias, vocab, dim, table),
       rounded_(words_),
       constant_(vocab),
       norm_(vocab),

@@ -76,10 +76,10 @@ constexpr int64_t kMostLevels = 16;
 // Any number of threads may use one projection at a time: each has its own scratch.
 class CertifiedProjection {
  public:
-  // `weight` [vocab, dim], `bias` [vocab] and the view are copied. `trust` multiplies all bounds of words: 1 is proven,
-  // tests take less. `tolerance` is for the normaliser of topk and log_prob. Throws std::invalid_argument as Words
-  // does, and for a bad view.
-  CertifiedProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim, const PreviewView& view,
+  // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] and the view are copied. `trust` multiplies
+  // all bounds of words: 1 is proven, tests take less. `tolerance` is for the normaliser of topk and log_prob. Throws
+  // std::invalid_argument as Words does, and for a bad view.
+  CertifiedProjection(Array weight, const float* bias, int64_t vocab, int64_t dim, const PreviewView& view,
                       const Kernels& table, float tolerance, float trust);
 
   ~CertifiedProjection();

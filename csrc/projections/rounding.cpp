@@ -39,9 +39,7 @@ RoundedHidden round_hidden(const Kernels& table, const float* hidden, int64_t di
 }
 
 float norm_of(const Words& words, int64_t word) {
-  double square = 0.0;
-  for (int64_t k = 0; k < words.dim(); ++k) square += static_cast<double>(words.row(word)[k]) * words.row(word)[k];
-  return widened(std::sqrt(square) + std::fabs(static_cast<double>(words.bias()[word])) / kBiasShare);
+  return widened(words.norm(word) + std::fabs(static_cast<double>(words.bias()[word])) / kBiasShare);
 }
 
 RoundedWords::RoundedWords(const Words& words)
@@ -49,11 +47,8 @@ RoundedWords::RoundedWords(const Words& words)
   bytes_.reserve(words.vocab() * stride_ / static_cast<int64_t>(sizeof(float)));
   uint8_t* bytes = reinterpret_cast<uint8_t*>(bytes_.get());
   std::fill_n(bytes, words.vocab() * stride_, uint8_t{128});
-  std::vector<double> row(static_cast<size_t>(words.dim()));
   for (int64_t v = 0; v < words.vocab(); ++v) {
-    std::copy_n(words.row(v), words.dim(), row.begin());
-    uint8_t* to = bytes + v * stride_;
-    const ByteRow rounded = round_row(row.data(), words.dim(), [=](int64_t k, uint8_t byte) { to[k] = byte; });
+    const ByteRow rounded = round_row(words.row(v), words.dim(), bytes + v * stride_);
     word_[static_cast<size_t>(v)] = {rounded.scale, words.bias()[v], norm_of(words, v), widened(rounded.lost)};
   }
 }

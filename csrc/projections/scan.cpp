@@ -1,7 +1,6 @@
 #include "projections/scan.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "kernels/team.h"
 #include "projections/candidates.h"
@@ -21,13 +20,15 @@ Scratch& scratch() {
 
 }  // namespace
 
-ScanProjection::ScanProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table,
+ScanProjection::ScanProjection(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table,
                                float trust)
-    : words_(weight, bias, vocab, dim, table), bytes_(vocab, dim), norm_(vocab), lost_(vocab), trust_(trust) {
-  std::vector<double> w(static_cast<size_t>(dim));
+    : words_(std::move(weight), bias, vocab, dim, table),
+      bytes_(vocab, dim),
+      norm_(vocab),
+      lost_(vocab),
+      trust_(trust) {
   for (int64_t v = 0; v < vocab; ++v) {
-    std::copy_n(words_.row(v), dim, w.begin());
-    lost_.get()[v] = widened(bytes_.set_row(v, w.data()));
+    lost_.get()[v] = widened(bytes_.set_row(v, words_.row(v)));
     norm_.get()[v] = norm_of(words_, v);
   }
 }

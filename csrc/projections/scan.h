@@ -14,9 +14,9 @@ namespace quickbeam {
 // Any number of threads may use one projection at a time: each has its own scratch.
 class ScanProjection {
  public:
-  // `weight` [vocab, dim] and `bias` [vocab] are copied. `trust` multiplies A and B: 1 is proven, tests take less to
-  // see that the bound matters. Throws std::invalid_argument as Words and Int8Matrix do.
-  ScanProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table, float trust);
+  // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] is copied. `trust` multiplies A and B: 1 is
+  // proven, tests take less to see that the bound matters. Throws std::invalid_argument as Words and Int8Matrix do.
+  ScanProjection(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table, float trust);
 
   int64_t vocab() const { return words_.vocab(); }
   int64_t dim() const { return words_.dim(); }

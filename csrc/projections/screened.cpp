@@ -58,9 +58,9 @@ struct ScreenedProjection::Row {
   float* logits;  // of its words, rounded with bytes, and of the pieces of the tail
 };
 
-ScreenedProjection::ScreenedProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim,
+ScreenedProjection::ScreenedProjection(Array weight, const float* bias, int64_t vocab, int64_t dim,
                                        const ScreenView& screen, bool bytes, const Kernels& table)
-    : words_(weight, bias, vocab, dim, table),
+    : words_(std::move(weight), bias, vocab, dim, table),
       doubt_k_(screen.doubt_k),
       margin_(screen.margin),
       by_tail_(screen.by_tail),
@@ -80,9 +80,7 @@ ScreenedProjection::ScreenedProjection(const float* weight, const float* bias, i
     clusters_.set_row(0, t, screen.weight + t * dim, screen.bias[t]);
     for (int64_t i = 0; i < size(t); ++i) {
       const float* row = words_.row(words(t)[i]);
-      double square = 0.0;
-      for (int64_t k = 0; k < dim; ++k) square += static_cast<double>(row[k]) * row[k];
-      norm_.get()[start_[t] + i] = static_cast<float>(std::sqrt(square));
+      norm_.get()[start_[t] + i] = static_cast<float>(words_.norm(words(t)[i]));
       lost_.get()[start_[t] + i] = static_cast<float>(sets_.set_row(t, i, row, bias[words(t)[i]]));
     }
   }

@@ -25,8 +25,8 @@ class ScreenedProjection {
   // The output rows of each cluster's words are packed side by side, so a word that is in many clusters is stored as
   // often: see `packed_bytes`. Throws std::invalid_argument for a size < 1, an empty cluster, or ids that do not ascend
   // from 0 to vocab - 1.
-  ScreenedProjection(const float* weight, const float* bias, int64_t vocab, int64_t dim, const ScreenView& screen,
-                     bool bytes, const Kernels& table);
+  ScreenedProjection(Array weight, const float* bias, int64_t vocab, int64_t dim, const ScreenView& screen, bool bytes,
+                     const Kernels& table);
 
   int64_t vocab() const { return words_.vocab(); }
   int64_t dim() const { return words_.dim(); }

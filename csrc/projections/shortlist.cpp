@@ -9,8 +9,7 @@
 
 namespace quickbeam {
 
-ShortlistRun::ShortlistRun(std::shared_ptr<const float> weight, std::shared_ptr<const float> bias, int64_t vocab,
-                           int64_t dim, const Kernels& table)
+ShortlistRun::ShortlistRun(Array weight, Array bias, int64_t vocab, int64_t dim, const Kernels& table)
     : weight_(std::move(weight)), bias_(std::move(bias)), vocab_(vocab), dim_(dim), table_(&table) {
   check_sizes(vocab, dim);
 }

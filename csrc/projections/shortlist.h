@@ -18,8 +18,7 @@ class ShortlistRun {
  public:
   // Shares `weight` [vocab, dim] and `bias` [vocab], which must not change. Throws std::invalid_argument for a size
   // < 1.
-  ShortlistRun(std::shared_ptr<const float> weight, std::shared_ptr<const float> bias, int64_t vocab, int64_t dim,
-               const Kernels& table);
+  ShortlistRun(Array weight, Array bias, int64_t vocab, int64_t dim, const Kernels& table);
 
   int64_t vocab() const { return vocab_; }
   int64_t dim() const { return dim_; }
@@ -66,7 +65,7 @@ class ShortlistRun {
   template <typename Visit>
   void for_each_list(const float* hidden, const int32_t* words, const int32_t* start, int64_t rows, Visit visit);
 
-  std::shared_ptr<const float> weight_, bias_;
+  Array weight_, bias_;
   int64_t vocab_, dim_;
   const Kernels* table_;
   std::unordered_map<int32_t, Set> sets_;

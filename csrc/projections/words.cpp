@@ -3,19 +3,28 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace quickbeam {
 namespace {
 
 constexpr float kLargest = 1e12f;
 
+// By blocks, in which the compiler can look at several values at a time.
 void check_values(const float* x, int64_t n, const char* name) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (!(std::fabs(x[i]) <= kLargest)) {
-      throw std::invalid_argument(std::string(name) + " holds " + std::to_string(x[i]) +
-                                  "; values must be finite and at most 1e12 in size");
+  constexpr int64_t kBlock = 4096;
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t end = std::min(n, first + kBlock);
+    int32_t wrong = 0;
+    for (int64_t i = first; i < end; ++i) wrong |= !(std::fabs(x[i]) <= kLargest);
+    for (int64_t i = first; wrong && i < end; ++i) {
+      if (!(std::fabs(x[i]) <= kLargest)) {
+        throw std::invalid_argument(std::string(name) + " holds " + std::to_string(x[i]) +
+                                    "; values must be finite and at most 1e12 in size");
+      }
     }
   }
 }
@@ -45,15 +54,24 @@ void check_tokens(const int32_t* token, int64_t rows, int64_t vocab) {
   }
 }
 
-Words::Words(const float* weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table)
-    : vocab_(vocab), dim_(dim), table_(&table) {
+Words::Words(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table)
+    : weight_(std::move(weight)), vocab_(vocab), dim_(dim), table_(&table) {
   check_sizes(vocab, dim);
-  check_values(weight, vocab * dim, "weight");
+  check_values(weight_.get(), vocab * dim, "weight");
   check_values(bias, vocab, "bias");
-  weight_.reserve(vocab * dim);
   bias_.reserve(vocab);
-  std::copy_n(weight, vocab * dim, weight_.get());
   std::copy_n(bias, vocab, bias_.get());
+}
+
+double Words::norm(int64_t word) const {
+  constexpr int64_t kChains = 8;  // sums that the compiler can keep side by side
+  const float* x = row(word);
+  double square[kChains] = {};
+  int64_t k = 0;
+  for (; k + kChains <= dim_; k += kChains)
+    for (int64_t c = 0; c < kChains; ++c) square[c] += static_cast<double>(x[k + c]) * x[k + c];
+  for (; k < dim_; ++k) square[0] += static_cast<double>(x[k]) * x[k];
+  return std::sqrt(std::accumulate(square, square + kChains, 0.0));
 }
 
 void Words::logits(const float* hidden, const int32_t* words, int64_t count, float* out) const {

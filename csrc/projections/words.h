@@ -22,9 +22,9 @@ void check_tokens(const int32_t* token, int64_t rows, int64_t vocab);
 
 class Words {
  public:
-  // Copies `weight` [vocab, dim] and `bias` [vocab]. Throws std::invalid_argument if a size is < 1, or a value is not
-  // finite or larger than 1e12: no bound holds there.
-  Words(const float* weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table);
+  // Shares `weight` [vocab, dim], which must not be written to, and copies `bias` [vocab]. Throws
+  // std::invalid_argument if a size is < 1, or a value is not finite or larger than 1e12: no bound holds there.
+  Words(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table);
 
   int64_t vocab() const { return vocab_; }
   int64_t dim() const { return dim_; }
@@ -32,13 +32,16 @@ class Words {
   const float* row(int64_t word) const { return weight_.get() + word * dim_; }
   const float* bias() const { return bias_.get(); }
 
+  // The Euclidean norm of a word's row.
+  double norm(int64_t word) const;
   // Logits of `words` [count] for one hidden vector [dim]: the bits of ExactProjection's.
   void logits(const float* hidden, const int32_t* words, int64_t count, float* out) const;
   // The same of all words; `out` is [vocab].
   void all_logits(const float* hidden, float* out) const;
 
  private:
-  Buffer weight_, bias_;
+  Array weight_;
+  Buffer bias_;
   int64_t vocab_, dim_;
   const Kernels* table_;
 };

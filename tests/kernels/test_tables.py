@@ -29,6 +29,14 @@ def same(a: object, b: object) -> bool:
     return a.dtype == b.dtype and np.where(np.isnan(a), 0, a).tobytes() == np.where(np.isnan(b), 0, b).tobytes()
 
 
+ROUNDED_BY = 0.01
+
+
+def weights(n: int) -> np.ndarray:
+    """From -127 to 127 times ROUNDED_BY, halves among them."""
+    return np.random.default_rng(n).integers(-2 * 127, 2 * 127 + 1, n) * (np.float64(np.float32(ROUNDED_BY)) / 2)
+
+
 CALLS = {
     "tanh": lambda n, isa: _core.tanh(normal(n, n, scale=4), isa),
     "sigmoid": lambda n, isa: _core.sigmoid(normal(n, n, scale=20), isa),
@@ -43,6 +51,7 @@ CALLS = {
     "add_norm": lambda n, isa: np.stack(
         _core.add_norm(normal(1, n), normal(2, n), normal(3, n), normal(4, n), 1e-5, isa)
     ),
+    "round_weights": lambda n, isa: np.append(*_core.round_weights(weights(n), ROUNDED_BY, isa)),
     "ssru": lambda n, isa: np.stack(_core.ssru(normal(1, 2 * n, scale=3), normal(2, n), isa)),
     "relu": lambda n, isa: _core.relu(normal(n, n), isa),
     "gelu": lambda n, isa: _core.gelu(normal(n, n, scale=4), isa),
@@ -125,3 +134,18 @@ def test_an_unknown_table_is_refused():
     assert message in result.stderr
     with pytest.raises(ValueError, match='isa is "sse"; this machine can run: scalar'):
         _core.tanh(normal(0, 3), "sse")
+
+
+@pytest.mark.parametrize("isa", table_names())
+@pytest.mark.parametrize("n", SIZES)
+def test_weights_are_rounded_to_the_nearest_whole_number(n, isa):
+    scale, weight = np.float64(np.float32(ROUNDED_BY)), weights(n)
+    whole, lost = _core.round_weights(weight, ROUNDED_BY, isa)
+    np.testing.assert_array_equal(whole - 128, np.rint(weight / scale))
+    assert lost == pytest.approx(np.square(weight - np.rint(weight / scale) * scale).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("isa", table_names())
+def test_weights_that_are_too_small_for_a_scale_become_zero(isa):
+    whole, lost = _core.round_weights(np.full(20, 3e-30), 0.0, isa)
+    assert (whole == 128).all() and lost == pytest.approx(20 * 9e-60)
