@@ -98,7 +98,8 @@ void test_layers_and_selection() {
   Selection selection;
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
     const ExactProjection exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
-    const ScanProjection scan(weight.get(), bias.get(), kVocab, kDim, kernels(*name), 1.0f);
+    const ScanProjection scan(quickbeam::Array(quickbeam::Array(), weight.get()), bias.get(), kVocab, kDim,
+                              kernels(*name), 1.0f);
     for (const int64_t rows : {kMost, int64_t{1}, int64_t{4}, kMost}) {
       const int64_t made = allocated([&] {
         exact.topk(hidden.get(), rows, k, true, log_prob.get(), token.get());

@@ -72,7 +72,8 @@ struct Screened {
     view.loosest = -0.25f;
   }
   ScreenedProjection build(const char* isa, bool bytes) const {
-    return ScreenedProjection(Array(Array(), weight.get()), bias.get(), vocab, dim, view, bytes, quickbeam::kernels(isa));
+    return ScreenedProjection(quickbeam::Array(quickbeam::Array(), weight.get()), bias.get(), vocab, dim, view, bytes,
+                              quickbeam::kernels(isa));
   }
 };
 

@@ -199,7 +199,8 @@ void test_layers() {
   Team team(3, 1);
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
     const ExactProjection exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
-    const ScanProjection scan(weight.get(), bias.get(), kVocab, kDim, kernels(*name), 1.0f);
+    const ScanProjection scan(quickbeam::Array(quickbeam::Array(), weight.get()), bias.get(), kVocab, kDim,
+                              kernels(*name), 1.0f);
     const auto ask = [&](bool scans, int64_t rows, float* to, int32_t* words) {
       if (scans)
         scan.topk(hidden.get(), rows, k, true, to, words, total.get(), rescored.get());

@@ -106,7 +106,7 @@ def float_rows(name: str, values: ArrayLike, width: int) -> Floats:
 
 def output_arrays(weight: ArrayLike, bias: ArrayLike | None) -> tuple[Floats, Floats]:
     """The output matrix [V, D] and bias [V] as they are packed; raises InputError where they do not fit."""
-    matrix = float_array("weight", weight)
+    matrix: Floats = np.array(float_array("weight", weight))  # layers share it: nobody else may write to it
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InputError(f"weight has the shape {list(matrix.shape)}; it must be [words, width], both 1 or more.")
     added = float_array("bias", np.zeros(len(matrix)) if bias is None else bias)
