@@ -29,7 +29,8 @@ COLUMNS = 32  # places of a language model's text that are read side by side
 SPREAD = 4  # times as many words as vectors are read over, where the text has them
 COLD = 16  # words after a cold start whose vectors are not taken
 KEPT = record.ROOT / "build" / "bench" / "vectors"
-FLOATS = 60_000_000  # of the vectors to fit on: 300,000 where the width is 200
+FLOATS = 60_000_000  # of the vectors to fit on: 300,000 where the width is 200,
+LEAST = 150_000  # but so many vectors of a wide model
 MOST_TRANSLATED = 300_000  # vectors; a translation takes longer than reading
 HELD_OUT = 10_000  # vectors to choose on, and to measure with
 
@@ -74,7 +75,7 @@ def collect_layer(subject: Subject, folder: Path, data: str, share: float = 1.0)
     parts = load_parts(folder, MachineOptions(), "translation" if subject.columns else "language")
     weight, bias = parts.model.output()
     parts = dataclasses.replace(parts, projection=ScanProjection.build(weight, bias))  # the exact top k, sooner
-    fitting = FLOATS // weight.shape[1] if subject.columns is None else MOST_TRANSLATED
+    fitting = max(FLOATS // weight.shape[1], LEAST) if subject.columns is None else MOST_TRANSLATED
     counts = {"fit": fitting, "choose": HELD_OUT, "test": HELD_OUT}
     digest = stamp(folder, *(Path(data) / str(getattr(subject, part)) for part in counts), code=COLLECTING)
     samples = []

@@ -17,7 +17,7 @@ from benchmarks.prepare import Prepared, prepare_all
 from benchmarks.scoreboard.claim import Claim, Settings, Verdict
 from benchmarks.subjects import SUBJECTS, Subject, find_folder, note, present
 from benchmarks.testset import NoDataError
-from benchmarks.vectors import FLOATS, HELD_OUT, MOST_TRANSLATED
+from benchmarks.vectors import FLOATS, HELD_OUT, LEAST, MOST_TRANSLATED
 from quickbeam import _core
 from quickbeam.projections.certified import ERROR
 
@@ -57,7 +57,8 @@ def all_prepared(settings: Settings) -> dict[str, Prepared]:
     there = [(subject, folder) for subject, folder in found if folder is not None]
     if settings.quick:
         print(f"quickly: {', '.join(QUICK_MODELS)} only, half of the vectors, every second setting of a dial")
-    print(f"capped: {FLOATS:,} floats or {MOST_TRANSLATED:,} steps of translation to fit on, {HELD_OUT:,} held out")
+    least = f"{FLOATS:,} floats and {LEAST:,} vectors at least"
+    print(f"capped: {least}, or {MOST_TRANSLATED:,} steps of translation, to fit on; {HELD_OUT:,} held out")
     return {p.subject.name: p for p in prepare_all(there, settings.data, settings.quick)}
 
 
