@@ -19,10 +19,10 @@ def _line(
 ) -> dict[str, Any]:
     sentences = (4 if settings.quick else 8) if batch == 1 else (32 if settings.quick else 64)
     if model is not None:
-        sentences = 100 if settings.quick else 0
+        sentences = 100 if settings.quick else 400
     job = peers.task(shape, model, settings.data, sentences, batch, beam, threads)
     layers = ["scan", "shortlist", "screen"] if shape else _layers(job.folder)
-    name, rounds = shape or Path(str(model)).resolve().parent.name, 3 if settings.quick else 7
+    name, rounds = shape or Path(str(model)).resolve().parent.name, 3 if settings.quick or model else 7
     with_hugging_face = (shape, batch, beam, threads) == ("opus-6+6", 1, 5, 1)
     line = peers.measure(job, name, layers, rounds, with_hugging_face)
     print(peers.lines(line), flush=True)
