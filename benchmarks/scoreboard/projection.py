@@ -64,8 +64,9 @@ def all_prepared(settings: Settings) -> dict[str, Prepared]:
 
 @cache
 def curve(settings: Settings, name: str) -> dict[str, Any]:
-    """All methods on one model, measured once."""
-    folder_of(present(BY_NAME[name], settings.models), settings)
+    """All methods on one model, by the name that `present` gives it; measured once."""
+    every = (present(subject, settings.models) for subject in SUBJECTS)
+    folder_of(next(subject for subject in every if subject.name == name), settings)
     return curves.curve(all_prepared(settings)[name], settings.quick)
 
 
