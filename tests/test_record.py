@@ -1,4 +1,4 @@
-"""What a benchmark has recorded is found again by the same commit only."""
+"""What a benchmark has recorded is found again as long as the code is the same."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pytest
 from benchmarks import record
 
 
-def test_a_line_is_found_by_its_options_on_the_same_clean_commit(
+def test_a_line_is_found_by_its_options_while_the_code_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = {"commit": "a", "dirty": False}
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(record, "commit", lambda: dict(now))
+    monkeypatch.setattr(record, "_same_code", lambda commit: commit == now["commit"])
     assert record.find("some", {"x": 1}) is None
     record.write("some", {"figure": 3}, threads=1, options={"x": 1})
     found = record.find("some", {"x": 1})
