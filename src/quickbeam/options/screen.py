@@ -23,7 +23,7 @@ class ScreenOptions:
         0.999, "share of steps that must be as with the exact layer, with 95% confidence; 0 = no test, no fallback"
     )
     tolerance: float = option(
-        0.03,
+        0.05,
         "of the fidelity: how much the log of a row's normaliser may be off at most, in nats; beam searches and scores "
         "see it, greedy search does not (inf)",
     )
