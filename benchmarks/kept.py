@@ -11,7 +11,13 @@ from quickbeam.text.lines import file_digest
 
 MODEL = ("config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json")
 COLLECTING = ("src/quickbeam/train/screen/collect.py", "benchmarks/vectors.py")  # what hidden vectors are made by
-FITTING = ("src/quickbeam/train/screen", "src/quickbeam/options/screen.py", "benchmarks/vectors.py", "benchmarks/screens.py", "benchmarks/prepare.py")
+FITTING = (
+    "src/quickbeam/train/screen",
+    "src/quickbeam/options/screen.py",
+    "benchmarks/vectors.py",
+    "benchmarks/screens.py",
+    "benchmarks/prepare.py",
+)
 
 
 @cache
