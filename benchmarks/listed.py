@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from benchmarks import record
-from benchmarks.kept import stamp
+from benchmarks.kept import fitted_copy, stamp
 from benchmarks.testset import test_file
-from quickbeam.cli.main import main as quickbeam
 from quickbeam.engine.load import find_model
 from quickbeam.models.shortlist_folder import SHORTLIST
 
@@ -27,15 +23,5 @@ def listed(model: str, data: str) -> Path:
         return folder
     pairs = test_file(data, TRAIN)
     copy = KEPT / f"{folder.name}-{stamp(folder, pairs)}"
-    if (copy / SHORTLIST.facts).is_file():
-        return copy
-    KEPT.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(copy, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=KEPT) as work:
-        fitted = Path(work) / folder.name
-        shutil.copytree(folder, fitted)
-        status = quickbeam(["fit-shortlist", str(fitted), "--pairs", str(pairs), *COLUMNS])
-        if status:
-            raise RuntimeError(f"fit-shortlist failed with status {status}")
-        os.replace(fitted, copy)
-    return copy
+    command = ["--pairs", str(pairs), *COLUMNS]
+    return fitted_copy(folder, copy, SHORTLIST.facts, lambda model, _: ["fit-shortlist", str(model), *command])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import record
-from benchmarks.subjects import MODELS
+from benchmarks.subjects import MODELS, find_named
 from benchmarks.testset import DATA, NoDataError, german_english
 from quickbeam import MachineOptions, Translator
 from quickbeam.evaluate.quality import quality
@@ -25,12 +25,8 @@ SEARCH: dict[str, Any] = {"beam_size": 6, "stop_margin": 3.0, "projection": "sca
 
 def find(roots: Sequence[str]) -> dict[str, Path]:
     """Finished models by name, NAME or NAME/best below the first of `roots` that has it; NoDataError for none."""
-    found: dict[str, Path] = {}
-    for name in FROM_GERMAN + FROM_ENGLISH:
-        places = (folder for root in roots for folder in (Path(root, name), Path(root, name, "best")))
-        folder = next((folder for folder in places if (folder / "config.json").is_file()), None)
-        if folder:
-            found[name] = folder
+    places = {name: find_named(name, roots) for name in FROM_GERMAN + FROM_ENGLISH}
+    found = {name: folder for name, folder in places.items() if folder}
     if not found:
         raise NoDataError(f"no model: none of {', '.join(FROM_GERMAN + FROM_ENGLISH)} is in {', '.join(roots)}")
     return found

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,10 +17,9 @@ from typing import Any, cast
 from benchmarks import record
 from benchmarks.decode import Clock, TimedProjection
 from benchmarks.interleave import interleave
-from benchmarks.kept import COLLECTING, FITTING, stamp
+from benchmarks.kept import COLLECTING, FITTING, fitted_copy, stamp
 from benchmarks.subjects import Subject
 from quickbeam import Translator
-from quickbeam.cli.main import main as quickbeam
 from quickbeam.evaluate.quality import quality
 from quickbeam.models.screen_folder import SCREEN
 from quickbeam.projections.door import RowProjection
@@ -44,34 +40,16 @@ def screened_copy(subject: Subject, folder: Path, data: str, quick: bool) -> Pat
     copy = KEPT / f"{subject.name}-{digest}{'-quick' if quick else ''}"
     # Hidden vectors take most of the time, and outlive a change of what is fitted on them.
     vectors_folder = KEPT / f"vectors-{subject.name}-{stamp(folder, source, code=COLLECTING)}"
-    if (copy / SCREEN.facts).is_file():
-        return copy
-    KEPT.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(copy, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=KEPT) as work:
-        model, text = Path(work) / subject.name, Path(work) / "text"
-        shutil.copytree(folder, model)
+    vectors = QUICK_VECTORS if quick else VECTORS
+    flags = ["--method", "kmeans", "--clusters", str(CLUSTERS), "--fidelity", str(FIDELITY), "--vectors", str(vectors)]
+
+    def command(model: Path, work: Path) -> list[str]:
+        text = work / "text"
         with text.open("w", encoding="utf-8") as out:
             out.writelines(line + "\n" for line in subject.lines(data, "fit"))
-        vectors = QUICK_VECTORS if quick else VECTORS
-        flags = ["--method", "kmeans", "--clusters", str(CLUSTERS), "--fidelity", str(FIDELITY)]
-        status = quickbeam(
-            [
-                "fit-screen",
-                str(model),
-                "--text",
-                str(text),
-                *flags,
-                "--vectors",
-                str(vectors),
-                "--work",
-                str(vectors_folder),
-            ]
-        )
-        if status:
-            raise RuntimeError(f"fit-screen failed with status {status}")
-        os.replace(model, copy)
-    return copy
+        return ["fit-screen", str(model), "--text", str(text), *flags, "--work", str(vectors_folder)]
+
+    return fitted_copy(folder, copy, SCREEN.facts, command)
 
 
 def measure(subject: Subject, folder: Path, data: str, quick: bool) -> dict[str, Any]:

@@ -170,8 +170,13 @@ SUBJECTS = (
 
 def find_folder(subject: Subject, roots: Sequence[str]) -> Path | None:
     """The subject's model folder, NAME or NAME/best, below the first of `roots` that has it."""
+    return find_named(subject.name, roots)
+
+
+def find_named(name: str, roots: Sequence[str]) -> Path | None:
+    """The model folder NAME or NAME/best, below the first of `roots` that has it."""
     for root in roots:
-        for folder in (Path(root) / subject.name, Path(root) / subject.name / "best"):
+        for folder in (Path(root) / name, Path(root) / name / "best"):
             if (folder / "config.json").is_file():
                 return folder
     return None

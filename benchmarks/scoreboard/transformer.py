@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks import identity, imports, load_time, one_sentence, peers
 from benchmarks.scoreboard.claim import Claim, Settings, Verdict
+from benchmarks.subjects import find_named
 
 TRAINED = ("transformer-de-en", "transformer-multi")  # looked for in the folders of --models
 
@@ -54,20 +55,15 @@ class Ratio:
 def trained(settings: Settings) -> Verdict:
     """The trained transformers: BLEU within 0.05 of the exact layer in float32, and the ratios."""
     said, holds = [], True
-    for home in settings.models:
-        for name in TRAINED:
-            folder = next(
-                (f for f in (Path(home) / name / "best", Path(home) / name) if (f / "config.json").is_file()), None
-            )
-            if folder is None:
-                continue
-            for batch, beam in ((1, 1), (1, 5), (32, 5)):
-                found = _line(None, str(folder), settings, batch, beam, 1)["contenders"]
-                ours = {who: one for who, one in found.items() if who.startswith("ours")}
-                distance = min(one["bleu"] for one in ours.values()) - found["ours exact"]["bleu"]
-                holds &= distance >= -0.05
-                ratios = ", ".join(f"{who} x{one['ratio']:.2f}" for who, one in ours.items())
-                said.append(f"{name} batch {batch} beam {beam}: {ratios}, BLEU {distance:+.2f}")
+    for name in TRAINED:
+        folder = find_named(name, settings.models)
+        for batch, beam in ((1, 1), (1, 5), (32, 5)) if folder else ():
+            found = _line(None, str(folder), settings, batch, beam, 1)["contenders"]
+            ours = {who: one for who, one in found.items() if who.startswith("ours")}
+            distance = min(one["bleu"] for one in ours.values()) - found["ours exact"]["bleu"]
+            holds &= distance >= -0.05
+            ratios = ", ".join(f"{who} x{one['ratio']:.2f}" for who, one in ours.items())
+            said.append(f"{name} batch {batch} beam {beam}: {ratios}, BLEU {distance:+.2f}")
     return Verdict(holds and bool(said), "; ".join(said) or "no trained transformer was found; see --models")
 
 
