@@ -34,6 +34,7 @@ RecurrentConfig read_config(nb::dict facts) {
   config.decoder_cell = choice<DecoderCell>(facts, "decoder_cell", {"conditional", "attentional"});
   config.attention = choice<AttentionKind>(facts, "attention", {"mlp", "tanh_dot"});
   config.top = choice<Top>(facts, "top", {"none", "tanh", "gru"});
+  config.top_start = choice<TopStart>(facts, "top_start", {"zero", "bottom"});
   config.readout = choice<Readout>(facts, "readout", {"none", "linear", "tanh"});
   config.shared_embedding = nb::cast<bool>(facts["shared_embedding"]);
   return config;

@@ -17,6 +17,9 @@ void RecurrentConfig::check() const {
   check_size("fc_layers", fc_layers, 0);
   check_size("fc_dim", fc_dim, fc_layers ? 1 : 0);
   check_size("top_dim", top_dim, top != Top::none ? 1 : 0);
+  if (top_start == TopStart::bottom && (top != Top::gru || top_dim != decoder_dim))
+    throw std::invalid_argument("top_start is bottom; it needs top = gru, and a top_dim of decoder_dim, " +
+                                std::to_string(decoder_dim) + ".");
   check_size("hidden_dim", hidden_dim, 1);
   if (readout == Readout::none && hidden_dim != stack_dim())
     throw std::invalid_argument("hidden_dim is " + std::to_string(hidden_dim) +

@@ -8,6 +8,7 @@ namespace quickbeam {
 enum class DecoderCell { conditional, attentional };
 enum class AttentionKind { mlp, tanh_dot, general };  // a recurrent model has one of the first two
 enum class Top { none, tanh, gru };
+enum class TopStart { zero, bottom };
 enum class Readout { none, linear, tanh };
 
 struct RecurrentConfig {
@@ -25,6 +26,7 @@ struct RecurrentConfig {
   DecoderCell decoder_cell = DecoderCell::conditional;
   AttentionKind attention = AttentionKind::mlp;
   Top top = Top::none;
+  TopStart top_start = TopStart::zero;
   Readout readout = Readout::linear;
   bool shared_embedding = false;
 

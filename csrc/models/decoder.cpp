@@ -69,7 +69,11 @@ void Decoder::begin(const Kernels& table, const Source& source, float* state) co
   LinearInput scratch;
   bridge_.apply(table, mean.data(), width, state, config_.decoder_dim, 1, scratch);
   table.tanh(state, config_.decoder_dim);
-  std::fill(state + config_.decoder_dim, state + config_.state_dim(), 0.0f);
+  float* top = state + config_.decoder_dim;
+  if (config_.top_start == TopStart::bottom)
+    std::copy_n(state, config_.top_dim, top);
+  else
+    std::fill(top, state + config_.state_dim(), 0.0f);
 }
 
 void Decoder::prepare(const Kernels& table, std::vector<Source>& sources) const {

@@ -29,7 +29,7 @@ class Decoder {
  public:
   Decoder(const Kernels& table, const Weights& weights, const RecurrentConfig& config);
 
-  // Initial state [state_dim] of a request: tanh of an affine map of the mean memory; a top GRU starts at zero.
+  // Initial state [state_dim] of a request: tanh of an affine map of the mean memory; a top GRU's as the config says.
   void begin(const Kernels& table, const Source& source, float* state) const;
   // Where products of the source are kept, puts them into the place of the memory, which no step reads then.
   void prepare(const Kernels& table, std::vector<Source>& sources) const;

@@ -43,6 +43,7 @@ GRID: dict[str, dict[str, Any]] = {
     "cube tanh_dot": BASE | {"attention": "tanh_dot"},
     "cube fc 2, tanh": BASE | {"fc_layers": 2, "fc_dim": 19, "top": "tanh", "top_dim": 25},
     "cube gru": BASE | {"top": "gru", "top_dim": 11},
+    "cube gru, one start": BASE | {"top": "gru", "top_dim": 23, "top_start": "bottom"},
     "sharp": SHARP | {"hidden_dim": 23},
     "sharp mlp, linear": SHARP | {"attention": "mlp", "readout": "linear", "encoder_layers": 2},
     "sharp fc 1": SHARP | {"fc_layers": 1, "fc_dim": 70},

@@ -32,6 +32,7 @@ class RecurrentConfig:
     fc_dim: int = 0
     top: Literal["none", "tanh", "gru"] = "none"
     top_dim: int = 0
+    top_start: Literal["zero", "bottom"] = "zero"  # a top GRU's first state: zeros, or that of the bottom cell (Marian)
     readout: Literal["none", "linear", "tanh"] = "linear"  # CUBE eq. 7: t = g(e, c, s)
     hidden_dim: int = 256  # D, what the projection sees
     shared_embedding: bool = False  # source and target embeddings are one tensor
@@ -62,6 +63,11 @@ class RecurrentConfig:
             raise ModelError(f"fc_dim is {self.fc_dim}; with fc_layers {self.fc_layers} it must be 1 or more.")
         if self.top != "none" and self.top_dim < 1:
             raise ModelError(f"top_dim is {self.top_dim}; with top {self.top!r} it must be 1 or more.")
+        if self.top_start == "bottom" and (self.top != "gru" or self.top_dim != self.decoder_dim):
+            raise ModelError(
+                f"top_start is 'bottom' with top {self.top!r} and top_dim {self.top_dim}; it needs top 'gru' and a "
+                f"top_dim of decoder_dim, {self.decoder_dim}."
+            )
         if self.readout == "none" and self.hidden_dim != self.stack_dim:
             raise ModelError(
                 f"without a readout the hidden vector is the top layer's: hidden_dim must be {self.stack_dim}, "

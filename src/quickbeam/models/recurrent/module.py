@@ -135,13 +135,15 @@ class Decoder(nn.Module):
         return self.config.decoder_dim + (self.config.top_dim if self.config.top == "gru" else 0)
 
     def begin(self, memory: Memory) -> Tensor:
-        """Initial state [B, state_dim]: tanh of an affine map of the mean memory; a top GRU starts at zero."""
+        """Initial state [B, state_dim]: tanh of an affine map of the mean memory; a top GRU's as top_start says."""
         if memory.mask is None:
             mean = memory.values.float().mean(1)
         else:
             weight = memory.mask[:, :, None].float()
             mean = (memory.values * weight).sum(1) / weight.sum(1)
         bottom = torch.tanh(self.bridge(mean)).float()
+        if self.config.top_start == "bottom":
+            return torch.cat([bottom, bottom], dim=-1)
         return F.pad(bottom, (0, self.state_dim - bottom.shape[1]))
 
     def bottom(
@@ -202,7 +204,7 @@ class Decoder(nn.Module):
     def forward(self, embedded: Tensor, memory: Memory, state: Tensor) -> Tensor:
         """Teacher forcing: words [B, T, E] -> hidden [B, T, D]; all but the recurrences is done for all T at once."""
         size = self.config.decoder_dim
-        state, projected = state[:, :size], self.project(embedded)
+        state, top_state, projected = state[:, :size], state[:, size:], self.project(embedded)
         states, contexts = [], []
         for t in range(embedded.shape[1]):
             state, context, _ = self.bottom(embedded[:, t], projected[:, t], state, memory)
@@ -212,12 +214,11 @@ class Decoder(nn.Module):
         if self.config.top == "tanh":
             top = torch.tanh(self.top(top))
         elif self.config.top == "gru":
-            top = self._scan(top)
+            top = self._scan(top, top_state)
         return self.read(top, torch.stack(contexts, dim=1), embedded)
 
-    def _scan(self, below: Tensor) -> Tensor:
+    def _scan(self, below: Tensor, state: Tensor) -> Tensor:
         projected = self.top_gru.project(below).unbind(1)
-        state = below.new_zeros(below.shape[0], self.config.top_dim, dtype=torch.float32)
         states = []
         for gates in projected:
             state = self.top_gru(gates, state)
