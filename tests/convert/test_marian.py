@@ -158,7 +158,9 @@ def test_a_source_that_is_smaller_or_has_other_special_ids_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("fact", "value"),
     [
-        ("type", "s2s"),
+        ("type", "multi-s2s"),
+        ("transformer_attention_mask", "alibi"),
+        ("transformer_pool", "true"),
         ("transformer_ffn_depth", 3),
         ("transformer_postprocess", "dhn"),
         ("transformer_ffn_activation", "tanh"),

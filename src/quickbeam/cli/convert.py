@@ -35,9 +35,9 @@ def convert(
     """Convert a model of another program to a model folder.
 
     Read are MarianMT (OPUS-MT), M2M100 and NLLB models of Hugging Face, with weights as safetensors or
-    pytorch_model.bin, folders of CTranslate2 (model.bin of any type), and model.npz of Marian (transformers, and
-    students with an SSRU). Nothing of a file is run: a .bin file that holds more than tensors is refused, and so is a
-    model with a feature that Quickbeam lacks, by the feature's name.
+    pytorch_model.bin, folders of CTranslate2 (model.bin of any type), and model.npz of Marian (transformers,
+    students with an SSRU, and recurrent models with GRUs). Nothing of a file is run: a .bin file that holds more than
+    tensors is refused, and so is a model with a feature that Quickbeam lacks, by the feature's name.
 
     With `--to hugging-face` a transformer of ours is written as MarianMT, where that can say what it is, so that it can
     be checked with other tools.

@@ -10,6 +10,7 @@ import numpy as np
 
 from quickbeam.errors import ModelError
 from quickbeam.models.folder import save_model
+from quickbeam.models.recurrent.config import RecurrentConfig
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.text.pieces import PieceVocabulary
 from quickbeam.types import Floats
@@ -25,7 +26,7 @@ class Converted:
     """All that a model folder needs."""
 
     origin: str  # the format it came from, for people
-    config: TransformerConfig
+    config: TransformerConfig | RecurrentConfig
     tensors: Mapping[str, Floats]
     source: PieceVocabulary
     target: PieceVocabulary
@@ -41,8 +42,11 @@ class Converted:
             else f"{len(self.source)} and {len(self.target)} words"
         )
         millions = sum(tensor.size for tensor in self.tensors.values()) / 1e6
-        layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"
-        languages = f", {len(c.languages)} languages" if c.languages else ""
+        if isinstance(c, RecurrentConfig):
+            layers = f"{c.encoder_layers}+{1 if c.top == 'none' else 2} recurrent layers of width {c.decoder_dim}"
+        else:
+            layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"
+        languages = f", {len(c.languages)} languages" if isinstance(c, TransformerConfig) and c.languages else ""
         return f"{self.origin}, {layers}, {words}{languages}, {millions:.1f} million weights"
 
     def save(self, folder: Path, name: str) -> None:

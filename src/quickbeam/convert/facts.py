@@ -19,6 +19,10 @@ class Facts:
         self.path = path
         self._values = {**(defaults or {}), **values}
 
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Facts:
+        """The same facts, with more `defaults`."""
+        return Facts(self.path, self._values, defaults)
+
     def get(self, name: str) -> Any:
         """Whatever stands there; None where nothing does."""
         return self._values.get(name)
