@@ -15,10 +15,15 @@ TRAIN = "tatoeba/eng-deu.train.tsv.gz"
 COLUMNS = ("--source-column", "1", "--target-column", "0")  # German to English
 
 
-def listed(model: str, data: str) -> Path:
-    """The folder of a German-English model with a shortlist; `model` is a folder, or the name of one of the project."""
+def project_model(model: str) -> Path:
+    """The folder of a model, given as such or by the name of one of the project."""
     own = record.ROOT / "models" / model
-    folder = own if own.is_dir() else find_model(model)
+    return own if own.is_dir() else find_model(model)
+
+
+def listed(model: str, data: str) -> Path:
+    """The folder of a German-English model with a shortlist; `model` as in `project_model`."""
+    folder = project_model(model)
     if (folder / SHORTLIST.facts).is_file():
         return folder
     pairs = test_file(data, TRAIN)

@@ -18,7 +18,8 @@ from benchmarks import record
 from benchmarks.decode import Clock, TimedProjection
 from benchmarks.interleave import interleave
 from benchmarks.kept import COLLECTING, FITTING, fitted_copy, stamp
-from benchmarks.subjects import Subject
+from benchmarks.listed import project_model
+from benchmarks.subjects import SUBJECTS, Subject
 from quickbeam import Translator
 from quickbeam.evaluate.quality import quality
 from quickbeam.models.screen_folder import SCREEN
@@ -30,6 +31,7 @@ CLUSTERS = 200
 TIMED, QUICK_TIMED = 100, 30  # sentences
 ROUNDS = 3
 LAYERS = ("exact", "scan", "screen")
+GERMAN_ENGLISH = "de-en"  # the subject whose text fits all such models
 KEPT = record.ROOT / "build" / "bench" / "screened"
 
 
@@ -50,6 +52,16 @@ def screened_copy(subject: Subject, folder: Path, data: str, quick: bool) -> Pat
         return ["fit-screen", str(model), "--text", str(text), *flags, "--work", str(vectors_folder)]
 
     return fitted_copy(folder, copy, SCREEN.facts, command)
+
+
+def screened(model: str, data: str, quick: bool) -> Path:
+    """The folder of a German-English model with a screen, its own or one that is fitted; as `listed` of a shortlist."""
+    folder = project_model(model)
+    if (folder / SCREEN.facts).is_file():
+        return folder
+    name = folder.parent.name if folder.name == "best" else folder.name
+    (subject,) = (dataclasses.replace(subject, name=name) for subject in SUBJECTS if subject.name == GERMAN_ENGLISH)
+    return screened_copy(subject, folder, data, quick)
 
 
 def measure(subject: Subject, folder: Path, data: str, quick: bool) -> dict[str, Any]:

@@ -6,8 +6,8 @@ output layer is, as in every row, our own product in float32 over the shortlist.
 
 Two things are told apart. The exact steps leave every number as it was but for the order of a few sums, so what is said
 must stay the same; each is compared with the row before it. Rounding to int16 and int8 may change what is said, and has
-to keep BLEU. With rounded products SHARP-3 rounds other numbers, so it counts as exact in float32 only. The last row is
-beyond the paper: every word of the vocabulary instead of a shortlist, by `scan`.
+to keep BLEU. With rounded products SHARP-3 rounds other numbers, so it counts as exact in float32 only. The last rows
+are beyond the paper, in the place of a shortlist: every word of the vocabulary, by `scan`, and the learned screen.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from benchmarks import record
 from benchmarks.interleave import interleave
 from benchmarks.listed import listed
 from benchmarks.products import blas
+from benchmarks.screened_search import screened
 from benchmarks.testset import DATA, NEWS_TEST, TEST, german_english
 from quickbeam import MachineOptions, Translator
 from quickbeam.evaluate.quality import quality
@@ -30,6 +31,7 @@ SEARCH: dict[str, Any] = {"beam_size": 6, "stop_margin": 3.0, "batch_tokens": 1}
 WORDS = 8000  # k of SHARP-2
 PAPER = {"SHARP-0": 1.0, "SHARP-1": 2.59, "SHARP-2": 3.25, "SHARP-3": 3.57, "SHARP-4": 4.06, "SHARP-5": 4.37}
 SAYS = ("a BLAS, plain loops", "products of our own", "+ words kept", "+ sources kept", "+ vectors", "+ merged states")
+BEYOND = {"scan": "+ all words", "screen": "+ a learned screen"}  # output layers in the place of the shortlist
 BASELINE = "SHARP-0"
 ROUNDED = ("int16", "int8")
 SETS = {"tatoeba": TEST, "newstest2013": NEWS_TEST}
@@ -69,19 +71,25 @@ def steps() -> dict[str, Step]:
             exact = kind == "float32" or "source_products" not in change
             like, before = before if exact else None, f"{name} {kind}"
             rows[before] = Step(says, MachineOptions(**now), like=like, timed=kind in ROUNDED)
-    rows["scan"] = Step("+ all words", rows["SHARP-5 int8"].machine, "scan")
+    for projection, says in BEYOND.items():
+        rows[projection] = Step(says, rows["SHARP-5 int8"].machine, projection)
     return rows
 
 
-def ablation(model: str, data: str, name: str, sentences: int, rounds: int, judged: int) -> dict[str, Any]:
+def ablation(
+    model: str, data: str, name: str, sentences: int, rounds: int, judged: int, quick: bool = False
+) -> dict[str, Any]:
     """The table on one test set: factors and words/s on `sentences`, BLEU and what stays the same on `judged` of them.
 
-    Returns what it records.
+    A screen is fitted on fewer vectors where it is to be `quick`. Returns what it records.
     """
-    folder = str(listed(model, data))
+    folders = {"shortlist": listed(model, data), "screen": screened(model, data, quick)}
     os.environ |= {"QUICKBEAM_BLAS": str(blas()), "OPENBLAS_NUM_THREADS": "1"}
     rows = steps()
-    translators = {step: Translator(folder, machine=row.machine) for step, row in rows.items()}
+    translators = {
+        step: Translator(folders.get(row.projection, folders["shortlist"]), machine=row.machine)
+        for step, row in rows.items()
+    }
 
     def run(step: str, sources: list[str]) -> list[str]:
         answers = translators[step].translate(sources, projection=rows[step].projection, **SEARCH)
@@ -155,7 +163,9 @@ def describe(line: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--model", default="de-en", help="German to English; a shortlist is fitted where it has none")
+    parser.add_argument(
+        "--model", default="de-en", help="German to English; a shortlist and a screen are fitted if need be"
+    )
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--sentences", type=int, default=100, help="timed, of each set, at equal distances; 0 = all")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contender")

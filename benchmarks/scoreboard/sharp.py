@@ -30,7 +30,7 @@ QUICK_SIZES = {"tatoeba": (12, 1, 100), "newstest2013": (3, 1, 20)}
 def ablation(settings: Settings, name: str) -> dict[str, Any]:
     """The table on one test set, measured once for all claims."""
     sizes = QUICK_SIZES if settings.quick else SIZES
-    line = sharp.ablation(settings.model, settings.data, name, *sizes[name])
+    line = sharp.ablation(settings.model, settings.data, name, *sizes[name], quick=settings.quick)
     print(sharp.describe(line), flush=True)
     return line
 
@@ -49,8 +49,9 @@ class Factor:
             factors = {step: rows[f"{step} {self.compute_type}"]["ratio"] for step in list(sharp.PAPER)[1:]}
             holds &= factors["SHARP-5"] >= self.target
             each = ", ".join(f"x{factor:.2f}" for factor in factors.values())
-            beyond = f"; all words by scan x{rows['scan']['ratio']:.2f}" if self.compute_type == "int8" else ""
-            said.append(f"{name}: {each} (paper x{sharp.PAPER['SHARP-5']}){beyond}")
+            said.append(f"{name}: {each} (paper x{sharp.PAPER['SHARP-5']})")
+            if self.compute_type == "int8":
+                said += (f"{rows[step]['says']} x{rows[step]['ratio']:.2f}" for step in sharp.BEYOND)
         return Verdict(holds, "; ".join(said))
 
 
