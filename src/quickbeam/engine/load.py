@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from quickbeam.engine.direction import Tongues
-from quickbeam.engine.row_layers import build_row_layer
+from quickbeam.engine.row_layers import build_row_layer, exact_layer
 from quickbeam.errors import ModelError, nearest
 from quickbeam.models.architectures import Config, Task, architecture_of
 from quickbeam.models.door import Model
@@ -22,7 +22,6 @@ from quickbeam.models.screen_folder import read_screen
 from quickbeam.models.shortlist_folder import read_shortlist
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.options.decode import MachineOptions
-from quickbeam.projections.deferred import DeferredExact
 from quickbeam.projections.door import Projection, RowProjection
 from quickbeam.projections.joined import Join, JoinedProjection
 from quickbeam.projections.scan import ScanProjection
@@ -116,14 +115,14 @@ def load_ensemble(folders: Sequence[Path], machine: MachineOptions, task: Task =
     return replace(
         _parts(first, machine),
         model=model,
-        projection=_exact(model, machine),
+        projection=exact_layer(*model.output(), machine.backend, machine.isa),
         footprint=sum_of([member.config.footprint for member in members]),
         max_positions=_max_positions(members),
     )
 
 
 def _parts(member: _Member, machine: MachineOptions) -> Parts:
-    config, exact = member.config, _exact(member.model, machine)
+    config, exact = member.config, exact_layer(*member.model.output(), machine.backend, machine.isa)
     tongues, suppressed, most = Tongues.of(config), _suppressed(member), _max_positions([member])
     return Parts(member.model, exact, member.source, member.target, config.footprint, tongues, suppressed, most)
 
@@ -169,15 +168,6 @@ def _load_member(folder: Path, machine: MachineOptions, task: Task) -> _Member:
                 )
     model = load_model(folder, machine.backend, machine.isa, machine.compute_type, **machine.shortcuts())
     return _Member(model, source, target, config)
-
-
-def _exact(model: Model, machine: MachineOptions) -> RowProjection:
-    """The exact output layer of the machine's backend."""
-    if machine.backend == "native":
-        return DeferredExact(*model.output(), machine.isa)
-    from quickbeam.projections.torch_exact import TorchProjection  # PyTorch is an extra
-
-    return TorchProjection(*model.output())
 
 
 def load_projection(

@@ -25,7 +25,7 @@ def build_row_layer(
     already, answers the rows that a screen doubts.
     """
     if name == "exact":
-        return DeferredExact(weight, bias, isa)
+        return exact_layer(weight, bias, isa=isa)
     if name == "scan":
         return ScanProjection.build(weight, bias, isa)
     if name == "certified":
@@ -33,3 +33,12 @@ def build_row_layer(
         return CertifiedProjection.build(weight, bias, preview, isa)
     screen = read_screen(folder, weight, bias)
     return ScreenedProjection.build(weight, bias, screen, scan or ScanProjection.build(weight, bias, isa), isa)
+
+
+def exact_layer(weight: Floats, bias: Floats, backend: str = "native", isa: str = "auto") -> RowProjection:
+    """All words of the output matrix [V, D] with its bias [V] in float32, natively or in PyTorch."""
+    if backend == "native":
+        return DeferredExact(weight, bias, isa)
+    from quickbeam.projections.torch_exact import TorchProjection  # PyTorch is an extra
+
+    return TorchProjection(weight, bias)
