@@ -21,7 +21,6 @@ from benchmarks.vectors import FLOATS, HELD_OUT, LEAST, MOST_TRANSLATED
 from quickbeam import _core
 from quickbeam.projections.certified import ERROR
 
-BY_NAME = {subject.name: subject for subject in SUBJECTS}
 SCREENS = ("kmeans", "spherical", "l2s")
 SEARCHES = ("Faiss IVF", "ScaNN")
 TRUTHS = ("tests/projections", "tests/screen")
@@ -34,10 +33,15 @@ class MissingModelError(NoDataError):
     """A claim is about a model that is not there."""
 
 
+@cache
+def subjects(settings: Settings) -> dict[str, Subject]:
+    """All models by name; for one that is not there the one that stands in for it."""
+    return {subject.name: present(subject, settings.models) for subject in SUBJECTS}
+
+
 def measured(settings: Settings) -> list[Subject]:
     """The models that are measured, if they are there."""
-    wanted = (subject for subject in SUBJECTS if not settings.quick or subject.name in QUICK_MODELS)
-    return [present(subject, settings.models) for subject in wanted]
+    return [s for name, s in subjects(settings).items() if not settings.quick or name in QUICK_MODELS]
 
 
 def folder_of(subject: Subject, settings: Settings) -> Path:
@@ -64,25 +68,25 @@ def all_prepared(settings: Settings) -> dict[str, Prepared]:
 
 @cache
 def curve(settings: Settings, name: str) -> dict[str, Any]:
-    """All methods on one model, by the name that `present` gives it; measured once."""
-    every = (present(subject, settings.models) for subject in SUBJECTS)
-    folder_of(next(subject for subject in every if subject.name == name), settings)
-    return curves.curve(all_prepared(settings)[name], settings.quick)
+    """All methods on one model; measured once."""
+    subject = subjects(settings)[name]
+    folder_of(subject, settings)
+    return curves.curve(all_prepared(settings)[subject.name], settings.quick)
 
 
 def table(settings: Settings) -> Verdict:
     """L2S Table 2 for every model that is there."""
     there, missing, incomplete = [], [], []
-    for subject in (present(subject, settings.models) for subject in SUBJECTS):
+    for name, subject in subjects(settings).items():
         if subject not in measured(settings) or find_folder(subject, settings.models) is None:
             missing.append(subject.name)
             continue
-        line = curve(settings, subject.name)
+        line = curve(settings, name)
         print(note(subject) + curves.table(line, subject), flush=True)
         found = {point["method"] for point in line["points"]}
-        wanted = {"L2S" if name == "l2s" else name for name in (*SCREENS, *SEARCHES)} | set(curves.OURS)
+        wanted = {"L2S" if method == "l2s" else method for method in (*SCREENS, *SEARCHES)} | set(curves.OURS)
         wanted |= set(subject.paper.rows if subject.paper else ())
-        absent = wanted - {"L2S" if name == "l2s" else name for name in found}
+        absent = wanted - {"L2S" if method == "l2s" else method for method in found}
         incomplete += [f"{subject.name} without {', '.join(sorted(absent))}"] if absent else []
         there.append(subject.name)
     figure = f"{', '.join(there)}; missing models: {', '.join(missing) or 'none'}"
@@ -91,8 +95,7 @@ def table(settings: Settings) -> Verdict:
 
 def screened(name: str, settings: Settings) -> Verdict:
     """Speed of the fastest screen of good precision over NumPy, over our scan, and over the searches of others."""
-    subject = present(BY_NAME[name], settings.models)
-    line = curve(settings, subject.name)
+    subject, line = subjects(settings)[name], curve(settings, name)
     points: list[Point] = line["points"]
     good = [point for point in points if point["method"] in SCREENS and curves.reaches(point)]
     if not good:
@@ -136,7 +139,7 @@ def fit_searched(settings: Settings) -> dict[str, Future[Path]]:
 
 def searched(name: str, settings: Settings) -> Verdict:
     """BLEU, equal sentences and time of beam search with the screen."""
-    subject = BY_NAME[name]
+    subject = subjects(settings)[name]
     folder = folder_of(subject, settings)
     fit_searched(settings)[name].result()  # raises what went wrong there
     line = screened_search.measure(subject, folder, settings.data, settings.quick)
@@ -156,7 +159,7 @@ def searched(name: str, settings: Settings) -> Verdict:
 @cache
 def studied(settings: Settings) -> dict[str, Any]:
     """Vocabulary, clusters and budget of the small language model."""
-    folder_of(BY_NAME[STUDIED], settings)
+    folder_of(subjects(settings)[STUDIED], settings)
     return studies.study(all_prepared(settings)[STUDIED].layer, settings.quick)
 
 
@@ -201,7 +204,7 @@ def pictures(settings: Settings) -> Verdict:
     """Perplexity of the PTB models, and the studies with their picture."""
     studied(settings)
     said = []
-    for name in (present(BY_NAME[name], settings.models).name for name in ("lm-ptb-small", "lm-ptb-large")):
+    for name in (subjects(settings)[asked].name for asked in ("lm-ptb-small", "lm-ptb-large")):
         if name in all_prepared(settings):
             prepared = all_prepared(settings)[name]
             line = perplexity.measure(prepared, settings.data, settings.quick)
