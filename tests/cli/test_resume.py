@@ -141,6 +141,56 @@ def test_resume_with_nothing_to_resume_begins(call: Run, tiny_model: Path, sourc
     )
 
 
+@pytest.fixture
+def finished(
+    call: Run, tiny_model: Path, source: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> tuple[object, ...]:
+    """A command line whose run has ended, with a cache for its note."""
+    monkeypatch.setenv("QUICKBEAM_CACHE", str(tmp_path_factory.mktemp("cache")))
+    command = arguments(tiny_model, source)
+    assert call(*command).status == 0
+    return command
+
+
+def test_what_is_finished_is_not_translated_again(call: Run, source: Path, finished: tuple[object, ...]) -> None:
+    output = source.with_name("out")
+    before, text = output.stat(), output.read_bytes()
+    for same in ((), ("--threads", 2), ("--batch-tokens", 90)):
+        result = call(*finished, "--resume", *same)
+        said = f"quickbeam: {output} is finished; there is nothing to resume. To translate it again, give --restart.\n"
+        assert (result.status, result.err) == (0, said)
+    after = output.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]
+    assert call(*finished, "--restart").err == ""
+    assert output.stat().st_ino != before.st_ino
+    assert output.read_bytes() == text
+
+
+@pytest.mark.parametrize("change", ["one line more", "one line less", "another line", "option", "output"])
+def test_what_is_finished_begins_anew_where_something_has_changed(
+    call: Run, source: Path, finished: tuple[object, ...], change: str
+) -> None:
+    output, lines = source.with_name("out"), source.read_text().splitlines(keepends=True)
+    number, said, options = len(lines), f"{output} is finished, but its input has changed; starting anew", ()
+    if change == "one line more":
+        lines.append(lines[0])
+    elif change == "one line less":
+        del lines[7]
+    elif change == "another line":
+        lines[-1] = "Bu.\n"
+    elif change == "option":
+        options, said = ("--beam-size", 1), f"{output} is finished, but beam_size was 5 and is 1; starting anew"
+    else:
+        output.write_bytes(output.read_bytes()[:-1] + b"?")
+        said = f"no interrupted run of {output}; starting anew"
+    source.write_text("".join(lines))
+    result = call(*finished, *options, "--resume")
+    assert (result.status, result.err) == (0, f"quickbeam: {said}.\n")
+    assert output.read_text().count("\n") == number + {"one line more": 1, "one line less": -1}.get(change, 0)
+    assert call(*finished, *options, "--resume").err.startswith(f"quickbeam: {output} is finished; there is nothing")
+
+
 def test_a_kill_before_the_first_chunk_leaves_nothing_in_the_way(
     call: Run, tiny_model: Path, source: Path, whole: bytes
 ) -> None:

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+from quickbeam import notes
 from quickbeam.errors import ModelError
 from quickbeam.models import checked, folder
 from quickbeam.models.folder import read_config, read_tensors, save_model
@@ -20,7 +21,7 @@ TINY = RecurrentConfig(5, 5, 3, 1, 2, 3, attention_dim=2, hidden_dim=3, shared_e
 @pytest.fixture
 def model(tmp_path, make_tensors, monkeypatch):
     """A model that has rested, and a cache of its own."""
-    monkeypatch.setenv(checked.HOME, str(tmp_path / "cache"))
+    monkeypatch.setenv(notes.HOME, str(tmp_path / "cache"))
     monkeypatch.setattr(checked, "RESTED", -1.0)
     save_model(tmp_path / "model", TINY, make_tensors(TINY), {"source.spm": b"pieces"}, "# card\n")
     return tmp_path / "model"
@@ -96,7 +97,7 @@ def test_a_file_that_was_just_written_is_not_remembered(model, tmp_path, monkeyp
     assert not records(tmp_path)
 
 
-@pytest.mark.parametrize("record", ["", "7", "[]", "{}", '{"state": [], "sha256": 0}', "[" * 900, "\xff"])
+@pytest.mark.parametrize("record", ["", "7", "[]", "{}", '{"state": [], "facts": {}}', "[" * 900, "\xff"])
 def test_a_record_that_is_none_is_as_if_it_were_not_there(model, hashed, tmp_path, record):
     read(model)
     (path,) = records(tmp_path)
@@ -108,6 +109,6 @@ def test_a_record_that_is_none_is_as_if_it_were_not_there(model, hashed, tmp_pat
 def test_a_cache_that_cannot_be_written_does_no_harm(model, hashed, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     for home in (str(tmp_path / "file"), ""):
-        monkeypatch.setenv(checked.HOME, home)
+        monkeypatch.setenv(notes.HOME, home)
         read(model)
     assert len(hashed) == 2

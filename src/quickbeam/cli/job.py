@@ -19,6 +19,7 @@ from quickbeam.cli.progress import progress_bar
 from quickbeam.cli.version import program_version
 from quickbeam.cli.warnings import engine_warnings
 from quickbeam.evaluate.memory import peak_memory
+from quickbeam.models.folder import WEIGHTS, weights_digest
 from quickbeam.options.decode import DecodeOptions, MachineOptions
 from quickbeam.text.lines import DecodingErrors, is_standard_input, read_all
 
@@ -66,12 +67,19 @@ class TranslationJob:
 
     def run(self, output: Output) -> Count:
         """Translate everything that is not done yet."""
+        from quickbeam.engine.load import find_models
         from quickbeam.engine.translator import Translator
         from quickbeam.projections.screened import ScreenedProjection
 
+        identity = self._identity(find_models(self.model))
+        whole, said = output.compare(identity, read_all(self.files, self.errors) if self._read_twice() else None)
+        if said:
+            print(f"quickbeam: {said}", file=sys.stderr)
+        if whole:
+            return Count()
         translator = Translator(self.model, machine=self.machine)
         options = self.choices.by_name()
-        done = output.begin(self._identity(translator.folders))
+        done = output.begin(identity)
         count, number = Count(), done
         lines = read_all(self.files, self.errors)
         self._skip(lines, done, output)
@@ -129,10 +137,13 @@ class TranslationJob:
 
     def _total(self) -> int | None:
         """The number of input lines for the progress bar, where it is shown and no input is a pipe."""
-        twice = self.files and all(path.is_file() and not is_standard_input(path) for path in self.files)
-        if not twice or not sys.stderr.isatty():
+        if not self._read_twice() or not sys.stderr.isatty():
             return None
         return sum(1 for _ in read_all(self.files, "replace"))
+
+    def _read_twice(self) -> bool:
+        """Whether all input is in files, which can be read once more."""
+        return bool(self.files) and all(path.is_file() and not is_standard_input(path) for path in self.files)
 
     def _warn(self, number: int, translations: Sequence[Translation]) -> None:
         """Name the lines whose end was cut off."""
@@ -183,9 +194,12 @@ def _pharaoh(answer: Answer) -> str:
 
 
 def _fingerprint(folder: Path) -> str:
-    """SHA-256 over the names and bytes of the files that decide what the model says."""
-    digest = hashlib.sha256()
+    """SHA-256 over the names and bytes of the files that decide what the model says.
+
+    Gigabytes of weights are not read for it where config.json has their digest, which is checked when they are loaded.
+    """
+    digest, named = hashlib.sha256(), weights_digest(folder) is not None
     for path in sorted(folder.iterdir()):
-        if path.suffix in (".json", ".safetensors", ".spm"):
+        if path.suffix in (".json", ".safetensors", ".spm") and not (named and path.name == WEIGHTS):
             digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()

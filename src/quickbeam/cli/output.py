@@ -3,6 +3,9 @@
 FILE is written as FILE.part, beside it a journal FILE.part.json that says which job this is and how much of the part
 is done. A chunk is on the disk before the journal counts it, and the journal is replaced by renaming, so at any moment
 the part begins with what the journal says. To resume is to cut the part to that and to go on.
+
+The last journal is kept as a note about FILE in the user's cache (`notes.py`), so that to resume a job that is finished
+takes no work.
 """
 
 from __future__ import annotations
@@ -12,19 +15,24 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
 from quickbeam.errors import InputError, OptionError, OutputError
+from quickbeam.notes import file_state, read_note, write_note
 from quickbeam.text.lines import is_standard_input
 
 Job = Mapping[str, Any]  # what decides the bytes of the result: options, model, program version
+_KIND = "finished"  # of the notes about finished files
 
 
 class Output(Protocol):
     """A place for results, chunk by chunk."""
+
+    def compare(self, job: Job, lines: Iterable[str] | None) -> tuple[bool, str]:
+        """Whether the result of `job` on `lines` (None = not known yet) is there; and what to tell the person of it."""
 
     def begin(self, job: Job) -> int:
         """Be ready to write; returns how many input lines are done already."""
@@ -44,6 +52,10 @@ class Output(Protocol):
 
 class StandardOutput:
     """Results on stdout, flushed chunk by chunk."""
+
+    def compare(self, job: Job, lines: Iterable[str] | None) -> tuple[bool, str]:
+        """There is never anything done."""
+        return False, ""
 
     def begin(self, job: Job) -> int:
         """There is never anything done."""
@@ -94,6 +106,24 @@ class Journal:
             return None
         return journal if journal.version == cls.version else None
 
+    @classmethod
+    def of_finished(cls, path: Path) -> Journal | None:
+        """The last journal of a FILE that has not changed since; None where that is not known."""
+        try:
+            journal = cls(**(read_note(_KIND, path) or {}))
+        except TypeError:
+            return None
+        return journal if journal.version == cls.version else None
+
+    def differences(self, job: Job) -> str:
+        """What differs between the job of this journal and another one; nothing where they are the same."""
+        changed = (
+            f"{key} was {self.job.get(key)!r} and is {job.get(key)!r}"
+            for key in sorted(self.job.keys() | job.keys())
+            if self.job.get(key) != job.get(key)
+        )
+        return "; ".join(changed)
+
 
 class OutputFile:
     """Results in FILE, by way of FILE.part."""
@@ -124,8 +154,7 @@ class OutputFile:
         self._digest = hashlib.sha256()
         self._ours = not begun  # the part may be removed while nothing is done
         self._resumable = True  # the same command with --resume would go on
-        self.anew = resume and not begun and self.path.exists()
-        """Whether there was nothing to resume and a whole FILE will be replaced."""
+        self._anew = resume and not begun and self.path.exists()  # nothing to resume, and a whole FILE
 
     def _refuse_inputs(self, inputs: Sequence[Path]) -> None:
         """Raise OptionError where an input is what would be overwritten."""
@@ -170,10 +199,26 @@ class OutputFile:
             raise OutputError(f"{self.journal_path} is missing or damaged; begin again with --restart.")
         return begun, found
 
+    def compare(self, job: Job, lines: Iterable[str] | None) -> tuple[bool, str]:
+        """Whether FILE is the result of `job` on `lines`, where an old run was to be resumed and none is begun.
+
+        Then the part is gone; otherwise FILE will be replaced by a new result.
+        """
+        if not self._anew:
+            return False, ""
+        last = Journal.of_finished(self.path)
+        if last is None or lines is None:
+            return False, f"no interrupted run of {self.path}; starting anew."
+        changed = last.differences(job) or ("" if _digest_of(lines) == last.input_sha256 else "its input has changed")
+        if changed:
+            return False, f"{self.path} is finished, but {changed}; starting anew."
+        self._remove_part()
+        return True, f"{self.path} is finished; there is nothing to resume. To translate it again, give --restart."
+
     def begin(self, job: Job) -> int:
         """Take up the old run if there is one, which must be the same job; returns its lines done."""
         if self._old:
-            self._compare(self._old.job, dict(job))
+            self._check_same(self._old, job)
             if os.fstat(self._file.fileno()).st_size < self._old.bytes:
                 self._resumable = False
                 raise OutputError(f"{self.part} is shorter than its journal says; begin again with --restart.")
@@ -220,6 +265,7 @@ class OutputFile:
         try:
             os.replace(self.part, self.path)
             self.journal_path.unlink(missing_ok=True)
+            write_note(_KIND, self.path, file_state(self.path), asdict(self._journal))
         except OSError as error:
             raise OutputError(f"cannot rename {self.part} to {self.path}: {error.strerror or error}.") from error
 
@@ -235,13 +281,16 @@ class OutputFile:
             hint = f"{self._journal.lines} lines are kept in {self.part}; run the same command with --resume to go on."
             return hint if self._resumable else ""
         if self._ours:
-            self.part.unlink(missing_ok=True)
-            self.journal_path.unlink(missing_ok=True)
+            self._remove_part()
         return ""
+
+    def _remove_part(self) -> None:
+        self.part.unlink(missing_ok=True)
+        self.journal_path.unlink(missing_ok=True)
 
     def _note(self, lines: Sequence[str]) -> None:
         for line in lines:
-            self._digest.update(line.encode() + b"\n")
+            _add(self._digest, line)
 
     def _save(self) -> None:
         try:
@@ -249,16 +298,24 @@ class OutputFile:
         except OSError as error:
             raise OutputError(f"cannot write {self.journal_path}: {error.strerror or error}.") from error
 
-    def _compare(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+    def _check_same(self, old: Journal, job: Job) -> None:
         """Raise OptionError naming what differs between the interrupted job and this one."""
-        changed = [
-            f"{key} was {old.get(key)!r} and is {new.get(key)!r}"
-            for key in sorted(old.keys() | new.keys())
-            if old.get(key) != new.get(key)
-        ]
+        changed = old.differences(job)
         if changed:
             self._resumable = False
             raise OptionError(
-                f"cannot resume {self.part}: {'; '.join(changed)}. Use what the interrupted run used, "
+                f"cannot resume {self.part}: {changed}. Use what the interrupted run used, "
                 "or begin again with --restart."
             )
+
+
+def _digest_of(lines: Iterable[str]) -> str:
+    """SHA-256 of input lines, as journals have it."""
+    digest = hashlib.sha256()
+    for line in lines:
+        _add(digest, line)
+    return digest.hexdigest()
+
+
+def _add(digest: Any, line: str) -> None:
+    digest.update(line.encode() + b"\n")

@@ -66,7 +66,8 @@ def translate(
     source and target) and `attention`: for each of `token_scores` the shares of the source tokens and the source's end.
 
     With `--output FILE` the result grows in FILE.part and becomes FILE when it is whole. After a crash or Ctrl-C run
-    the same command with `--resume`: the file will be the same, byte for byte, as without the interruption.
+    the same command with `--resume`: the file will be the same, byte for byte, as without the interruption. Where it is
+    finished, and files, model and options are the same, that ends at once.
 
     Examples:
 
@@ -117,7 +118,4 @@ def _place(output: Path | None, inputs: list[Path], resume: bool, restart: bool)
     """Where results go."""
     if output is None:
         return StandardOutput()
-    place = OutputFile(output, resume=resume, restart=restart, inputs=inputs)
-    if place.anew:
-        print(f"quickbeam: no interrupted run of {output}; starting anew.", file=sys.stderr)
-    return place
+    return OutputFile(output, resume=resume, restart=restart, inputs=inputs)

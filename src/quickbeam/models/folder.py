@@ -17,11 +17,13 @@ from safetensors.numpy import save_file
 
 from quickbeam.errors import ModelError
 from quickbeam.models.architectures import Config, architecture_of, find_architecture
-from quickbeam.models.checked import file_state, known_digest, remember
+from quickbeam.models.checked import known_digest, remember
 from quickbeam.models.facts import from_facts
 from quickbeam.models.swap import replacing
+from quickbeam.notes import file_state
 
 FORMAT_VERSION = 1
+WEIGHTS = "model.safetensors"
 CONFIG_LIMIT = 1 << 16  # bytes; a real config.json has about 700
 DIGEST = "weights_sha256"  # key of config.json; a folder without it is read unchecked
 Tensors = dict[str, NDArray[Any]]
@@ -59,7 +61,7 @@ def save_model(
                 f"cannot save {folder}: tensor {name!r} holds a value that is not finite in {tensor.dtype}."
             )
     with replacing(folder) as beside:
-        weights = beside / "model.safetensors"
+        weights = beside / WEIGHTS
         save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, weights)
         weights.chmod(0o644)  # safetensors makes it private
         facts = {"format_version": FORMAT_VERSION, "architecture": architecture_of(config).name}
@@ -90,13 +92,19 @@ def read_config(folder: Path) -> Config:
         raise ModelError(f"{path}: {error}") from None
 
 
+def weights_digest(folder: Path) -> str | None:
+    """SHA-256 of the weights in `folder` by its config.json, in hexadecimal; None where that does not say it."""
+    digest = _read_facts(folder).get(DIGEST)
+    return None if digest is None else str(digest)
+
+
 def read_tensors(folder: Path, config: Config) -> MappedTensors:
     """The weights in `folder` as float32, checked by digest, name, shape and finiteness against `config`.
 
     A file that was found sound before, and has not changed since, is not hashed again (`models/checked.py`).
     """
-    path = folder / "model.safetensors"
-    digest = _read_facts(folder).get(DIGEST)
+    path = folder / WEIGHTS
+    digest = weights_digest(folder)
     try:
         state = file_state(path)
         known = digest is not None and known_digest(path) == digest
@@ -115,7 +123,8 @@ def read_tensors(folder: Path, config: Config) -> MappedTensors:
             raise ModelError(f"{path}: tensor {name!r} holds a value that is not finite.")
     if digest is not None and not known:
         remember(path, digest, state)
-    floats = {name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in found.items()}
+    # Programs other than ours may write a tensor to any byte of a file; kernels read whole floats.
+    floats = {name: np.require(tensor, np.float32, ("C", "ALIGNED")) for name, tensor in found.items()}
     return MappedTensors(floats, found.pages)
 
 
