@@ -66,8 +66,7 @@ def translate(
     source and target) and `attention`: for each of `token_scores` the shares of the source tokens and the source's end.
 
     With `--output FILE` the result grows in FILE.part and becomes FILE when it is whole. After a crash or Ctrl-C run
-    the same command with `--resume`: the file will be the same, byte for byte, as without the interruption. Where it is
-    finished, and files, model and options are the same, that ends at once.
+    the same command with `--resume`: FILE will be the same, byte for byte, and one that is finished is left as it is.
 
     Examples:
 
