@@ -6,7 +6,9 @@ k candidates of a row, H heads. Ids are int32, log probabilities float32, scores
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,19 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Scores = NDArray[np.float64]
+Per = Literal["all", "target", "direction"]  # what has a screen of its own: nothing, a target language, a direction
+
+
+@dataclass(frozen=True, slots=True)
+class Languages:
+    """From which language into which one, by their codes; empty where nobody said it, or the model has only one."""
+
+    source: str = ""
+    target: str = ""
+
+    def scope(self, per: Per) -> str:
+        """What it belongs to where something is `per`: "de-en" per direction, "en" per target, "" per all."""
+        return {"all": "", "target": self.target, "direction": f"{self.source}-{self.target}"}[per]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +46,7 @@ class Request:
     index: int
     source: Ids  # [S], eos included
     prefix: Prefix | None = None
+    languages: Languages = Languages()
 
 
 @dataclass(slots=True)
@@ -139,6 +155,14 @@ class Screen:
     token: Ids  # [start[C]] ids, ascending within a cluster
     tail: Tail | None = None  # None: words outside have probability zero
     doubt: Doubt | None = None  # None: every row is answered; needs a tail
+
+
+@dataclass(frozen=True, slots=True)
+class Screens:
+    """The screens of a model: one for all requests, or one for each target language or direction (CVP section 2.2)."""
+
+    per: Per
+    by_scope: Mapping[str, Screen]  # as `Languages.scope` calls them; the one for all is ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ class TranslationJob:
         """Translate everything that is not done yet."""
         from quickbeam.engine.load import find_models
         from quickbeam.engine.translator import Translator
+        from quickbeam.projections.by_language import ByLanguage
         from quickbeam.projections.screened import ScreenedProjection
 
         identity = self._identity(find_models(self.model))
@@ -106,7 +107,7 @@ class TranslationJob:
         if self.choices.search.cube_pruning != "none":
             count.merging_rate = round(translator.work.merging_rate, 4)
         layer = translator.projection(self.choices.output.projection)
-        count.fallback_share = layer.fallback_share if isinstance(layer, ScreenedProjection) else None
+        count.fallback_share = layer.fallback_share if isinstance(layer, (ScreenedProjection, ByLanguage)) else None
         return count
 
     def _identity(self, folders: Sequence[Path]) -> Job:

@@ -35,7 +35,7 @@ def decode_alternatives(requests: Sequence[Request], expand: Run, complete: Run)
         prefixes = prefixes or [request.prefix]
         answers[request.index] = [None] * len(prefixes)
         for number, prefix in enumerate(prefixes):
-            parts.append(Request(len(parts), request.source, prefix))
+            parts.append(replace(request, index=len(parts), prefix=prefix))
             owner.append((request.index, number))
     with closing(complete(parts)) as results:
         for part, (best,) in results:

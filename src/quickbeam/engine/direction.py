@@ -10,12 +10,14 @@ from quickbeam.errors import OptionError, nearest
 from quickbeam.models.architectures import Config
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.options.decode import LanguageOptions
+from quickbeam.types import Languages
 
 
 @dataclass(frozen=True)
 class Direction:
-    """The tokens of one direction."""
+    """The languages and the tokens of one direction."""
 
+    languages: Languages = Languages()  # noqa: RUF009 (frozen)
     before: tuple[int, ...] = ()  # before the source text
     behind: tuple[int, ...] = ()  # behind its eos
     prefix: tuple[int, ...] = ()  # what every translation begins with
@@ -63,7 +65,24 @@ class Tongues:
         said = source if by_source else target if self.source_tag == "target" else ""
         tag = (self.tokens[said],) if said else ()
         prefix = (self.tokens[target],) if self.target_tag else ()
-        return Direction((), tag, prefix) if self.source_tag == "source-behind" else Direction(tag, (), prefix)
+        languages, behind = Languages(source, target), self.source_tag == "source-behind"
+        return Direction(languages, (), tag, prefix) if behind else Direction(languages, tag, (), prefix)
+
+    def named(self, name: str) -> Direction:
+        """The direction that is called "de-en", or "en" where nobody needs to know the source's language.
+
+        Raises OptionError for another name, and for languages that the model lacks.
+        """
+        if not self.tokens:
+            raise OptionError(f"direction is {name!r}; leave it out, the model has one direction only.")
+        cuts = [place for place, letter in enumerate(name) if letter == "-"]  # a code may have a hyphen too
+        pairs = [("", name), *((name[:cut], name[cut + 1 :]) for cut in cuts)]
+        known = [pair for pair in pairs if {*pair} - {""} <= self.tokens.keys()]
+        if not name or not known:
+            raise OptionError(
+                f"direction is {name!r}; it must be SOURCE-TARGET, or TARGET alone, of the languages {self._all}."
+            )
+        return self.direction(LanguageOptions(*known[0]))
 
     @property
     def _all(self) -> str:

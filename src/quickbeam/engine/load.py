@@ -18,13 +18,15 @@ from quickbeam.models.ensemble import EnsembleModel, sum_of
 from quickbeam.models.fitted import OUTPUT, output_digest
 from quickbeam.models.folder import read_config
 from quickbeam.models.load import load_model
-from quickbeam.models.screen_folder import read_screen
+from quickbeam.models.screen_folder import read_screens
 from quickbeam.models.shortlist_folder import read_shortlist
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.options.decode import MachineOptions
+from quickbeam.projections.by_language import for_screens
 from quickbeam.projections.door import Projection, RowProjection
 from quickbeam.projections.joined import Join, JoinedProjection
 from quickbeam.projections.scan import ScanProjection
+from quickbeam.projections.screened import ScreenedProjection
 from quickbeam.projections.shortlist import ShortlistProjection
 from quickbeam.text.vocabulary import Vocabulary, read_vocabularies
 from quickbeam.types import Footprint
@@ -192,10 +194,16 @@ def _build(name: str, folder: Path, parts: Parts, machine: MachineOptions, layer
         if name == "shortlist":
             return ShortlistProjection(weight, bias, shortlist, machine.isa)
         join: Join = "and" if name == "screen-and-shortlist" else "or"
-        return JoinedProjection(weight, bias, read_screen(folder, weight, bias), shortlist, join, machine.isa)
-    scan = load_projection("scan", folder, parts, machine, layers) if name == "screen" else None
-    assert scan is None or isinstance(scan, ScanProjection)
-    return build_row_layer(name, folder, weight, bias, machine.isa, scan)
+        return for_screens(
+            read_screens(folder, weight, bias),
+            lambda screen: JoinedProjection(weight, bias, screen, shortlist, join, machine.isa),
+        )
+    if name != "screen":
+        return build_row_layer(name, folder, weight, bias, machine.isa)
+    screens = read_screens(folder, weight, bias)
+    scan = load_projection("scan", folder, parts, machine, layers)
+    assert isinstance(scan, ScanProjection)
+    return for_screens(screens, lambda screen: ScreenedProjection.build(weight, bias, screen, scan, machine.isa))
 
 
 def shortlist_identity(parts: Parts) -> dict[str, str]:

@@ -23,6 +23,7 @@ from quickbeam.errors import InputError, OptionError
 from quickbeam.models.architectures import Task
 from quickbeam.options.decode import DecodeOptions, MachineOptions, ProjectionOptions
 from quickbeam.options.schema import require
+from quickbeam.projections.by_language import ByLanguage
 from quickbeam.projections.door import Normalising, Projection
 from quickbeam.projections.suppressed import without
 from quickbeam.schedule.batches import BatchQueue, pack, token_budget
@@ -94,7 +95,9 @@ class LoadedModel:
     def _check(self, choices: DecodeOptions) -> None:
         """Raise OptionError or ModelError, before any work, where the choices do not fit the model."""
         self._search(choices)
-        self.output_layer(choices.output)
+        layer = self.output_layer(choices.output)
+        if isinstance(layer, ByLanguage):
+            layer.scope(self.parts.tongues.direction(choices.languages).languages)
         bound, asked = self.parts.max_positions, choices.search.max_length
         require(not bound or asked <= bound, "max_length", asked, f"at most {bound}, for which the model has positions")
         if choices.search.attends:

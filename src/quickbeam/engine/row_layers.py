@@ -16,13 +16,10 @@ from quickbeam.types import Floats
 ROW_LAYERS = ("exact", "scan", "certified", "screen")
 
 
-def build_row_layer(
-    name: str, folder: Path, weight: Floats, bias: Floats, isa: str = "auto", scan: RowProjection | None = None
-) -> RowProjection:
+def build_row_layer(name: str, folder: Path, weight: Floats, bias: Floats, isa: str = "auto") -> RowProjection:
     """The layer `name`, one of ROW_LAYERS, for the output matrix [V, D] with its bias [V].
 
-    Screen and preview are read from `folder`; raises ModelError where that has no sound one. `scan`, if there is one
-    already, answers the rows that a screen doubts.
+    Screen and preview are read from `folder`; raises ModelError where that has no sound one.
     """
     if name == "exact":
         return exact_layer(weight, bias, isa=isa)
@@ -32,7 +29,7 @@ def build_row_layer(
         preview = Preview.from_arrays(read_preview(folder, weight, bias))
         return CertifiedProjection.build(weight, bias, preview, isa)
     screen = read_screen(folder, weight, bias)
-    return ScreenedProjection.build(weight, bias, screen, scan or ScanProjection.build(weight, bias, isa), isa)
+    return ScreenedProjection.build(weight, bias, screen, ScanProjection.build(weight, bias, isa), isa)
 
 
 def exact_layer(weight: Floats, bias: Floats, backend: str = "native", isa: str = "auto") -> RowProjection:

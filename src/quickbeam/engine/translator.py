@@ -168,5 +168,5 @@ class Translator(LoadedModel):
                 )
                 del ids[most - 1 :]
             source = [*direction.before, *ids, self.parts.model.eos_id, *direction.behind]
-            requests.append(Request(index, np.array(source, np.int32)))
+            requests.append(Request(index, np.array(source, np.int32), languages=direction.languages))
         return requests, truncated

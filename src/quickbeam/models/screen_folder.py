@@ -1,4 +1,8 @@
-"""The screen of a model folder: screen.safetensors and screen.json."""
+"""The screen of a model folder, or its screens by language: screen.safetensors and screen.json.
+
+A screen for all requests has its facts and tensors at the top. Where there are several, screen.json says what each is
+`per`, and has the facts of each by its scope ("de-en") in `screens`; a tensor is called SCOPE/NAME.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from numpy.typing import NDArray
 
 from quickbeam.errors import ModelError
 from quickbeam.models.fitted import OUTPUT, Fitted, output_digest
-from quickbeam.types import Doubt, Floats, Screen, Tail
+from quickbeam.types import Doubt, Floats, Per, Screen, Screens, Tail
 
 # Format 1 had no tail, and another test. In format 2 a tail was of one piece, and no normaliser was tested.
 SCREEN = Fitted("screen", 3, "fit-screen", "--text FILE", older=(2,))
@@ -34,20 +38,86 @@ def save_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats, fact
 
     `facts` says what it was fitted on and how good it is; it stands in screen.json beside what is needed to read it.
     """
+    SCREEN.save(
+        folder, _tensors_of(screen), {OUTPUT: output_digest(weight, bias)}, {"doubt": _facts_of(screen), **facts}
+    )
+
+
+def save_screens(
+    folder: Path, screens: Screens, weight: Floats, bias: Floats, facts: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """The same for `screens`, and the `facts` of each by its scope."""
+    if screens.per == "all":
+        return save_screen(folder, screens.by_scope[""], weight, bias, facts[""])
+    tensors = {
+        f"{scope}/{name}": tensor
+        for scope, screen in screens.by_scope.items()
+        for name, tensor in _tensors_of(screen).items()
+    }
+    each = {scope: {"doubt": _facts_of(screen), **facts[scope]} for scope, screen in screens.by_scope.items()}
+    SCREEN.save(folder, tensors, {OUTPUT: output_digest(weight, bias)}, {"per": screens.per, "screens": each})
+
+
+def read_screen(folder: Path, weight: Floats, bias: Floats) -> Screen:
+    """The one screen in the model folder, for the output `weight` [V, D] and `bias` [V]; raises ModelError."""
+    screens = read_screens(folder, weight, bias)
+    if screens.per != "all":
+        raise ModelError(
+            f"{folder / FACTS} has one for each of {', '.join(screens.by_scope)}; a screen for all is needed."
+        )
+    return screens.by_scope[""]
+
+
+def read_screens(folder: Path, weight: Floats, bias: Floats) -> Screens:
+    """The screens in the model folder, for the output `weight` [V, D] and `bias` [V]; raises ModelError."""
+    facts, tensors = SCREEN.read(folder, {OUTPUT: output_digest(weight, bias)})
+    per, each = screens_in(folder, facts)
+    if per == "all":
+        return Screens("all", {"": _screen_of(folder, tensors, facts, weight)})
+    groups: dict[str, dict[str, NDArray[Any]]] = {scope: {} for scope in each}
+    for name, tensor in tensors.items():
+        scope, _, own = name.rpartition("/")
+        if scope not in groups:
+            raise ModelError(f"{folder / TENSORS} holds {name}, which is of none of {', '.join(each)}. {AGAIN}")
+        groups[scope][own] = tensor
+    version = {"format_version": facts["format_version"]}
+    found = {scope: _screen_of(folder, own, each[scope] | version, weight) for scope, own in groups.items()}
+    return Screens(per, found)
+
+
+def screens_in(folder: Path, facts: Mapping[str, Any]) -> tuple[Per, dict[str, dict[str, Any]]]:
+    """What there is a screen per, and the facts of each by its scope, of the facts in the model folder's screen.json.
+
+    Raises ModelError.
+    """
+    per, each = facts.get("per", "all"), facts.get("screens", {})
+    if per == "all":
+        return "all", {"": dict(facts)}
+    sound = isinstance(each, dict) and each and all(isinstance(own, dict) for own in each.values())
+    if per not in ("target", "direction") or not sound:
+        raise ModelError(f"{folder / FACTS}: per is {per!r}; it must be target or direction, with screens. {AGAIN}")
+    return per, each
+
+
+def _tensors_of(screen: Screen) -> dict[str, NDArray[Any]]:
     tensors: dict[str, NDArray[Any]] = {name: getattr(screen, name) for name in ("weight", "bias", "start", "token")}
-    doubt = None
     if screen.tail is not None:
         tensors |= {"tail_weight": screen.tail.weight, "tail_bias": screen.tail.bias}
     if screen.doubt is not None:
         tensors["center"] = screen.doubt.center
-        doubt = {name: getattr(screen.doubt, name) for name in _TEST}
-        doubt |= {name: None for name in _UNBOUNDED if not np.isfinite(doubt[name])}
-    SCREEN.save(folder, tensors, {OUTPUT: output_digest(weight, bias)}, {"doubt": doubt, **facts})
+    return tensors
 
 
-def read_screen(folder: Path, weight: Floats, bias: Floats) -> Screen:
-    """The screen in the model folder, for the output `weight` [V, D] and `bias` [V]; raises ModelError."""
-    facts, tensors = SCREEN.read(folder, {OUTPUT: output_digest(weight, bias)})
+def _facts_of(screen: Screen) -> dict[str, Any] | None:
+    """What screen.json says of the test of `screen`."""
+    if screen.doubt is None:
+        return None
+    doubt = {name: getattr(screen.doubt, name) for name in _TEST}
+    return doubt | {name: None for name in _UNBOUNDED if not np.isfinite(doubt[name])}
+
+
+def _screen_of(folder: Path, tensors: dict[str, NDArray[Any]], facts: Mapping[str, Any], weight: Floats) -> Screen:
+    """The screen that `tensors` and `facts` of the model folder are; raises ModelError."""
     path = folder / TENSORS
     doubt = facts.get("doubt")
     if facts["format_version"] == 2:

@@ -11,7 +11,7 @@ from quickbeam.types import Floats, Ids, Request, TopK
 class Projecting(Protocol):
     """An output layer in one decoding run. `hidden` is [R, D] float32; `request` [R] names the request of each row.
 
-    A row's answer depends on that row and on the source of its request only.
+    A row's answer depends on that row and on the source and the languages of its request only.
     """
 
     def admit(self, requests: Sequence[Request]) -> None:

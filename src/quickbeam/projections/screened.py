@@ -65,6 +65,11 @@ class ScreenedProjection(RowProjection):
         """Share of the rows so far that went to the exact layer."""
         return self._native.rows_doubtful / max(self._native.rows_seen, 1)
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Rows so far, and those of them that went to the exact layer."""
+        return self._native.rows_seen, self._native.rows_doubtful
+
     def topk(self, hidden: Floats, k: int) -> TopK:
         """The k best candidates of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""
         if self._union:
