@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quickbeam.engine.decode import decode
+from quickbeam.engine.direction import Direction
 from quickbeam.engine.forced import force
 from quickbeam.engine.load import Parts
 from quickbeam.engine.workers import run_workers
@@ -29,11 +30,12 @@ from quickbeam.options.decode import SearchOptions
 from quickbeam.projections.door import RowProjection
 from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
 from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Floats, Ids, Move, Request, Rows, TopK
+from quickbeam.types import Floats, Ids, Move, Prefix, Request, Rows, TopK
 
 LINES = 512  # lines of one part
 TOGETHER = 8  # lines that a language model reads as one text: `sentence` numbers these
 BATCH_TOKENS = 512  # source tokens that are decoded together
+DEALT = 10  # what a sentence is for, its number modulo this says (see fit.py)
 LONGEST = 256  # source tokens; what is beyond is cut off
 FORMAT = 2  # of the parts
 ROUNDING = 1e-3  # of a log probability that a search compares
@@ -55,13 +57,29 @@ class Collection:
     """The steps of all parts, in the order of the text."""
 
     parts: list[Records]  # memory-mapped
+    before: tuple[int, ...] = ()  # of each part, what its sentences' numbers are raised by; empty: nothing
+
+    @classmethod
+    def of(cls, collections: Sequence[Collection]) -> Collection:
+        """Several in one, their sentences numbered one behind the other, and dealt as those of each are."""
+        parts, before, first = list[Records](), list[int](), 0
+        for collection in collections:
+            raised = collection.before or (0,) * len(collection.parts)
+            parts += collection.parts
+            before += [first + own for own in raised]
+            ends = [p["sentence"][-1] + own + 1 for p, own in zip(collection.parts, raised, strict=True) if len(p)]
+            first += -(-int(max(ends, default=0)) // DEALT) * DEALT
+        return cls(parts, tuple(before))
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
     def read(self, sentences: Callable[[Ids], NDArray[np.bool_]]) -> Records:
         """The steps of the sentences that `sentences` (numbers [n] -> mask [n]) chooses, in memory."""
-        return np.concatenate([part[sentences(np.asarray(part["sentence"]))] for part in self.parts])
+        chosen = [part[sentences(np.asarray(part["sentence"]))] for part in self.parts]
+        for part, raised in zip(chosen, self.before, strict=False):
+            part["sentence"] += raised
+        return np.concatenate(chosen)
 
 
 class Recorder(RowProjection):
@@ -146,6 +164,7 @@ class Collector:
     top_k: int
     threads: int = 1
     given: bool = False  # for a language model: the text is given, not continued
+    direction: Direction = Direction()  # noqa: RUF009 (frozen)
 
     def collect(
         self, lines: Iterable[str], identity: dict[str, Any], vectors: int, progress: Callable[[int], None]
@@ -200,6 +219,8 @@ class Collector:
         # All steps of a sentence are one recorder's, so their order does not depend on the number of threads.
         records = np.concatenate([step for recorder in recorders for step in recorder.records])
         records = records[np.argsort(records["sentence"], kind="stable")]
+        if self.direction.prefix:  # what is forced, no output layer decides
+            records = records[records["step"] >= len(self.direction.prefix)]
         if self.given:
             records["step"] = np.arange(len(records))
         return records
@@ -212,9 +233,11 @@ class Collector:
         return {first // TOGETHER + i: np.array(list(chain(*group)), np.int32) for i, group in enumerate(groups)}
 
     def _requests(self, texts: Sequence[str], first: int) -> list[Request]:
-        eos = self.parts.model.eos_id
-        ids = [self.parts.source.encode(text)[: LONGEST - 1] for text in texts]
-        return [Request(first + i, np.array([*tokens, eos], np.int32)) for i, tokens in enumerate(ids)]
+        eos, to, encode = self.parts.model.eos_id, self.direction, self.parts.source.encode
+        tag = np.array(to.prefix, np.int32)
+        prefix = Prefix(tag, np.zeros(len(tag), np.float32)) if len(tag) else None
+        sources = ([*to.before, *encode(text)[: LONGEST - 1], eos, *to.behind] for text in texts)
+        return [Request(first + i, np.array(s, np.int32), prefix, to.languages) for i, s in enumerate(sources)]
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
         path, text = self.folder / "collection.json", json.dumps(identity, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,62 @@
+"""Screens of a multilingual model from the command line: fitted per direction, translated with, and reported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from cli.command import Run
+
+from quickbeam.models.screen_folder import SCREEN
+
+LANGUAGES = {"aa": 9, "bb": 10, "cc": 11}
+FLAGS = ("--method", "kmeans", "--clusters", 4, "--budget", 15, "--fidelity", 0.8, "--tolerance", 0.3)
+FLAGS += ("--top-k", 2, "--beam-size", 1, "--keep-best")
+
+
+def test_screens_per_direction_from_text_to_translation(
+    call: Run, make_transformer: Callable[..., Path], text: Path, tmp_path: Path
+) -> None:
+    model = make_transformer(source_tag="target", languages=LANGUAGES)
+    texts = ("--text", f"aa-bb={text}", "--text", f"cc-aa={text}")
+    result = call("fit-screen", model, *texts, *FLAGS)
+    assert result.status == 0, result.err
+    facts = SCREEN.read_facts(model)
+    assert facts["per"] == "direction" and list(facts["screens"]) == ["aa-bb", "cc-aa"]
+    assert [file["direction"] for file in facts["screens"]["cc-aa"]["text"]] == ["cc-aa"]
+    assert facts["screens"]["aa-bb"]["held_out"] != facts["screens"]["cc-aa"]["held_out"]
+    cc_aa = ("--source-language", "cc", "--target-language", "aa")
+    result = call("translate", model, text, "--projection", "screen", "--stats", *cc_aa)
+    assert result.status == 0 and 0 <= json.loads(result.err)["fallback_share"] < 1
+    languages = ("--source-language", "aa", "--target-language", "cc")
+    call("translate", model, text, "--projection", "screen", *languages).refused(2, "direction is 'aa-cc'", "aa-bb")
+    # The same vectors do for other scopes, and with one more direction.
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "transformer.vectors").rglob("*.npy")}
+    assert len(kept) == 2
+    assert call("fit-screen", model, *texts, "--text", f"bb-aa={text}", "--per", "target", *FLAGS).status == 0
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    facts = SCREEN.read_facts(model)
+    assert facts["per"] == "target" and [file["direction"] for file in facts["screens"]["aa"]["text"]] == [
+        "cc-aa",
+        "bb-aa",
+    ]
+    assert call("fit-screen", model, *texts, "--per", "all", *FLAGS).status == 0
+    facts = SCREEN.read_facts(model)
+    assert "per" not in facts and facts["clusters"] == 4 and len(facts["text"]) == 2
+    assert call("translate", model, text, "--projection", "screen", *languages).status == 0
+
+
+def test_directions_that_cannot_be_meant_are_said(
+    call: Run, make_transformer: Callable[..., Path], tiny_model: Path, text: Path, tmp_path: Path
+) -> None:
+    model = make_transformer(source_tag="source", target_tag=True, languages=LANGUAGES)
+    call("fit-screen", model, "--text", text).refused(2, "give it with its direction, as de-en=", "aa, bb, cc")
+    call("fit-screen", model, "--text", f"aa-dd={text}").refused(2, "direction is 'aa-dd'", "aa, bb, cc")
+    call("fit-screen", model, "--text", f"bb={text}").refused(2, "source_language is missing")
+    call("fit-screen", model, "--text", f"aa-bb={tmp_path / 'none'}").refused(1, "cannot read")
+    call("fit-screen", model, "--text", f"aa-bb={text}", "--per", "pair").refused(2, "per is 'pair'")
+    call("fit-screen", tiny_model, "--text", text, "--per", "target").refused(
+        2, "per is 'target'", "one direction only"
+    )
+    call("fit-screen", tiny_model, "--text", f"aa-bb={text}").refused(1, "cannot read")
