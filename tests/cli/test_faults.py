@@ -68,7 +68,17 @@ def test_unknown_model_names_what_there_is(call: Run, text: Path) -> None:
 
 def test_empty_folder_is_no_model(call: Run, text: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    call("translate", tmp_path / "empty", text).refused(1, "config.json", "Is ", "a Quickbeam model?")
+    call("translate", tmp_path / "empty", text).refused(1, "config.json", "another program, convert it first")
+
+
+def test_a_model_of_another_program_is_to_be_converted(call: Run, text: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "marian"}')
+    call("translate", tmp_path, text).refused(1, "format_version is None", "another program, convert it first")
+    call("translate", "owner/model", text).refused(1, "there is no model 'owner/model'", "quickbeam convert")
+
+
+def test_an_empty_name_is_no_model(call: Run, text: Path) -> None:
+    call("translate", "", text).refused(1, "the name of the model is empty")
 
 
 @pytest.mark.parametrize("name", ["none/out", "text/out"])

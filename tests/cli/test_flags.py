@@ -82,4 +82,5 @@ def test_wrong_values_are_named(call: Run, tiny_model: Path, text: Path, flags: 
 
 def test_wrong_use_is_one_line(call: Run) -> None:
     call("translate").refused(2, "model", "quickbeam translate --help")
+    assert call("--version").out.startswith(b"quickbeam ")
     call("transalte", "x").refused(2, "transalte", "quickbeam --help")

@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from quickbeam.cli.screen_report import screen_report
 from quickbeam.cli.trace import trace
 from quickbeam.cli.train import train
 from quickbeam.cli.translate import translate
+from quickbeam.cli.version import program_version
 from quickbeam.errors import OptionError, QuickbeamError
 
 FAILED, WRONG_USE, INTERRUPTED, CLOSED_PIPE = 1, 2, 130, 141  # the last two as shells count SIGINT and SIGPIPE
@@ -67,6 +68,22 @@ for _verb in (
     screen_report,
 ):
     app.command()(_guarded(_verb))
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"quickbeam {program_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _before_verbs(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options that need no verb."""
+
 
 # Typer brings its own copy of Click or imports it, by its version; its errors have this base in both.
 _UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

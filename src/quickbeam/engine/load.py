@@ -66,13 +66,16 @@ def find_model(model: str | Path) -> Path:
         raise ModelError(f"the model is {model!r}; give a folder, or the name of a bundled model as a str.")
     if isinstance(model, str) and model in bundled:
         return bundled[model]
+    if model == "":
+        raise ModelError("the name of the model is empty; give a folder, or the name of a bundled model.")
     folder = Path(model)
     if folder.is_dir():
         return folder if folder.name not in ("", "..") else folder.resolve()  # what is kept beside it needs a name
     names = ", ".join(bundled) if bundled else "none in this installation"
+    hub = " One of the Hugging Face hub is converted first: quickbeam convert." if str(model).count("/") == 1 else ""
     raise ModelError(
         f"there is no model {str(model)!r}: no such folder, and no bundled model of that name."
-        f"{nearest(str(model), bundled)} Bundled are: {names}."
+        f"{nearest(str(model), bundled)} Bundled are: {names}.{hub}"
     )
 
 
