@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import threading
 from dataclasses import replace
@@ -312,3 +313,18 @@ def test_special_ids_must_be_those_of_the_vocabulary(tiny_model: Path, tmp_path:
     save_model(tmp_path / "odd", replace(config, **{name: 9}), read_tensors(tiny_model, config), vocabulary, "# odd\n")
     with pytest.raises(ModelError, match=f"{name} is 9 in config.json, but {getattr(config, name)} in the source"):
         Translator(tmp_path / "odd")
+
+
+def test_options_of_the_machine_by_name(tiny_model: Path, texts: list[str]) -> None:
+    named = Translator(tiny_model, threads=1, compute_type="int8")
+    wanted = Translator(tiny_model, machine=MachineOptions(threads=1, compute_type="int8"))
+    assert named.translate(texts[:3]) == wanted.translate(texts[:3])
+    for options, said in (
+        ({"compute": "int8"}, "unknown option 'compute'. Did you mean 'compute_type'"),
+        ({"threads": -1}, "threads is -1"),
+        ({"threads": "two"}, "threads is 'two'; it must be of type int"),
+        ({"machine": 3}, "machine is 3; it must be MachineOptions"),
+        ({"machine": MachineOptions(), "threads": 2}, "left out where its options are given by name: threads"),
+    ):
+        with pytest.raises(OptionError, match=re.escape(said)):
+            Translator(tiny_model, **options)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from quickbeam.engine.workers import run_workers
 from quickbeam.errors import InputError, OptionError
 from quickbeam.models.architectures import Task
 from quickbeam.options.decode import DecodeOptions, MachineOptions, ProjectionOptions
-from quickbeam.options.schema import require
+from quickbeam.options.schema import build, require
 from quickbeam.projections.by_language import ByLanguage
 from quickbeam.projections.door import Normalising, Projection
 from quickbeam.projections.suppressed import without
@@ -48,6 +48,15 @@ class Setup:
     make_search: Callable[[], BeamSearch]  # of one run
 
 
+def _machine(machine: MachineOptions | None, options: Mapping[str, object]) -> MachineOptions:
+    """The options of the machine, given as such or by name; raises OptionError."""
+    if machine is None:
+        return build(MachineOptions, options, "machine options")
+    require(isinstance(machine, MachineOptions), "machine", machine, "MachineOptions")
+    require(not options, "machine", machine, f"left out where its options are given by name: {', '.join(options)}")
+    return machine
+
+
 class LoadedModel:
     """A model, ready to use. Its methods may be called from several threads at once."""
 
@@ -57,12 +66,16 @@ class LoadedModel:
         self,
         model: str | Path | Sequence[str | Path],
         *,
-        machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
+        machine: MachineOptions | None = None,
+        **options: object,
     ) -> None:
         """Load `model`, a folder or the name of a bundled model; raises ModelError.
 
-        A list of models, or a str with "+" between them, is an ensemble (`models/ensemble.py`).
+        A list of models, or a str with "+" between them, is an ensemble (`models/ensemble.py`). What the machine should
+        do is given as `machine`, or by the names of its options: threads=2, compute_type="int8". An unknown name or a
+        wrong value raises OptionError.
         """
+        machine = _machine(machine, options)
         self.folders = find_models(model)
         self.folder = self.folders[0]
         self._machine = machine
