@@ -32,7 +32,7 @@ std::vector<TransformerSource> TransformerDecoder::remember(const Kernels& table
   std::vector<TransformerSource> kept(sources.count);
   for (int64_t i = 0; i < sources.count; ++i) {
     kept[i].positions = sources.length[i];
-    kept[i].memory.resize(config_.decoder_layers * sources.length[i] * stride);
+    kept[i].memory.reserve(config_.decoder_layers * sources.length[i] * stride);
   }
   buffers.input.read(table, layers_[0].key_value.type(), encoded, dim_, sources.positions, dim_);
   float* pairs = room(buffers.projected, sources.positions * stride);
@@ -41,7 +41,7 @@ std::vector<TransformerSource> TransformerDecoder::remember(const Kernels& table
     const float* from = pairs;
     for (TransformerSource& source : kept) {
       const int64_t size = source.positions * stride;
-      std::copy_n(from, size, source.memory.data() + layer * size);
+      std::copy_n(from, size, source.memory.get() + layer * size);
       from += size;
     }
   }
@@ -88,7 +88,7 @@ void TransformerDecoder::lay_out(const TransformerRows& step, PathPool& pool, Tr
     const TransformerSource& source = *step.source[row];
     if (row > 0 && step.source[row - 1] == &source) continue;  // they are those of the row before
     for (int64_t p = 0; p < source.positions; ++p)
-      buffers.positions[buffers.across[row] + p] = source.memory.data() + p * config_.pair_dim();
+      buffers.positions[buffers.across[row] + p] = source.memory.get() + p * config_.pair_dim();
   }
 }
 

@@ -12,8 +12,8 @@ namespace quickbeam {
 
 // What the decoder keeps of one encoded request: for each layer every position's key and value side by side.
 struct TransformerSource {
-  int64_t positions = 0;      // S
-  std::vector<float> memory;  // [L, S, pair_dim]
+  int64_t positions = 0;  // S
+  Buffer memory;          // [L, S, pair_dim]
 };
 
 // R rows of one step.
