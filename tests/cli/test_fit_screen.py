@@ -45,6 +45,10 @@ def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Pa
     call("translate", tiny_model, text, "--projection", "screen").refused(1, "has no screen")
     call("translate", tiny_model, text, "--projection", "best").refused(2, "projection is 'best'")
     call("fit-screen", model, "--text", tmp_path / "none").refused(1, "cannot read")
+    call("fit-screen", model, "--text", text, "--top-k", 100_000).refused(2, "top_k is 100000; it must be at most")
+    (tmp_path / "short").write_text("Bu.\n\nBade ki.\nBu.\n")
+    short = ("--text", tmp_path / "short", "--work", tmp_path / "few")
+    call("fit-screen", model, *short).refused(1, "the text is too short to fit a screen")
 
 
 def test_vectors_are_known_by_the_text_itself(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ class ScreenJob:
         tongues, task = Tongues.of(config), architecture_of(config).task
         texts, language = directed_texts(text, tongues), task == "language"
         chosen, groups = scopes([text.direction.languages for text in texts], per, bool(tongues.tokens))
-        place, resolved = work or folder.with_name(folder.name + ".vectors"), options.resolved(language)
+        place = work or folder.with_name(folder.name + ".vectors")
+        resolved = options.resolved(language, config.target_vocab_size)
         parts = load_parts(folder, machine, task)
         return cls(folder, place, texts, chosen, groups, parts, resolved, language, machine.workers)
 

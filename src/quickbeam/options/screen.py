@@ -54,6 +54,8 @@ class ScreenOptions:
         require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
-    def resolved(self, language: bool) -> ScreenOptions:
-        """With the top_k that 0 stands for."""
-        return self if self.top_k else replace(self, top_k=5 if language else 2 * self.beam_size)
+    def resolved(self, language: bool, vocab: int) -> ScreenOptions:
+        """With the top_k that 0 stands for; raises OptionError for more words than the `vocab` that there are."""
+        chosen = self.top_k or min(5 if language else 2 * self.beam_size, vocab)
+        require(chosen <= vocab, "top_k", chosen, f"at most the words of the output layer, {vocab}")
+        return replace(self, top_k=chosen)

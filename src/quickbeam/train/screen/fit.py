@@ -81,7 +81,10 @@ def deal(collection: Collection) -> tuple[Records, Records, Records]:
     choose = collection.read(lambda sentence: (sentence % 10 == 1) | (sentence % 10 == 2))
     held_out = collection.read(lambda sentence: sentence % 10 == 0)
     if not (len(fit) and len(choose) and len(held_out)):
-        raise InputError("the text has fewer than 3 different sentences; give more --text to fit a screen on.")
+        raise InputError(
+            "the text is too short to fit a screen: some sentences are fitted on, others chosen and measured on, which "
+            "takes 4 different ones at the very least (25 lines for a language model); give more --text."
+        )
     return fit, choose, held_out
 
 

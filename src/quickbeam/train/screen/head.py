@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +48,8 @@ def fit_head(
     """
     output = Output(*output_arrays(weight, bias))
     vectors = float_rows("hidden", hidden, output.weight.shape[1])
-    options, texts = _checked(options, len(output.bias)), _texts(text, len(vectors))
+    require(isinstance(options, ScreenOptions), "options", options, "a ScreenOptions")
+    options, texts = options.resolved(True, len(output.bias)), _texts(text, len(vectors))
     home = _folder(folder)
     records = _records(output, vectors, texts, options.top_k)
     often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
@@ -72,14 +72,6 @@ def _folder(folder: str | Path) -> Path:
     except OSError as error:
         raise OutputError(f"cannot write to {folder}: {error.strerror}; give another folder.") from error
     return Path(folder)
-
-
-def _checked(options: ScreenOptions, vocab: int) -> ScreenOptions:
-    """With the top_k that is meant; raises OptionError."""
-    require(isinstance(options, ScreenOptions), "options", options, "a ScreenOptions")
-    chosen = options.top_k or min(5, vocab)
-    require(chosen <= vocab, "options.top_k", chosen, f"at most the words of the output matrix, {vocab}")
-    return replace(options, top_k=chosen)
 
 
 def _texts(text: ArrayLike | None, count: int) -> NDArray[np.int32]:
