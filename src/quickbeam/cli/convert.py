@@ -24,7 +24,9 @@ def convert(
     target_spm: Annotated[Path | None, typer.Option(help="That of the target; default: the source's.")] = None,
     source_eos: Annotated[
         bool,
-        typer.Option("--source-eos", help="A CTranslate2 model from <s> was trained with </s> behind its sources."),
+        typer.Option(
+            "--source-eos", help="A CTranslate2 model that begins with <s> was trained with </s> behind sources."
+        ),
     ] = False,
     export: Annotated[
         str,
@@ -35,9 +37,10 @@ def convert(
     """Convert a model of another program to a model folder.
 
     Read are MarianMT (OPUS-MT), M2M100 and NLLB models of Hugging Face, with weights as safetensors or
-    pytorch_model.bin, folders of CTranslate2 (model.bin of any type), and model.npz of Marian (transformers,
-    students with an SSRU, and recurrent models with GRUs). Nothing of a file is run: a .bin file that holds more than
-    tensors is refused, and so is a model with a feature that Quickbeam lacks, by the feature's name.
+    pytorch_model.bin, folders of CTranslate2 (model.bin of any type), model.npz of Marian (transformers, students
+    with an SSRU, and recurrent models with GRUs), and checkpoints of OpenNMT-py 3 (.pt, transformers). Nothing of a
+    file is run: a .bin or .pt file that holds more than tensors and plain values is refused, and so is a model with a
+    feature that Quickbeam lacks, by the feature's name.
 
     With `--to hugging-face` a transformer of ours is written as MarianMT, where that can say what it is, so that it can
     be checked with other tools.
@@ -47,6 +50,7 @@ def convert(
     * `quickbeam convert Helsinki-NLP/opus-mt-de-en opus-de-en`
     * `quickbeam convert downloads/opus-mt-de-en opus-de-en`
     * `quickbeam convert opus-ct2 opus-de-en --source-spm source.spm --target-spm target.spm`
+    * `quickbeam convert model_step_100000.pt de-en --source-spm source.spm --target-spm target.spm`
     * `quickbeam convert opus-de-en for-others --to hugging-face`
     * `echo "Guten Morgen." | quickbeam translate opus-de-en`
     """

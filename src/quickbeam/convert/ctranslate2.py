@@ -18,7 +18,7 @@ from quickbeam.convert.converted import Converted, check_same_words, id_of, with
 from quickbeam.convert.ctranslate2_file import ModelFile, read_model_file
 from quickbeam.convert.facts import Facts
 from quickbeam.convert.json_file import WORDS, check_words, read_any_json, read_json
-from quickbeam.convert.positions import recognise
+from quickbeam.convert.positions import recognise, sines_first, with_sines_first
 from quickbeam.convert.spm import Pieces
 from quickbeam.errors import ModelError
 from quickbeam.models.transformer.config import TransformerConfig
@@ -37,7 +37,7 @@ def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Con
     """The model in `folder`; raises ModelError where it is no transformer for translation, or has what we lack.
 
     Its folder need not have the SentencePiece models; where it has none and none are given, text is pieces. With
-    `source_eos` it was trained on sources that end in eos, though its config does not say so.
+    `source_eos` it was trained on sources that end in eos, though its config does not say so, and starts from <s>.
     """
     path = folder / "model.bin"
     file = read_model_file(path)
@@ -55,15 +55,11 @@ def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Con
     if epsilon is not None and not (isinstance(epsilon, float) and 0 < epsilon < 1):
         raise facts.refusal("layer_norm_epsilon", "a number between 0 and 1")
     source, target = _vocabularies(folder)
-    if not (source_eos or sizes["from_zero"] or facts.flag("add_source_eos")) and facts.text("decoder_start_token") in (
-        "",
-        "<s>",
-    ):
-        raise ModelError(
-            f"{facts.path}: add_source_eos is false and the decoder starts from <s>, as in models of OpenNMT-py, whose "
-            "sources do not end in </s>; ours do. Where it was trained with </s> behind the source, say --source-eos."
-        )
-    return _with_words(folder, facts, spm, source, target, sizes | {"norm_epsilon": epsilon or 1e-5}, tensors)
+    # Where CTranslate2 puts no </s> behind a source, tokenizers of Hugging Face do; models of OpenNMT-py, which start
+    # from <s>, are trained without.
+    bare = facts.text("decoder_start_token") in ("", "<s>") and not sizes["from_zero"]
+    sizes |= {"source_eos": source_eos or facts.flag("add_source_eos") or not bare, "norm_epsilon": epsilon or 1e-5}
+    return _with_words(folder, facts, spm, source, target, sizes, tensors)
 
 
 def _with_words(
@@ -102,7 +98,8 @@ def _with_words(
     )
     made_source = spm.vocabulary("source", source, ids, languages.values())
     made_target = made_source if shared and spm.one else spm.vocabulary("target", target, ids, languages.values())
-    notes = () if facts.flag("add_source_eos") else ("Sources end in eos, as tokenizers of Hugging Face put it.",)
+    said = "end in eos, as tokenizers of Hugging Face put it" if config.source_eos else "do not end in eos"
+    notes = () if facts.flag("add_source_eos") else (f"Sources {said}.",)
     return Converted("a CTranslate2 model", config, tensors, made_source, made_target, spm.notes + notes)
 
 
@@ -171,7 +168,7 @@ class _Model:
         if self._left:
             raise self._error(f"it has variables that we lack a use for, such as {min(self._left)!r}")
         sizes |= self._biases(tensors, sizes)
-        return sizes, tensors
+        return sizes, with_sines_first(tensors, dim) if sizes.pop("interleaved", False) else tensors
 
     def _side(self, side: str, dim: int, sizes: dict[str, Any], tensors: dict[str, Floats]) -> dict[str, Any]:
         """The layers of encoder or decoder."""
@@ -274,6 +271,9 @@ class _Model:
             return {"positions": found[0], "position_offset": found[1]}
         if len(tables[0]) != len(tables[1]):
             raise self._error("the tables of positions of encoder and decoder have different sizes")
+        turned = {recognise(table[:, sines_first(dim)], (0, 1, 2)) for table in tables}
+        if len(turned) == 1 and (found := turned.pop()) is not None:  # as in models of OpenNMT-py
+            return {"positions": found[0], "position_offset": found[1], "interleaved": True}
         tensors["source_positions"], tensors["target_positions"] = tables
         return {"positions": "learned", "max_positions": len(tables[0])}
 

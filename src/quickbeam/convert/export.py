@@ -35,6 +35,7 @@ _FACTS: dict[str, tuple[Any, ...]] = {
     "decoder_kind": ("attention",),
     "source_tag": ("none", "target"),
     "target_tag": (False,),
+    "source_eos": (True,),
 }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quickbeam.types import Floats
 
@@ -33,3 +35,25 @@ def recognise(table: Floats, firsts: tuple[int, ...] = (0,)) -> tuple[Sinusoid, 
             if np.abs(wanted - table[some]).max() < CLOSE:
                 return kind, first
     return None
+
+
+def sines_first(dim: int) -> NDArray[np.intp]:
+    """[dim] the order that makes sines, then cosines, of a table in which they stand in turn."""
+    return np.concatenate([np.arange(0, dim, 2), np.arange(1, dim, 2)])
+
+
+def with_sines_first(tensors: Mapping[str, Any], dim: int) -> dict[str, Floats]:
+    """The tensors of a transformer with attention, for tables in that order: what a layer adds to, in the same order.
+
+    The order of the numbers of a vector means nothing to sums, norms and products, if all agree on it.
+    """
+    order = sines_first(dim)
+    read = ("embedding", "output_weight", "qkv.weight", "query.weight", "key_value.weight", "up.weight")
+    written = ("norm.weight", "norm.bias", ".out.weight", ".out.bias", "down.weight", "down.bias")
+    found = dict(tensors)
+    for name, tensor in tensors.items():
+        if name.endswith(read):
+            found[name] = np.ascontiguousarray(tensor[:, order])
+        elif name.endswith(written):
+            found[name] = np.ascontiguousarray(tensor[order])
+    return found

@@ -11,6 +11,7 @@ from quickbeam.convert.hub import fetch
 from quickbeam.convert.hugging_face import read_hugging_face
 from quickbeam.convert.json_file import read_json
 from quickbeam.convert.marian import read_marian
+from quickbeam.convert.open_nmt import read_open_nmt
 from quickbeam.convert.spm import Pieces
 from quickbeam.errors import InputError, ModelError
 
@@ -40,12 +41,14 @@ def read_model(
             return read_hugging_face(path)
     if path.is_dir() and (path / "model.bin").is_file():
         return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm), source_eos)
-    inside = sorted(path.glob("*.npz")) if path.is_dir() else [path]
+    inside = [one for end in ("*.npz", "*.pt") for one in sorted(path.glob(end))] if path.is_dir() else [path]
     if len(inside) == 1 and inside[0].suffix == ".npz":
         return read_marian(inside[0], source_spm, target_spm)
+    if len(inside) == 1 and inside[0].suffix == ".pt":
+        return read_open_nmt(inside[0], Pieces.find(inside[0].parent, source_spm, target_spm))
     raise ModelError(
-        f"{path} is no model that can be read: give a folder of CTranslate2, a model.npz of Marian, or a folder of a "
-        "MarianMT, M2M100 or NLLB model of Hugging Face."
+        f"{path} is no model that can be read: give a folder of CTranslate2, a model.npz of Marian, a checkpoint "
+        "(.pt) of OpenNMT-py, or a folder of a MarianMT, M2M100 or NLLB model of Hugging Face."
     )
 
 

@@ -19,13 +19,13 @@ class Direction:
 
     languages: Languages = Languages()  # noqa: RUF009 (frozen)
     before: tuple[int, ...] = ()  # before the source text
-    behind: tuple[int, ...] = ()  # behind its eos
+    behind: tuple[int, ...] = ()  # behind it: eos, and what stands behind that
     prefix: tuple[int, ...] = ()  # what every translation begins with
 
     @property
     def text(self) -> slice:
-        """Where the text stands in a source, between what is before it and its eos."""
-        return slice(len(self.before), -1 - len(self.behind))
+        """Where the text stands in a source, between what is before it and behind it."""
+        return slice(len(self.before), -len(self.behind) or None)
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,16 @@ class Tongues:
     target: str = ""
     source_tag: str = "none"  # as in TransformerConfig
     target_tag: bool = False
+    end: tuple[int, ...] = ()  # what a source ends in: eos, or nothing
 
     @classmethod
     def of(cls, config: Config) -> Tongues:
         """What `config` says of languages."""
         if not isinstance(config, TransformerConfig):
-            return cls()
+            return cls(end=(config.eos_id,))
         c = config
-        return cls(c.languages, c.source_language, c.target_language, c.source_tag, c.target_tag)
+        end = (c.eos_id,) if c.source_eos else ()
+        return cls(c.languages, c.source_language, c.target_language, c.source_tag, c.target_tag, end)
 
     def direction(self, asked: LanguageOptions) -> Direction:
         """The tokens for the languages that were asked for; raises OptionError for one that the model lacks.
@@ -65,8 +67,10 @@ class Tongues:
         said = source if by_source else target if self.source_tag == "target" else ""
         tag = (self.tokens[said],) if said else ()
         prefix = (self.tokens[target],) if self.target_tag else ()
-        languages, behind = Languages(source, target), self.source_tag == "source-behind"
-        return Direction(languages, (), tag, prefix) if behind else Direction(languages, tag, (), prefix)
+        languages = Languages(source, target)
+        if self.source_tag == "source-behind":
+            return Direction(languages, (), (*self.end, *tag), prefix)
+        return Direction(languages, tag, self.end, prefix)
 
     def named(self, name: str) -> Direction:
         """The direction that is called "de-en", or "en" where nobody needs to know the source's language.

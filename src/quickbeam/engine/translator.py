@@ -154,7 +154,7 @@ class Translator(LoadedModel):
         requests, truncated = [], set()
         bounds = {"max_input_length": max_input_length, "the model's limit": self.parts.max_positions}
         if self.parts.max_positions:
-            bounds["the model's limit"] -= len(direction.before) + len(direction.behind)
+            bounds["the model's limit"] -= len(direction.before) + len(direction.behind) - 1
         name, most = min(((name, n) for name, n in bounds.items() if n > 0), key=lambda b: b[1], default=("", 0))
         for index, text in enumerate(texts):
             ids = [] if not text.strip() else self.parts.source.encode(text)
@@ -167,6 +167,6 @@ class Translator(LoadedModel):
                     *(index, len(ids), most - 1, name, most),
                 )
                 del ids[most - 1 :]
-            source = [*direction.before, *ids, self.parts.model.eos_id, *direction.behind]
+            source = [*direction.before, *ids, *direction.behind]
             requests.append(Request(index, np.array(source, np.int32), languages=direction.languages))
         return requests, truncated

@@ -42,6 +42,7 @@ class TranslationTask:
             require(transformer, "data.languages", data.languages, "empty unless model.architecture is 'transformer'")
             facts |= {"languages": tags, "source_tag": "target"}
         config: Any = build(self.architecture.config, facts, "recipe: model")
+        require(getattr(config, "source_eos", True), "model.source_eos", False, "true, which training puts there")
         self.config: TranslationConfig = config
         longest = getattr(config, "max_positions", 0) or 1 << 20
         self.train_data = ParallelData(

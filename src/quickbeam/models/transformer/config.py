@@ -51,6 +51,7 @@ class TransformerConfig:
     target_language: str = ""
     # Whose language's token stands before the source; "source-behind": the source's, behind eos.
     source_tag: Literal["none", "source", "target", "source-behind"] = "none"
+    source_eos: bool = True  # whether sources end in eos; those of OpenNMT-py do not
     target_tag: bool = False  # every translation begins with the token of its language, which adds nothing to its score
     suppressed_ids: tuple[int, ...] = ()  # words that are never produced, though the normaliser counts them
 

@@ -164,7 +164,7 @@ class Collector:
     top_k: int
     threads: int = 1
     given: bool = False  # for a language model: the text is given, not continued
-    direction: Direction = Direction()  # noqa: RUF009 (frozen)
+    direction: Direction | None = None  # None: no languages are told
 
     def collect(
         self, lines: Iterable[str], identity: dict[str, Any], vectors: int, progress: Callable[[int], None]
@@ -219,11 +219,15 @@ class Collector:
         # All steps of a sentence are one recorder's, so their order does not depend on the number of threads.
         records = np.concatenate([step for recorder in recorders for step in recorder.records])
         records = records[np.argsort(records["sentence"], kind="stable")]
-        if self.direction.prefix:  # what is forced, no output layer decides
-            records = records[records["step"] >= len(self.direction.prefix)]
+        if forced := len(self._way.prefix):  # what is forced, no output layer decides
+            records = records[records["step"] >= forced]
         if self.given:
             records["step"] = np.arange(len(records))
         return records
+
+    @property
+    def _way(self) -> Direction:
+        return self.direction or Direction(behind=self.parts.tongues.end)
 
     def _targets(self, texts: Sequence[str], first: int) -> dict[int, Ids]:
         """Texts of TOGETHER lines, each line with its end, by number."""
@@ -233,10 +237,10 @@ class Collector:
         return {first // TOGETHER + i: np.array(list(chain(*group)), np.int32) for i, group in enumerate(groups)}
 
     def _requests(self, texts: Sequence[str], first: int) -> list[Request]:
-        eos, to, encode = self.parts.model.eos_id, self.direction, self.parts.source.encode
+        to, encode = self._way, self.parts.source.encode
         tag = np.array(to.prefix, np.int32)
         prefix = Prefix(tag, np.zeros(len(tag), np.float32)) if len(tag) else None
-        sources = ([*to.before, *encode(text)[: LONGEST - 1], eos, *to.behind] for text in texts)
+        sources = ([*to.before, *encode(text)[: LONGEST - 1], *to.behind] for text in texts)
         return [Request(first + i, np.array(s, np.int32), prefix, to.languages) for i, s in enumerate(sources)]
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
