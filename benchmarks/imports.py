@@ -66,6 +66,7 @@ def formats(home: Path) -> dict[str, Format]:
         "config.json": Format(theirs, "config.json", hostile.json_object),
         "vocab.json": Format(theirs, "vocab.json", hostile.json_object),
         "Marian": Format(_marian(home / "marian", ours), "model.npz", hostile.npz),
+        "Marian, recurrent": Format(_marian_recurrent(home / "marian-recurrent", ours), "model.npz", hostile.npz),
     }
     try:
         import torch
@@ -78,6 +79,7 @@ def formats(home: Path) -> dict[str, Format]:
             (folder / "model.safetensors").unlink()
             torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
             found[name] = Format(folder, "pytorch_model.bin", hostile.pickled)
+        found["OpenNMT-py"] = Format(_open_nmt(home / "open-nmt", ours), "model.pt", hostile.pickled)
     except ModuleNotFoundError as error:
         print(f"without {error.name} there are no .bin files", file=sys.stderr)
     try:
@@ -123,6 +125,72 @@ def _marian(folder: Path, ours: Path) -> Path:
     arrays["special:model.yml"] = np.frombuffer(options.encode(), np.int8)
     np.savez(folder / "model.npz", **arrays)
     shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
+    return folder
+
+
+def _marian_recurrent(folder: Path, ours: Path) -> Path:
+    """A small recurrent model of Marian: two layers of encoder and decoder."""
+    words, embedding, dim = 100, 6, 4
+    shapes = {
+        "Wemb": (words, embedding), "decoder_ff_logit_l2_b": (1, words), "decoder_ff_state_W": (2 * dim, dim),
+        "decoder_ff_state_b": (1, dim), "decoder_W_comb_att": (dim, 2 * dim), "decoder_Wc_att": (2 * dim, 2 * dim),
+        "decoder_U_att": (2 * dim, 1), "decoder_b_att": (1, 2 * dim),
+    }  # fmt: skip
+    for i, inputs in enumerate((embedding, dim, 2 * dim)):
+        shapes |= {f"decoder_ff_logit_l1_W{i}": (inputs, embedding), f"decoder_ff_logit_l1_b{i}": (1, embedding)}
+    for prefix, inputs in (
+        ("encoder_bi", embedding), ("encoder_bi_r", embedding), ("encoder_bi_l2_cell1", dim),
+        ("encoder_bi_r_l2_cell1", dim), ("decoder_cell1", embedding), ("decoder_cell2", 2 * dim),
+        ("decoder_l2_cell1", dim),
+    ):  # fmt: skip
+        for end, outputs in (("", 2 * dim), ("x", dim)):
+            gates = {"U": (dim, outputs), "W": (inputs, outputs), "b": (1, outputs)}
+            shapes |= {f"{prefix}_{name}{end}": shape for name, shape in gates.items()}
+    draw = np.random.default_rng(0)
+    arrays: dict[str, Any] = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+    options = "type: s2s\nenc-type: alternating\nenc-depth: 2\ndec-depth: 2\nlayer-normalization: false\n\0"
+    arrays["special:model.yml"] = np.frombuffer(options.encode(), np.int8)
+    folder.mkdir()
+    np.savez(folder / "model.npz", **arrays)
+    shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
+    return folder
+
+
+def _open_nmt(folder: Path, ours: Path) -> Path:
+    """A small model under the names of OpenNMT-py, with what a checkpoint has besides."""
+    import torch
+
+    from quickbeam.models.folder import read_config, read_tensors
+
+    tensors = read_tensors(ours, read_config(ours))
+    embedding, dim = torch.tensor(tensors["target_embedding"]), tensors["target_embedding"].shape[1]
+    state = {f"{side}.embeddings.make_embedding.emb_luts.0.weight": embedding for side in ("encoder", "decoder")}
+    for name, tensor in tensors.items():
+        if name.count(".") != 4:
+            continue
+        side, _, block, part, kind = name.split(".")
+        layer = "encoder.transformer.0" if side == "encoder" else "decoder.transformer_layers.0"
+        inside = {"attention": "self_attn", "cross": "context_attn", "ffn": "feed_forward"}[block]
+        if part == "norm":
+            number = {"encoder": "", "decoder": "_2" if block == "cross" else "_1"}[side]
+            theirs = [f"{inside}.layer_norm" if block == "ffn" else f"layer_norm{number}"]
+        elif block == "ffn":
+            theirs = [f"{inside}.{'w_1' if part == 'up' else 'w_2'}"]
+        else:
+            letters = {"qkv": "qkv", "out": "o", "query": "q", "key_value": "kv"}[part]
+            products = {"q": "linear_query", "k": "linear_keys", "v": "linear_values", "o": "final_linear"}
+            theirs = [f"{inside}.{products[letter]}" for letter in letters]
+        for one, piece in zip(theirs, np.split(tensor, len(theirs)), strict=True):
+            state[f"{layer}.{one}.{kind}"] = torch.tensor(piece)
+    for side in ("encoder", "decoder"):
+        state |= {f"{side}.layer_norm.weight": torch.ones(dim), f"{side}.layer_norm.bias": torch.zeros(dim)}
+    words = ["<unk>", "<blank>", "<s>", "</s>", *(f"w{i}" for i in range(4, len(embedding)))]
+    facts: dict[str, Any] = {"encoder_type": "transformer", "decoder_type": "transformer", "heads": 2, "enc_layers": 1}
+    facts |= {"dec_layers": 1, "position_encoding": True, "norm_eps": 1e-6, "lora_layers": [], "dropout": [0.1]}
+    folder.mkdir()
+    whole = {"model": state, "generator": {"weight": embedding, "bias": torch.tensor(tensors["output_bias"])}}
+    whole |= {"vocab": {"src": words, "tgt": words, "data_task": "seq2seq"}, "opt": argparse.Namespace(**facts)}
+    torch.save(whole | {"optim": {"training_step": 7}}, folder / "model.pt")
     return folder
 
 
