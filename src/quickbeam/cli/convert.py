@@ -23,10 +23,7 @@ def convert(
     ] = None,
     target_spm: Annotated[Path | None, typer.Option(help="That of the target; default: the source's.")] = None,
     source_eos: Annotated[
-        bool,
-        typer.Option(
-            "--source-eos", help="A CTranslate2 model that begins with <s> was trained with </s> behind sources."
-        ),
+        bool, typer.Option("--source-eos", help="The CTranslate2 model was trained with </s> behind sources.")
     ] = False,
     export: Annotated[
         str,
@@ -48,7 +45,6 @@ def convert(
     Examples:
 
     * `quickbeam convert Helsinki-NLP/opus-mt-de-en opus-de-en`
-    * `quickbeam convert downloads/opus-mt-de-en opus-de-en`
     * `quickbeam convert opus-ct2 opus-de-en --source-spm source.spm --target-spm target.spm`
     * `quickbeam convert model_step_100000.pt de-en --source-spm source.spm --target-spm target.spm`
     * `quickbeam convert opus-de-en for-others --to hugging-face`
