@@ -29,6 +29,14 @@ def test_screens_per_direction_from_text_to_translation(
     cc_aa = ("--source-language", "cc", "--target-language", "aa")
     result = call("translate", model, text, "--projection", "screen", "--stats", *cc_aa)
     assert result.status == 0 and 0 <= json.loads(result.err)["fallback_share"] < 1
+    report = call("screen-report", model)
+    assert report.status == 0 and b"aa-bb: kmeans, 4 clusters" in report.out and b"cc-aa: kmeans" in report.out
+    report = call("screen-report", model, "--text", f"cc-aa={text}", "--json")
+    found = json.loads(report.out)
+    assert list(found["screens"]) == ["cc-aa"] and found["per"] == "direction"
+    held_out, measured = facts["screens"]["cc-aa"]["held_out"], found["screens"]["cc-aa"]["measured"]
+    assert measured["sentences"] > held_out["sentences"] and measured["fallback"] < 1
+    call("screen-report", model, "--text", f"aa-cc={text}").refused(2, "direction is 'aa-cc'", "aa-bb, cc-aa")
     languages = ("--source-language", "aa", "--target-language", "cc")
     call("translate", model, text, "--projection", "screen", *languages).refused(2, "direction is 'aa-cc'", "aa-bb")
     # The same vectors do for other scopes, and with one more direction.

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from quickbeam.engine.direction import Direction, Tongues
 from quickbeam.errors import OptionError
 from quickbeam.options.decode import LanguageOptions
 from quickbeam.text.lines import check_readable, file_digest
+
+if TYPE_CHECKING:
+    from quickbeam.engine.direction import Direction, Tongues
 
 HELP = (
     "Source text, one sentence a line; .gz too. May be repeated. A multilingual model's with its direction: de-en=FILE."

@@ -6,21 +6,22 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quickbeam.cli.directed_text import HELP, DirectedText, directed_texts
 from quickbeam.cli.extras import needs_extra
 from quickbeam.cli.flags import with_options
 from quickbeam.cli.progress import progress_bar
 from quickbeam.options.decode import MachineOptions
-from quickbeam.text.lines import check_readable, read_all
+from quickbeam.text.lines import read_all
 
 if TYPE_CHECKING:
     from quickbeam.engine.load import Parts
-    from quickbeam.types import Ids, Screen
+    from quickbeam.types import Ids, Per, Screen
 
 CONFIDENCE = 0.95
 BAR = 40  # characters of the longest bar of the histogram
@@ -31,9 +32,7 @@ REPORT, PICTURE = "screen-report.json", "screen-report.png"
 def screen_report(
     model: Annotated[str, typer.Argument(help="A model folder with a screen (see fit-screen).")],
     *,
-    text: Annotated[
-        list[Path], typer.Option(help="Source text to measure on, one sentence a line; .gz too. May be repeated.")
-    ] = [],  # noqa: B006  (never changed)
+    text: Annotated[list[str], typer.Option(metavar="[SOURCE-TARGET=]FILE", help=HELP)] = [],  # noqa: B006
     vectors: Annotated[int, typer.Option(min=1, help="Hidden vectors of --text to measure on, at least.")] = 20_000,
     clusters: Annotated[int, typer.Option(min=0, help="Clusters whose words are shown, from small to large.")] = 5,
     words: Annotated[int, typer.Option(min=1, help="Words shown of each.")] = 15,
@@ -52,31 +51,51 @@ def screen_report(
 
     Words that nearly every set has are shown once; of each cluster those words that the fewest others have.
 
+    Of a multilingual model every screen is reported; with `--text de-en=FILE` that one which serves the direction.
+
     The picture needs Matplotlib: `pip install 'quickbeam[train]'`.
 
     Examples:
 
     * `quickbeam screen-report runs/de-en/best`
     * `quickbeam screen-report runs/de-en/best --text test.de.gz --output report`
+    * `quickbeam screen-report runs/de-fr-es-en/best --text de-en=test.de --text en-fr=test.en`
     * `quickbeam screen-report runs/de-en/best --json | jq .sets`
     """
-    check_readable(text)
+    from quickbeam.engine.direction import Tongues
     from quickbeam.engine.load import find_model, load_parts
     from quickbeam.models.architectures import architecture_of
     from quickbeam.models.folder import read_config
-    from quickbeam.models.screen_folder import SCREEN, read_screen
+    from quickbeam.models.screen_folder import SCREEN, read_screens, screens_in
 
     folder = find_model(model)
-    facts = SCREEN.read_facts(folder)
-    task = architecture_of(read_config(folder)).task
+    config = read_config(folder)
+    texts, task = directed_texts(text, Tongues.of(config)), architecture_of(config).task
+    per, facts = screens_in(folder, SCREEN.read_facts(folder))
+    asked = _by_scope(texts, per, facts)
     parts = load_parts(folder, machine, task)
-    screen = read_screen(folder, *parts.model.output())
-    report = _describe(folder.name, parts, screen, facts, clusters, words)
-    if text:
-        report["measured"] = _measure(parts, task == "language", screen, text, vectors, facts, machine.workers)
+    screens, reports = read_screens(folder, *parts.model.output()).by_scope, dict[str, dict[str, Any]]()
+    for scope in asked or screens:
+        name, screen = f"{folder.name} {scope}".rstrip(), screens[scope]
+        reports[scope] = report = _describe(name, parts, screen, facts[scope], clusters, words)
+        if asked:
+            measured = _measure(parts, task == "language", screen, asked[scope], vectors, facts[scope], machine.workers)
+            report["measured"] = measured
+    whole = reports[""] if per == "all" else {"model": folder.name, "per": per, "screens": reports}
     if output is not None:
-        _write(report, output)
-    print(json.dumps(report, ensure_ascii=False) if as_json else _text(report, words))
+        _write(whole, reports, output)
+    every = "\n\n".join(_text(report, words) for report in reports.values())
+    print(json.dumps(whole, ensure_ascii=False) if as_json else every)
+
+
+def _by_scope(texts: Sequence[DirectedText], per: Per, there: Collection[str]) -> dict[str, list[DirectedText]]:
+    """The texts that each of the screens serves; raises OptionError for one that none does."""
+    from quickbeam.projections.by_language import find_scope
+
+    found: dict[str, list[DirectedText]] = {}
+    for text in texts:
+        found.setdefault(find_scope(per, there, text.direction.languages), []).append(text)
+    return found
 
 
 def _describe(
@@ -108,13 +127,19 @@ def _pieces(parts: Parts, ids: Ids) -> list[str]:
 
 
 def _measure(
-    parts: Parts, given: bool, screen: Screen, text: list[Path], vectors: int, facts: Mapping[str, Any], threads: int
+    parts: Parts,
+    given: bool,
+    screen: Screen,
+    texts: Sequence[DirectedText],
+    vectors: int,
+    facts: Mapping[str, Any],
+    threads: int,
 ) -> dict[str, Any]:
-    """What the screen does on `text`, decoded with the exact layer."""
+    """What the screen does on `texts`, decoded with the exact layer."""
     import numpy as np
 
     from quickbeam.evaluate.screens import doubts
-    from quickbeam.train.screen.collect import Collector
+    from quickbeam.train.screen import collect
     from quickbeam.train.screen.fidelity import Demand, measure, wanted
     from quickbeam.train.screen.output import Output
 
@@ -125,25 +150,29 @@ def _measure(
         tempfile.TemporaryDirectory(prefix="quickbeam-") as work,
         progress_bar("decoding", vectors, unit="vectors") as bar,
     ):
-        collector = Collector(parts, Path(work), beam_size, k, threads, given)
-        records = collector.collect(read_all(text), {}, vectors, bar).read(lambda n: np.ones(len(n), np.bool_))
+        found = []
+        for text in texts:
+            collector = collect.Collector(parts, Path(work) / text.name, beam_size, k, threads, given, text.direction)
+            found.append(collector.collect(read_all(text.files), {}, -(-vectors // len(texts)), bar))
+        records = collect.Collection.of(found).read(lambda n: np.ones(len(n), np.bool_))
     weight, bias = parts.model.output()
-    found = measure(screen, Output(weight, bias), records, Demand(k, float(tolerance)), CONFIDENCE)
+    result = measure(screen, Output(weight, bias), records, Demand(k, float(tolerance)), CONFIDENCE)
     why = doubts(screen, weight, bias, np.ascontiguousarray(records["hidden"]), records["token"], wanted(records, k))
-    return dataclasses.asdict(found) | {"k": k, "doubts": None if why is None else dataclasses.asdict(why)}
+    return dataclasses.asdict(result) | {"k": k, "doubts": None if why is None else dataclasses.asdict(why)}
 
 
-def _write(report: Mapping[str, Any], output: Path) -> None:
-    """The report and its picture, each written beside and renamed."""
+def _write(whole: Mapping[str, Any], reports: Mapping[str, Mapping[str, Any]], output: Path) -> None:
+    """The whole report, and the picture of each screen's, written beside and renamed."""
     with needs_extra("the picture of a screen", "train"):
         from matplotlib import pyplot  # noqa: F401  (before anything is written)
     from quickbeam.evaluate.screen_picture import draw_screen
 
     output.mkdir(parents=True, exist_ok=True)
     beside = output / (REPORT + ".new")
-    beside.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    beside.write_text(json.dumps(whole, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(beside, output / REPORT)
-    draw_screen(report, output / PICTURE)
+    for scope, report in reports.items():
+        draw_screen(report, output / (PICTURE.replace(".png", f"-{scope}.png") if scope else PICTURE))
 
 
 def _text(report: Mapping[str, Any], words: int) -> str:

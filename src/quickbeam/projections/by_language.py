@@ -6,7 +6,7 @@ A request goes to the layer of its languages, so that rows of several directions
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,30 @@ def for_screens(screens: Screens, build: Callable[[Screen], Projection]) -> Proj
     return ByLanguage(screens.per, {scope: build(screen) for scope, screen in screens.by_scope.items()})
 
 
+def find_scope(per: Per, there: Collection[str], languages: Languages) -> str:
+    """The scope, one of those that are `there`, whose screen serves `languages`.
+
+    Where the source's language is not said, the only direction into the target is taken. Raises OptionError where there
+    is none, or more than one could be meant: no other screen was measured in these languages.
+    """
+    scope = languages.scope(per)
+    if scope in there:
+        return scope
+    if not languages.target:
+        raise OptionError(f"target_language is missing; the model has a screen for each of {', '.join(there)}.")
+    if per == "direction" and not languages.source:
+        into = [other for other in there if other.endswith(scope)]  # "-en"
+        if len(into) == 1:
+            return into[0]
+        if into:
+            raise OptionError(f"source_language is missing; the model has a screen for each of {', '.join(into)}.")
+    what = "target_language" if per == "target" else "direction"
+    raise OptionError(
+        f"{what} is {scope.removeprefix('-')!r}; the model has a screen for each of {', '.join(there)}. Choose another "
+        "projection, such as scan, or fit the screens again with text of this one too."
+    )
+
+
 class ByLanguage:
     """`projections.door.Projection`: the layers that it chooses from, by scope (`types.Languages`)."""
 
@@ -32,28 +56,8 @@ class ByLanguage:
         self.vocab_size = next(iter(layers.values())).vocab_size
 
     def scope(self, languages: Languages) -> str:
-        """Which layer answers a request in `languages`.
-
-        Where the source's language is not said, the only direction into the target is taken. Raises OptionError where
-        there is no layer, or more than one could be meant: no other layer was measured in these languages.
-        """
-        scope = languages.scope(self._per)
-        if scope in self.layers:
-            return scope
-        there = ", ".join(self.layers)
-        if not languages.target:
-            raise OptionError(f"target_language is missing; the model has a screen for each of {there}.")
-        if self._per == "direction" and not languages.source:
-            into = [other for other in self.layers if other.endswith(scope)]  # "-en"
-            if len(into) == 1:
-                return into[0]
-            if into:
-                raise OptionError(f"source_language is missing; the model has a screen for each of {', '.join(into)}.")
-        what = "target_language" if self._per == "target" else "direction"
-        raise OptionError(
-            f"{what} is {scope.removeprefix('-')!r}; the model has a screen for each of {there}. Choose another "
-            "projection, such as scan, or fit the screens again with text of this one too."
-        )
+        """Which layer answers a request in `languages`; raises OptionError as `find_scope`."""
+        return find_scope(self._per, self.layers, languages)
 
     @property
     def fallback_share(self) -> float | None:
