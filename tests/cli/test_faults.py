@@ -77,6 +77,11 @@ def test_a_model_of_another_program_is_to_be_converted(call: Run, text: Path, tm
     call("translate", "owner/model", text).refused(1, "there is no model 'owner/model'", "quickbeam convert")
 
 
+def test_results_are_utf8_in_any_locale(run: Run, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    assert run("trace", tiny_model, "Grün").out.startswith("Grün\n".encode())
+
+
 def test_an_empty_name_is_no_model(call: Run, text: Path) -> None:
     call("translate", "", text).refused(1, "the name of the model is empty")
 

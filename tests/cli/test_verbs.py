@@ -136,6 +136,7 @@ def test_info_describes_a_model(call: Run, tiny_model: Path) -> None:
     assert facts["source_vocabulary"] == "SentencePieceVocabulary, 200 entries"
     assert facts["target_vocabulary"] == "the same"
     assert facts["parameters"] * 4 == pytest.approx((tiny_model / "model.safetensors").stat().st_size, rel=0.2)
+    assert facts["fitted"] == []
     text = call("info", tiny_model).out.decode()
     assert text.endswith("\n# tiny\n\nRandom weights, for tests.\n")
     call("info", "de-xx").refused(1, "there is no model 'de-xx'")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from quickbeam.cli.version import program_version
+
+_FITTED = ("screen", "preview", "shortlist")  # what may be fitted for a model and kept in its folder
 
 
 def info(
@@ -20,7 +23,7 @@ def info(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Describe the installation, or a model: architecture, sizes, parameters, memory, vocabularies and card.
+    """Describe the installation, or a model: architecture, sizes, vocabularies, what was fitted for it, and card.
 
     Examples:
 
@@ -73,6 +76,7 @@ def _model(model: str) -> dict[str, Any]:
         "disk_mib": round(sum(path.stat().st_size for path in files) / 2**20, 1),
         "source_vocabulary": f"{type(source).__name__}, {len(source)} entries",
         "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
+        "fitted": [name for name in _FITTED if (folder / f"{name}.safetensors").is_file()],
         **{name: value for name, value in dataclasses.asdict(config).items() if not name.endswith("vocab_size")},
         "card": _text(card) if card.is_file() else "",
     }
@@ -86,6 +90,6 @@ def _plain(value: Any) -> str:
     """A value for people."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(value) or "none"
+    if isinstance(value, (list, tuple, Mapping)):  # of languages their codes
+        return ", ".join(map(str, value)) or "none"
     return f"{value:,}" if isinstance(value, int) else str(value)

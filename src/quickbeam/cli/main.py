@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -93,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: sys.argv) and return its exit status."""
     message = ""
     _replace_closed_streams()
+    _write_utf8()
     try:
         status = int(app(args=arguments, prog_name="quickbeam", standalone_mode=False) or 0)
     except Exception as error:
@@ -132,6 +134,12 @@ def _replace_closed_streams() -> None:
     for name, access, mode in (("stdin", os.O_WRONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
+
+
+def _write_utf8() -> None:
+    """Results are UTF-8 whatever the locale, as text that is read is; names of files keep the bytes that are not."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 def _silence_stdout() -> None:
