@@ -88,67 +88,98 @@ void ssru_kernel(const float* input, const float* cell, float* next, float* outp
 
 // ---------------------------------------------------------------------------------------------- attention
 
+// What a head reads of each position is too little for the processor to foresee the rest: so all heads of some
+// positions are taken before the next ones, and the next ones are asked for.
+inline void prefetch_position(const float* from) {
+  constexpr int64_t kLine = 64, kLines = 4;  // the others are foreseen
+#pragma GCC unroll 4
+  for (int64_t line = 0; line < kLines; ++line) __builtin_prefetch(reinterpret_cast<const char*>(from) + line * kLine);
+}
+
 // Four positions at a time: as many chains hide the latency of fma, and their lanes are added together.
 void attend_heads_kernel(const float* query, const float* const* keys, int64_t offset, float* scores, int64_t stride,
                          int64_t positions, int64_t heads, int64_t dim) {
-  for (int64_t h = 0; h < heads; ++h, query += dim, offset += dim, scores += stride) {
-    for (int64_t p = 0; p < positions; p += 4) {
-      const int64_t left = positions - p;
-      const float* from[4];
+  for (int64_t p = 0; p < positions; p += 4) {
+    const int64_t left = positions - p;
+    const float* from[4];
 #pragma GCC unroll 4
-      for (int c = 0; c < 4; ++c) from[c] = keys[p + (c < left ? c : left - 1)] + offset;
+    for (int c = 0; c < 4; ++c) {
+      from[c] = keys[p + (c < left ? c : left - 1)] + offset;
+      if (4 + c < left) prefetch_position(keys[p + 4 + c] + offset);
+    }
+    for (int64_t h = 0; h < heads; ++h) {
+      const float* q = query + h * dim;
       Vec total[4] = {set(0.0f), set(0.0f), set(0.0f), set(0.0f)};
       int64_t i = 0;
       for (; i + kLanes <= dim; i += kLanes) {
-        const Vec q = load(query + i);
+        const Vec part = load(q + i);
 #pragma GCC unroll 4
-        for (int c = 0; c < 4; ++c) total[c] = fma(load(from[c] + i), q, total[c]);
+        for (int c = 0; c < 4; ++c) total[c] = fma(load(from[c] + i), part, total[c]);
       }
       if (i < dim) {
-        const Vec q = load_part(query + i, dim - i, 0.0f);
+        const Vec part = load_part(q + i, dim - i, 0.0f);
 #pragma GCC unroll 4
-        for (int c = 0; c < 4; ++c) total[c] = fma(load_part(from[c] + i, dim - i, 0.0f), q, total[c]);
+        for (int c = 0; c < 4; ++c) total[c] = fma(load_part(from[c] + i, dim - i, 0.0f), part, total[c]);
       }
       turn_fours(total);
-      const Vec fours = add(add(total[0], total[2]), add(total[1], total[3]));
       float four[4];
-      fold_fours(four, fours);
-      for (int64_t c = 0; c < 4 && c < left; ++c) scores[p + c] = four[c];
+      fold_fours(four, add(add(total[0], total[2]), add(total[1], total[3])));
+      for (int64_t c = 0; c < 4 && c < left; ++c) scores[h * stride + p + c] = four[c];
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) from[c] += dim;
     }
   }
 }
 
-// kVecs vectors of one head.
-template <int kVecs>
-inline void weigh_block(const float* weights, const float* const* values, int64_t offset, float* out, int64_t positions,
-                        int64_t left) {
-  Vec total[kVecs];
+// kHeads heads side by side, kVecs vectors of each.
+template <int kHeads, int kVecs>
+inline void weigh_block(const float* weights, int64_t stride, const float* const* values, int64_t offset, float* out,
+                        int64_t positions, int64_t left) {
+  Vec total[kHeads][kVecs];
 #pragma GCC unroll 4
-  for (int c = 0; c < kVecs; ++c) total[c] = set(0.0f);
+  for (int h = 0; h < kHeads; ++h) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kVecs; ++c) total[h][c] = set(0.0f);
+  }
   for (int64_t p = 0; p < positions; ++p) {
-    const Vec w = set(weights[p]);
     const float* from = values[p] + offset;
+    if (p + 4 < positions) prefetch_position(values[p + 4] + offset);
 #pragma GCC unroll 4
-    for (int c = 0; c < kVecs; ++c) {
-      const Vec v = kVecs > 1 ? load(from + c * kLanes) : load_part(from, left, 0.0f);
-      total[c] = fma(w, v, total[c]);
+    for (int h = 0; h < kHeads; ++h) {
+      const Vec w = set(weights[h * stride + p]);
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c) {
+        const Vec v = kVecs > 1 ? load(from + (h * kVecs + c) * kLanes) : load_part(from, left, 0.0f);
+        total[h][c] = fma(w, v, total[h][c]);
+      }
     }
   }
 #pragma GCC unroll 4
-  for (int c = 0; c < kVecs; ++c) {
-    if (kVecs > 1) {
-      store(out + c * kLanes, total[c]);
-    } else {
-      store_part(out, left, total[c]);
+  for (int h = 0; h < kHeads; ++h) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kVecs; ++c) {
+      if (kVecs > 1) {
+        store(out + (h * kVecs + c) * kLanes, total[h][c]);
+      } else {
+        store_part(out, left, total[h][c]);
+      }
     }
   }
 }
 
 void weigh_heads_kernel(const float* weights, int64_t stride, const float* const* values, int64_t offset, float* out,
                         int64_t positions, int64_t heads, int64_t dim) {
-  for (int64_t h = 0; h < heads; ++h, weights += stride, offset += dim, out += dim) {
+  constexpr int kHeads = kBlockVecs < 4 ? 1 : 4;  // what the registers hold
+  constexpr int64_t kWidth = 4 * kLanes;
+  int64_t h = 0;
+  for (; dim == kWidth && h + kHeads <= heads; h += kHeads)
+    weigh_block<kHeads, 4>(weights + h * stride, stride, values, offset + h * dim, out + h * dim, positions, 0);
+  for (; h < heads; ++h) {
+    const float* w = weights + h * stride;
+    const int64_t from = offset + h * dim;
+    float* to = out + h * dim;
     int64_t i = 0;
-    for (; i + 4 * kLanes <= dim; i += 4 * kLanes) weigh_block<4>(weights, values, offset + i, out + i, positions, 0);
-    for (; i < dim; i += kLanes) weigh_block<1>(weights, values, offset + i, out + i, positions, dim - i);
+    for (; i + kWidth <= dim; i += kWidth) weigh_block<1, 4>(w, stride, values, from + i, to + i, positions, 0);
+    for (; i < dim; i += kLanes) weigh_block<1, 1>(w, stride, values, from + i, to + i, positions, dim - i);
   }
 }
