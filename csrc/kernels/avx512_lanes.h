@@ -67,6 +67,7 @@ inline int32_t sum_ints(Ints a) {
   return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
 inline void store_bytes(int8_t* p, int64_t n, Vec a) {
+  if (n >= 16) return _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_castps_si512(a)));
   _mm512_mask_cvtepi32_storeu_epi8(p, lanes_below(n), _mm512_castps_si512(a));
 }
 inline void store_shorts(int16_t* p, int64_t n, Vec a) {

@@ -40,9 +40,12 @@ template <typename Unit, int kRows, int kVecs>
   for (int64_t at = 0; at < kVecs * kLanes && at < columns; at += kLanes) {
     const int64_t left = columns - at;
     const Vec size = load_part(scale + at, left, 0.0f), start_at = load_part(bias + at, left, 0.0f);
-    for (int r = 0; r < kRows; ++r) {
-      const Vec sized = mul(size, load(sums[r] + at));
-      store_part(y + r * y_stride + at, left, add(start_at, mul(set(x_scale[r]), sized)));
+    const auto result = [&](int r) { return add(start_at, mul(set(x_scale[r]), mul(size, load(sums[r] + at)))); };
+    if (left >= kLanes) {
+#pragma GCC unroll 12
+      for (int r = 0; r < kRows; ++r) store(y + r * y_stride + at, result(r));
+    } else {
+      for (int r = 0; r < kRows; ++r) store_part(y + r * y_stride + at, left, result(r));
     }
   }
 }
@@ -68,8 +71,14 @@ inline void integer_rows(const uint8_t* weight, const float* scale, const float*
 
 // 128 was added to each byte of the weights: what that adds to every sum of the row.
 inline int32_t start_of(const int8_t* x, int64_t n) {
-  int32_t total = 0;
-  for (int64_t k = 0; k < n; ++k) total += x[k];
+  alignas(64) static constexpr uint8_t kOnes[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  Ints sums = set_ints(0);
+  int64_t k = 0;
+  for (; k + quickbeam::kRowBytes <= n; k += quickbeam::kRowBytes) sums = dot_bytes(sums, kOnes, x + k);
+  int32_t total = sum_ints(sums);
+  for (; k < n; ++k) total += x[k];
   return -128 * total;
 }
 
@@ -77,7 +86,7 @@ template <typename Unit, typename Number>
 inline void integer_product(const uint8_t* packed, const float* scale, const float* bias, const Number* x,
                             int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows,
                             int64_t in, int64_t out) {
-  constexpr int64_t kMostRows = 48;  // whose starts are kept at a time
+  constexpr int64_t kMostRows = 192;  // whose starts are kept at a time
   constexpr int64_t kNumber = sizeof(Number), kNeighbours = quickbeam::kBytes / kNumber;
   const int64_t blocks = (in + kNeighbours - 1) / kNeighbours;
   int32_t starts[kMostRows];
@@ -115,9 +124,14 @@ void multiply_int16_kernel(const int16_t* packed, const float* scale, const floa
 
 // The largest size of n numbers; no promise about NaN.
 inline float largest(const float* x, int64_t n) {
-  Vec top = set(0.0f);
-  for (int64_t i = 0; i < n; i += kLanes) top = max(abs(load_part(x + i, n - i, 0.0f)), top);
-  return highest(top);
+  Vec top[4] = {set(0.0f), set(0.0f), set(0.0f), set(0.0f)};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) top[c] = max(abs(load(x + i + c * kLanes)), top[c]);
+  }
+  for (; i < n; i += kLanes) top[0] = max(abs(load_part(x + i, n - i, 0.0f)), top[0]);
+  return highest(max(max(top[0], top[1]), max(top[2], top[3])));
 }
 
 // x as a multiple of 1 / by, from -limit to limit, in the low bits of each lane.
@@ -131,8 +145,9 @@ inline Vec multiple_of(Vec x, Vec by, float limit) {
 float quantize_kernel(const float* x, int64_t n, int8_t* q) {
   const float most = largest(x, n);
   const Vec by = set(most > 0.0f ? 127.0f / most : 0.0f);
-  for (int64_t i = 0; i < n; i += kLanes)
-    store_bytes(q + i, n - i, multiple_of(load_part(x + i, n - i, 0.0f), by, 127.0f));
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store_bytes(q + i, kLanes, multiple_of(load(x + i), by, 127.0f));
+  if (i < n) store_bytes(q + i, n - i, multiple_of(load_part(x + i, n - i, 0.0f), by, 127.0f));
   return most / 127.0f;
 }
 
