@@ -17,6 +17,7 @@ TESTED = (
     "tests/kernels",
     "tests/models/test_decoding.py",
     "tests/models/test_twin.py",
+    "tests/engine/test_forced.py",
     "tests/engine/test_translator.py",
 )
 
