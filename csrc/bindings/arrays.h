@@ -73,20 +73,21 @@ T* writable(const WritableArray& array, const char* name, std::initializer_list<
   return const_cast<T*>(checked<T>(AnyArray(array), name, shape));
 }
 
-// A C-contiguous array [rows, columns] of float or int32 by the buffer protocol, for calls of few microseconds: it
-// takes half the time of nanobind::ndarray, which comes by DLPack. Writable unless T is const. Anything else leaves the
-// call to the next overload: the one that says what is wrong, or takes what has no buffer.
-template <typename T>
+// A C-contiguous array of float, double or int32, [rows, columns] or [rows], by the buffer protocol, for calls of few
+// microseconds: it takes half the time of nanobind::ndarray, which comes by DLPack. Writable unless T is const.
+// Anything else leaves the call to the next overload: the one that says what is wrong, or takes what has no buffer.
+template <typename T, int kDims = 2>
 class PlainArray {
  public:
   explicit PlainArray(nanobind::handle array) {
-    constexpr char kType = std::is_same_v<std::remove_const_t<T>, float> ? 'f' : 'i';
+    using Number = std::remove_const_t<T>;
+    constexpr char kType = std::is_same_v<Number, float> ? 'f' : std::is_same_v<Number, double> ? 'd' : 'i';
     constexpr int kWritable = std::is_const_v<T> ? 0 : PyBUF_WRITABLE;
     if (PyObject_GetBuffer(array.ptr(), &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | kWritable) != 0) {
       PyErr_Clear();
       throw nanobind::next_overload();
     }
-    if (view_.ndim != 2 || view_.format == nullptr || view_.format[0] != kType || view_.format[1] != 0) {
+    if (view_.ndim != kDims || view_.format == nullptr || view_.format[0] != kType || view_.format[1] != 0) {
       PyBuffer_Release(&view_);
       throw nanobind::next_overload();
     }
@@ -97,7 +98,11 @@ class PlainArray {
 
   T* data() const { return static_cast<T*>(view_.buf); }
   int64_t rows() const { return view_.shape[0]; }
-  int64_t columns() const { return view_.shape[1]; }
+  int64_t columns() const
+    requires(kDims == 2)
+  {
+    return view_.shape[1];
+  }
 
  private:
   Py_buffer view_;

@@ -133,8 +133,8 @@ class BeamRun {
   }
 
   // None where a log probability cannot be one.
-  nb::object advance(AnyArray request, AnyArray state, AnyArray node, AnyArray length, AnyArray score, AnyArray token,
-                     AnyArray log_prob, AnyArray value) {
+  nb::object advance_any(AnyArray request, AnyArray state, AnyArray node, AnyArray length, AnyArray score,
+                         AnyArray token, AnyArray log_prob, AnyArray value) {
     const auto rows = static_cast<int64_t>(request.size());
     const auto k = token.ndim() == 2 ? static_cast<int64_t>(token.shape(1)) : kAnySize;
     const BeamRows given{{rows, k, checked<int32_t>(request, "request", {kAnySize}),
@@ -143,6 +143,28 @@ class BeamRun {
                          checked<int32_t>(state, "state", {rows}),
                          checked<int32_t>(node, "node", {rows}),
                          checked<float>(log_prob, "log_prob", {rows, k})};
+    return advance(given);
+  }
+
+  nb::object advance_plain(nb::handle request, nb::handle state, nb::handle node, nb::handle length, nb::handle score,
+                           nb::handle token, nb::handle log_prob, nb::handle value) {
+    const PlainArray<const int32_t, 1> requests(request), states(state), nodes(node), lengths(length);
+    const PlainArray<const double, 1> scores(score);
+    const PlainArray<const int32_t> tokens(token);
+    const PlainArray<const float> log_probs(log_prob), values(value);
+    const int64_t rows = requests.rows(), k = tokens.columns();
+    const auto fits = [&](const auto&... each) { return ((each.rows() == rows) && ...); };
+    if (!fits(states, nodes, lengths, scores, tokens, log_probs, values) || log_probs.columns() != k ||
+        values.columns() != k)
+      throw nb::next_overload();
+    return advance({{rows, k, requests.data(), lengths.data(), scores.data(), tokens.data(), values.data()},
+                    states.data(),
+                    nodes.data(),
+                    log_probs.data()});
+  }
+
+ private:
+  nb::object advance(const BeamRows& given) {
     std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
     {
       nb::gil_scoped_release release;
@@ -156,7 +178,6 @@ class BeamRun {
     return answer;
   }
 
- private:
   static Stop named(const std::string& rule) {
     const std::pair<const char*, Stop> names[] = {{"true", Stop::kTrue},
                                                   {"false", Stop::kFalse},
@@ -230,7 +251,9 @@ void bind_search(nb::module_& module) {
            "beam"_a, "keep"_a, "eos"_a, "max_length"_a, "margin"_a, "ratio"_a, "stays"_a, "min_length"_a, "children"_a,
            "rule"_a, "answers"_a, "need"_a, "room"_a, "enough"_a, "stop_margin"_a, "flatters"_a, "weight"_a, "widest"_a)
       .def("begin", &BeamRun::begin, "request"_a, "Take note of new requests.")
-      .def("advance", &BeamRun::advance, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
+      .def("advance", &BeamRun::advance_plain, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
+           "log_prob"_a, "value"_a)
+      .def("advance", &BeamRun::advance_any, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
            "log_prob"_a, "value"_a,
            "One step. Returns request, state, token, node and length of the rows that go on [5, n], their scores [n], "
            "how many requests took the step, and what is done or None; None alone where a log probability is no "

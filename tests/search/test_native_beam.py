@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,6 +105,16 @@ def test_misuse_is_named_and_changes_nothing() -> None:
         getattr(broken, name)[1] = value
         with pytest.raises(ValueError, match=said):
             search.advance(broken, two)
+    for name, change, said in (
+        ("score", lambda score: score[:1], r"score has the shape \[1\]; it must be \[2\]"),
+        ("score", lambda score: score.astype(np.float32), "score has another dtype than float64"),
+        ("node", lambda node: node.repeat(2)[::2], "node is not C-contiguous"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            search.advance(replace(rows, **{name: change(getattr(rows, name))}), two)
+    narrow = TopK(two.log_prob[:, :1].copy(), two.token)
+    with pytest.raises(ValueError, match=r"value has the shape \[2, 1\]"):
+        search.advance(rows, narrow)
     assert len(search.advance(rows, two).rows) == 4
     with pytest.raises(ValueError, match="rule is 'maybe'"):
         _core.Beam(1, 1, 2, 1, 0.0, 0.0, False, 0, 1, "maybe", 1, 1, 1, 1, 0.0, 0, np.ones(2), np.ones(1))
