@@ -14,6 +14,11 @@ import numpy as np
 
 SIZES = (0, 1, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**64 - 1)
 
+# What a fact may be made: numbers too large, other types, too deep, a text that is none.
+VALUES: tuple[Any, ...] = (
+    10**18, [[-99999999]], -1, 1e308, None, [], {}, "x" * 10_000, True, [[]] * 50, {"a": {"b": {}}}, "\ud800", 2**40,
+)  # fmt: skip
+
 
 class Harm:
     """What a hostile pickle wants to call."""
@@ -81,28 +86,56 @@ def npz(draw: np.random.Generator, whole: bytes) -> bytes:
     return out.getvalue()
 
 
+def marian(draw: np.random.Generator, whole: bytes) -> bytes:
+    """Headers as above; or options and arrays that are sound by themselves, and fit nothing."""
+    if draw.random() < 0.5:
+        return npz(draw, whole)
+    with np.load(io.BytesIO(whole)) as archive:
+        arrays = dict(archive)
+    config = "special:model.yml"
+    if draw.random() < 0.5:
+        lines = arrays[config].tobytes().decode().split("\n")
+        at = int(draw.integers(len(lines)))
+        name = lines[at].partition(":")[0]
+        values = [
+            "0",
+            "-1",
+            str(2**62),
+            "9" * 5000,
+            "true",
+            '"',
+            "[[[",
+            "&a *a",
+            "!!python/object/apply:os.system [x]",
+            "x",
+        ]
+        lines[at] = f"{name}: {values[int(draw.integers(len(values)))]}"
+        arrays[config] = np.frombuffer("\n".join(lines).encode(), np.int8)
+    else:
+        name = list(arrays)[int(draw.integers(len(arrays)))]
+        arrays[name] = other_array(draw, arrays[name])
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
+
+
+def other_array(draw: np.random.Generator, array: Any) -> Any:
+    """An array of another shape or type, or of numbers that are none."""
+    changes: list[Any] = [
+        array.T, array[None], array[:0], array[:1], array.reshape(-1), np.zeros((), array.dtype),
+        array.astype(np.int64), array.astype(np.float16), np.full_like(array, -1), np.zeros((0, 3), np.float32),
+        np.full(array.shape, np.nan), np.concatenate([array, array]),
+    ]  # fmt: skip
+    return changes[int(draw.integers(len(changes)))]
+
+
 def json_object(draw: np.random.Generator, whole: bytes) -> bytes:
     facts = json.loads(whole)
     key = list(facts)[int(draw.integers(len(facts)))]
-    huge: list[Any] = [
-        10**18,
-        [[-99999999]],
-        -1,
-        1e308,
-        None,
-        [],
-        {},
-        "x" * 10_000,
-        True,
-        [[]] * 50,
-        {"a": {"b": {}}},
-        "\ud800",
-        2**40,
-    ]
     if draw.random() < 0.1:
         facts["\ud800"] = facts.pop(key)
     else:
-        facts[key] = huge[int(draw.integers(len(huge)))]
+        facts[key] = VALUES[int(draw.integers(len(VALUES)))]
     text = json.dumps(facts)
     tricks = [
         text,
@@ -180,6 +213,32 @@ def pickled(draw: np.random.Generator, whole: bytes) -> bytes:
             elif draw.random() < 0.1:
                 content = b"\0" * (1 << 20)
             new.writestr(entry.filename, content, zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def checkpoint(draw: np.random.Generator, whole: bytes) -> bytes:
+    """Pickles as above; or a sound file in which one value of one part is another one, or would run something."""
+    if draw.random() < 0.5:
+        return pickled(draw, whole)
+    import torch
+
+    saved = torch.load(io.BytesIO(whole), weights_only=False)  # our own file, unbroken
+    part = list(saved)[int(draw.integers(len(saved)))]
+    held = vars(saved[part]) if part == "opt" else saved[part]
+    key = list(held)[int(draw.integers(len(held)))]
+    values: list[Any] = [*VALUES, float("nan"), Harm(os.system, "true"), Harm(eval, "1"), torch.ones(3), {1: {2: [3]}}]
+    if isinstance(held[key], torch.Tensor) and draw.random() < 0.7:
+        values = [torch.from_numpy(np.ascontiguousarray(other_array(draw, held[key].numpy())))]
+    elif isinstance(held[key], list) and draw.random() < 0.5 and held[key]:
+        words = list(held[key])
+        words[int(draw.integers(len(words)))] = values[int(draw.integers(len(values)))]
+        values = [words]
+    if draw.random() < 0.1:
+        held = saved
+        key = part
+    held[key] = values[int(draw.integers(len(values)))]
+    out = io.BytesIO()
+    torch.save(saved, out, _use_new_zipfile_serialization=bool(draw.random() < 0.7))
     return out.getvalue()
 
 

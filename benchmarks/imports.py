@@ -65,8 +65,8 @@ def formats(home: Path) -> dict[str, Format]:
         "safetensors": Format(theirs, "model.safetensors", hostile.safetensors),
         "config.json": Format(theirs, "config.json", hostile.json_object),
         "vocab.json": Format(theirs, "vocab.json", hostile.json_object),
-        "Marian": Format(_marian(home / "marian", ours), "model.npz", hostile.npz),
-        "Marian, recurrent": Format(_marian_recurrent(home / "marian-recurrent", ours), "model.npz", hostile.npz),
+        "Marian": Format(_marian(home / "marian", ours), "model.npz", hostile.marian),
+        "Marian, recurrent": Format(_marian_recurrent(home / "marian-recurrent", ours), "model.npz", hostile.marian),
     }
     try:
         import torch
@@ -79,7 +79,7 @@ def formats(home: Path) -> dict[str, Format]:
             (folder / "model.safetensors").unlink()
             torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
             found[name] = Format(folder, "pytorch_model.bin", hostile.pickled)
-        found["OpenNMT-py"] = Format(_open_nmt(home / "open-nmt", ours), "model.pt", hostile.pickled)
+        found["OpenNMT-py"] = Format(_open_nmt(home / "open-nmt", ours), "model.pt", hostile.checkpoint)
     except ModuleNotFoundError as error:
         print(f"without {error.name} there are no .bin files", file=sys.stderr)
     try:
