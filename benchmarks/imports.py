@@ -188,7 +188,8 @@ def _open_nmt(folder: Path, ours: Path) -> Path:
     facts: dict[str, Any] = {"encoder_type": "transformer", "decoder_type": "transformer", "heads": 2, "enc_layers": 1}
     facts |= {"dec_layers": 1, "position_encoding": True, "norm_eps": 1e-6, "lora_layers": [], "dropout": [0.1]}
     folder.mkdir()
-    whole = {"model": state, "generator": {"weight": embedding, "bias": torch.tensor(tensors["output_bias"])}}
+    generator = {"weight": embedding, "bias": torch.tensor(tensors["output_bias"])}
+    whole: dict[str, Any] = {"model": state, "generator": generator}
     whole |= {"vocab": {"src": words, "tgt": words, "data_task": "seq2seq"}, "opt": argparse.Namespace(**facts)}
     torch.save(whole | {"optim": {"training_step": 7}}, folder / "model.pt")
     return folder
