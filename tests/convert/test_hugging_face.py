@@ -211,6 +211,7 @@ def test_a_language_that_the_model_lacks_is_refused(m2m, ours, tmp_path):
     ("fact", "value"),
     [
         ("model_type", "bart"),
+        ("model_type", ["marian"]),
         ("activation_function", "gelu_new"),
         ("normalize_before", True),
         ("normalize_embedding", True),

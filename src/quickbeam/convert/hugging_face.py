@@ -91,7 +91,7 @@ def read_hugging_face(folder: Path) -> Converted:
     path = folder / "config.json"
     values = read_json(path)
     kind = values.get("model_type")
-    if kind not in _DEFAULTS:
+    if not isinstance(kind, str) or kind not in _DEFAULTS:
         raise ModelError(f"{path}: model_type is {kind!r:.60}; it must be one of {', '.join(_DEFAULTS)}.")
     facts = Facts(path, values, _DEFAULTS[kind])
     generation_path = folder / "generation_config.json"
