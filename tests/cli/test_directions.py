@@ -29,6 +29,7 @@ def test_screens_per_direction_from_text_to_translation(
     cc_aa = ("--source-language", "cc", "--target-language", "aa")
     result = call("translate", model, text, "--projection", "screen", "--stats", *cc_aa)
     assert result.status == 0 and 0 <= json.loads(result.err)["fallback_share"] < 1
+    assert json.loads(call("info", model, "--json").out)["screen"] == "per direction: aa-bb, cc-aa"
     report = call("screen-report", model)
     assert report.status == 0 and b"aa-bb: kmeans, 4 clusters" in report.out and b"cc-aa: kmeans" in report.out
     report = call("screen-report", model, "--text", f"cc-aa={text}", "--json")
@@ -51,8 +52,23 @@ def test_screens_per_direction_from_text_to_translation(
     ]
     assert call("fit-screen", model, *texts, "--per", "all", *FLAGS).status == 0
     facts = SCREEN.read_facts(model)
+    assert json.loads(call("info", model, "--json").out)["screen"] == "for all"
     assert "per" not in facts and facts["clusters"] == 4 and len(facts["text"]) == 2
     assert call("translate", model, text, "--projection", "screen", *languages).status == 0
+
+
+def test_a_shortlist_of_one_direction(
+    call: Run, make_transformer: Callable[..., Path], text: Path, tmp_path: Path
+) -> None:
+    model = make_transformer(source_tag="source", target_tag=True, languages=LANGUAGES)
+    languages = ("--source-language", "cc", "--target-language", "aa")
+    result = call("fit-shortlist", model, "--text", text, *languages)
+    assert result.status == 0, result.err
+    own = call("translate", model, text, "--beam-size", 1, *languages)
+    assert (tmp_path / "transformer.translations").read_bytes() == own.out
+    assert call("translate", model, text, "--projection", "shortlist", *languages).status == 0
+    call("fit-shortlist", model, "--text", text).refused(2, "source_language is missing")
+    call("fit-shortlist", model, "--lex", text, *languages).refused(2, "source_language is 'cc'", "without --text")
 
 
 def test_directions_that_cannot_be_meant_are_said(

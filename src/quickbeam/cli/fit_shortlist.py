@@ -15,7 +15,7 @@ from quickbeam.cli.job import TranslationJob
 from quickbeam.cli.output import OutputFile
 from quickbeam.cli.progress import progress_bar
 from quickbeam.errors import OptionError
-from quickbeam.options.decode import DecodeOptions, MachineOptions, SearchOptions
+from quickbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
 from quickbeam.options.schema import require
 from quickbeam.options.shortlist import ShortlistOptions
 from quickbeam.text.lines import check_readable
@@ -42,6 +42,7 @@ def fit_shortlist(
         Path | None, typer.Option(help="Write the shortlist as a vocabulary map of CTranslate2 too.")
     ] = None,
     shortlist: ShortlistOptions,
+    languages: LanguageOptions,
     machine: MachineOptions,
 ) -> None:
     """Fit the shortlist of a model: from which words a sentence's translation is made, by the words of its source.
@@ -53,7 +54,7 @@ def fit_shortlist(
     Give one of --pairs, --text, --lex and --vmap; or --export-vmap alone, for the shortlist that the model has.
 
     With --text the translations are kept in MODEL.translations, beside the model. Killed while translating, it goes on
-    where it was when the same command is given again.
+    where it was when the same command is given again. Languages are those of --text, for a multilingual model.
 
     Examples:
 
@@ -64,6 +65,7 @@ def fit_shortlist(
     * `quickbeam translate runs/de-en/best book.txt --projection shortlist`
     """
     origin = _one_of({"pairs": pairs, "text": text, "lex": lex, "vmap": vmap}, export_vmap)
+    _check_languages(languages, text)
     for name, column in (("source_column", source_column), ("target_column", target_column)):
         require(column >= 0, name, column, "0 or more")
     from quickbeam.engine.load import find_model, load_parts, shortlist_identity
@@ -78,7 +80,7 @@ def fit_shortlist(
         if pairs is not None:
             found, facts = _fit(column_pairs(pairs, source_column, target_column), parts, shortlist)
         elif text is not None:
-            found, facts = _fit(_own_translations(folder, text, machine), parts, shortlist)
+            found, facts = _fit(_own_translations(folder, text, parts, languages, machine), parts, shortlist)
         else:
             found, facts = _import(lex, vmap, parts, shortlist)
         save_shortlist(folder, found, identity, origin | {"options": asdict(shortlist)} | facts)
@@ -98,6 +100,11 @@ def _one_of(given: dict[str, Path | None], export: Path | None) -> dict[str, Any
     return None
 
 
+def _check_languages(languages: LanguageOptions, text: Path | None) -> None:
+    for name, code in asdict(languages).items():
+        require(text is not None or not code, name, code, "left out without --text, which it is for")
+
+
 def _fit(pairs: Iterable[Pair], parts: Parts, options: ShortlistOptions) -> tuple[Shortlist, dict[str, Any]]:
     """A shortlist from sentence pairs, and what is known of it."""
     from quickbeam.train.shortlist.fit import coverage, fit_shortlist, read_pairs
@@ -110,10 +117,13 @@ def _fit(pairs: Iterable[Pair], parts: Parts, options: ShortlistOptions) -> tupl
     return found, {"fitted_pairs": len(fit), "held_out": asdict(covered) if covered else None}
 
 
-def _own_translations(folder: Path, text: Path, machine: MachineOptions) -> Iterable[Pair]:
+def _own_translations(
+    folder: Path, text: Path, parts: Parts, languages: LanguageOptions, machine: MachineOptions
+) -> Iterable[Pair]:
     """The lines of `text` with the model's own translations by the exact layer, greedily."""
     place = folder.with_name(folder.name + ".translations")
-    choices = DecodeOptions(search=SearchOptions(beam_size=1))
+    parts.tongues.direction(languages)  # raises
+    choices = DecodeOptions(search=SearchOptions(beam_size=1), languages=languages)
     job = TranslationJob(str(folder), [text], "text", "strict", None, choices, machine)
     output = OutputFile(place, resume=True, restart=False, inputs=[text])
     failed = True

@@ -77,9 +77,24 @@ def _model(model: str) -> dict[str, Any]:
         "source_vocabulary": f"{type(source).__name__}, {len(source)} entries",
         "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
         "fitted": [name for name in _FITTED if (folder / f"{name}.safetensors").is_file()],
+        **_screen(folder),
         **{name: value for name, value in dataclasses.asdict(config).items() if not name.endswith("vocab_size")},
         "card": _text(card) if card.is_file() else "",
     }
+
+
+def _screen(folder: Path) -> dict[str, str]:
+    """What there is a screen for, where there is one, or what is wrong with it."""
+    from quickbeam.errors import ModelError
+    from quickbeam.models.screen_folder import FACTS, SCREEN, screens_in
+
+    if not (folder / FACTS).is_file():
+        return {}
+    try:
+        per, each = screens_in(folder, SCREEN.read_facts(folder))
+    except ModelError as error:
+        return {"screen": str(error)}
+    return {"screen": "for all" if per == "all" else f"per {per}: {', '.join(each)}"}
 
 
 def _text(path: Path) -> str:
