@@ -8,12 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import record
 from quickbeam.convert.positions import sinusoid
 from quickbeam.models.folder import read_config, read_tensors
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.text.vocabulary import read_vocabularies
 
 POSITIONS = 1024
+
+
+def home(folder: Path) -> Path:
+    """Where the copies of the model in `folder` are kept, one for each precision."""
+    return record.ROOT / "build" / "bench" / "ctranslate2" / f"{folder.resolve().parent.name}-{folder.name}"
 
 
 def write(folder: Path, to: Path, quantization: str) -> Path:

@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks import ctranslate2_model, record, shapes
 from benchmarks.interleave import interleave
+from benchmarks.stream import VARIABLE
 from benchmarks.testset import DATA, german_english
 from quickbeam import Translator
 from quickbeam.engine.load import shortlist_identity
@@ -104,9 +105,8 @@ def ctranslate2(
     """CTranslate2 with a compute type."""
     import ctranslate2 as engine
 
-    home = record.ROOT / "build" / "bench" / "ctranslate2" / f"{job.folder.resolve().parent.name}-{job.folder.name}"
     stored = "int8" if kind.startswith("int8") else kind
-    folder = ctranslate2_model.write(job.folder, home / stored, stored)
+    folder = ctranslate2_model.write(job.folder, ctranslate2_model.home(job.folder) / stored, stored)
     if vmap:
         _write_vmap(job.folder, folder / "vmap.txt")
     translator = engine.Translator(str(folder), compute_type=kind, inter_threads=inter, intra_threads=intra)
@@ -204,6 +204,11 @@ def bleu(job: Task, answers: Sequence[Sequence[str]]) -> float:
     return quality(texts, job.references).bleu
 
 
+def exact_bleu(job: Task) -> float:
+    """BLEU of the exact layer in float32."""
+    return bleu(job, ours(job, "exact", "float32")())
+
+
 def measure(job: Task, name: str, layers: Sequence[str], rounds: int, with_hugging_face: bool) -> dict[str, Any]:
     """One line: ratios against plain CTranslate2, and BLEU where the weights are trained."""
     chosen = best_ctranslate2(job)
@@ -211,6 +216,8 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, with_huggi
     if (job.folder / FACTS).is_file():
         contenders["CTranslate2 with map"] = ctranslate2(job, **chosen, vmap=True)
     contenders |= {f"ours {layer}": ours(job, layer) for layer in layers}
+    if not job.fixed and job.beam > 1:
+        contenders[f"ours {layers[-1]}, variable widths"] = ours(job, layers[-1], **VARIABLE)
     if with_hugging_face:
         contenders["Hugging Face"] = hugging_face(job)
     scores: dict[str, float] = {}
