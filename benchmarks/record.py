@@ -26,13 +26,16 @@ def commit() -> dict[str, Any]:
 
 
 def cpu() -> str:
-    """The processor's model name; never the host's name."""
+    """The processor's name with its family and model, since one name can stand for several; never the host's name."""
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    if not info.exists():
+        return platform.processor() or platform.machine()
+    first = info.read_text(encoding="utf-8").split("\n\n")[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    facts = {key.strip(): value.strip() for key, _, value in pairs}
+    name = facts.get("model name", platform.machine())
+    numbers = [f"{key.removeprefix('cpu ')} {facts[key]}" for key in ("cpu family", "model") if key in facts]
+    return ", ".join([name, *numbers])
 
 
 def machine() -> dict[str, Any]:
