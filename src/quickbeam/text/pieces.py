@@ -14,6 +14,7 @@ from typing import Any
 import sentencepiece
 
 from quickbeam.errors import ModelError
+from quickbeam.text.piece_table import PieceTable
 
 FORMAT_VERSION = 1
 _SPECIAL = ("unk_id", "bos_id", "eos_id", "pad_id")
@@ -29,7 +30,6 @@ class PieceVocabulary:
         self, pieces: Sequence[str], special_ids: Mapping[str, int], silent: Collection[int], spm: bytes | None
     ) -> None:
         """`special_ids` has unk_id, bos_id, eos_id and pad_id; `spm` is a serialized SentencePiece model."""
-        self._pieces = tuple(pieces)
         self._special = {name: special_ids[name] for name in _SPECIAL}
         self._silent = frozenset(silent)
         self._spm = spm
@@ -37,10 +37,10 @@ class PieceVocabulary:
         hidden = {self._special[name] for name in ("bos_id", "eos_id", "pad_id")} | self._silent
         self._hidden = frozenset(hidden)
         # Text cannot name a special word: a "</s>" that somebody typed is pieces, or unknown.
-        self._ids = {piece: i for i, piece in enumerate(self._pieces) if i not in hidden}
+        self._pieces = PieceTable(pieces, hidden)
         self._tags = {
             piece: i
-            for i, piece in enumerate(self._pieces)
+            for i, piece in enumerate(pieces)
             if piece.startswith(">>") and piece.endswith("<<") and i in self._silent
         }
 
@@ -71,7 +71,7 @@ class PieceVocabulary:
     def listed(self) -> bytes:
         """The bytes of the list's file, which `load` reads."""
         facts: dict[str, Any] = {"format_version": FORMAT_VERSION, **self._special, "silent": sorted(self._silent)}
-        return (json.dumps(facts | {"pieces": self._pieces}, ensure_ascii=False, indent=0) + "\n").encode()
+        return (json.dumps(facts | {"pieces": list(self._pieces)}, ensure_ascii=False, indent=0) + "\n").encode()
 
     @property
     def spm(self) -> bytes | None:
@@ -88,12 +88,12 @@ class PieceVocabulary:
             tag, end, rest = text.partition("<<")
             if tag + end in self._tags:
                 ids, text = [self._tags[tag + end]], rest
-        unk = self._special["unk_id"]
-        return ids + [self._ids.get(piece, unk) for piece in self._cut(text)]
+        found = map(self._pieces.find, self._cut(text))
+        return ids + [self._special["unk_id"] if token is None else token for token in found]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids -> text; bos, eos, pad and what is silent are left out."""
-        pieces = [self._pieces[i] for i in map(int, ids) if i not in self._hidden]
+        pieces = [self._pieces.piece(i) for i in map(int, ids) if i not in self._hidden]
         if self._processor is None:
             return " ".join(pieces)
         # Pieces of the other side's vocabulary are no pieces to the processor, which leaves their sign for a space.
@@ -101,7 +101,7 @@ class PieceVocabulary:
 
     def piece(self, token: int) -> str:
         """The piece of one id."""
-        return self._pieces[int(token)]
+        return self._pieces.piece(int(token))
 
     def _cut(self, text: str) -> list[str]:
         if self._processor is None:

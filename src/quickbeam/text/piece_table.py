@@ -1,0 +1,54 @@
+"""Pieces by number and numbers by piece, in few bytes: Python's own tuple and dict take 150 bytes a piece."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+_ERRORS = "surrogatepass"  # JSON may hold half of a character
+
+
+class PieceTable:
+    """An immutable list of pieces, which lie as UTF-8 one behind the other, and are found by their hashes."""
+
+    def __init__(self, pieces: Sequence[str], hidden: Collection[int] = ()) -> None:
+        """`hidden` are numbers that `find` does not give."""
+        self._text = "".join(pieces).encode(errors=_ERRORS)
+        sizes = (len(piece.encode(errors=_ERRORS)) for piece in pieces)
+        self._start = np.zeros(len(pieces) + 1, np.int32)
+        np.cumsum(np.fromiter(sizes, np.int32, len(pieces)), out=self._start[1:])
+        hashes = np.fromiter(map(hash, pieces), np.int64, len(pieces))
+        shown = np.delete(np.arange(len(pieces), dtype=np.int32), sorted(hidden))
+        self._number = shown[np.argsort(hashes[shown], kind="stable")]
+        self._hash = hashes[self._number]  # ascending
+        self._found: dict[str, int] = {}  # a text has few different pieces, and they come again
+
+    def __len__(self) -> int:
+        return len(self._start) - 1
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.piece, range(len(self)))
+
+    def piece(self, number: int) -> str:
+        """The piece `number`; IndexError unless 0 <= number < length."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"piece {number} is asked for; there are those from 0 to {len(self) - 1}")
+        return self._text[self._start[number] : self._start[number + 1]].decode(errors=_ERRORS)
+
+    def find(self, piece: str) -> int | None:
+        """The number of a piece, the last one where it stands twice; None where it is not there, or hidden."""
+        number = self._found.get(piece)
+        if number is None and (number := self._search(piece)) is not None:
+            self._found[piece] = number
+        return number
+
+    def _search(self, piece: str) -> int | None:
+        wanted = hash(piece)
+        for place in range(int(np.searchsorted(self._hash, wanted, side="right")) - 1, -1, -1):
+            if self._hash[place] != wanted:
+                return None
+            number = int(self._number[place])
+            if self.piece(number) == piece:
+                return number
+        return None
