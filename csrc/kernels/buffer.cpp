@@ -1,6 +1,8 @@
 #include "kernels/buffer.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <iterator>
@@ -8,37 +10,42 @@
 #include <mutex>
 #include <new>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 namespace quickbeam {
 namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kSlab = 4 * kHugePage;  // that buffers of less than a huge page share
+constexpr size_t kMost = 4 * kHugePage;   // bytes from which on a buffer has a mapping of its own
+constexpr size_t kSlab = 16 * kHugePage;  // that smaller buffers share
 #ifdef __SANITIZE_ADDRESS__
-constexpr size_t kLeast = kHugePage;  // none: each has its own memory, so that reads behind its end are seen
+constexpr size_t kLeast = SIZE_MAX;  // none: all come from malloc, so that reads behind their end are seen
 #else
 constexpr size_t kLeast = size_t{1} << 14;  // bytes from which on a buffer goes into a slab
 #endif
 
 constexpr size_t round_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// On huge pages: a matrix that is read from end to end, or keys and values that lie far apart, then miss the page table
-// less, which costs most in a virtual machine.
-void* allocate(size_t bytes, size_t align) {
-  void* p = std::aligned_alloc(align, round_to(bytes, align));
-  if (p == nullptr) throw std::bad_alloc();
-#ifdef __linux__
-  if (align >= kHugePage) madvise(p, round_to(bytes, kHugePage), MADV_HUGEPAGE);  // a wish: it may fail
+// Memory aligned to kSlab that goes back to the system as soon as it is unmapped, where malloc would keep the holes
+// between weights. On huge pages: a matrix that is read from end to end, or keys and values that lie far apart, then
+// miss the page table less, which costs most in a virtual machine. What is left behind the last whole one stays small.
+void* map(size_t bytes) {
+  void* const found = mmap(nullptr, bytes + kSlab, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (found == MAP_FAILED) throw std::bad_alloc();
+  char* const first = static_cast<char*>(found);
+  const uintptr_t at = reinterpret_cast<uintptr_t>(found);
+  const size_t before = round_to(at, kSlab) - at;
+  if (before > 0) munmap(first, before);
+  munmap(first + before + bytes, kSlab - before);
+#ifdef MADV_HUGEPAGE
+  madvise(first + before, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // a wish: it may fail
 #endif
-  return p;
+  return first + before;
 }
 
-// Buffers that are too small for a huge page of their own, side by side in slabs. First fit: they are few, and a
-// decoding step takes none.
+size_t whole_pages(size_t bytes) { return round_to(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE))); }
+
+// Buffers that are too small for a mapping of their own, side by side in slabs. First fit: they are few, and a decoding
+// step takes none. One slab that nobody uses is kept, so that a run that comes and goes need not clear its pages anew.
 class Slabs {
  public:
   void* take(size_t bytes) {
@@ -47,23 +54,20 @@ class Slabs {
     auto place = free_.begin();
     while (place != free_.end() && place->second < bytes) ++place;
     if (place == free_.end()) {
-      place = free_.emplace(reinterpret_cast<uintptr_t>(allocate(kSlab, kSlab)), kSlab).first;
+      place = free_.emplace(reinterpret_cast<uintptr_t>(map(kSlab)), kSlab).first;
+    } else if (place->second == kSlab) {
+      spare_ = false;
     }
     const auto [at, size] = *place;
-    used_.emplace(at, bytes);
     free_.erase(place);
     if (size > bytes) free_.emplace(at + bytes, size - bytes);
     return reinterpret_cast<void*>(at);
   }
 
-  // Whether `p` was one of them.
-  bool give(void* p) {
+  void give(void* p, size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const auto found = used_.find(reinterpret_cast<uintptr_t>(p));
-    if (found == used_.end()) return false;
-    uintptr_t at = found->first;
-    size_t size = found->second;
-    used_.erase(found);
+    uintptr_t at = reinterpret_cast<uintptr_t>(p);
+    size_t size = round_to(bytes, kLine);
     auto next = free_.lower_bound(at);
     if (next != free_.begin()) {
       const auto before = std::prev(next);
@@ -77,12 +81,15 @@ class Slabs {
       size += next->second;
       free_.erase(next);
     }
-    if (size == kSlab) {
-      std::free(reinterpret_cast<void*>(at));
-    } else {
-      free_.emplace(at, size);
+    if (size == kSlab && spare_) {
+      munmap(reinterpret_cast<void*>(at), kSlab);
+      return;
     }
-    return true;
+    if (size == kSlab) {
+      madvise(reinterpret_cast<void*>(at + kMost), kSlab - kMost, MADV_DONTNEED);
+      spare_ = true;
+    }
+    free_.emplace(at, size);
   }
 
   void lock() { mutex_.lock(); }
@@ -90,7 +97,8 @@ class Slabs {
 
  private:
   std::mutex mutex_;
-  std::map<uintptr_t, size_t> free_, used_;  // bytes by address
+  std::map<uintptr_t, size_t> free_;  // bytes by address
+  bool spare_ = false;                // whether one of them is a whole slab
 };
 
 // Never destroyed, since threads and static objects give their buffers back when the process ends. A process that is
@@ -107,7 +115,9 @@ Slabs& slabs() {
 }  // namespace
 
 void Buffer::Free::operator()(float* p) const {
-  if (!slabs().give(p)) std::free(p);
+  if (bytes < kLeast) return std::free(p);
+  if (bytes < kMost) return slabs().give(p, bytes);
+  munmap(p, whole_pages(bytes));
 }
 
 void Buffer::reserve(int64_t size) {
@@ -116,12 +126,12 @@ void Buffer::reserve(int64_t size) {
   data_.reset();  // first, so that old and new are never held together
   size_ = 0;
   void* p = nullptr;
-  if (bytes >= kHugePage) {
-    p = allocate(bytes, kHugePage);
-  } else {
-    p = bytes >= kLeast ? slabs().take(bytes) : allocate(bytes, kLine);
+  if (bytes >= kLeast) {
+    p = bytes < kMost ? slabs().take(bytes) : map(whole_pages(bytes));
+  } else if ((p = std::aligned_alloc(kLine, round_to(bytes, kLine))) == nullptr) {
+    throw std::bad_alloc();
   }
-  data_.reset(static_cast<float*>(p));
+  data_ = {static_cast<float*>(p), Free{bytes}};
   size_ = size;
 }
 

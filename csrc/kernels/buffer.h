@@ -1,6 +1,7 @@
 // Floats aligned to cache lines, on huge pages where there are many.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -19,6 +20,7 @@ class Buffer {
 
  private:
   struct Free {
+    size_t bytes;  // that were asked for
     void operator()(float* p) const;
   };
   std::unique_ptr<float[], Free> data_;  // null until something is reserved
