@@ -9,6 +9,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "kernels/file_pages.h"
 #include "kernels/linear.h"
 #include "kernels/plain.h"
 #include "kernels/profiled.h"
@@ -200,6 +201,21 @@ nb::list names() {
 
 }  // namespace
 
+// Keeps the memory of `array`, and lets it go after the last array that is a view of it.
+struct SharedPages {
+  SharedPages(const AnyArray& array, int file) : kept(array), pages(array.data(), array.nbytes(), file) {}
+  AnyArray kept;
+  FilePages pages;
+};
+
+nb::ndarray<nb::numpy, const uint8_t> file_pages(AnyArray array, int file) {
+  if (array.ndim() != 1 || array.dtype() != nb::dtype<uint8_t>() || array.shape(0) == 0 || array.stride(0) != 1)
+    throw std::invalid_argument("array is not the bytes of a mapped file; it must be [n] uint8, n at least 1");
+  SharedPages* shared = new SharedPages(array, file);
+  nb::capsule owner(shared, [](void* p) noexcept { delete static_cast<SharedPages*>(p); });
+  return {static_cast<const uint8_t*>(array.data()), {array.shape(0)}, owner};
+}
+
 const Kernels& table_named(const char* isa) {
   if (std::string(isa) == "profiled") return profiled_kernels();
   if (std::string(isa) == "plain") return plain_kernels();
@@ -221,6 +237,9 @@ void bind_kernels(nb::module_& module) {
       "kernel_work", &kernel_work,
       "What the kernels of the table 'profiled' did in this thread since the last call: calls, nanoseconds, bytes "
       "and operations, by name.");
+  module.def("file_pages", &file_pages, "array"_a, "file"_a,
+             "The bytes [n] of the open `file`, mapped, which nobody writes to, read only: what packs tensors in them "
+             "gives their pages back as it goes. Of other memory the contents would be lost.");
   nb::class_<Linear>(module, "Linear")
       .def("__init__", &construct, "weight"_a, "bias"_a = nb::none(), "compute_type"_a = "float32")
       .def("apply", &apply, "x"_a, "isa"_a = "auto");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "kernels/file_pages.h"
+
 namespace quickbeam {
 namespace {
 
@@ -55,14 +57,15 @@ Linear::Linear(ComputeType type, const float* weight, int64_t out, int64_t in, i
     floats_ = Matrix(weight, out, in, stride, bias);
     return;
   }
-  if (type == ComputeType::blas) {
-    blas_ = BlasMatrix(weight, out, in, stride);
-  } else if (type == ComputeType::int16) {
-    shorts_ = Int16Matrix(out, in);
-    for (int64_t n = 0; n < out; ++n) shorts_.set_row(n, weight + n * stride);
-  } else {
-    bytes_ = Int8Matrix(out, in);
-    for (int64_t n = 0; n < out; ++n) bytes_.set_row(n, weight + n * stride);
+  ReadOnce read(weight);
+  if (type == ComputeType::blas) blas_ = BlasMatrix(weight, out, in, stride);
+  if (type == ComputeType::int16) shorts_ = Int16Matrix(out, in);
+  if (type == ComputeType::int8) bytes_ = Int8Matrix(out, in);
+  for (int64_t n = 0; n < out; ++n) {
+    const float* row = weight + n * stride;
+    if (type == ComputeType::int16) shorts_.set_row(n, row);
+    if (type == ComputeType::int8) bytes_.set_row(n, row);
+    read.until(row + in);
   }
   bias_.reserve(out);
   if (bias == nullptr)

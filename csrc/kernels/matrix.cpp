@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "kernels/file_pages.h"
 #include "kernels/panels.h"
 
 namespace quickbeam {
 
 Matrix::Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias)
     : packed_(packed_size(in, out)), in_(in), out_(out) {
+  ReadOnce read(weight);
   for (int64_t first = 0; first < out; first += kPanel) {
     float* panel = packed_.get() + first * in;
     const int64_t columns = std::min<int64_t>(kPanel, out - first);
@@ -16,6 +18,7 @@ Matrix::Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, con
       for (int64_t c = 0; c < columns; ++c) to[c] = weight[(first + c) * stride + k];
       std::fill(to + columns, to + kPanel, 0.0f);
     }
+    read.until(weight + (first + columns - 1) * stride + in);
   }
   if (bias != nullptr) {
     bias_.reserve(out);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/file_pages.h"
 #include "kernels/linear.h"
 
 namespace quickbeam {
@@ -14,7 +15,12 @@ class Joined {
 
   // Adds `out` rows of `in` floats, `stride` apart, with their bias [out] or null (zero).
   void add(const float* weight, int64_t out, int64_t stride, const float* bias) {
-    for (int64_t n = 0; n < out; ++n) weight_.insert(weight_.end(), weight + n * stride, weight + n * stride + in_);
+    ReadOnce read(weight);
+    for (int64_t n = 0; n < out; ++n) {
+      const float* row = weight + n * stride;
+      weight_.insert(weight_.end(), row, row + in_);
+      read.until(row + in_);
+    }
     if (bias == nullptr)
       bias_.resize(bias_.size() + out, 0.0f);
     else

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/file_pages.h"
+
 namespace quickbeam {
 namespace {
 
@@ -16,14 +18,20 @@ Linear linear(const Weights& weights, const std::string& name, int64_t out, int6
   const std::string matrix = name + ".weight", shift = name + ".bias";
   if (scaled == 0) return bias ? weights.linear(matrix, shift, out, in) : weights.linear(matrix, out, in);
   const float* from = weights.array(matrix, {out, in}).get();
-  std::vector<float> scaled_matrix(from, from + out * in), scaled_shift;
-  for (int64_t i = 0; i < scaled * in; ++i) scaled_matrix[i] *= scale;
+  Buffer scaled_matrix(out * in);
+  std::vector<float> scaled_shift;
+  ReadOnce read(from);
+  for (int64_t n = 0; n < out; ++n) {
+    const float factor = n < scaled ? scale : 1.0f;
+    for (int64_t i = n * in; i < (n + 1) * in; ++i) scaled_matrix.get()[i] = from[i] * factor;
+    read.until(from + (n + 1) * in);
+  }
   if (bias) {
     const float* added = weights.array(shift, {out}).get();
     scaled_shift.assign(added, added + out);
     for (int64_t i = 0; i < scaled; ++i) scaled_shift[i] *= scale;
   }
-  return Linear(weights.compute_type(), scaled_matrix.data(), out, in, in, bias ? scaled_shift.data() : nullptr);
+  return Linear(weights.compute_type(), scaled_matrix.get(), out, in, in, bias ? scaled_shift.data() : nullptr);
 }
 
 Norm::Norm(const Weights& weights, const std::string& name, int64_t dim, float epsilon)

@@ -123,6 +123,7 @@ CertifiedProjection::CertifiedProjection(Array weight, const float* bias, int64_
   basis_norm_ = norm(view.basis, dim * dim), shift_norm_ = norm(view.shift, dim);
   centre_norm_ = norm(view.centre, dim);
   for (int64_t l = 0; l < view.levels; ++l) add_level(view, l);
+  give_back(words_.row(0), words_.row(vocab));
 }
 
 CertifiedProjection::~CertifiedProjection() = default;

@@ -47,10 +47,10 @@ RoundedWords::RoundedWords(const Words& words)
   bytes_.reserve(words.vocab() * stride_ / static_cast<int64_t>(sizeof(float)));
   uint8_t* bytes = reinterpret_cast<uint8_t*>(bytes_.get());
   std::fill_n(bytes, words.vocab() * stride_, uint8_t{128});
-  for (int64_t v = 0; v < words.vocab(); ++v) {
+  words.read([&](int64_t v) {
     const ByteRow rounded = round_row(words.row(v), words.dim(), bytes + v * stride_);
     word_[static_cast<size_t>(v)] = {rounded.scale, words.bias()[v], norm_of(words, v), widened(rounded.lost)};
-  }
+  });
 }
 
 void RoundedWords::logits(const Kernels& table, const int8_t* bytes, const RoundedHidden& hidden, const int32_t* words,

@@ -27,10 +27,10 @@ ScanProjection::ScanProjection(Array weight, const float* bias, int64_t vocab, i
       norm_(vocab),
       lost_(vocab),
       trust_(trust) {
-  for (int64_t v = 0; v < vocab; ++v) {
+  words_.read([&](int64_t v) {
     lost_.get()[v] = widened(bytes_.set_row(v, words_.row(v)));
     norm_.get()[v] = norm_of(words_, v);
-  }
+  });
 }
 
 template <typename Visit>

@@ -68,6 +68,7 @@ ScreenedProjection::ScreenedProjection(Array weight, const float* bias, int64_t 
       offset_(screen.offset),
       loosest_(screen.loosest) {
   check_screen(screen, vocab);
+  words_.read([](int64_t) {});
   const int64_t clusters = screen.clusters, packed = screen.start[clusters];
   const int32_t whole[] = {0, static_cast<int32_t>(clusters)};
   clusters_ = Blocks(whole, 1, dim, bytes);
@@ -84,6 +85,7 @@ ScreenedProjection::ScreenedProjection(Array weight, const float* bias, int64_t 
       lost_.get()[start_[t] + i] = static_cast<float>(sets_.set_row(t, i, row, bias[words(t)[i]]));
     }
   }
+  give_back(words_.row(0), words_.row(vocab));
   if (screen.tail == nullptr) return;
   pieces_ = screen.pieces;
   tail_.reserve(clusters * pieces_ * dim);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/buffer.h"
+#include "kernels/file_pages.h"
 #include "kernels/table.h"
 
 namespace quickbeam {
@@ -23,8 +24,20 @@ void check_tokens(const int32_t* token, int64_t rows, int64_t vocab);
 class Words {
  public:
   // Shares `weight` [vocab, dim], which must not be written to, and copies `bias` [vocab]. Throws
-  // std::invalid_argument if a size is < 1, or a value is not finite or larger than 1e12: no bound holds there.
+  // std::invalid_argument if a size is < 1, or a bias is not finite or larger than 1e12: no bound holds there.
   Words(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table);
+
+  // Calls visit(word) for each word in turn. Throws std::invalid_argument where one of its weights is not finite or
+  // larger than 1e12; whoever needs bounds reads all words before.
+  template <typename Visit>
+  void read(Visit visit) const {
+    ReadOnce read(weight_.get());
+    for (int64_t word = 0; word < vocab_; ++word) {
+      check_row(word);
+      visit(word);
+      read.until(row(word) + dim_);
+    }
+  }
 
   int64_t vocab() const { return vocab_; }
   int64_t dim() const { return dim_; }
@@ -40,7 +53,11 @@ class Words {
   void all_logits(const float* hidden, float* out) const;
 
  private:
+  void check_row(int64_t word) const;
+  void logits_from_file(const float* hidden, const int32_t* words, int64_t count, float* out) const;
+
   Array weight_;
+  FileFloats file_;  // of a large matrix, whose pages would come to fill the memory
   Buffer bias_;
   int64_t vocab_, dim_;
   const Kernels* table_;

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from quickbeam import _core
 from quickbeam.errors import ModelError
 from quickbeam.models.architectures import Config, architecture_of, find_architecture
 from quickbeam.models.checked import known_digest, remember
@@ -26,19 +27,20 @@ FORMAT_VERSION = 1
 WEIGHTS = "model.safetensors"
 CONFIG_LIMIT = 1 << 16  # bytes; a real config.json has about 700
 DIGEST = "weights_sha256"  # key of config.json; a folder without it is read unchecked
+_AT_ONCE = 1 << 20  # values that are looked at together
 Tensors = dict[str, NDArray[Any]]
 _FOREIGN = "If {} is a model of another program, convert it first: quickbeam convert."
 
 
 class MappedTensors(Tensors):
-    """Tensors that may be views of the pages of a file; nobody has written to them."""
+    """Tensors that may be views of the pages of a file, which nobody can write to."""
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]], pages: mmap.mmap | None = None) -> None:
         super().__init__(tensors)
         self.pages = pages
 
     def forget(self) -> None:
-        """Give the pages back, once what is used often is packed: one that is looked at again is read again."""
+        """Give all pages back: one that is looked at again is read again. What is packed does so for its own."""
         if self.pages is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.pages.madvise(mmap.MADV_DONTNEED)
 
@@ -121,7 +123,7 @@ def read_tensors(folder: Path, config: Config) -> MappedTensors:
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path} cannot be read as safetensors ({error}); copy or convert the model again.") from error
     for name, tensor in found.items():
-        if not known and not np.isfinite(tensor).all():
+        if not known and not _finite(tensor, found):
             raise ModelError(f"{path}: tensor {name!r} holds a value that is not finite.")
     if digest is not None and not known:
         remember(path, digest, state)
@@ -145,11 +147,21 @@ def _read_checked(path: Path, config: Config) -> MappedTensors:
     return _mapped(path)
 
 
+def _finite(tensor: NDArray[Any], found: MappedTensors) -> bool:
+    """Whether all values of one of the tensors are finite, looking at some megabytes of its pages at a time."""
+    values = tensor.reshape(-1)
+    for first in range(0, values.size, _AT_ONCE):
+        if not np.isfinite(values[first : first + _AT_ONCE]).all():
+            return False
+        found.forget()
+    return True
+
+
 def _mapped(path: Path) -> MappedTensors:
     """The tensors of a sound file as views of its pages: nothing is copied, and what is not used is not in memory."""
-    with path.open("rb") as file:  # who writes to a tensor changes a page of his own, never the file
+    with path.open("rb") as file:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    raw = np.frombuffer(pages, np.uint8)
+        raw = _core.file_pages(np.frombuffer(pages, np.uint8), file.fileno())
     start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
     found: Tensors = {}
     for name, entry in json.loads(raw[8:start].tobytes()).items():

@@ -39,7 +39,7 @@ def load_start(start: Path, config: Config, model: nn.Module, matching: bool = F
         )
     own = model.state_dict()
     tensors = {
-        name: torch.from_numpy(tensor)
+        name: torch.tensor(tensor)
         for name, tensor in read_tensors(start, found).items()
         if name in own and own[name].shape == tensor.shape
     }
