@@ -240,6 +240,13 @@ void bind_kernels(nb::module_& module) {
   module.def("file_pages", &file_pages, "array"_a, "file"_a,
              "The bytes [n] of the open `file`, mapped, which nobody writes to, read only: what packs tensors in them "
              "gives their pages back as it goes. Of other memory the contents would be lost.");
+  module.def(
+      "give_back",
+      [](AnyArray array) {
+        const float* data = checked<float>(array, "array", {kAnySize, kAnySize});
+        give_back(data, data + array.size());
+      },
+      "array"_a, "Give the pages of an array [rows, columns] float32 back, where they are those of `file_pages`.");
   nb::class_<Linear>(module, "Linear")
       .def("__init__", &construct, "weight"_a, "bias"_a = nb::none(), "compute_type"_a = "float32")
       .def("apply", &apply, "x"_a, "isa"_a = "auto");

@@ -14,6 +14,8 @@
 namespace quickbeam {
 namespace {
 
+constexpr int64_t kLarge = int64_t{1} << 28;  // bytes of a matrix that would fill the memory
+
 struct File {
   uintptr_t begin, end;
   int descriptor;
@@ -54,17 +56,17 @@ FilePages::~FilePages() {
   close(file_);
 }
 
-FileFloats::FileFloats(const float* begin) {
+FileRows::FileRows(const float* matrix, int64_t rows, int64_t width) : bytes_(width * int64_t{sizeof(float)}) {
+  if (rows * bytes_ < kLarge) return;
   const std::lock_guard lock(files().mutex);
-  const File* file = files().of(begin);
+  const File* file = files().of(matrix);
   if (file == nullptr) return;
   file_ = file->descriptor;
-  offset_ = static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin) - file->begin);
+  offset_ = static_cast<int64_t>(reinterpret_cast<uintptr_t>(matrix) - file->begin);
 }
 
-bool FileFloats::read(int64_t first, int64_t count, float* to) const {
-  constexpr int64_t kFloat = sizeof(float);
-  return pread(file_, to, static_cast<size_t>(count * kFloat), offset_ + first * kFloat) == count * kFloat;
+bool FileRows::read(int64_t row, float* to) const {
+  return pread(file_, to, static_cast<size_t>(bytes_), offset_ + row * bytes_) == bytes_;
 }
 
 void give_back(const float* begin, const float* end) {

@@ -20,21 +20,21 @@ class FilePages {
   int file_;
 };
 
-// Floats of a mapped file, to be read from anywhere in it: by the file, a page that is looked at is not kept in memory,
-// nor are the 15 beside it that the system would map too. Valid as long as the FilePages.
-class FileFloats {
+// Rows of a large matrix in a mapped file, which are read from anywhere in it: so a page that is looked at is not kept
+// in memory, nor are the 15 beside it that the system would map too. Valid as long as the FilePages.
+class FileRows {
  public:
-  FileFloats() = default;
-  // Those from `begin` on; none where that lies in no FilePages.
-  explicit FileFloats(const float* begin);
+  FileRows() = default;
+  // Those of `matrix` [rows, width]; none where it lies in no FilePages, or is so small that it may come to stay.
+  FileRows(const float* matrix, int64_t rows, int64_t width);
 
   explicit operator bool() const { return file_ >= 0; }
-  // `count` floats from `first` on, into `to`; false where the file has become shorter.
-  bool read(int64_t first, int64_t count, float* to) const;
+  // The row, into `to`; false where the file has become shorter.
+  bool read(int64_t row, float* to) const;
 
  private:
   int file_ = -1;
-  int64_t offset_ = 0;  // bytes
+  int64_t offset_ = 0, bytes_ = 0;  // of the first row; of a row
 };
 
 // Gives back the pages that hold `begin` to `end`, where they are a file's; other memory is left alone.

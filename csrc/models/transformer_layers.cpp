@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/file_pages.h"
-
 namespace quickbeam {
 namespace {
 
@@ -35,10 +33,10 @@ Linear linear(const Weights& weights, const std::string& name, int64_t out, int6
 }
 
 Norm::Norm(const Weights& weights, const std::string& name, int64_t dim, float epsilon)
-    : weight_(weights.array(name + ".weight", {dim})),
-      bias_(weights.array(name + ".bias", {dim})),
-      dim_(dim),
-      epsilon_(epsilon) {}
+    : weight_(dim), bias_(dim), dim_(dim), epsilon_(epsilon) {
+  std::copy_n(weights.array(name + ".weight", {dim}).get(), dim, weight_.get());  // where it lies it would keep a page
+  std::copy_n(weights.array(name + ".bias", {dim}).get(), dim, bias_.get());
+}
 
 void Norm::apply(const Kernels& table, float* x, const float* added, float* y, int64_t rows) const {
   for (int64_t row = 0; row < rows; ++row) {
@@ -121,6 +119,7 @@ Embedding::Embedding(const Weights& weights, const std::string& side, const Tran
   const bool source = side == "source" && !config.shared_embedding;
   words_ = source ? weights.array("source_embedding", {config.source_vocab_size, dim})
                   : weights.array("target_embedding", {config.target_vocab_size, dim});
+  file_ = FileRows(words_.get(), source ? config.source_vocab_size : config.target_vocab_size, dim);
   if (config.embedding_norm) norm_ = Norm(weights, side + "_embedding_norm", dim, config.norm_epsilon);
   if (config.positions == Positions::learned)
     learned_ = weights.array(side + "_positions", {config.max_positions, dim});
@@ -150,7 +149,7 @@ void Embedding::add_sines(int64_t position, float* x) const {
 void Embedding::apply(const Kernels& table, int32_t token, int64_t position, float* x) const {
   const int64_t dim = config_.hidden_dim;
   const float scale = config_.scaled_embedding ? static_cast<float>(std::sqrt(static_cast<double>(dim))) : 1.0f;
-  const float* word = words_.get() + token * dim;
+  const float* word = file_ && file_.read(token, x) ? x : words_.get() + token * dim;
   for (int64_t i = 0; i < dim; ++i) x[i] = word[i] * scale;
   if (config_.positions == Positions::learned) {
     table.add(x, learned_.get() + position * dim, dim);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "kernels/file_pages.h"
 #include "models/transformer_config.h"
 #include "models/weights.h"
 
@@ -28,7 +29,7 @@ class Norm {
   void apply(const Kernels& table, float* x, const float* added, float* y, int64_t rows) const;
 
  private:
-  Array weight_, bias_;
+  Buffer weight_, bias_;
   int64_t dim_ = 0;
   float epsilon_ = 0.0f;
 };
@@ -99,6 +100,7 @@ class Embedding {
 
   TransformerConfig config_;
   Array words_, learned_;
+  FileRows file_;                  // of the words, where they are many
   std::vector<float> sines_;       // of the first positions
   std::vector<double> frequency_;  // [D / 2]
   Norm norm_;

@@ -39,7 +39,7 @@ RoundedHidden round_hidden(const Kernels& table, const float* hidden, int64_t di
 }
 
 float norm_of(const Words& words, int64_t word) {
-  return widened(words.norm(word) + std::fabs(static_cast<double>(words.bias()[word])) / kBiasShare);
+  return widened(words.norm(words.row(word)) + std::fabs(static_cast<double>(words.bias()[word])) / kBiasShare);
 }
 
 RoundedWords::RoundedWords(const Words& words)

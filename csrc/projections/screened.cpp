@@ -75,13 +75,14 @@ ScreenedProjection::ScreenedProjection(Array weight, const float* bias, int64_t 
   sets_ = Blocks(screen.start, clusters, dim, bytes);
   start_.assign(screen.start, screen.start + clusters + 1);
   token_.assign(screen.token, screen.token + packed);
+  std::vector<float> room(static_cast<size_t>(dim));
   norm_.reserve(packed);
   lost_.reserve(packed);
   for (int32_t t = 0; t < clusters; ++t) {
     clusters_.set_row(0, t, screen.weight + t * dim, screen.bias[t]);
     for (int64_t i = 0; i < size(t); ++i) {
-      const float* row = words_.row(words(t)[i]);
-      norm_.get()[start_[t] + i] = static_cast<float>(words_.norm(words(t)[i]));
+      const float* row = words_.fetch(words(t)[i], room.data());
+      norm_.get()[start_[t] + i] = static_cast<float>(words_.norm(row));
       lost_.get()[start_[t] + i] = static_cast<float>(sets_.set_row(t, i, row, bias[words(t)[i]]));
     }
   }

@@ -12,7 +12,6 @@ namespace quickbeam {
 namespace {
 
 constexpr float kLargest = 1e12f;
-constexpr int64_t kLargeMatrix = int64_t{1} << 26;  // floats
 
 // By blocks, in which the compiler can look at several values at a time.
 void check_values(const float* x, int64_t n, const char* name) {
@@ -56,19 +55,21 @@ void check_tokens(const int32_t* token, int64_t rows, int64_t vocab) {
 }
 
 Words::Words(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table)
-    : weight_(std::move(weight)), vocab_(vocab), dim_(dim), table_(&table) {
+    : weight_(std::move(weight)), file_(weight_.get(), vocab, dim), vocab_(vocab), dim_(dim), table_(&table) {
   check_sizes(vocab, dim);
   check_values(bias, vocab, "bias");
-  if (vocab * dim >= kLargeMatrix) file_ = FileFloats(weight_.get());
   bias_.reserve(vocab);
   std::copy_n(bias, vocab, bias_.get());
 }
 
 void Words::check_row(int64_t word) const { check_values(row(word), dim_, "weight"); }
 
-double Words::norm(int64_t word) const {
+const float* Words::fetch(int64_t word, float* room) const {
+  return file_ && file_.read(word, room) ? room : row(word);
+}
+
+double Words::norm(const float* x) const {
   constexpr int64_t kChains = 8;  // sums that the compiler can keep side by side
-  const float* x = row(word);
   double square[kChains] = {};
   int64_t k = 0;
   for (; k + kChains <= dim_; k += kChains)
@@ -85,7 +86,7 @@ void Words::logits(const float* hidden, const int32_t* words, int64_t count, flo
 void Words::logits_from_file(const float* hidden, const int32_t* words, int64_t count, float* out) const {
   thread_local Buffer rows;
   rows.reserve(kLanes * dim_);
-  float bias[kLanes];
+  float bias[kLanes];  // of words that stand in `rows`
   int32_t place[kLanes];
   std::iota(place, place + kLanes, 0);
   for (int64_t first = 0; first < count; first += kLanes) {
@@ -93,7 +94,7 @@ void Words::logits_from_file(const float* hidden, const int32_t* words, int64_t 
     for (int64_t i = 0; i < some; ++i) {
       const int64_t word = words[first + i];
       float* to = rows.get() + i * dim_;
-      if (!file_.read(word * dim_, dim_, to)) std::copy_n(row(word), dim_, to);
+      if (!file_.read(word, to)) std::copy_n(row(word), dim_, to);
       bias[i] = bias_.get()[word];
     }
     table_->multiply_rows(rows.get(), bias, hidden, place, some, dim_, out + first);

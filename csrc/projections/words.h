@@ -45,8 +45,10 @@ class Words {
   const float* row(int64_t word) const { return weight_.get() + word * dim_; }
   const float* bias() const { return bias_.get(); }
 
-  // The Euclidean norm of a word's row.
-  double norm(int64_t word) const;
+  // The row of a word anywhere: where it lies, or read into `room` [dim] from the file of a large matrix.
+  const float* fetch(int64_t word, float* room) const;
+  // The Euclidean norm of a row.
+  double norm(const float* row) const;
   // Logits of `words` [count] for one hidden vector [dim]: the bits of ExactProjection's.
   void logits(const float* hidden, const int32_t* words, int64_t count, float* out) const;
   // The same of all words; `out` is [vocab].
@@ -57,7 +59,7 @@ class Words {
   void logits_from_file(const float* hidden, const int32_t* words, int64_t count, float* out) const;
 
   Array weight_;
-  FileFloats file_;  // of a large matrix, whose pages would come to fill the memory
+  FileRows file_;  // of a large matrix
   Buffer bias_;
   int64_t vocab_, dim_;
   const Kernels* table_;

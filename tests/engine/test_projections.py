@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from quickbeam.models.preview_folder import save_preview
 from quickbeam.models.screen_folder import save_screen
 from quickbeam.options.decode import DecodeOptions
 from quickbeam.projections.certified import Preview
-from quickbeam.types import Screen
+from quickbeam.types import Doubt, Screen, Tail
 
 TEXTS = ["das ist ein haus", "wir gehen nach hause", "ein hund", "der mann sieht das haus"]
 
@@ -35,8 +36,13 @@ def test_layers_share_what_they_have_in_common(folder):
     weight, bias = translator.parts.model.output()
     words = np.arange(len(bias), dtype=np.int32)
     every = np.array([0, len(bias)], np.int32)
-    save_screen(folder, Screen(weight[:1].copy(), bias[:1].copy(), every, words), weight, bias, {})
+    one = Screen(weight[:1].copy(), bias[:1].copy(), every, words)
+    tail = Tail(weight[:1, None].copy(), bias[:1, None].copy())
+    doubt = Doubt(weight[:1].copy(), k=1, margin=2.0, by_tail=0.5, by_far=0.5, offset=0.0)
+    save_screen(folder, replace(one, tail=tail, doubt=doubt), weight, bias, {})
     assert translator.projection("screen")._exact is translator.projection("scan")
+    save_screen(folder, one, weight, bias, {})
+    assert Translator(folder).projection("screen")._exact is None  # nothing is doubted, so no other layer is packed
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import subprocess
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from quickbeam import _core
+from quickbeam.models.fitted import output_digest
 from quickbeam.models.folder import MappedTensors, read_tensors, save_model
 from quickbeam.models.native_model import NativeModel
 from quickbeam.models.transformer.config import TransformerConfig
@@ -144,6 +146,10 @@ def test_a_matrix_that_would_fill_the_memory_is_read_word_by_word(tmp_path: Path
     plain[some] = rows
     bias = np.zeros(words, np.float32)
     hidden = np.random.default_rng(9).standard_normal((40, dim), np.float32)
+    assert output_digest(weight, bias) == hashlib.sha256(plain.tobytes() + bias.tobytes()).hexdigest()
+    sets = Screen(rows[:1], bias[:1], np.array([0, len(some)], np.int32), np.sort(some))
+    ours, theirs = (ScreenedProjection.build(matrix, bias, sets) for matrix in (weight, plain))
+    assert best(ours, dim) == best(theirs, dim)
     ours, theirs = ScanProjection.build(weight, bias), ScanProjection.build(plain, bias)
     assert ours.topk(hidden, 20).log_prob.tobytes() == theirs.topk(hidden, 20).log_prob.tobytes()
     assert ours.topk(hidden, 20).token.tobytes() == theirs.topk(hidden, 20).token.tobytes()

@@ -204,8 +204,9 @@ def _build(name: str, folder: Path, parts: Parts, machine: MachineOptions, layer
     if name != "screen":
         return build_row_layer(name, folder, weight, bias, machine.isa)
     screens = read_screens(folder, weight, bias)
-    scan = load_projection("scan", folder, parts, machine, layers)
-    assert isinstance(scan, ScanProjection)
+    doubted = any(screen.doubt is not None for screen in screens.by_scope.values())
+    scan = load_projection("scan", folder, parts, machine, layers) if doubted else None
+    assert scan is None or isinstance(scan, ScanProjection)
     return for_screens(screens, lambda screen: ScreenedProjection.build(weight, bias, screen, scan, machine.isa))
 
 

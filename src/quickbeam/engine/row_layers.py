@@ -29,7 +29,8 @@ def build_row_layer(name: str, folder: Path, weight: Floats, bias: Floats, isa: 
         preview = Preview.from_arrays(read_preview(folder, weight, bias))
         return CertifiedProjection.build(weight, bias, preview, isa)
     screen = read_screen(folder, weight, bias)
-    return ScreenedProjection.build(weight, bias, screen, ScanProjection.build(weight, bias, isa), isa)
+    scan = None if screen.doubt is None else ScanProjection.build(weight, bias, isa)  # of the rows that are doubted
+    return ScreenedProjection.build(weight, bias, screen, scan, isa)
 
 
 def exact_layer(weight: Floats, bias: Floats, backend: str = "native", isa: str = "auto") -> RowProjection:

@@ -21,16 +21,22 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from quickbeam import _core
 from quickbeam.errors import ModelError
 from quickbeam.types import Floats
 
 OUTPUT = "output_sha256"  # key of the digest of the output layer
 _SUFFIX = "_sha256"
+_ROWS = 1024  # that are hashed together
 
 
 def output_digest(weight: Floats, bias: Floats) -> str:
     """SHA-256 over the output matrix and its bias, as float32."""
-    digest = hashlib.sha256(np.ascontiguousarray(weight, np.float32).data)
+    digest, matrix = hashlib.sha256(), np.ascontiguousarray(weight, np.float32)
+    for first in range(0, len(matrix), _ROWS):
+        rows = matrix[first : first + _ROWS]
+        digest.update(rows.data)
+        _core.give_back(rows)  # all of a mapped file would fill the memory
     digest.update(np.ascontiguousarray(bias, np.float32).data)
     return digest.hexdigest()
 
