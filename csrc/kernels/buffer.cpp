@@ -85,10 +85,7 @@ class Slabs {
       munmap(reinterpret_cast<void*>(at), kSlab);
       return;
     }
-    if (size == kSlab) {
-      madvise(reinterpret_cast<void*>(at + kMost), kSlab - kMost, MADV_DONTNEED);
-      spare_ = true;
-    }
+    spare_ = spare_ || size == kSlab;
     free_.emplace(at, size);
   }
 
