@@ -2,8 +2,10 @@
 
 The model is a MarianMT folder of Hugging Face (`--folder`), converted here; without one a random model is made, with
 SentencePiece models of Tatoeba and words that end. For every way to search, each sentence's tokens have to be the same
-and its score within 1e-4. Where tokens differ, both are listed with their scores; a difference of scores below 1e-4 is
-a tie, which rounding may break either way, and anything else is a mistake.
+and its score within 1e-4 (of itself, where it is larger than 1: a length penalty of -1 multiplies by the length). Where
+tokens differ, both are listed with their scores, and with how narrowly a hypothesis was kept on the way. Scores below
+1e-4 apart, and a choice that floats are too short for, are ties, which rounding may break either way; anything else is
+a mistake.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from quickbeam.text.sentencepiece import train_sentencepiece
 
 HOME = record.ROOT / "build" / "bench" / "identity"
 CLOSE = 1e-4
+ROUNDING = 2.0**-22  # of a sum of log probabilities: four units in the last place of a float
 PREFIX = "Tom"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 # beam_size, length_penalty, early_stopping, min_length, max_length, with a forced prefix
@@ -53,11 +56,17 @@ class Difference:
     theirs: list[str]
     our_score: float
     their_score: float
+    narrowest: float  # as from `Pair.narrowest`
 
     @property
     def tie(self) -> bool:
-        """Whether the two answers are as good as each other."""
-        return abs(self.our_score - self.their_score) < CLOSE
+        """Whether the answers are as good as each other, or floats cannot tell which of two hypotheses lived on."""
+        return apart(self.our_score, self.their_score) < CLOSE or self.narrowest < ROUNDING
+
+
+def apart(one: float, other: float) -> float:
+    """How far two scores are apart, as a share of the larger where that is above 1: floats have seven digits."""
+    return abs(one - other) / max(1.0, abs(one), abs(other))
 
 
 def random_model(data: str) -> Path:
@@ -130,10 +139,42 @@ class Pair:
             said, score = self._generate(text, beam, least, most, prefix, options)
             theirs, ours = [vocabulary.piece(token) for token in said], list(answer.tokens)
             if ours != theirs:
-                differing.append(Difference(text, ours, theirs, answer.score, score))
+                shared = min(len(ours), len(theirs)) + 1
+                narrowest = self.narrowest(text, beam, least, shared, prefix)
+                differing.append(Difference(text, ours, theirs, answer.score, score, narrowest))
             elif np.isfinite(score):
-                furthest = max(furthest, abs(score - answer.score))
+                furthest = max(furthest, apart(score, answer.score))
         return differing, furthest
+
+    def narrowest(self, text: str, beam: int, least: int, steps: int, prefix: str | None) -> float:
+        """How close the best candidate that was left out came to the last one that was kept, in `steps` steps.
+
+        In double precision, as a share of their sum of log probabilities: below ROUNDING either may be kept, and all
+        that comes after differs.
+        """
+        import torch
+
+        model = self.theirs.double()
+        special = model.generation_config
+        source = torch.tensor([[*self.ours.parts.source.encode(text), special.eos_token_id]])
+        forced = self.ours.parts.target.encode(prefix) if prefix else []
+        kept, found = [([special.decoder_start_token_id, *forced], 0.0)], float("inf")
+        with torch.no_grad():
+            for length in range(len(forced), steps):
+                ids = torch.tensor([tokens for tokens, _ in kept])
+                logits = model(input_ids=source.expand(len(kept), -1), decoder_input_ids=ids).logits[:, -1]
+                logits[:, model.config.pad_token_id] = -torch.inf
+                scores = logits.log_softmax(-1) + torch.tensor([[score] for _, score in kept])
+                if length < least:
+                    scores[:, special.eos_token_id] = -torch.inf
+                best, place = scores.flatten().topk(2 * beam + 1)
+                gap = min(best[beam - 1] - best[beam], best[2 * beam - 1] - best[2 * beam])
+                found = min(found, float(gap / best[beam].abs()))
+                parent, token = place // scores.shape[1], place % scores.shape[1]
+                went = zip(parent.tolist(), token.tolist(), best.tolist(), strict=True)
+                kept = [([*kept[p][0], t], s) for p, t, s in went if t != special.eos_token_id][:beam]
+        self.theirs.float()
+        return found
 
     def _generate(
         self, text: str, beam: int, least: int, most: int, prefix: str | None, options: dict[str, Any]
