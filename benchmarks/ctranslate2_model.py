@@ -49,7 +49,7 @@ def write(folder: Path, to: Path, quantization: str) -> Path:
         layernorm_embedding=config.embedding_norm,
         ffn_glu=config.gated_ffn,
     )
-    tensors = read_tensors(folder, config)
+    tensors = {name: tensor.copy() for name, tensor in read_tensors(folder, config).items()}  # rounding writes to them
     _fill(spec, config, tensors)
     source, target = read_vocabularies(folder)
     spec.register_source_vocabulary([source.piece(i) for i in range(len(source))])
