@@ -37,3 +37,8 @@ def test_unknown_pieces_are_not_kept() -> None:
     table = PieceTable(["a"])
     assert [table.find(piece) for piece in ("a", "b", "c")] == [0, None, None]
     assert table._found == {"a": 0}
+
+
+def test_hidden_numbers_of_no_piece_hide_none() -> None:
+    table = PieceTable(["a", "b"], [1, 2, 58100, -1, 10**30])
+    assert (table.find("a"), table.find("b")) == (0, None)

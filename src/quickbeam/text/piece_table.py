@@ -13,13 +13,14 @@ class PieceTable:
     """An immutable list of pieces, which lie as UTF-8 one behind the other, and are found by their hashes."""
 
     def __init__(self, pieces: Sequence[str], hidden: Collection[int] = ()) -> None:
-        """`hidden` are numbers that `find` does not give."""
+        """`hidden` are numbers that `find` does not give; some may be of no piece."""
         self._text = "".join(pieces).encode(errors=_ERRORS)
         sizes = (len(piece.encode(errors=_ERRORS)) for piece in pieces)
         self._start = np.zeros(len(pieces) + 1, np.int32)
         np.cumsum(np.fromiter(sizes, np.int32, len(pieces)), out=self._start[1:])
         hashes = np.fromiter(map(hash, pieces), np.int64, len(pieces))
-        shown = np.delete(np.arange(len(pieces), dtype=np.int32), sorted(hidden))
+        hidden = sorted(number for number in hidden if 0 <= number < len(pieces))
+        shown = np.delete(np.arange(len(pieces), dtype=np.int32), hidden)
         self._number = shown[np.argsort(hashes[shown], kind="stable")]
         self._hash = hashes[self._number]  # ascending
         self._found: dict[str, int] = {}  # a text has few different pieces, and they come again
