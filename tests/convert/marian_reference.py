@@ -79,13 +79,3 @@ class MarianRnn:
             logits = hidden @ matrix + p["decoder_ff_logit_l2_b"][0]
             rows.append(np.log(softmax(logits)))
         return np.array(rows)
-
-    def greedy(self, source, eos, most):
-        """The likeliest next word, again and again, until `eos`, which is not returned."""
-        found = []
-        while len(found) < most:
-            word = int(self.log_probs(source, [*found, eos])[-1].argmax())
-            if word == eos:
-                break
-            found.append(word)
-        return found

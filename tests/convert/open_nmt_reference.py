@@ -154,15 +154,6 @@ class Model(nn.Module):
             y = layer(y, memory)
         return self.generator(self.decoder.layer_norm(y)).log_softmax(-1).numpy()
 
-    def greedy(self, source, most):
-        found, eos = [], self.words[1].index("</s>")
-        while len(found) < most:
-            word = int(self.log_probs(source, [*found, eos])[-1].argmax())
-            if word == eos:
-                break
-            found.append(word)
-        return found
-
     def checkpoint(self, **changes):
         """What onmt/models/model_saver.py writes."""
         state = {name: value for name, value in self.state_dict().items() if "generator" not in name}

@@ -6,6 +6,7 @@ import argparse
 
 import numpy as np
 import pytest
+from reference_search import greedy
 
 from quickbeam import Translator
 from quickbeam.convert.read import read_model
@@ -18,6 +19,7 @@ from open_nmt_reference import Model  # noqa: E402
 SPECIAL = ["<unk>", "<blank>", "<s>", "</s>"]
 SOURCE = [*SPECIAL, *(f"s{i}" for i in range(36))]
 TARGET = [*SPECIAL, *(f"t{i}" for i in range(44))]
+EOS = TARGET.index("</s>")
 
 SHAPES = {
     "as usual": {},
@@ -55,9 +57,9 @@ def test_answers_are_those_of_its_equations(tmp_path, shape, backend):
         source = draw.integers(4, len(reference.words[0]), length).tolist()
         text = " ".join(reference.words[0][i] for i in source)
         best = ours.translate([text], beam_size=1, max_length=10)[0].hypotheses[0]
-        assert [TARGET.index(word) for word in best.tokens] == reference.greedy(source, 10)
+        assert [TARGET.index(word) for word in best.tokens] == greedy(reference.log_probs, source, EOS, 10)
         for found in ours.translate([text], beam_size=4, num_hypotheses=4, max_length=10)[0].hypotheses:
-            target = [*(TARGET.index(word) for word in found.tokens), TARGET.index("</s>")][: len(found.token_scores)]
+            target = [*(TARGET.index(word) for word in found.tokens), EOS][: len(found.token_scores)]
             wanted = reference.log_probs(source, target)[range(len(target)), target]
             np.testing.assert_allclose(found.token_scores, wanted, atol=1e-4)
 
@@ -105,7 +107,7 @@ def test_names_of_version_two_are_read(tmp_path):
     ours = translator(saved(tmp_path / "theirs", state), tmp_path / "ours")
     answer = ours.translate(["s0 s7 s35"], beam_size=1, max_length=8)[0].hypotheses[0]
     reference.opt = None
-    assert [TARGET.index(word) for word in answer.tokens] == reference.greedy([2, 9, 37], 8)
+    assert [TARGET.index(word) for word in answer.tokens] == greedy(reference.log_probs, [2, 9, 37], EOS, 8)
     assert ours.parts.source.encode("<s> </s> s0") == [0, 0, 4]
 
 
