@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from quickbeam.errors import OutputError
+from quickbeam.errors import ModelError, OutputError
 from quickbeam.options.schema import require
+from quickbeam.text.lines import check_readable
 
 
 def convert(
@@ -51,13 +53,15 @@ def convert(
     * `echo "Guten Morgen." | quickbeam translate opus-de-en`
     """
     require(export in ("quickbeam", "hugging-face"), "to", export, "quickbeam or hugging-face")
-    _check_free(to, overwrite)
+    require(bool(origin), "FROM", origin, "a folder, a file, or a name in the Hugging Face hub (owner/name)")
+    check_readable([spm for spm in (source_spm, target_spm) if spm is not None])
+    _check_place(to, Path(origin), "format_version" if export == "quickbeam" else "model_type", overwrite)
     if export == "hugging-face":
         from quickbeam.convert.export import export_hugging_face
-        from quickbeam.convert.read import refuse_spm
+        from quickbeam.convert.read import refuse_flags
         from quickbeam.engine.load import find_model
 
-        refuse_spm(source_spm, target_spm, "a model folder of Quickbeam has")
+        refuse_flags(source_spm, target_spm, source_eos, "a model folder of Quickbeam")
         export_hugging_face(find_model(origin), to)
         print(f"{to}: MarianMT of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer.")
         return
@@ -70,9 +74,28 @@ def convert(
         print(note)
 
 
-def _check_free(to: Path, overwrite: bool) -> None:
-    """Raise OutputError where `to` is there and must not be replaced."""
-    if to.exists() and not overwrite:
+def _check_place(to: Path, origin: Path, kind: str, overwrite: bool) -> None:
+    """Raise OutputError where `to` cannot be made, or is there and must not be replaced, before the model is read.
+
+    What may be replaced is what was written before: a folder whose config.json has the fact `kind`.
+    """
+    if not to.exists():
+        home = next(place for place in to.absolute().parents if place.exists())
+        if not home.is_dir() or not os.access(home, os.W_OK | os.X_OK):
+            said = "cannot be written to" if home.is_dir() else "is no folder"
+            raise OutputError(f"cannot write {to}: {home} {said}; give another name.")
+    elif not _has_fact(to, kind):
+        raise OutputError(f"{to} is there and is no model folder of the kind to write, so it stays; give another name.")
+    elif origin.resolve().is_relative_to(to.resolve()):
+        raise OutputError(f"{to} holds {origin}, which is to be converted; give another name.")
+    elif not overwrite:
         raise OutputError(f"{to} is there already; give another name, or --overwrite to replace it.")
-    if to.exists() and not (to / "config.json").is_file():
-        raise OutputError(f"{to} is no model folder, so it is not replaced; give another name.")
+
+
+def _has_fact(folder: Path, name: str) -> bool:
+    from quickbeam.convert.json_file import read_json
+
+    try:
+        return name in read_json(folder / "config.json")
+    except ModelError:
+        return False

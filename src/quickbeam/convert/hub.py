@@ -32,6 +32,6 @@ def fetch(name: str) -> Path:
     except Exception as error:  # what it raises for a missing net differs from version to version
         said = " ".join(str(error.__context__ or error).split())[:200] or type(error).__name__
         raise InputError(
-            f"cannot fetch {name} from the Hugging Face hub ({said}). Check name and network, or give the folder of a "
-            "model that you have."
+            f"there is no folder {name}, and it cannot be fetched from the Hugging Face hub ({said}). Check name and "
+            "network, or give the folder of a model that you have."
         ) from error

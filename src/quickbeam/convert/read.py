@@ -29,31 +29,40 @@ def read_model(
     path = Path(origin)
     if not path.exists():
         if _HUB_NAME.fullmatch(origin):
-            refuse_spm(source_spm, target_spm, "a model of Hugging Face has")
+            refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
             return read_hugging_face(fetch(origin))
-        raise InputError(f"there is no {origin}, and it is no name in the Hugging Face hub (owner/name).")
+        raise InputError(
+            f"there is no folder or file {origin!r}, and it is no name in the Hugging Face hub (owner/name); check it."
+        )
     if path.is_dir() and (path / "config.json").is_file():
         facts = read_json(path / "config.json")
         if "format_version" in facts and "architecture" in facts:
             raise InputError(f"{path} is a model of Quickbeam already; use it as it is, or export it with --to.")
         if "model_type" in facts:
-            refuse_spm(source_spm, target_spm, "a model of Hugging Face has")
+            refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
             return read_hugging_face(path)
     if path.is_dir() and (path / "model.bin").is_file():
         return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm), source_eos)
+    refuse_flags(None, None, source_eos, "this model")
     inside = [one for end in ("*.npz", "*.pt") for one in sorted(path.glob(end))] if path.is_dir() else [path]
     if len(inside) == 1 and inside[0].suffix == ".npz":
         return read_marian(inside[0], source_spm, target_spm)
     if len(inside) == 1 and inside[0].suffix == ".pt":
         return read_open_nmt(inside[0], Pieces.find(inside[0].parent, source_spm, target_spm))
+    if len(inside) > 1:
+        raise InputError(f"{path} holds {len(inside)} models; give one of {', '.join(map(str, inside))}.")
     raise ModelError(
         f"{path} is no model that can be read: give a folder of CTranslate2, a model.npz of Marian, a checkpoint "
         "(.pt) of OpenNMT-py, or a folder of a MarianMT, M2M100 or NLLB model of Hugging Face."
     )
 
 
-def refuse_spm(source: Path | None, target: Path | None, owner: str) -> None:
-    """Raise InputError where a SentencePiece model was given that would not be heeded: `owner` has its own."""
-    for name, given in (("source-spm", source), ("target-spm", target)):
+def refuse_flags(source_spm: Path | None, target_spm: Path | None, source_eos: bool, owner: str) -> None:
+    """Raise InputError where something was given that would not be heeded, since `owner` says it itself."""
+    for name, given in (("source-spm", source_spm), ("target-spm", target_spm)):
         if given is not None:
-            raise InputError(f"{name} is {given}; {owner} its own SentencePiece models, so leave it out.")
+            raise InputError(f"{name} is {given}; {owner} has its own SentencePiece models, so leave it out.")
+    if source_eos:
+        raise InputError(
+            f"source-eos is for folders of CTranslate2; {owner} says how its sources end, so leave it out."
+        )

@@ -1,0 +1,88 @@
+"""The verb `convert` on what is no model, and on places that it must not write to: one line, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from cli.command import Run
+
+HUGGING_FACE, OURS = '{"model_type": "marian"}', '{"format_version": 1}'
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An own working folder with a Hugging Face config, no weights, no network, and an empty folder."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name in ("whole", "empty", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "whole" / "config.json").write_text(HUGGING_FACE)
+    (tmp_path / "file").write_text("no model")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("origin", "parts"),
+    [
+        ("none", ("there is no folder or file 'none'", "owner/name")),
+        ("./none", ("there is no folder or file './none'",)),
+        ("empty", ("empty is no model that can be read", "give a folder of CTranslate2")),
+        ("file", ("file is no model that can be read",)),
+        ("whole", ("whole has neither model.safetensors nor pytorch_model.bin",)),
+    ],
+)
+def test_what_is_no_model_is_said(call: Run, place: Path, origin: str, parts: tuple[str, ...]) -> None:
+    call("convert", origin, "out").refused(1, *parts)
+    assert not (place / "out").exists()
+
+
+def test_a_missing_folder_may_look_like_a_name_in_the_hub(call: Run, place: Path) -> None:
+    pytest.importorskip("huggingface_hub")
+    call("convert", "runs/none", "out").refused(1, "there is no folder runs/none, and it cannot be fetched")
+
+
+def test_a_folder_with_several_models_names_them(call: Run, place: Path) -> None:
+    for name in ("a.npz", "b.npz"):
+        (place / "other" / name).write_bytes(b"")
+    call("convert", "other", "out").refused(1, "other holds 2 models; give one of other/a.npz, other/b.npz")
+
+
+def test_flags_that_cannot_be_meant_are_refused(call: Run, place: Path) -> None:
+    call("convert", "", "out").refused(2, "FROM is ''; it must be a folder")
+    call("convert", "whole", "out", "--to", "onnx").refused(2, "to is 'onnx'; it must be quickbeam or hugging-face")
+    call("convert", "whole", "out", "--source-spm", "none").refused(1, "cannot read none: No such file")
+    for origin in ("whole", "file", "owner/none"):
+        call("convert", origin, "out", "--source-eos").refused(1, "source-eos is for folders of CTranslate2")
+    flags = ("--to", "hugging-face", "--source-eos")
+    call("convert", "none", "out", *flags).refused(1, "source-eos is for folders of CTranslate2")
+
+
+def test_a_place_that_cannot_be_written_is_said_before_the_model_is_read(call: Run, place: Path) -> None:
+    call("convert", "none", "file/out").refused(1, "cannot write file/out", "file is no folder")
+    call("convert", "none", "file").refused(1, "file is there and is no model folder of the kind to write")
+    call("convert", "none", "").refused(1, ". is there and is no model folder")
+    if os.geteuid():  # root may write everywhere
+        (place / "locked").mkdir(mode=0o500)
+        call("convert", "none", "locked/out").refused(1, "cannot write locked/out", "cannot be written to")
+
+
+@pytest.mark.parametrize("config", [HUGGING_FACE, "[]", "{", '{"name": "a package of JavaScript"}'])
+def test_only_a_folder_of_the_kind_that_is_written_is_replaced(call: Run, place: Path, config: str) -> None:
+    """A model of another program that lies at TO is never lost, above all not FROM itself."""
+    (place / "other" / "config.json").write_text(config)
+    for origin in ("whole", "other"):
+        call("convert", origin, "other", "--overwrite").refused(1, "other is there and is no model folder of the kind")
+    assert (place / "other" / "config.json").read_text() == config
+
+
+def test_a_model_folder_is_replaced_on_demand_only(call: Run, place: Path, tiny_model: Path) -> None:
+    config = place / "other" / "config.json"
+    config.write_text(OURS)
+    call("convert", "whole", "other").refused(1, "other is there already", "--overwrite to replace it")
+    call("convert", "whole", "other", "--overwrite").refused(1, "whole has neither")  # so the place is no obstacle
+    call("convert", "other/none", "other", "--overwrite").refused(1, "other holds other/none")
+    call("convert", tiny_model, "other", "--to", "hugging-face", "--overwrite").refused(1, "of the kind to write")
+    assert json.loads(config.read_text()) == json.loads(OURS)
