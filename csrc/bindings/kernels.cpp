@@ -75,8 +75,12 @@ nb::object attend_mlp(AnyArray query, AnyArray keys, AnyArray weight, const char
   const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
   const float* q = checked<float>(query, "query", {dim});
   const float* w = checked<float>(weight, "weight", {dim});
+  const Kernels& table = table_named(isa);
+  std::vector<double> all_keys(positions * dim), own(dim);
+  table.mlp_keys(k, all_keys.data(), positions * dim);
+  table.mlp_keys(q, own.data(), dim);
   auto scores = new_array<float>({keys.shape(0)});
-  table_named(isa).attend_mlp(q, k, w, scores.data, positions, dim);
+  table.attend_mlp(own.data(), all_keys.data(), std::vector<double>(w, w + dim).data(), scores.data, positions, dim);
   return scores.array;
 }
 

@@ -55,6 +55,54 @@ inline float highest(Vec a) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
+struct Doubles {
+  __m512d low, high;
+};
+inline __mmask8 doubles_below(int64_t n) { return static_cast<__mmask8>(lanes_below(n)); }
+inline Doubles set_double(double x) { return {_mm512_set1_pd(x), _mm512_set1_pd(x)}; }
+inline Doubles widen(Vec a) {
+  return {_mm512_cvtps_pd(_mm512_castps512_ps256(a)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1))};
+}
+inline Vec narrow(Doubles a) {
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(a.low)), _mm512_cvtpd_ps(a.high), 1);
+}
+inline Doubles load_doubles(const double* p) { return {_mm512_loadu_pd(p), _mm512_loadu_pd(p + 8)}; }
+inline Doubles load_doubles(const double* p, int64_t n) {
+  return {_mm512_maskz_loadu_pd(doubles_below(n), p), _mm512_maskz_loadu_pd(doubles_below(n - 8), p + 8)};
+}
+inline void store_doubles(double* p, Doubles a) {
+  _mm512_storeu_pd(p, a.low);
+  _mm512_storeu_pd(p + 8, a.high);
+}
+inline void store_doubles(double* p, int64_t n, Doubles a) {
+  _mm512_mask_storeu_pd(p, doubles_below(n), a.low);
+  _mm512_mask_storeu_pd(p + 8, doubles_below(n - 8), a.high);
+}
+inline Doubles add(Doubles a, Doubles b) { return {_mm512_add_pd(a.low, b.low), _mm512_add_pd(a.high, b.high)}; }
+inline Doubles sub(Doubles a, Doubles b) { return {_mm512_sub_pd(a.low, b.low), _mm512_sub_pd(a.high, b.high)}; }
+inline Doubles mul(Doubles a, Doubles b) { return {_mm512_mul_pd(a.low, b.low), _mm512_mul_pd(a.high, b.high)}; }
+inline Doubles div(Doubles a, Doubles b) { return {_mm512_div_pd(a.low, b.low), _mm512_div_pd(a.high, b.high)}; }
+inline Doubles fma(Doubles a, Doubles b, Doubles c) {
+  return {_mm512_fmadd_pd(a.low, b.low, c.low), _mm512_fmadd_pd(a.high, b.high, c.high)};
+}
+// The number last in max and min: what they give back where it is a NaN.
+inline Doubles clamp(Doubles a, double most) {
+  const __m512d low = _mm512_set1_pd(-most), high = _mm512_set1_pd(most);
+  return {_mm512_min_pd(high, _mm512_max_pd(low, a.low)), _mm512_min_pd(high, _mm512_max_pd(low, a.high))};
+}
+inline __m512d power_of_eighths(__m512d t) {
+  const __m512i n = _mm512_castpd_si512(t);
+  const __m512i eighth = _mm512_permutexvar_epi64(n, _mm512_loadu_si512(quickbeam::kEighths));
+  return _mm512_castsi512_pd(_mm512_add_epi64(eighth, _mm512_slli_epi64(n, 49)));
+}
+inline Doubles power_of_eighths(Doubles t) { return {power_of_eighths(t.low), power_of_eighths(t.high)}; }
+inline double sum(Doubles a) {
+  const __m512d eight = _mm512_add_pd(a.low, a.high);
+  const __m256d four = _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1));
+  const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
 using Ints = __m512i;
 inline Ints set_ints(int32_t x) { return _mm512_set1_epi32(x); }
 inline Ints load_ints(const uint8_t* p) { return _mm512_loadu_si512(p); }

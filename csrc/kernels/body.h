@@ -14,6 +14,9 @@
 //   turn_fours(a[4])  lane 4 g + j of a[c] and lane 4 g + c of a[j] change places
 //   fold_fours(p, a)  p[j] = (lane j + lane j + 8) + (lane j + 4 + lane j + 12), j < 4
 //   sum, highest      over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
+//   Doubles           16 doubles: set_double, widen and narrow from and to floats, load_doubles (all, or the first
+//                     n and zeros), store_doubles, add, sub, mul, div, fma, clamp(x, most) to [-most, most] (NaN
+//                     stays), power_of_eighths(t) = 2^(n / 8) for t = kRoundDouble + n, sum
 //   Ints              16 whole numbers of 32 bits: set_ints, add_ints, to_floats
 //   Int8, Int16       products of whole numbers: Weights, 64 bytes of packed ones, and Inputs, 4 bytes of a row for all
 //                     lanes: load_weights, load_inputs, dot(total, w, x) = total + the products of each lane's 4 bytes;
@@ -58,72 +61,29 @@ inline Vec exp_nonpositive(Vec x) {
   return select(less(x, set(kExpLow)), set(0.0f), fma(e.scale, e.rest, e.scale));
 }
 
-// tanh |x| = -expm1(-2|x|) / (expm1(-2|x|) + 2): no cancellation near zero, one at infinity.
-inline Vec tanh_vec(Vec x) {
-  const Exp e = split_exp(max(set(kExpLow), mul(set(-2.0f), abs(x))));
-  const Vec expm1 = fma(e.scale, e.rest, sub(e.scale, set(1.0f)));
-  return copysign(div(expm1, add(expm1, set(2.0f))), x);
-}
-
 // 1 / (1 + exp(-x)), by exp(-|x|) so that nothing overflows.
 inline Vec sigmoid_vec(Vec x) {
   const Vec e = exp_nonpositive(sub(set(0.0f), abs(x)));
   return div(select(less(x, set(0.0f)), e, set(1.0f)), add(set(1.0f), e));
 }
 
-// ---------------------------------------------------------------------------------------------- element-wise
-
-void tanh_kernel(float* x, int64_t n) {
-  for (; n >= kLanes; x += kLanes, n -= kLanes) store(x, tanh_vec(load(x)));
-  if (n > 0) store_part(x, n, tanh_vec(load_part(x, n, 0.0f)));
-}
-
-void sigmoid_kernel(float* x, int64_t n) {
-  for (; n >= kLanes; x += kLanes, n -= kLanes) store(x, sigmoid_vec(load(x)));
-  if (n > 0) store_part(x, n, sigmoid_vec(load_part(x, n, 0.0f)));
-}
-
-void gru_kernel(const float* input, const float* hidden, const float* state, float* next, int64_t dim) {
-  for (int64_t i = 0; i < dim; i += kLanes) {
-    const int64_t left = dim - i;
-    const auto at = [=](const float* p) { return left >= kLanes ? load(p + i) : load_part(p + i, left, 0.0f); };
-    const Vec r = sigmoid_vec(add(at(input), at(hidden)));
-    const Vec z = sigmoid_vec(add(at(input + dim), at(hidden + dim)));
-    const Vec n = tanh_vec(fma(r, at(hidden + 2 * dim), at(input + 2 * dim)));
-    store_part(next + i, left, fma(z, sub(at(state), n), n));
+// `part` of each 16 places of n: whole vectors first, since a mask for each of them takes as long as the rest.
+template <typename Part>
+inline void for_each(int64_t n, Part part) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    part([=](const float* p, float) { return load(p + i); }, [=](float* p, Vec a) { store(p + i, a); });
+  }
+  const int64_t left = n - i;
+  if (left > 0) {
+    part([=](const float* p, float fill) { return load_part(p + i, left, fill); },
+         [=](float* p, Vec a) { store_part(p + i, left, a); });
   }
 }
 
-void lstm_kernel(const float* input, const float* hidden, const float* cell, float* next, float* output, int64_t dim) {
-  for (int64_t d = 0; d < dim; d += kLanes) {
-    const int64_t left = dim - d;
-    const auto at = [=](const float* p) { return left >= kLanes ? load(p + d) : load_part(p + d, left, 0.0f); };
-    const auto gate = [=](int64_t k) { return add(at(input + k * dim), at(hidden + k * dim)); };
-    const Vec i = sigmoid_vec(gate(0)), f = sigmoid_vec(gate(1)), g = tanh_vec(gate(2)), o = sigmoid_vec(gate(3));
-    const Vec c = fma(f, at(cell), mul(i, g));
-    store_part(next + d, left, c);
-    store_part(output + d, left, mul(o, tanh_vec(c)));
-  }
-}
+#include "kernels/recurrent_body.h"
 
 // ---------------------------------------------------------------------------------------------- attention
-
-void attend_mlp_kernel(const float* query, const float* keys, const float* weight, float* scores, int64_t positions,
-                       int64_t dim) {
-  for (int64_t s = 0; s < positions; ++s, keys += dim) {
-    Vec total = set(0.0f);
-    int64_t i = 0;
-    for (; i + kLanes <= dim; i += kLanes) {
-      total = fma(load(weight + i), tanh_vec(add(load(keys + i), load(query + i))), total);
-    }
-    if (i < dim) {
-      const int64_t left = dim - i;
-      const Vec x = add(load_part(keys + i, left, 0.0f), load_part(query + i, left, 0.0f));
-      total = fma(load_part(weight + i, left, 0.0f), tanh_vec(x), total);
-    }
-    scores[s] = sum(total);
-  }
-}
 
 // The scores of kCount positions side by side: as many chains hide the latency of fma.
 template <int kCount>
@@ -352,6 +312,7 @@ constexpr Kernels make_table(const char* name) {
           sigmoid_kernel,
           gru_kernel,
           lstm_kernel,
+          mlp_keys_kernel,
           attend_mlp_kernel,
           attend_dot_kernel,
           softmax_kernel,

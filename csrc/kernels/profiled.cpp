@@ -49,8 +49,9 @@ QUICKBEAM_PROFILED(Sigmoid, sigmoid, float*, int64_t n) { return {2 * n * kFloat
 QUICKBEAM_PROFILED(Gru, gru, Floats, Floats, Floats, float*, int64_t dim) { return {8 * dim * kFloat, 3 * dim}; } };
 QUICKBEAM_PROFILED(Lstm, lstm, Floats, Floats, Floats, float*, float*, int64_t dim) {
   return {11 * dim * kFloat, 4 * dim}; } };
-QUICKBEAM_PROFILED(AttendMlp, attend_mlp, Floats, Floats, Floats, float*, int64_t positions, int64_t dim) {
-  return {positions * dim * kFloat, positions * dim}; } };
+QUICKBEAM_PROFILED(MlpKeys, mlp_keys, Floats, double*, int64_t n) { return {3 * n * kFloat, n}; } };
+QUICKBEAM_PROFILED(AttendMlp, attend_mlp, const double*, const double*, const double*, float*, int64_t positions,
+                   int64_t dim) { return {2 * positions * dim * kFloat, positions * dim}; } };
 QUICKBEAM_PROFILED(AttendDot, attend_dot, Floats, Floats, float*, int64_t positions, int64_t dim) {
   return {positions * dim * kFloat, positions * dim}; } };
 QUICKBEAM_PROFILED(Softmax, softmax, float*, int64_t n) { return {2 * n * kFloat, n}; } };
@@ -123,8 +124,8 @@ struct List {
 };
 
 using All = List<Multiply, MultiplyInt8, MultiplyInt16, MultiplyRows, DotRows, Quantize, RoundWeights, QuantizeInt16,
-                 Tanh, Sigmoid, Gru, Lstm, AttendMlp, AttendDot, Softmax, WeightedSum, AttendHeads, WeighHeads, AddNorm,
-                 Add, Times, Relu, Swish, Gelu, Ssru, LogSumExp, TopK, Reaching>;
+                 Tanh, Sigmoid, Gru, Lstm, MlpKeys, AttendMlp, AttendDot, Softmax, WeightedSum, AttendHeads, WeighHeads,
+                 AddNorm, Add, Times, Relu, Swish, Gelu, Ssru, LogSumExp, TopK, Reaching>;
 
 }  // namespace
 

@@ -16,7 +16,7 @@ struct KernelWork {
   int64_t operations = 0;  // multiply-adds of a product, elements of anything else
 };
 
-constexpr int kProfiled = 28;  // kernels
+constexpr int kProfiled = 29;  // kernels
 
 // The bits of kernels(), and its name.
 const Kernels& profiled_kernels();

@@ -113,6 +113,53 @@ inline void fold_fours(float* p, const Vec& a) {
   for (int j = 0; j < 4; ++j) p[j] = (a.lane[j] + a.lane[j + 8]) + (a.lane[j + 4] + a.lane[j + 12]);
 }
 
+struct Doubles {
+  double lane[16];
+};
+
+#define QUICKBEAM_DOUBLES(expression)                    \
+  Doubles out;                                           \
+  for (int i = 0; i < 16; ++i) out.lane[i] = expression; \
+  return out
+
+inline Doubles set_double(double x) { QUICKBEAM_DOUBLES(x); }
+inline Doubles widen(const Vec& a) { QUICKBEAM_DOUBLES(double{a.lane[i]}); }
+inline Vec narrow(const Doubles& a) { QUICKBEAM_LANES(static_cast<float>(a.lane[i])); }
+inline Doubles load_doubles(const double* p) { QUICKBEAM_DOUBLES(p[i]); }
+inline Doubles load_doubles(const double* p, int64_t n) { QUICKBEAM_DOUBLES(i < n ? p[i] : 0.0); }
+inline void store_doubles(double* p, const Doubles& a) {
+  for (int i = 0; i < 16; ++i) p[i] = a.lane[i];
+}
+inline void store_doubles(double* p, int64_t n, const Doubles& a) {
+  for (int i = 0; i < 16 && i < n; ++i) p[i] = a.lane[i];
+}
+inline Doubles add(const Doubles& a, const Doubles& b) { QUICKBEAM_DOUBLES(a.lane[i] + b.lane[i]); }
+inline Doubles sub(const Doubles& a, const Doubles& b) { QUICKBEAM_DOUBLES(a.lane[i] - b.lane[i]); }
+inline Doubles mul(const Doubles& a, const Doubles& b) { QUICKBEAM_DOUBLES(a.lane[i] * b.lane[i]); }
+inline Doubles div(const Doubles& a, const Doubles& b) { QUICKBEAM_DOUBLES(a.lane[i] / b.lane[i]); }
+inline Doubles fma(const Doubles& a, const Doubles& b, const Doubles& c) {
+  QUICKBEAM_DOUBLES(__builtin_fma(a.lane[i], b.lane[i], c.lane[i]));
+}
+inline Doubles clamp(const Doubles& a, double most) {
+  QUICKBEAM_DOUBLES(a.lane[i] > most ? most : a.lane[i] < -most ? -most : a.lane[i]);
+}
+inline double power_of_eighths(double t) {
+  uint64_t word;
+  std::memcpy(&word, &t, sizeof word);
+  word = quickbeam::kEighths[word % 8] + (word << 49);
+  std::memcpy(&t, &word, sizeof t);
+  return t;
+}
+inline Doubles power_of_eighths(const Doubles& t) { QUICKBEAM_DOUBLES(power_of_eighths(t.lane[i])); }
+inline double sum(const Doubles& a) {
+  Doubles half = a;
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) half.lane[i] = half.lane[i] + half.lane[i + width];
+  }
+  return half.lane[0];
+}
+#undef QUICKBEAM_DOUBLES
+
 struct Ints {
   int32_t lane[16];
 };

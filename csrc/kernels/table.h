@@ -37,21 +37,23 @@ struct Kernels {
   void (*multiply)(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
                    int64_t rows, int64_t in, int64_t out);
 
-  // In place, element-wise, within 3 units in the last place of the exact value; NaN stays. sigmoid is 0 below -87.3,
-  // where it is no normal number.
+  // In place, element-wise, the float nearest to the exact value: within 0.501 units in the last place, and another
+  // one for at most one value in 10,000; NaN stays. So are the cells and scores of mlp attention below.
   void (*tanh)(float* x, int64_t n);
   void (*sigmoid)(float* x, int64_t n);
 
-  // One GRU row, gates in the order r, z, n: next = n + z * (state - n), r, z = sigmoid(x + h), n = tanh(x + r h).
-  // `input` and `hidden` are [3 * dim]; `next` may be `state`.
+  // One GRU row in doubles, gates in the order r, z, n: next = n + z * (state - n), r, z = sigmoid(x + h), n = tanh(x +
+  // r h). `input` and `hidden` are [3 * dim]; `next` may be `state`.
   void (*gru)(const float* input, const float* hidden, const float* state, float* next, int64_t dim);
 
-  // One LSTM row, gates in the order i, f, g, o: next = f * cell + i * g and output = o * tanh(next), where
+  // One LSTM row in doubles, gates in the order i, f, g, o: next = f * cell + i * g and output = o * tanh(next), where
   // i, f, o = sigmoid(x + h), g = tanh(x + h). `input` and `hidden` are [4 * dim]; `next` may be `cell`.
   void (*lstm)(const float* input, const float* hidden, const float* cell, float* next, float* output, int64_t dim);
 
-  // scores[s] = sum over a of weight[a] * tanh(keys[s][a] + query[a])   (CUBE eq. 4)
-  void (*attend_mlp)(const float* query, const float* keys, const float* weight, float* scores, int64_t positions,
+  // What attend_mlp of the same table reads of n elements x of keys or queries. One beyond 44 in size counts as 44.
+  void (*mlp_keys)(const float* x, double* keys, int64_t n);
+  // scores[s] = sum over a of weight[a] * tanh(keys[s][a] + query[a]) in doubles   (CUBE eq. 4)
+  void (*attend_mlp)(const double* query, const double* keys, const double* weight, float* scores, int64_t positions,
                      int64_t dim);
   // scores[s] = sum over a of keys[s][a] * query[a]
   void (*attend_dot)(const float* query, const float* keys, float* scores, int64_t positions, int64_t dim);

@@ -2,20 +2,6 @@
 
 // ---------------------------------------------------------------------------------------------- norm, activations
 
-// `part` of each 16 places of n: whole vectors first, since a mask for each of them takes as long as the rest.
-template <typename Part>
-inline void for_each(int64_t n, Part part) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    part([=](const float* p, float) { return load(p + i); }, [=](float* p, Vec a) { store(p + i, a); });
-  }
-  const int64_t left = n - i;
-  if (left > 0) {
-    part([=](const float* p, float fill) { return load_part(p + i, left, fill); },
-         [=](float* p, Vec a) { store_part(p + i, left, a); });
-  }
-}
-
 void add_norm_kernel(float* x, const float* added, const float* weight, const float* bias, float epsilon, float* y,
                      int64_t n) {
   const float count = static_cast<float>(n);

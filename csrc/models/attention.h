@@ -32,11 +32,9 @@ class Attention {
   int64_t memory_dim() const { return key_.in(); }  // M
 
  private:
-  void keys(const Kernels& table, const float* memory, float* keys, int64_t positions) const;
-
   AttentionKind kind_;
   Linear key_;
-  Array score_;  // [A], mlp only
+  std::vector<double> score_;  // [A], mlp only
 };
 
 }  // namespace quickbeam

@@ -8,9 +8,10 @@ namespace quickbeam {
 
 // What a decoder keeps of one encoded request.
 struct Source {
-  int64_t positions = 0;      // S
-  std::vector<float> values;  // [S, M], or what is read of them, where that is kept (SHARP 4.3)
-  std::vector<float> keys;    // [S, A]
+  int64_t positions = 0;         // S
+  std::vector<float> values;     // [S, M], or what is read of them, where that is kept (SHARP 4.3)
+  std::vector<float> keys;       // [S, A], or
+  std::vector<double> mlp_keys;  // [S, A], as the kernels' mlp_keys gives them
 };
 
 // R rows that go on from U distinct states ("parents"): siblings differ in their last word only, so the products

@@ -55,8 +55,14 @@ void test_layers(const Kernels& table) {
     const int64_t positions = draw_size(1, 20);
     Guarded<float> query(dim), keys(positions * dim), weight(dim), s(positions), t(positions);
     fill(query, 2.0f), fill(keys, 2.0f), fill(weight, 1.0f);
-    scalar.attend_mlp(query.get(), keys.get(), weight.get(), s.get(), positions, dim);
-    table.attend_mlp(query.get(), keys.get(), weight.get(), t.get(), positions, dim);
+    Guarded<double> q(dim), k(positions * dim), e(dim), f(positions * dim), w(dim);
+    std::copy_n(weight.get(), dim, w.get());
+    scalar.mlp_keys(query.get(), q.get(), dim), scalar.mlp_keys(keys.get(), k.get(), positions * dim);
+    table.mlp_keys(query.get(), e.get(), dim), table.mlp_keys(keys.get(), f.get(), positions * dim);
+    CHECK(std::equal(q.get(), q.get() + dim, e.get()), table.name, dim);
+    CHECK(std::equal(k.get(), k.get() + positions * dim, f.get()), table.name, dim);
+    scalar.attend_mlp(q.get(), k.get(), w.get(), s.get(), positions, dim);
+    table.attend_mlp(q.get(), k.get(), w.get(), t.get(), positions, dim);
     CHECK(same(s.get(), t.get(), positions), table.name, dim);
     scalar.attend_dot(query.get(), keys.get(), s.get(), positions, dim);
     table.attend_dot(query.get(), keys.get(), t.get(), positions, dim);

@@ -34,7 +34,7 @@ PRODUCTS = {  # by the type of their numbers
     "dot_rows": "int8",
 }
 ROUNDING = ("quantize", "quantize_int16", "round_weights")
-ATTENTION = ("attend_mlp", "attend_dot", "softmax", "weighted_sum", "attend_heads", "weigh_heads")
+ATTENTION = ("mlp_keys", "attend_mlp", "attend_dot", "softmax", "weighted_sum", "attend_heads", "weigh_heads")
 ELEMENTWISE = ("gru", "lstm", "tanh", "sigmoid", "ssru", "relu", "swish", "gelu", "add", "times", "add_norm")
 RANKING = ("log_sum_exp", "top_k", "reaching")
 RANDOM_WORDS = 12  # of a sentence that stands for real text

@@ -96,5 +96,6 @@ class RecurrentConfig:
         stack = self.fc_layers and 3 * self.fc_dim
         readout = self.stack_dim + self.memory_dim + self.embedding_dim
         step = 2 * self.decoder_dim + gates + stack + readout + self.attention_dim + self.memory_dim + self.hidden_dim
+        keys = (2 if self.attention == "mlp" else 1) * self.attention_dim  # in doubles
         encoding = 2 * self.memory_dim + 3 * self.encoder_dim  # a layer's input, output and gates
-        return Footprint(row=4 * (2 * state + step), position=4 * (self.memory_dim + self.attention_dim + encoding))
+        return Footprint(row=4 * (2 * state + step), position=4 * (self.memory_dim + keys + encoding))
