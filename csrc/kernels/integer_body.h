@@ -16,7 +16,10 @@ template <typename Unit, int kRows, int kVecs>
     for (int c = 0; c < kVecs; ++c) total[r][c] = set_ints(start[r]);
   }
   for (int64_t k = 0; k < blocks; ++k, weight += kStep) {
-    if constexpr (kVecs * kLanes < kPanel) prefetch_panel(weight);
+    if constexpr (kVecs * kLanes < kPanel)
+      prefetch_panel(weight);
+    else if constexpr (kRows >= 3)
+      prefetch_panels(weight);
     typename Unit::Weights w[kVecs];
 #pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) {
