@@ -223,12 +223,19 @@ inline void prefetch_panel(const void* step) {
 // With three rows and more the processor is busy with sums and looks only a few steps ahead, so that reading and
 // arithmetic take turns. Asking the second cache for the panels that follow, and for the next matrix, which mostly lies
 // behind this one, lets them overlap. With one or two rows it reads ahead itself, and asking costs more than it gives.
-inline void prefetch_panels(const void* step) {
-  constexpr int64_t kAhead = 49152, kLine = 64, kStep = kPanel * 4;
+inline void prefetch_panels(const void* step, int64_t ahead) {
+  constexpr int64_t kLine = 64, kStep = kPanel * 4;
 #pragma GCC unroll 4
   for (int64_t line = 0; line < kStep; line += kLine) {
-    __builtin_prefetch(static_cast<const char*>(step) + kAhead + line, 0, 2);
+    __builtin_prefetch(static_cast<const char*>(step) + ahead + line, 0, 2);
   }
+}
+
+// How many bytes ahead it pays to ask: none where the last cache cannot keep the weights from one step to the next, for
+// then memory is what they wait for, and the processor's own streams are no slower.
+inline int64_t ahead_of(int64_t bytes) {
+  constexpr int64_t kMostKept = int64_t{16} << 20, kAhead = 49152;
+  return bytes <= kMostKept ? kAhead : 0;
 }
 
 // kRows rows by kVecs vectors of columns. `weight` points at the first column of a panel (the vectors after the

@@ -7,7 +7,8 @@
 template <typename Unit, int kRows, int kVecs>
 [[gnu::noinline]] void integer_block(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
                                      int64_t x_bytes, const int32_t* start, const float* x_scale, float* y,
-                                     int64_t y_stride, int64_t blocks, int64_t columns) {
+                                     int64_t y_stride, int64_t blocks, int64_t columns,
+                                     [[maybe_unused]] int64_t ahead) {
   constexpr int64_t kStep = int64_t{kPanel} * quickbeam::kBytes;
   Ints total[kRows][kVecs];
 #pragma GCC unroll 12
@@ -19,7 +20,7 @@ template <typename Unit, int kRows, int kVecs>
     if constexpr (kVecs * kLanes < kPanel)
       prefetch_panel(weight);
     else if constexpr (kRows >= 3)
-      prefetch_panels(weight);
+      prefetch_panels(weight, ahead);
     typename Unit::Weights w[kVecs];
 #pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) {
@@ -57,18 +58,18 @@ template <typename Unit, int kRows, int kVecs>
 template <typename Unit, int kRows>
 inline void integer_rows(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
                          int64_t x_bytes, const int32_t* start, const float* x_scale, float* y, int64_t y_stride,
-                         int64_t rows, int64_t blocks, int64_t columns) {
+                         int64_t rows, int64_t blocks, int64_t columns, int64_t ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) {
-      integer_rows<Unit, kRows - 1>(weight, scale, bias, x, x_bytes, start, x_scale, y, y_stride, rows, blocks,
-                                    columns);
+      integer_rows<Unit, kRows - 1>(weight, scale, bias, x, x_bytes, start, x_scale, y, y_stride, rows, blocks, columns,
+                                    ahead);
       return;
     }
   }
   constexpr int kVecs = Unit::vecs(kRows);
   for (int c = 0; c < kPanel && c < columns; c += kVecs * kLanes) {
     integer_block<Unit, kRows, kVecs>(weight + c * quickbeam::kBytes, scale + c, bias + c, x, x_bytes, start, x_scale,
-                                      y + c, y_stride, blocks, columns - c);
+                                      y + c, y_stride, blocks, columns - c, ahead);
   }
 }
 
@@ -92,6 +93,7 @@ inline void integer_product(const uint8_t* packed, const float* scale, const flo
   constexpr int64_t kMostRows = 192;  // whose starts are kept at a time
   constexpr int64_t kNumber = sizeof(Number), kNeighbours = quickbeam::kBytes / kNumber;
   const int64_t blocks = (in + kNeighbours - 1) / kNeighbours;
+  const int64_t ahead = ahead_of(out * blocks * quickbeam::kBytes);
   int32_t starts[kMostRows];
   for (int64_t from = 0; from < rows; from += kMostRows) {
     const int64_t count = rows - from < kMostRows ? rows - from : kMostRows;
@@ -106,7 +108,7 @@ inline void integer_product(const uint8_t* packed, const float* scale, const flo
         integer_rows<Unit, Unit::kRows>(packed + n * blocks * quickbeam::kBytes, scale + n, bias + n,
                                         reinterpret_cast<const uint8_t*>(x + (from + first) * x_stride),
                                         x_stride * kNumber, starts + first, x_scale + from + first,
-                                        y + (from + first) * y_stride + n, y_stride, some, blocks, out - n);
+                                        y + (from + first) * y_stride + n, y_stride, some, blocks, out - n, ahead);
       }
     }
   }
