@@ -13,8 +13,6 @@ import typer
 
 from quickbeam.cli.version import program_version
 
-_FITTED = ("screen", "preview", "shortlist")  # what may be fitted for a model and kept in its folder
-
 
 def info(
     model: Annotated[
@@ -60,12 +58,16 @@ def _model(model: str) -> dict[str, Any]:
     from quickbeam.engine.load import find_model
     from quickbeam.models.architectures import architecture_of
     from quickbeam.models.folder import read_config, read_tensors
+    from quickbeam.models.preview_folder import FILE as PREVIEW
+    from quickbeam.models.screen_folder import SCREEN
+    from quickbeam.models.shortlist_folder import SHORTLIST
     from quickbeam.text.vocabulary import read_vocabularies
 
     folder = find_model(model)
     config = read_config(folder)
     parameters = sum(tensor.size for tensor in read_tensors(folder, config).values())
     source, target = read_vocabularies(folder)
+    fitted = {SCREEN.name: SCREEN.tensors, "preview": PREVIEW, SHORTLIST.name: SHORTLIST.tensors}
     card = folder / "README.md"
     files = [path for path in folder.iterdir() if path.is_file()]
     return {
@@ -76,7 +78,7 @@ def _model(model: str) -> dict[str, Any]:
         "disk_mib": round(sum(path.stat().st_size for path in files) / 2**20, 1),
         "source_vocabulary": f"{type(source).__name__}, {len(source)} entries",
         "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
-        "fitted": [name for name in _FITTED if (folder / f"{name}.safetensors").is_file()],
+        "fitted": [name for name, file in fitted.items() if (folder / file).is_file()],
         **_screen(folder),
         **{name: value for name, value in dataclasses.asdict(config).items() if not name.endswith("vocab_size")},
         "card": _text(card) if card.is_file() else "",
