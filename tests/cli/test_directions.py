@@ -79,6 +79,7 @@ def test_directions_that_cannot_be_meant_are_said(
     call("fit-screen", model, "--text", f"aa-dd={text}").refused(2, "direction is 'aa-dd'", "aa, bb, cc")
     call("fit-screen", model, "--text", f"bb={text}").refused(2, "source_language is missing")
     call("fit-screen", model, "--text", f"aa-bb={tmp_path / 'none'}").refused(1, "cannot read")
+    call("fit-screen", model, "--text", "aa-bb=").refused(2, "text is 'aa-bb='; it must be the name of a file")
     call("fit-screen", model, "--text", f"aa-bb={text}", "--per", "pair").refused(2, "per is 'pair'")
     call("fit-screen", tiny_model, "--text", text, "--per", "target").refused(
         2, "per is 'target'", "one direction only"

@@ -51,6 +51,23 @@ def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Pa
     call("fit-screen", model, *short).refused(1, "the text is too short to fit a screen")
 
 
+def test_misuse_costs_nothing_and_leaves_nothing(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
+    model, empty = tmp_path / "model", tmp_path / "nothing"
+    shutil.copytree(tiny_model, model)
+    empty.write_text("\n \n")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    call("fit-screen", model, "--text", "").refused(2, "text is ''; it must be the name of a file")
+    call("fit-screen", model, "--text", "-").refused(2, "text is '-'; it must be the name of a file")
+    call("fit-screen", model, "--text", empty).refused(1, f"{empty} has no sentence; give a file with one sentence")
+    call("fit-screen", model, "--text", text, "--clusters", "x").refused(2, "'--clusters'", "'x'")
+    fit = ("fit-screen", model, "--text", text, "--work")
+    call(*fit, model).refused(2, f"work is '{model}'; it must be another folder than the model's")
+    for work in (text, text / "deep"):
+        call(*fit, work).refused(1, f"cannot write hidden vectors to {work}: {text} is no folder", "--work")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert not list(model.glob("screen*"))
+
+
 def test_vectors_are_known_by_the_text_itself(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(tiny_model, model)

@@ -78,4 +78,12 @@ def test_misuse(call: Run, model: Path, tiny_model: Path, text: Path, tmp_path: 
     call("fit-shortlist", model, "--pairs", text, "--source-column", -1).refused(2, "source_column is -1")
     call("fit-shortlist", model, "--pairs", text, "--rounds", 0).refused(2, "rounds is 0")
     call("fit-shortlist", model, "--export-vmap", tmp_path / "v").refused(1, "has no shortlist")
-    assert not list(model.glob("shortlist*"))
+    empty = tmp_path / "nothing"
+    empty.write_text("\n")
+    call("fit-shortlist", model, "--text", empty).refused(1, f"{empty} has no sentence")
+    pairs = tmp_path / "pairs"
+    pairs.write_text("ba\tbu\n")
+    export = ("fit-shortlist", model, "--pairs", pairs, "--export-vmap")
+    call(*export, text / "v").refused(1, f"cannot write {text / 'v'}: {text} is no folder")
+    call(*export, tmp_path).refused(1, f"--export-vmap {tmp_path} is a folder")
+    assert not list(model.glob("shortlist*")) and not (tmp_path / "model.translations").exists()

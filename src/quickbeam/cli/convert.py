@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from quickbeam.cli.place import check_folder
 from quickbeam.errors import ModelError, OutputError
 from quickbeam.options.schema import require
 from quickbeam.text.lines import check_readable
@@ -80,10 +80,7 @@ def _check_place(to: Path, origin: Path, kind: str, overwrite: bool) -> None:
     What may be replaced is what was written before: a folder whose config.json has the fact `kind`.
     """
     if not to.exists():
-        home = next(place for place in to.absolute().parents if place.exists())
-        if not home.is_dir() or not os.access(home, os.W_OK | os.X_OK):
-            said = "cannot be written to" if home.is_dir() else "is no folder"
-            raise OutputError(f"cannot write {to}: {home} {said}; give another name.")
+        check_folder(to.absolute().parent, str(to), "another name")
     elif not _has_fact(to, kind):
         raise OutputError(f"{to} is there and is no model folder of the kind to write, so it stays; give another name.")
     elif origin.resolve().is_relative_to(to.resolve()):

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quickbeam.errors import OptionError
+from quickbeam.errors import InputError, OptionError
 from quickbeam.options.decode import LanguageOptions
-from quickbeam.text.lines import check_readable, file_digest
+from quickbeam.options.schema import require
+from quickbeam.text.lines import check_readable, file_digest, is_standard_input, read_lines
 
 if TYPE_CHECKING:
     from quickbeam.engine.direction import Direction, Tongues
@@ -41,7 +42,7 @@ def directed_texts(given: Sequence[str], tongues: Tongues) -> list[DirectedText]
     """The texts of --text, for a model with the languages `tongues`, in the order of their first files.
 
     Raises OptionError for a direction that the model lacks, or that it needs and nobody said; InputError for a file
-    that cannot be read.
+    that cannot be read, has no sentence, or is none: standard input cannot be read again.
     """
     files: dict[Direction, list[Path]] = {}
     for entry in given:
@@ -50,7 +51,7 @@ def directed_texts(given: Sequence[str], tongues: Tongues) -> list[DirectedText]
             direction, path = tongues.named(name), Path(rest)
         else:
             direction, path = _unsaid(entry, tongues), Path(entry)
-        check_readable([path])
+        check_text(entry, path)
         files.setdefault(direction, []).append(path)
     return [DirectedText(direction, tuple(own)) for direction, own in files.items()]
 
@@ -61,3 +62,12 @@ def _unsaid(entry: str, tongues: Tongues) -> Direction:
         return tongues.direction(LanguageOptions())
     except OptionError as error:
         raise OptionError(f"text is {entry!r}; give it with its direction, as de-en={entry}. {error}") from error
+
+
+def check_text(entry: str, path: Path) -> None:
+    """Raise OptionError or InputError for a file that is not there, or has no sentence; before the slow work."""
+    named = path != Path() and not is_standard_input(path)
+    require(named, "text", entry, "the name of a file, or SOURCE-TARGET=FILE for a multilingual model")
+    check_readable([path])
+    if not any(line.strip() for line in read_lines(path)):
+        raise InputError(f"{path} has no sentence; give a file with one sentence a line.")

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quickbeam.cli.directed_text import check_text
 from quickbeam.cli.flags import with_options
 from quickbeam.cli.job import TranslationJob
 from quickbeam.cli.output import OutputFile
+from quickbeam.cli.place import check_folder
 from quickbeam.cli.progress import progress_bar
-from quickbeam.errors import OptionError
+from quickbeam.errors import OptionError, OutputError
 from quickbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
 from quickbeam.options.schema import require
 from quickbeam.options.shortlist import ShortlistOptions
@@ -95,9 +97,20 @@ def _one_of(given: dict[str, Path | None], export: Path | None) -> dict[str, Any
     if len(named) > 1 or (not named and export is None):
         raise OptionError("give one of --pairs, --text, --lex and --vmap, or --export-vmap alone.")
     check_readable(list(named.values()))
+    if "text" in named:
+        check_text(str(named["text"]), named["text"])
+    if export is not None:
+        _check_file(export)
     for name, path in named.items():
         return {"from": name, "file": {"name": path.name, "bytes": path.stat().st_size}}
     return None
+
+
+def _check_file(export: Path) -> None:
+    """Raise OutputError where the vocabulary map could not be written, before a shortlist is fitted."""
+    if export.is_dir():
+        raise OutputError(f"--export-vmap {export} is a folder; give the name of a file.")
+    check_folder(export.absolute().parent, str(export), "another name")
 
 
 def _check_languages(languages: LanguageOptions, text: Path | None) -> None:

@@ -115,7 +115,7 @@ def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, _UsageError):
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "quickbeam"
-        message = error.format_message()  # type: ignore[attr-defined]
+        message = error.format_message() + _value_of(error)  # type: ignore[attr-defined]
         end = "" if message.endswith((".", "?")) else "."
         return WRONG_USE, message and f"{message}{end} See '{command} --help'."
     if isinstance(error, OSError):
@@ -123,6 +123,12 @@ def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, MemoryError):
         return FAILED, "out of memory; try smaller --batch-tokens, --beam-size or --threads."
     raise error
+
+
+def _value_of(error: Exception) -> str:
+    """ " (got 'x')" where newer versions of Typer say what is allowed alone, which they have from Pydantic."""
+    found: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
+    return f" (got {found[0]['input']!r})" if found else ""
 
 
 def _replace_closed_streams() -> None:

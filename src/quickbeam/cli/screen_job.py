@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quickbeam.cli.directed_text import DirectedText, directed_texts
+from quickbeam.cli.place import check_folder
 from quickbeam.cli.progress import progress_bar
 from quickbeam.engine.direction import Tongues
 from quickbeam.engine.load import Parts, find_model, load_parts
@@ -16,6 +17,7 @@ from quickbeam.models.folder import read_config
 from quickbeam.models.preview_folder import save_preview
 from quickbeam.models.screen_folder import save_screens
 from quickbeam.options.decode import MachineOptions
+from quickbeam.options.schema import require
 from quickbeam.options.screen import ScreenOptions
 from quickbeam.projections.certified import Preview
 from quickbeam.text.lines import read_all
@@ -53,13 +55,15 @@ class ScreenJob:
         options: ScreenOptions,
         machine: MachineOptions,
     ) -> ScreenJob:
-        """Raise OptionError, InputError or ModelError, before the model is loaded where that can be seen before."""
+        """Raise OptionError, InputError, OutputError or ModelError, where it can be before the model is loaded."""
         folder = find_model(model)
         config = read_config(folder)
         tongues, task = Tongues.of(config), architecture_of(config).task
         texts, language = directed_texts(text, tongues), task == "language"
         chosen, groups = scopes([text.direction.languages for text in texts], per, bool(tongues.tokens))
         place = work or folder.with_name(folder.name + ".vectors")
+        require(place.resolve() != folder.resolve(), "work", str(place), "another folder than the model's")
+        check_folder(place, f"hidden vectors to {place}", "another --work folder")
         resolved = options.resolved(language, config.target_vocab_size)
         parts = load_parts(folder, machine, task)
         return cls(folder, place, texts, chosen, groups, parts, resolved, language, machine.workers)
