@@ -129,6 +129,44 @@ def other_array(draw: np.random.Generator, array: Any) -> Any:
     return changes[int(draw.integers(len(changes)))]
 
 
+def yaml(draw: np.random.Generator, whole: bytes) -> bytes:
+    """A line of another kind in a list `word: id`, the same id or word twice, ids out of range, quotes without end."""
+    lines = whole.decode().split("\n")[:-1]
+    at, other = (int(draw.integers(len(lines))) for _ in range(2))
+    word, _, number = lines[at].rpartition(":")
+    changes = [
+        *(f"{word}: {value}" for value in (-1, 2**31, 2**64, "9" * 5000, "0x1", "1e1", "true", "[1]", "٣", "")),
+        f"{lines[other].rpartition(':')[0]}:{number}", f"{word}:{lines[other].rpartition(':')[2]}", lines[at] * 2,
+        f'"{"x" * 10_000}":{number}', f'"\\ud800":{number}', f'"a:{number}', f"'a:{number}", f'"\\":{number}',
+        f'"\0":{number}', f'"\\n\\t\\r\u2028":{number}', f"&a *a:{number}", "---",
+        f"!!python/object/apply:os.system [x]:{number}", ": : :", ":", "\ufeff" + lines[at], f"? {word}", "{" * 5000,
+    ]  # fmt: skip
+    lines[at] = changes[int(draw.integers(len(changes)))]
+    return ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
+
+
+def sentencepiece(draw: np.random.Generator, whole: bytes) -> bytes:
+    """Lengths and numbers of the protocol buffer made huge, fields repeated, and pieces that no model has put in."""
+    data = bytearray(whole)
+    for _ in range(int(draw.integers(1, 4))):
+        at, kind = int(draw.integers(len(data))), int(draw.integers(4))
+        huge = b"\xff" * int(draw.integers(1, 12)) + b"\x01"
+        if kind == 0:
+            data[at : at + 1] = huge  # a varint
+        elif kind == 1:
+            data[at:at] = bytes([int(draw.integers(1, 16)) << 3 | 2]) + huge  # a field of many bytes
+        elif kind == 2:  # a piece of our own, of any type: 1 text, 2 score, 3 type
+            text = [b"", b"\xff\xfe", b"x" * 10_000, b"<unk>", b"</s>", b"\0"][int(draw.integers(6))]
+            score = struct.pack("<f", float(draw.choice([np.nan, np.inf, -np.inf, 0.0])))
+            length = bytes([len(text) & 127 | 128, len(text) >> 7]) if len(text) > 127 else bytes([len(text)])
+            piece = b"\x0a" + length + text + b"\x15" + score + b"\x18" + bytes([int(draw.integers(0, 9))])
+            size = bytes([len(piece) & 127 | 128, len(piece) >> 7]) if len(piece) > 127 else bytes([len(piece)])
+            data[0:0] = b"\x0a" + size + piece
+        else:
+            data += data[at : at + int(draw.integers(1, 500))]
+    return bytes(data)
+
+
 def json_object(draw: np.random.Generator, whole: bytes) -> bytes:
     facts = json.loads(whole)
     key = list(facts)[int(draw.integers(len(facts)))]

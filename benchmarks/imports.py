@@ -35,6 +35,7 @@ from quickbeam.models.transformer.tensors import tensor_shapes
 from quickbeam.text.sentencepiece import train_sentencepiece
 
 MEMORY, SECONDS = 4 << 30, 20
+SENTENCE, TOKENS = "Das Wetter ist heute schön, w12 w13.", 8  # text through the vocabularies of what was read
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class", "socket.connect")
 
 
@@ -67,6 +68,8 @@ def formats(home: Path) -> dict[str, Format]:
         "vocab.json": Format(theirs, "vocab.json", hostile.json_object),
         "Marian": Format(_marian(home / "marian", ours), "model.npz", hostile.marian),
         "Marian, recurrent": Format(_marian_recurrent(home / "marian-recurrent", ours), "model.npz", hostile.marian),
+        "Marian, vocabulary": Format(_marian_words(home / "marian-words", home / "marian"), "vocab.yml", hostile.yaml),
+        "SentencePiece": Format(_with_pieces(home / "pieces", home / "marian"), "vocab.spm", hostile.sentencepiece),
     }
     try:
         import torch
@@ -126,6 +129,35 @@ def _marian(folder: Path, ours: Path) -> Path:
     np.savez(folder / "model.npz", **arrays)
     shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
     return folder
+
+
+def _marian_words(folder: Path, marian: Path) -> Path:
+    """That model with a list of words in place of pieces."""
+    words = [
+        "</s>",
+        "<unk>",
+        *(f"w{i}" for i in range(2, 90)),
+        '"',
+        "it's",
+        ":",
+        "- a",
+        "#",
+        "ü",
+        "\\",
+        "a: b",
+        "",
+        " ",
+    ]
+    folder.mkdir()
+    shutil.copy(marian / "model.npz", folder)
+    lines = (f"{json.dumps(word, ensure_ascii=False)}: {token}\n" for token, word in enumerate(words))
+    (folder / "vocab.yml").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+def _with_pieces(folder: Path, marian: Path) -> Path:
+    """That model, whose pieces are to be broken."""
+    return Path(shutil.copytree(marian, folder))
 
 
 def _marian_recurrent(folder: Path, ours: Path) -> Path:
@@ -218,6 +250,7 @@ def _read(folder: Path, case: int, outcome: Outcome, events: list[str]) -> None:
     try:
         model = read_model(str(folder))
         _ = model.source.listed, model.target.listed  # what is written of its words
+        model.target.decode(model.source.encode(SENTENCE)[:TOKENS])
         outcome.read += 1
     except QuickbeamError as error:
         outcome.refused += 1

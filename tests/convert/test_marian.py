@@ -126,6 +126,24 @@ def words_file(path, count, prefix):
     return path
 
 
+@pytest.mark.parametrize("number", ["x", "-2", "0x2", "\x1c2", "\u0662", "9" * 5000, ""])
+def test_a_line_of_a_vocabulary_without_a_number_is_named(tmp_path, number):
+    words = words_file(tmp_path / "vocab.yml", WORDS, "w")
+    words.write_text(words.read_text().replace("w2: 2\n", f"w2: {number}\n"))
+    with pytest.raises(ModelError, match=r"vocab\.yml, line 3: it must be a word, a colon and an id"):
+        read_model(str(save(tmp_path / "marian")), words)
+
+
+def test_a_piece_that_is_no_text_is_refused(tmp_path):
+    """SentencePiece itself reads such a model, and fails when the piece is asked for."""
+    path = save(tmp_path / "marian")
+    good = train_pieces(demo_sentences(), WORDS)
+    broken = tmp_path / "broken.spm"
+    broken.write_bytes(b"\x0a\x0b\x0a\x02\xff\xfe\x15\0\0\0\0\x18\x01" + good)
+    with pytest.raises(ModelError, match=r"broken\.spm is not a SentencePiece model of pieces in UTF-8"):
+        read_model(str(path), broken)
+
+
 def test_no_source_word_is_lost_where_the_source_has_more(tmp_path):
     """The word that the decoder starts from has one id on both sides, which must not be that of a source word."""
     path = save(tmp_path / "apart", source_words=WORDS + 5)

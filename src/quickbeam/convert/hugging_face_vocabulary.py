@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import sentencepiece
-
 from quickbeam.convert.converted import check_same_words
 from quickbeam.convert.facts import Facts
 from quickbeam.convert.json_file import WORDS, check_words, read_json
+from quickbeam.convert.spm import read_spm
 from quickbeam.errors import ModelError
 from quickbeam.text.pieces import PieceVocabulary
 
@@ -78,8 +77,8 @@ def _marian(folder: Path, said: Facts, source_size: int, target_size: int, speci
     tags = {piece[2:-2]: token for piece, token in source.items() if piece.startswith(">>") and piece.endswith("<<")}
     silent = {token for token in tags.values() if not apart and token < target_size}
     return Words(
-        PieceVocabulary(source_pieces, special, tags.values(), _read_spm(folder / "source.spm")),
-        PieceVocabulary(target_pieces, special, silent, _read_spm(folder / "target.spm")),
+        PieceVocabulary(source_pieces, special, tags.values(), read_spm(folder / "source.spm")[0]),
+        PieceVocabulary(target_pieces, special, silent, read_spm(folder / "target.spm")[0]),
         special,
         {} if apart else tags,
         "",
@@ -100,18 +99,10 @@ def _m2m(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> Wo
 
 
 def _nllb(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> Words:
-    spm = _read_spm(folder / "sentencepiece.bpe.model")
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(spm)
-    except RuntimeError as error:
-        raise ModelError(
-            f"{folder / 'sentencepiece.bpe.model'} is not a SentencePiece model; copy it again."
-        ) from error
-    count = processor.GetPieceSize()
+    spm = read_spm(folder / "sentencepiece.bpe.model")[1]
     pieces = dict(zip(_BEGIN_NLLB, range(4), strict=True))
-    pieces |= {processor.IdToPiece(i): i + 1 for i in range(3, count)}
-    languages = {code: token for code, token in _added(folder, count + 1) if token > count and code != _MASK}
+    pieces |= {piece: i + 1 for i, piece in enumerate(spm) if i >= 3}
+    languages = {code: token for code, token in _added(folder, len(spm) + 1) if token > len(spm) and code != _MASK}
     special = {"unk_id": 3, **special}
     behind: SourceTag = "source-behind" if said.flag("legacy_behaviour") else "source"
     return _multilingual(folder, said, _by_id(pieces | languages, size), special, languages, behind)
@@ -130,7 +121,7 @@ def _multilingual(
     if not languages or outside:
         what = f"language {outside[0]!r} has a token outside the embedding" if outside else "it names no languages"
         raise ModelError(f"{folder}: {what}; its tokenizer files are not those of the weights.")
-    words = PieceVocabulary(pieces, special, languages.values(), _read_spm(folder / "sentencepiece.bpe.model"))
+    words = PieceVocabulary(pieces, special, languages.values(), read_spm(folder / "sentencepiece.bpe.model")[0])
     default = [said.text(name) if said.text(name) in languages else "" for name in ("src_lang", "tgt_lang")]
     return Words(words, words, special, languages, default[0], default[1], tag, True)
 
@@ -184,12 +175,3 @@ def _by_id(ids: Mapping[str, int], size: int) -> list[str]:
     for piece, token in ids.items():
         pieces[token] = piece
     return pieces
-
-
-def _read_spm(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(
-            f"cannot read the SentencePiece model {path}: {error.strerror or error}. It belongs to the model."
-        ) from error

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece
 
+from quickbeam.convert.spm import read_spm
 from quickbeam.convert.weights import Weights
 from quickbeam.errors import ModelError
 from quickbeam.types import Floats
@@ -42,27 +42,22 @@ def read_embeddings(weights: Weights, output: str) -> tuple[dict[str, Any], dict
 
 def read_vocabulary(path: Path, size: int) -> tuple[list[str], bytes | None]:
     """The words of a .yml file, or the pieces of an .spm, by id, and the SentencePiece model."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"cannot read the vocabulary {path}: {error.strerror or error}.") from error
-    spm = None if path.suffix in (".yml", ".yaml") else raw
-    if spm is not None:
-        processor = sentencepiece.SentencePieceProcessor()
-        try:
-            processor.LoadFromSerializedProto(spm)
-        except RuntimeError as error:
-            raise ModelError(f"{path} is neither a .yml vocabulary nor a SentencePiece model.") from error
-        words: dict[int, str] = {i: processor.IdToPiece(i) for i in range(processor.GetPieceSize())}
+    if path.suffix in (".yml", ".yaml"):
+        spm, words = None, _yaml_words(path)
     else:
-        words = _yaml_words(path, raw)
+        spm, pieces = read_spm(path)
+        words = dict(enumerate(pieces))
     if sorted(words) != list(range(len(words))) or len(words) > size:
         raise ModelError(f"{path} must have the ids 0 to {size - 1}, each once, as the model's embedding has.")
     return [*(words[i] for i in range(len(words))), *(f"<unused {i}>" for i in range(len(words), size))], spm
 
 
-def _yaml_words(path: Path, raw: bytes) -> dict[int, str]:
+def _yaml_words(path: Path) -> dict[int, str]:
     """Lines `word: id`, words plain or in quotes."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read the vocabulary {path}: {error.strerror or error}.") from error
     words: dict[int, str] = {}
     for number, line in enumerate(raw.decode("utf-8", "replace").split("\n"), 1):
         if not line.strip():
@@ -73,7 +68,7 @@ def _yaml_words(path: Path, raw: bytes) -> dict[int, str]:
             word = re.sub(r"\\(.)", r"\1", word[1:-1])
         elif word.startswith("'") and word.endswith("'") and len(word) > 1:
             word = word[1:-1].replace("''", "'")
-        if not re.fullmatch(r"\s*\d{1,9}\s*", token) or int(token) in words:
+        if not re.fullmatch(r"\s*[0-9]{1,9}\s*", token, re.ASCII) or int(token) in words:
             raise ModelError(f"{path}, line {number}: it must be a word, a colon and an id of its own.")
         words[int(token)] = word
     return words

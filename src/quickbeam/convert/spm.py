@@ -1,4 +1,4 @@
-"""The SentencePiece models that belong to a model whose own files are pieces and numbers only."""
+"""SentencePiece models: their pieces, and those that belong to a model whose own files are pieces and numbers only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quickbeam.errors import InputError
+import sentencepiece
+
+from quickbeam.errors import ModelError
 from quickbeam.text.pieces import PieceVocabulary
 
 _NAMES = {
@@ -24,12 +26,13 @@ class Pieces:
 
     @classmethod
     def find(cls, folder: Path, source: Path | None, target: Path | None) -> Pieces:
-        """Those that were given, else those that lie in `folder` under a usual name. Raises InputError."""
+        """Those that were given, else those that lie in `folder` under a usual name. Raises ModelError."""
         target = target or source
         found = {}
-        for side, path in (("source", source), ("target", target)):
+        for side, given in (("source", source), ("target", target)):
             usual = (folder / name for name in _NAMES[side])
-            found[side] = _read(path) if path else next((_read(one) for one in usual if one.is_file()), None)
+            path = given or next((one for one in usual if one.is_file()), None)
+            found[side] = read_spm(path)[0] if path else None
         return cls(found["source"], found["target"])
 
     @property
@@ -53,8 +56,14 @@ class Pieces:
         return PieceVocabulary(words, ids, silent, self.source if side == "source" else self.target)
 
 
-def _read(path: Path) -> bytes:
+def read_spm(path: Path) -> tuple[bytes, list[str]]:
+    """The bytes of a SentencePiece model, and its pieces by id; ModelError where it is none, or a piece no text."""
+    processor = sentencepiece.SentencePieceProcessor()
     try:
-        return path.read_bytes()
+        data = path.read_bytes()
+        processor.LoadFromSerializedProto(data)
+        return data, [processor.IdToPiece(i) for i in range(processor.GetPieceSize())]
     except OSError as error:
-        raise InputError(f"cannot read the SentencePiece model {path}: {error.strerror or error}.") from error
+        raise ModelError(f"cannot read the SentencePiece model {path}: {error.strerror or error}.") from error
+    except (RuntimeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} is not a SentencePiece model of pieces in UTF-8; copy it again.") from error
