@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -171,11 +171,28 @@ def kinds(clusters: int, best: Sequence[int], fidelity: float, beam_size: int) -
 
 def table(name: str, scope: Per, found: Sequence[dict[str, Any]]) -> str:
     """The directions of one kind and scope, and their mean."""
-    numbers = [key for key in found[0] if key != "direction"]
-    mean = {key: float(np.mean([row[key] for row in found])) for key in numbers}
-    lines = [f"{name}, per {scope}" + "".join(f"{key:>13}" for key in numbers)]
-    for row in (*found, {"direction": "mean", **mean}):
-        lines.append(f"  {row['direction']:<22}" + "".join(f"{row[key]:>13.4f}" for key in numbers))
+    return _lined(f"{name}, per {scope}", [(row["direction"], row) for row in (*found, mean(found))])
+
+
+def comparison(name: str, found: Mapping[Per, Sequence[dict[str, Any]]]) -> str:
+    """The scopes of one kind side by side: what CVP section 2.2 claims of screens per direction."""
+    count = len(next(iter(found.values())))
+    return _lined(
+        f"{name}, mean of {count} directions", [(f"per {scope}", mean(rows)) for scope, rows in found.items()]
+    )
+
+
+def mean(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of the figures of all directions; each counts the same."""
+    numbers = [key for key in found[0] if key not in ("direction", "rows")]
+    return {"direction": "mean"} | {key: float(np.mean([row[key] for row in found])) for key in numbers}
+
+
+def _lined(head: str, rows: Sequence[tuple[str, dict[str, Any]]]) -> str:
+    """A head line of the figures' names, and a line for each row."""
+    numbers = [key for key in rows[-1][1] if key != "direction"]
+    lines = [f"{head:<36}" + "".join(f"{key:>12}" for key in numbers)]
+    lines += [f"  {name:<34}" + "".join(f"{row[key]:>12.4f}" for key in numbers) for name, row in rows]
     return "\n".join(lines)
 
 
@@ -193,12 +210,14 @@ def main() -> None:
     one_thread("benchmarks.directions")
     bench = Bench(arguments.model, arguments.data, arguments.vectors, arguments.sentences, arguments.beam_size)
     for name, options in kinds(arguments.clusters, arguments.best, arguments.fidelity, arguments.beam_size).items():
+        whole: dict[Per, list[dict[str, Any]]] = {}
         for scope in SCOPES:
-            found = bench.measure(bench.screens(scope, options), options)
+            found = whole[scope] = bench.measure(bench.screens(scope, options), options)
             print(table(name, scope, found), flush=True)
             asked = {"model": bench.translator.folder.parent.name + "/" + bench.translator.folder.name, "scope": scope}
             asked |= {"kind": name, "vectors": arguments.vectors, "sentences": arguments.sentences}
             record.write("directions", {"directions": found}, threads=1, options=asked | asdict(options))
+        print(comparison(name, whole), flush=True)
 
 
 if __name__ == "__main__":
