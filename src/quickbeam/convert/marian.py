@@ -46,19 +46,27 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Convert
     weights = Weights(path, {name: _flat(name, array) for name, array in arrays.items()})
     sizes, tensors = read(facts, weights)
     weights.check_all_taken()
-    beside = [
-        one for ending in ("*.yml", "*.spm") for one in sorted(path.parent.glob(ending)) if "decoder" not in one.name
-    ]
-    if source is None and len(beside) != 1:
-        raise ModelError(
-            f"{path.parent} has {len(beside)} vocabularies; say which: --source-spm FILE, --target-spm FILE."
-        )
-    source = source or beside[0]
+    source = source or _only_vocabulary(path)
     words = [
         read_vocabulary(one, sizes[f"{side}_vocab_size"])
         for side, one in (("source", source), ("target", target or source))
     ]
     return _with_words(path, kind, sizes, tensors, words)
+
+
+def _only_vocabulary(path: Path) -> Path:
+    """The vocabulary beside the model, where there is one for both sides.
+
+    What Marian itself writes there (model.npz.yml, model.npz.progress.yml, model.npz.decoder.yml) is none.
+    """
+    beside = [one for ending in ("*.yml", "*.spm") for one in sorted(path.parent.glob(ending))]
+    found = [one for one in beside if ".npz." not in one.name and "decoder" not in one.name]
+    if len(found) != 1:
+        raise ModelError(
+            f"{path.parent} has {len(found)} vocabularies{''.join(f', {one.name}' for one in found)}; say which: "
+            "--source-spm FILE, --target-spm FILE."
+        )
+    return found[0]
 
 
 def _with_words(

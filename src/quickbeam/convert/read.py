@@ -44,7 +44,7 @@ def read_model(
     if path.is_dir() and (path / "model.bin").is_file():
         return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm), source_eos)
     refuse_flags(None, None, source_eos, "this model")
-    inside = [one for end in ("*.npz", "*.pt") for one in sorted(path.glob(end))] if path.is_dir() else [path]
+    inside = _models_in(path) if path.is_dir() else [path]
     if len(inside) == 1 and inside[0].suffix == ".npz":
         return read_marian(inside[0], source_spm, target_spm)
     if len(inside) == 1 and inside[0].suffix == ".pt":
@@ -55,6 +55,12 @@ def read_model(
         f"{path} is no model that can be read: give a folder of CTranslate2, a model.npz of Marian, a checkpoint "
         "(.pt) of OpenNMT-py, or a folder of a MarianMT, M2M100 or NLLB model of Hugging Face."
     )
+
+
+def _models_in(folder: Path) -> list[Path]:
+    """The models of Marian and OpenNMT-py in a folder, without the state of its optimiser that Marian writes there."""
+    found = [one for end in ("*.npz", "*.pt") for one in sorted(folder.glob(end))]
+    return [one for one in found if not one.name.endswith(".optimizer.npz")]
 
 
 def refuse_flags(source_spm: Path | None, target_spm: Path | None, source_eos: bool, owner: str) -> None:
