@@ -11,7 +11,7 @@ from foreign import demo_sentences, train_pieces
 
 from quickbeam import Translator
 from quickbeam.convert.read import read_model
-from quickbeam.errors import ModelError
+from quickbeam.errors import InputError, ModelError
 from quickbeam.options.decode import MachineOptions
 
 DIM, FFN, WORDS = 16, 24, 120
@@ -187,3 +187,28 @@ def test_a_source_that_is_smaller_or_has_other_special_ids_is_refused(tmp_path):
 def test_what_we_lack_is_refused_by_name(tmp_path, fact, value):
     with pytest.raises(ModelError, match=fact.replace("_", "-")):
         read_model(str(save(tmp_path / "other", **{fact: value})))
+
+
+def test_a_folder_in_which_marian_has_trained_is_read(tmp_path):
+    """Beside model.npz Marian leaves its optimiser's state, its options, its progress and what its decoder needs."""
+    path = save(tmp_path / "trained")
+    np.savez(path.with_name("model.npz.optimizer.npz"), adam_mt=np.zeros(3, np.float32))
+    for name in ("yml", "progress.yml", "decoder.yml"):
+        path.with_name(f"model.npz.{name}").write_text("seed: 1\n")
+    assert read_model(str(path.parent)).config.target_vocab_size == WORDS + 1
+
+
+@pytest.mark.parametrize(
+    ("version", "activation"),
+    [("v1.12.42 b7be0e964 2025-05-24", "gelu"), ("v1.12.2 1", "gelu_sigmoid"), ("v1.9.0 ba94c5b9", "gelu_sigmoid")],
+)
+def test_gelu_is_that_of_the_version_that_wrote_the_model(tmp_path, version, activation):
+    path = save(tmp_path / "marian", transformer_ffn_activation="gelu", version=version)
+    assert read_model(str(path)).config.activation == activation
+
+
+def test_of_several_models_one_has_to_be_named(tmp_path):
+    path = save(tmp_path / "marian")
+    path.with_name("model.best-bleu.npz").write_bytes(path.read_bytes())
+    with pytest.raises(InputError, match=r"holds 2 models; give one of .*model\.best-bleu\.npz, .*model\.npz\."):
+        read_model(str(path.parent))

@@ -6,6 +6,7 @@ are sinusoids of tensor2tensor, norms have an epsilon of 1e-6.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from quickbeam.convert.weights import Weights
 from quickbeam.errors import ModelError
 from quickbeam.types import Floats
 
-_ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu_sigmoid"}
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
+_EXACT_GELU = (1, 12, 3)  # the version from which on "gelu" is x Phi(x); before, it is x sigmoid(1.702 x)
 _ABSENT = (
     "transformer-no-projection",
     "transformer-train-position-embeddings",
@@ -34,6 +36,14 @@ def read_transformer(facts: Facts, weights: Weights) -> tuple[dict[str, Any], di
     for name in _ABSENT:
         facts.require(name, [False])
     return _Model(facts, weights).read()
+
+
+def _activation(facts: Facts) -> str:
+    """The activation as it was in the version of Marian that wrote the model."""
+    name = facts.choice("transformer-ffn-activation", _ACTIVATIONS)
+    written_by = re.match(r"v(\d+)\.(\d+)\.(\d+)", facts.text("version"))
+    exact = written_by is not None and tuple(map(int, written_by.groups())) >= _EXACT_GELU
+    return name if name != "gelu" or exact else "gelu_sigmoid"
 
 
 class _Model:
@@ -67,7 +77,7 @@ class _Model:
             "decoder_final_norm": bool(top),
             "embedding_norm": "n" in facts.text("transformer-postprocess-emb"),
             "norm_epsilon": 1e-6,
-            "activation": facts.choice("transformer-ffn-activation", _ACTIVATIONS),
+            "activation": _activation(facts),
             "positions": "sinusoidal-t2t",
             "decoder_kind": "attention" if look_back == "self-attention" else "ssru",
             "ssru_projection": look_back == "rnn" and facts.flag("transformer-rnn-projection"),
