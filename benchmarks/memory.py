@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ctranslate2_model, record, shapes
-from benchmarks.peers import LENGTH
+from benchmarks.engines import LENGTH
 from quickbeam.models.folder import read_config
 from quickbeam.text.vocabulary import read_vocabularies
 

@@ -14,17 +14,17 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import peers, record, shapes
+from benchmarks import engines, peers, record, shapes
 from benchmarks.interleave import interleave
 from quickbeam import Translator
 from quickbeam.options.decode import MachineOptions
 
 
-def ours(shape: str, texts: list[str], threads: int, beam: int, projection: str) -> peers.Run:
+def ours(shape: str, texts: list[str], threads: int, beam: int, projection: str) -> engines.Run:
     """Ours, sentence by sentence."""
     translator = Translator(shapes.model(shape), machine=MachineOptions(threads=threads, compute_type="int8"))
     options: dict[str, Any] = {"beam_size": beam, "projection": projection}
-    options |= {"min_length": peers.LENGTH - 1, "max_length": peers.LENGTH}
+    options |= {"min_length": engines.LENGTH - 1, "max_length": engines.LENGTH}
 
     def run() -> list[list[str]]:
         return [list(translator.translate([text], **options)[0].tokens) for text in texts]
@@ -36,14 +36,14 @@ def measure(
     engine: str, shape: str, counts: Sequence[int], beam: int, projection: str, sentences: int, rounds: int
 ) -> dict[str, Any]:
     """One line: `engine` ("ours", "CTranslate2") with each number of threads; the first of `counts` is the baseline."""
-    texts = shapes.sources(shape, sentences, peers.LENGTH - 1)
-    contenders: dict[str, peers.Run] = {}
+    texts = shapes.sources(shape, sentences, engines.LENGTH - 1)
+    contenders: dict[str, engines.Run] = {}
     for threads in counts:
         if engine == "ours":
             contenders[f"{threads}"] = ours(shape, texts, threads, beam, projection)
         else:  # a task of one thread, so that sentences are handed over one by one
             job = peers.task(shape, None, "", sentences, 1, beam, 1)
-            contenders[f"{threads}"] = peers.ctranslate2(job, "int8", intra=threads)
+            contenders[f"{threads}"] = engines.ctranslate2(job, "int8", intra=threads)
 
     def check(outputs: dict[str, list[list[str]]]) -> None:
         first = outputs[f"{counts[0]}"]

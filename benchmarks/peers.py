@@ -1,60 +1,44 @@
-"""Ours against CTranslate2 and Hugging Face: the same weights, the same text, in turns, in one run.
+"""Ours against CTranslate2, Marian and Hugging Face: the same weights, the same text, in turns, in one run.
 
 Random shapes (`--shape opus-6+6`, `opus-12+1`, `nllb-600m`) are given sources of 32 words with eos and asked for 32, so
 every engine takes the same steps; a model folder (`--model`, a trained transformer of ours) translates Tatoeba's test
 set, and BLEU is printed beside. First everybody's answers are checked: their lengths, or their BLEU.
 
-CTranslate2 is given the best of its compute types on this machine, measured before, and the better of batches by
-sentences and by tokens and of inter_threads and intra_threads. Its vocabulary map is our shortlist.
+How the others are set is said in engines.py; CTranslate2's vocabulary map and Marian's shortlist are our shortlist.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import ctranslate2_model, record, shapes
+from benchmarks import record, shapes
+from benchmarks.engines import (
+    LENGTH,
+    Run,
+    Task,
+    best_ctranslate2,
+    best_marian,
+    ctranslate2,
+    hugging_face,
+    marian,
+    ours,
+)
 from benchmarks.interleave import interleave
 from benchmarks.stream import VARIABLE
 from benchmarks.testset import DATA, german_english
 from quickbeam import Translator
-from quickbeam.engine.load import shortlist_identity
 from quickbeam.models.folder import read_config
-from quickbeam.models.shortlist_folder import FACTS, read_shortlist
-from quickbeam.options.decode import MachineOptions
-from quickbeam.train.shortlist.files import write_vmap
+from quickbeam.models.shortlist_folder import FACTS
 
-LENGTH = 32  # tokens of a source and of an answer, eos counted
-TYPES = ("int8", "int8_bfloat16", "bfloat16", "int16", "float32")
 BLEU_DISTANCE = 1.0
-Run = Callable[[], list[list[str]]]
 
 
 class DisagreementError(Exception):
     """A contender does not say what it should, so its time means nothing."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What everybody has to do."""
-
-    folder: Path
-    texts: Sequence[str]
-    pieces: Sequence[Sequence[str]]  # the same for CTranslate2, eos included
-    references: Sequence[str] | None  # None: random weights, and every answer has LENGTH tokens
-    batch: int  # sentences handed over together
-    beam: int
-    threads: int
-
-    @property
-    def fixed(self) -> bool:
-        """Whether all answers have the same length."""
-        return self.references is None
 
 
 def task(shape: str | None, model: str | None, data: str, sentences: int, batch: int, beam: int, threads: int) -> Task:
@@ -69,128 +53,6 @@ def task(shape: str | None, model: str | None, data: str, sentences: int, batch:
     end = vocabulary.piece(read_config(folder).eos_id)
     pieces = [[*map(vocabulary.piece, vocabulary.encode(text)), end] for text in texts]
     return Task(folder, texts, pieces, references, batch, beam, threads)
-
-
-def ours(job: Task, projection: str, compute_type: Any = "int8", **options: Any) -> Run:
-    """Our engine with an output layer."""
-    translator = Translator(job.folder, machine=MachineOptions(threads=job.threads, compute_type=compute_type))
-    lengths: dict[str, Any] = {"min_length": LENGTH - 1, "max_length": LENGTH} if job.fixed else {}
-    budget = job.batch * max(map(len, job.pieces)) if job.batch > 1 else 512
-
-    def run() -> list[list[str]]:
-        found: list[list[str]] = []
-        for first in range(0, len(job.texts), _handed(job)):
-            answers = translator.translate(
-                job.texts[first : first + _handed(job)],
-                beam_size=job.beam,
-                projection=projection,
-                batch_tokens=budget,
-                **lengths,
-                **options,
-            )
-            found += [list(answer.tokens) for answer in answers]
-        return found
-
-    return run
-
-
-def _handed(job: Task) -> int:
-    """How many sentences are handed over at a time: all, for an engine to make batches of, or one."""
-    return len(job.texts) if job.batch > 1 or job.threads > 1 else 1
-
-
-def ctranslate2(
-    job: Task, kind: str, inter: int = 1, intra: int = 1, batch_type: str = "examples", vmap: bool = False
-) -> Run:
-    """CTranslate2 with a compute type."""
-    import ctranslate2 as engine
-
-    stored = "int8" if kind.startswith("int8") else kind
-    folder = ctranslate2_model.write(job.folder, ctranslate2_model.home(job.folder) / stored, stored)
-    if vmap:
-        _write_vmap(job.folder, folder / "vmap.txt")
-    translator = engine.Translator(str(folder), compute_type=kind, inter_threads=inter, intra_threads=intra)
-    lengths = {"min_decoding_length": LENGTH, "max_decoding_length": LENGTH} if job.fixed else {}
-    size = job.batch * (1 if batch_type == "examples" else LENGTH)
-
-    def run() -> list[list[str]]:
-        found: list[list[str]] = []
-        for first in range(0, len(job.texts), _handed(job)):
-            answers = translator.translate_batch(
-                job.pieces[first : first + _handed(job)],
-                beam_size=job.beam,
-                max_batch_size=size,
-                batch_type=batch_type,
-                use_vmap=vmap,
-                **lengths,
-            )
-            found += [answer.hypotheses[0] for answer in answers]
-        return found
-
-    return run
-
-
-def _write_vmap(model: Path, path: Path) -> None:
-    parts = Translator(model).parts
-    shortlist = read_shortlist(model, shortlist_identity(parts), len(parts.source), len(parts.target))
-    write_vmap(path, shortlist, parts.source, parts.target)
-
-
-def hugging_face(job: Task) -> Run:
-    """`generate` of transformers in float32, for models that MarianMT can say."""
-    import tempfile
-
-    import torch
-    import transformers
-
-    from quickbeam.convert.export import write_marian
-
-    torch.set_num_threads(job.threads)
-    with tempfile.TemporaryDirectory() as folder:
-        write_marian(job.folder, Path(folder))
-        model: Any = transformers.MarianMTModel.from_pretrained(folder)  # in evaluation mode
-    parts = Translator(job.folder).parts
-    config = model.config
-    ids = [[*parts.source.encode(text), config.eos_token_id] for text in job.texts]
-    lengths = {"min_new_tokens": LENGTH, "max_new_tokens": LENGTH} if job.fixed else {"max_new_tokens": 256}
-
-    def run() -> list[list[str]]:
-        found: list[list[str]] = []
-        for first in range(0, len(ids), job.batch):
-            rows = ids[first : first + job.batch]
-            widest = max(map(len, rows))
-            padded = torch.tensor([row + [config.pad_token_id] * (widest - len(row)) for row in rows])
-            mask = torch.tensor([[1] * len(row) + [0] * (widest - len(row)) for row in rows])
-            out = model.generate(input_ids=padded, attention_mask=mask, num_beams=job.beam, do_sample=False, **lengths)
-            silent = (config.pad_token_id, config.eos_token_id, config.decoder_start_token_id)
-            found += [[parts.target.piece(token) for token in row if token not in silent] for row in out.tolist()]
-        return found
-
-    return run
-
-
-def best_ctranslate2(job: Task) -> dict[str, Any]:
-    """The settings in which CTranslate2 is fastest here: the least of two times each."""
-    import ctranslate2 as engine
-
-    supported = engine.get_supported_compute_types("cpu")
-    settings: list[dict[str, Any]] = [{"kind": kind} for kind in TYPES if kind in supported]
-    found = min(settings, key=lambda chosen: _least(ctranslate2(job, **chosen)))
-    more = [found]
-    if job.batch > 1:
-        more.append(found | {"batch_type": "tokens"})
-    if job.threads > 1:
-        more = [one | split for one in more for split in ({"inter": job.threads}, {"intra": job.threads})]
-    return min(more, key=lambda chosen: _least(ctranslate2(job, **chosen))) if len(more) > 1 else found
-
-
-def _least(run: Run) -> float:
-    times = []
-    for _ in range(2):
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return min(times)
 
 
 def bleu(job: Task, answers: Sequence[Sequence[str]]) -> float:
@@ -209,8 +71,11 @@ def exact_bleu(job: Task) -> float:
     return bleu(job, ours(job, "exact", "float32")())
 
 
-def measure(job: Task, name: str, layers: Sequence[str], rounds: int, with_hugging_face: bool) -> dict[str, Any]:
-    """One line: ratios against plain CTranslate2, and BLEU where the weights are trained."""
+def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Sequence[str] = ()) -> dict[str, Any]:
+    """One line: ratios against plain CTranslate2, and BLEU where the weights are trained.
+
+    `others` are slow ones to be timed as well: "hugging-face", "marian".
+    """
     chosen = best_ctranslate2(job)
     contenders: dict[str, Run] = {"CTranslate2": ctranslate2(job, **chosen)}
     if (job.folder / FACTS).is_file():
@@ -218,8 +83,12 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, with_huggi
     contenders |= {f"ours {layer}": ours(job, layer) for layer in layers}
     if not job.fixed and job.beam > 1:
         contenders[f"ours {layers[-1]}, variable widths"] = ours(job, layers[-1], **VARIABLE)
-    if with_hugging_face:
+    if "hugging-face" in others:
         contenders["Hugging Face"] = hugging_face(job)
+    if "marian" in others:
+        kind = best_marian(job)
+        contenders["Marian"] = marian(job, kind)
+        contenders["Marian with shortlist"] = marian(job, kind, shortlist=True)
     scores: dict[str, float] = {}
 
     def check(outputs: dict[str, list[list[str]]]) -> None:
@@ -238,6 +107,7 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, with_huggi
     per_sentence = {who: timing.median_s / len(job.texts) for who, timing in timings.items()}
     figures = {
         "ctranslate2": chosen,
+        **({"marian": kind} if "marian" in others else {}),
         "contenders": {
             who: {
                 "ratio": timing.ratio,
@@ -275,7 +145,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sentences", type=int, default=0, help="0: 8 at batch 1 and 64 otherwise; all of a test set")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--hugging-face", action="store_true", help="and transformers' generate, which is slow")
+    parser.add_argument(
+        "--others", nargs="+", default=[], choices=["hugging-face", "marian"], help="slow ones, to be timed as well"
+    )
     arguments = parser.parse_args()
     if (arguments.shape is None) == (arguments.model is None):
         parser.error("give one of --shape and --model")
@@ -284,7 +156,7 @@ def main() -> None:
         arguments.shape, arguments.model, arguments.data, count, arguments.batch, arguments.beam, arguments.threads
     )
     name = arguments.shape or Path(arguments.model).resolve().parent.name
-    line = measure(job, name, arguments.layers, arguments.rounds, arguments.hugging_face)
+    line = measure(job, name, arguments.layers, arguments.rounds, arguments.others)
     print(lines(line))
     print(json.dumps(line))
 
