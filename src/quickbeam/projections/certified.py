@@ -10,7 +10,7 @@ every vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ LEVELS = 16  # different numbers of coordinates, at most
 SAMPLES = 512  # hidden vectors that the numbers of coordinates are chosen on
 BEST = 10  # for which k they are chosen: what beam search asks for at a width of 5
 PASSED = 12.0  # what a byte costs that is read for one word alone, in bytes that are read for all
+AT_ONCE = 4096  # words that are computed with in float64 together; all of a large matrix would take gigabytes
 WORD_BYTES = 16  # what is read for a word beside its coordinates
 
 
@@ -62,11 +63,12 @@ class Preview:
         mean = samples.mean(axis=0, dtype=np.float64)
         spread = samples.astype(np.float64) - mean
         moment = spread.T @ spread / len(samples)
-        words = weight.astype(np.float64) - weight.mean(axis=0, dtype=np.float64)
+        centre = weight.mean(axis=0, dtype=np.float64)
+        words = sum((_gram(weight[some] - centre) for some in _parts(len(weight))), np.zeros_like(moment))
         scale = np.trace(moment) / width or 1.0
         sizes, directions = np.linalg.eigh(moment + RIDGE * scale * np.eye(width))
         root, inverse = (directions * np.sqrt(sizes) @ directions.T, directions / np.sqrt(sizes) @ directions.T)
-        values, vectors = np.linalg.eigh(root @ (words.T @ words) @ root)
+        values, vectors = np.linalg.eigh(root @ words @ root)
         values, vectors = values[::-1], vectors[:, ::-1]
         balance = np.maximum(values, RIDGE**2 * max(values[0], 1e-30)) ** 0.25
         basis = (balance[:, None] * (vectors.T @ inverse)).astype(np.float32)
@@ -157,8 +159,9 @@ def _cheapest(weight: Floats, bias: Floats, basis: Floats, shift: Floats, sample
     """The number of coordinates [V] for which a word costs fewest bytes: those that all rows read, and those of rows
     that the preview does not rule it out for. Without its rounding, which matters little."""
     width = weight.shape[1]
-    centred = weight - weight.mean(axis=0)
-    rows = np.linalg.solve(basis.T.astype(np.float64), centred.T.astype(np.float64)).T.astype(np.float32)
+    rows, centre, inverted = np.empty_like(weight), weight.mean(axis=0), basis.T.astype(np.float64)
+    for some in _parts(len(weight)):
+        rows[some] = np.linalg.solve(inverted, (weight[some] - centre).T.astype(np.float64)).T
     constant = bias - rows @ shift
     choices = sorted({min(width, max(4, -(-round(share * width) // 4) * 4)) for share in SHARES})
     tails = [np.linalg.norm(rows[:, m:], axis=1) for m in choices]
@@ -194,17 +197,22 @@ def _rows(weight: Floats, preview: Preview) -> tuple[Doubles, Floats, float]:
             f"most {LEVELS} different ones; fit the preview again"
         )
     centre = weight.mean(axis=0, dtype=np.float64).astype(np.float32)
-    basis = preview.basis.astype(np.float64)
-    words = weight.astype(np.float64) - centre
-    try:
-        rows = np.ascontiguousarray(np.linalg.solve(basis.T, words.T).T)
-    except np.linalg.LinAlgError as error:
-        raise OptionError(f"the preview's basis cannot be inverted ({error}); fit it again") from None
-    rest = np.linalg.norm(words - rows @ basis, axis=1)
-    rest += width * 2.0**-51 * np.linalg.norm(basis) * np.linalg.norm(rows, axis=1)  # what double precision rounds
-    size = np.linalg.norm(weight.astype(np.float64), axis=1) + np.linalg.norm(centre.astype(np.float64))
-    share = np.divide(rest, size, out=np.zeros_like(rest), where=size > 0)
-    return rows, centre, float(share.max() * (1 + 1e-9) + 1e-12)
+    basis, largest = preview.basis.astype(np.float64), 0.0
+    rows = np.empty(weight.shape)
+    for some in _parts(len(weight)):
+        words = weight[some].astype(np.float64)
+        size = np.linalg.norm(words, axis=1) + np.linalg.norm(centre.astype(np.float64))
+        words -= centre
+        try:
+            rows[some] = np.linalg.solve(basis.T, words.T).T
+        except np.linalg.LinAlgError as error:
+            raise OptionError(f"the preview's basis cannot be inverted ({error}); fit it again") from None
+        rest = np.linalg.norm(words - rows[some] @ basis, axis=1)
+        # What double precision rounds.
+        rest += width * 2.0**-51 * np.linalg.norm(basis) * np.linalg.norm(rows[some], axis=1)
+        share = np.divide(rest, size, out=np.zeros_like(rest), where=size > 0)
+        largest = max(largest, float(share.max()))
+    return rows, centre, largest * (1 + 1e-9) + 1e-12
 
 
 def _levels(rows: Doubles, coordinates: Ids) -> tuple[Ids, Ids, Ids, Doubles, Doubles, Doubles]:
@@ -218,11 +226,22 @@ def _levels(rows: Doubles, coordinates: Ids) -> tuple[Ids, Ids, Ids, Doubles, Do
     square = np.zeros((len(sizes), rows.shape[1]))
     mixed, head_norm = np.zeros(len(sizes)), np.zeros(len(sizes))
     for level, (size, ids) in enumerate(zip(sizes.tolist(), words, strict=True)):
-        head, tail = rows[ids, :size], rows[ids, size:]
-        product = tail.T @ tail
+        whole = sum((_gram(rows[ids[some]]) for some in _parts(len(ids))), np.zeros((rows.shape[1],) * 2))
+        head, product = whole[:size, :size], whole[size:, size:]
         own = np.diag(product)
         square[level, size:] = own * (1 + 1e-9)
         mixed[level] = np.linalg.norm(product - np.diag(own), 2) * (1 + 1e-9) if own.size else 0.0
-        head_norm[level] = np.sqrt(np.linalg.norm(head.T @ head, 2) * (1 + 1e-9))
+        head_norm[level] = np.sqrt(np.linalg.norm(head, 2) * (1 + 1e-9))
     start = np.cumsum([0, *map(len, words)]).astype(np.int32)
     return np.concatenate(words).astype(np.int32), start, sizes.astype(np.int32), square, mixed, head_norm
+
+
+def _parts(count: int) -> Iterator[slice]:
+    """Of `count` words, AT_ONCE after AT_ONCE."""
+    return (slice(first, min(first + AT_ONCE, count)) for first in range(0, count, AT_ONCE))
+
+
+def _gram(words: Doubles) -> Doubles:
+    """Products [D, D] of the coordinates of words [n, D], summed over them."""
+    product: Doubles = words.T @ words
+    return product
