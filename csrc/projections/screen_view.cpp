@@ -1,5 +1,6 @@
 #include "projections/screen_view.h"
 
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -45,6 +46,20 @@ void check_words(const ScreenView& screen, int64_t vocab) {
 void check_screen(const ScreenView& screen, int64_t vocab) {
   check_sizes(screen, vocab);
   check_words(screen, vocab);
+}
+
+WordPlaces::WordPlaces(const ScreenView& screen, int64_t vocab)
+    : begin_(static_cast<size_t>(vocab) + 1), at_(static_cast<size_t>(screen.start[screen.clusters])) {
+  cluster_.reserve(at_.size());
+  for (int32_t t = 0; t < screen.clusters; ++t) {
+    for (int32_t at = screen.start[t]; at < screen.start[t + 1]; ++at) {
+      cluster_.push_back(t);
+      ++begin_[screen.token[at] + 1];
+    }
+  }
+  std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+  std::vector<int32_t> next = begin_;
+  for (int32_t at = 0; at < screen.start[screen.clusters]; ++at) at_[next[screen.token[at]]++] = at;
 }
 
 }  // namespace quickbeam

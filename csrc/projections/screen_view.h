@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace quickbeam {
 
@@ -28,5 +30,20 @@ struct ScreenView {
 // Throws std::invalid_argument for no clusters, an empty one, ids that do not ascend from 0 to vocab - 1, a doubt_k
 // outside 0 to vocab or without a tail, and a tail of no pieces.
 void check_screen(const ScreenView& screen, int64_t vocab);
+
+// Where each word stands in the sets, which lie one behind the other.
+class WordPlaces {
+ public:
+  WordPlaces(const ScreenView& screen, int64_t vocab);
+
+  // Places of a word in `token`, ascending.
+  std::span<const int32_t> of(int64_t word) const { return {at_.data() + begin_[word], at_.data() + begin_[word + 1]}; }
+  int32_t cluster(int32_t at) const { return cluster_[at]; }
+
+ private:
+  std::vector<int32_t> begin_;    // [vocab + 1] of each word in `at_`
+  std::vector<int32_t> at_;       // [start[clusters]] word by word
+  std::vector<int32_t> cluster_;  // [start[clusters]] of each place
+};
 
 }  // namespace quickbeam

@@ -68,25 +68,25 @@ ScreenedProjection::ScreenedProjection(Array weight, const float* bias, int64_t 
       offset_(screen.offset),
       loosest_(screen.loosest) {
   check_screen(screen, vocab);
-  words_.read([](int64_t) {});
   const int64_t clusters = screen.clusters, packed = screen.start[clusters];
   const int32_t whole[] = {0, static_cast<int32_t>(clusters)};
   clusters_ = Blocks(whole, 1, dim, bytes);
   sets_ = Blocks(screen.start, clusters, dim, bytes);
   start_.assign(screen.start, screen.start + clusters + 1);
   token_.assign(screen.token, screen.token + packed);
-  std::vector<float> room(static_cast<size_t>(dim));
   norm_.reserve(packed);
   lost_.reserve(packed);
-  for (int32_t t = 0; t < clusters; ++t) {
-    clusters_.set_row(0, t, screen.weight + t * dim, screen.bias[t]);
-    for (int64_t i = 0; i < size(t); ++i) {
-      const float* row = words_.fetch(words(t)[i], room.data());
-      norm_.get()[start_[t] + i] = static_cast<float>(words_.norm(row));
-      lost_.get()[start_[t] + i] = static_cast<float>(sets_.set_row(t, i, row, bias[words(t)[i]]));
+  for (int32_t t = 0; t < clusters; ++t) clusters_.set_row(0, t, screen.weight + t * dim, screen.bias[t]);
+  const WordPlaces places(screen, vocab);
+  words_.read([&](int64_t word) {
+    const float* row = words_.row(word);
+    const float norm = static_cast<float>(words_.norm(row));
+    for (int32_t at : places.of(word)) {
+      const int32_t t = places.cluster(at);
+      norm_.get()[at] = norm;
+      lost_.get()[at] = static_cast<float>(sets_.set_row(t, at - start_[t], row, bias[word]));
     }
-  }
-  give_back(words_.row(0), words_.row(vocab));
+  });
   if (screen.tail == nullptr) return;
   pieces_ = screen.pieces;
   tail_.reserve(clusters * pieces_ * dim);

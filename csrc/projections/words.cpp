@@ -64,10 +64,6 @@ Words::Words(Array weight, const float* bias, int64_t vocab, int64_t dim, const 
 
 void Words::check_row(int64_t word) const { check_values(row(word), dim_, "weight"); }
 
-const float* Words::fetch(int64_t word, float* room) const {
-  return file_ && file_.read(word, room) ? room : row(word);
-}
-
 double Words::norm(const float* x) const {
   constexpr int64_t kChains = 8;  // sums that the compiler can keep side by side
   double square[kChains] = {};

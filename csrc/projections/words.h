@@ -45,8 +45,6 @@ class Words {
   const float* row(int64_t word) const { return weight_.get() + word * dim_; }
   const float* bias() const { return bias_.get(); }
 
-  // The row of a word anywhere: where it lies, or read into `room` [dim] from the file of a large matrix.
-  const float* fetch(int64_t word, float* room) const;
   // The Euclidean norm of a row.
   double norm(const float* row) const;
   // Logits of `words` [count] for one hidden vector [dim]: the bits of ExactProjection's.
