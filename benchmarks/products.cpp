@@ -3,7 +3,9 @@
 // for each shape and number of rows: nanoseconds of one product by contender, a list over the rounds.
 //
 // All contenders of a shape take turns in every round. The weights are as many copies as make 16 MB of floats, one used
-// after the other, so that they come from where a model's do. Inputs are rounded in the time that is taken.
+// after the other, so that they come from where a model's do. All contenders together are larger than the last cache,
+// so each runs until its weights have settled there, as those of the ceilings have. Inputs are rounded in the time
+// taken.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -27,7 +29,8 @@ using quickbeam::Sgemm;
 constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
 constexpr int64_t kFloatBytes = 16 << 20;  // of all copies
 constexpr int kMostRows = 16;
-constexpr double kBurst = 4e-4;  // seconds that a contender runs in a round
+constexpr double kWarm = 2e-3;   // seconds that a contender runs in a round before it is timed
+constexpr double kBurst = 4e-4;  // seconds that it is timed
 
 // Of this thread's own time: what others take of the processor does not count.
 double now() {
@@ -103,7 +106,9 @@ void measure(Sgemm sgemm, const Kernels& table, int rounds, int64_t out, int64_t
     }
     for (int round = 0; round < rounds; ++round) {
       for (Contender& one : all) {
-        for (int64_t i = 0; i < copies; ++i) one.run(i, y.data(), rows);  // into the cache
+        for (const double begun = now(); now() - begun < kWarm;) {
+          for (int64_t i = 0; i < copies; ++i) one.run(i, y.data(), rows);
+        }
         int64_t done = 0;
         const double began = now();
         double took = 0;
