@@ -16,7 +16,8 @@ void bind_transformer(nanobind::module_& module);     // transformer.cpp: the tr
 void bind_screened(nanobind::module_& module);        // screened.cpp: ScreenedProjection
 void bind_shortlist(nanobind::module_& module);       // shortlist.cpp: ShortlistRun
 void bind_team(nanobind::module_& module);            // team.cpp: Team
-void bind_search(nanobind::module_& module);          // search.cpp: Selector
+void bind_forward(nanobind::module_& module);         // search.cpp: what models and output layers are to a search
+void bind_search(nanobind::module_& module);          // search.cpp: Selector, Beam
 
 // The table that the argument `isa` of a Python call means: "auto" is the one in use, kernels(),
 // "profiled" the same behind clocks.

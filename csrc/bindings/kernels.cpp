@@ -189,11 +189,14 @@ nb::object apply(const Linear& self, AnyArray x, const char* isa) {
 
 nb::dict kernel_work() {
   nb::dict result;
-  for (int kernel = 0; kernel < kProfiled; ++kernel) {
-    const KernelWork work = take_work(kernel);
-    if (work.calls == 0) continue;
-    result[profiled_name(kernel)] = nb::make_tuple(work.calls, work.nanoseconds, work.bytes, work.operations);
-  }
+  const char* const parts[] = {"", "decoder", "output"};
+  for (int part = 0; part < kStepParts; ++part)
+    for (int kernel = 0; kernel <= kProfiled; ++kernel) {
+      const KernelWork work = take_work(static_cast<StepPart>(part), kernel);
+      if (work.calls == 0) continue;
+      result[nb::make_tuple(parts[part], kernel < kProfiled ? profiled_name(kernel) : "")] =
+          nb::make_tuple(work.calls, work.nanoseconds, work.bytes, work.operations);
+    }
   return result;
 }
 
@@ -240,7 +243,8 @@ void bind_kernels(nb::module_& module) {
   module.def(
       "kernel_work", &kernel_work,
       "What the kernels of the table 'profiled' did in this thread since the last call: calls, nanoseconds, bytes "
-      "and operations, by name.");
+      "and operations, by part and name. The parts of turns that the core takes whole are decoder and output, whose "
+      "own time has no name; that of all else is ''.");
   module.def("file_pages", &file_pages, "array"_a, "file"_a,
              "The bytes [n] of the open `file`, mapped, which nobody writes to, read only: what packs tensors in them "
              "gives their pages back as it goes. Of other memory the contents would be lost.");

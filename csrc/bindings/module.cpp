@@ -3,6 +3,7 @@
 
 NB_MODULE(_core, module) {
   module.doc() = "Native core of Quickbeam";
+  quickbeam::bind_forward(module);
   quickbeam::bind_kernels(module);
   quickbeam::bind_projections(module);
   quickbeam::bind_recurrent(module);

@@ -1,11 +1,16 @@
 #include "projections/exact.h"
 
+#include <nanobind/stl/unique_ptr.h>
+
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "projections/certified.h"
 #include "projections/scan.h"
+#include "search/forward.h"
 
 namespace quickbeam {
 namespace {
@@ -99,6 +104,36 @@ nb::tuple topk(const ExactProjection& self, AnyArray hidden, int64_t k, bool nor
   return nb::make_tuple(log_prob.array, token.array);
 }
 
+// A layer that looks at hidden vectors alone, in a decoding run.
+template <typename Projection>
+class RowLayer : public LayerRun {
+ public:
+  RowLayer(const Projection& layer, bool normalise) : layer_(layer), normalise_(normalise) {}
+
+  int64_t dim() const override { return layer_.dim(); }
+
+  void topk(const float* hidden, const int32_t*, int64_t rows, int64_t k, float* log_prob, int32_t* token) override {
+    if constexpr (std::is_same_v<Projection, ExactProjection>) {
+      layer_.topk(hidden, rows, k, normalise_, log_prob, token);
+    } else {
+      thread_local std::vector<float> total;  // nobody asks for these
+      thread_local std::vector<int32_t> rescored;
+      total.resize(static_cast<size_t>(rows));
+      rescored.resize(static_cast<size_t>(rows));
+      layer_.topk(hidden, rows, k, normalise_, log_prob, token, total.data(), rescored.data());
+    }
+  }
+
+ private:
+  const Projection& layer_;
+  bool normalise_;
+};
+
+template <typename Projection>
+std::unique_ptr<LayerRun> open(const Projection& self, bool normalise) {
+  return std::make_unique<RowLayer<Projection>>(self, normalise);
+}
+
 template <typename Projection, typename... Choice>
 nb::object log_prob(const Projection& self, AnyArray hidden, AnyArray token, Choice... choice) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
@@ -119,12 +154,14 @@ void bind_projections(nb::module_& module) {
       .def("__init__", &construct, "weight"_a, "bias"_a, "isa"_a = "auto")
       .def("topk", &topk, "hidden"_a, "k"_a, "normalise"_a = true)
       .def("log_prob", &log_prob<ExactProjection, bool>, "hidden"_a, "token"_a, "normalise"_a = true)
+      .def("open", &open<ExactProjection>, "normalise"_a = true, nb::keep_alive<0, 1>())
       .def_prop_ro("vocab_size", &ExactProjection::vocab)
       .def_prop_ro("dim", &ExactProjection::dim);
   nb::class_<ScanProjection>(module, "ScanProjection")
       .def("__init__", &construct_scan, "weight"_a, "bias"_a, "isa"_a = "auto", "trust"_a = 1.0f)
       .def("topk", &topk_with_total<ScanProjection, bool>, "hidden"_a, "k"_a, "normalise"_a = true)
       .def("log_prob", &log_prob<ScanProjection, bool>, "hidden"_a, "token"_a, "normalise"_a = true)
+      .def("open", &open<ScanProjection>, "normalise"_a = true, nb::keep_alive<0, 1>())
       .def_prop_ro("vocab_size", &ScanProjection::vocab)
       .def_prop_ro("dim", &ScanProjection::dim);
   nb::class_<CertifiedProjection>(module, "CertifiedProjection")
@@ -133,6 +170,7 @@ void bind_projections(nb::module_& module) {
            "isa"_a = "auto", "tolerance"_a = 1e-3f, "trust"_a = 1.0f)
       .def("topk", &topk_with_total<CertifiedProjection, bool>, "hidden"_a, "k"_a, "normalise"_a = true)
       .def("log_prob", &log_prob<CertifiedProjection, bool>, "hidden"_a, "token"_a, "normalise"_a = true)
+      .def("open", &open<CertifiedProjection>, "normalise"_a = true, nb::keep_alive<0, 1>())
       .def("log_total", &log_total, "hidden"_a, "refined"_a, "tolerance"_a)
       .def_prop_ro("vocab_size", &CertifiedProjection::vocab)
       .def_prop_ro("dim", &CertifiedProjection::dim);

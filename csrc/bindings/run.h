@@ -13,6 +13,7 @@
 #include "bindings/arrays.h"
 #include "models/sources.h"
 #include "models/weights.h"
+#include "search/forward.h"
 
 namespace quickbeam {
 
@@ -41,7 +42,7 @@ inline Weights read_weights(nanobind::dict tensors, nanobind::dict options) {
 
 // Other Python threads go on during a call, so a mutex keeps calls of one run apart.
 template <typename Model, typename Decoding>
-class Run {
+class Run : public ModelRun {
  public:
   explicit Run(std::shared_ptr<Model> model) : decoding_(std::move(model)) {}
 
@@ -55,14 +56,28 @@ class Run {
     return handles.array;
   }
 
-  nanobind::tuple step(AnyArray request, AnyArray state, AnyArray token) {
+  int64_t dim() const override { return decoding_.model().config().hidden_dim; }
+  const Kernels& table() const override { return decoding_.model().table(); }
+
+  // Without the GIL.
+  void step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
+            int32_t* handles) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    decoding_.step(request, state, token, rows, hidden, handles);
+  }
+
+  void retain(const int32_t* state, int64_t count) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    decoding_.retain(state, count);
+  }
+
+  nanobind::tuple step_arrays(AnyArray request, AnyArray state, AnyArray token) {
     const auto* requests = checked<int32_t>(request, "request", {kAnySize});
     const size_t rows = request.shape(0);
     const auto wanted = static_cast<int64_t>(rows);
     const auto* states = checked<int32_t>(state, "state", {wanted});
     const auto* tokens = checked<int32_t>(token, "token", {wanted});
-    const auto width = static_cast<size_t>(decoding_.model().config().hidden_dim);
-    NewArray<float> hidden = new_array<float>({rows, width});
+    NewArray<float> hidden = new_array<float>({rows, static_cast<size_t>(dim())});
     NewArray<int32_t> handles = new_array<int32_t>({rows});
     alone([&] { decoding_.step(requests, states, tokens, wanted, hidden.data, handles.data); });
     return nanobind::make_tuple(hidden.array, handles.array);
@@ -82,7 +97,7 @@ class Run {
     return nanobind::make_tuple(attention.array, handles.array);
   }
 
-  void retain(AnyArray state) {
+  void retain_array(AnyArray state) {
     const auto* states = checked<int32_t>(state, "state", {kAnySize});
     alone([&] { decoding_.retain(states, static_cast<int64_t>(state.size())); });
   }
@@ -94,13 +109,14 @@ class Run {
 
   static void bind(nanobind::module_& module, const char* name) {
     using namespace nanobind::literals;
-    nanobind::class_<Run> run(module, name, "The caches of one decoding run; see quickbeam.models.door.Decoding.");
+    nanobind::class_<Run, ModelRun> run(module, name,
+                                        "The caches of one decoding run; see quickbeam.models.door.Decoding.");
     run.def(nanobind::init<std::shared_ptr<Model>>(), "model"_a)
         .def("admit", &Run::admit, "request"_a, "token"_a, "length"_a,
              "Encode sources that stand one behind the other in `token`; returns the handles of their initial states.")
-        .def("step", &Run::step, "request"_a, "state"_a, "token"_a,
+        .def("step", &Run::step_arrays, "request"_a, "state"_a, "token"_a,
              "Feed one token to each row; returns hidden [R, D] and the handles of the new states [R].")
-        .def("retain", &Run::retain, "state"_a, "Free every state but the named ones.")
+        .def("retain", &Run::retain_array, "state"_a, "Free every state but the named ones.")
         .def("evict", &Run::evict, "request"_a, "Forget the sources of the named requests.");
     if constexpr (requires(Decoding& decoding) { decoding.longest(nullptr, 0); })
       run.def("attend", &Run::attend, "request"_a, "state"_a, "token"_a,

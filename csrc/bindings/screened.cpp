@@ -1,12 +1,15 @@
 #include "projections/screened.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "search/forward.h"
 
 namespace quickbeam {
 namespace {
@@ -91,6 +94,45 @@ nb::object topk(const ScreenedProjection& self, AnyArray hidden, WritableArray l
   return topk_of(self, x, rows, k, to, writable<int32_t>(token, "token", {rows, k}));
 }
 
+// In a decoding run: rows that the screen doubts go to another layer, if there is one.
+class ScreenedRun : public LayerRun {
+ public:
+  ScreenedRun(const ScreenedProjection& screen, LayerRun* exact) : screen_(screen), exact_(exact) {}
+
+  int64_t dim() const override { return screen_.dim(); }
+
+  void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
+            int32_t* token) override {
+    doubtful_.resize(static_cast<size_t>(rows));
+    const int64_t found = screen_.topk(hidden, rows, k, log_prob, token, doubtful_.data());
+    if (found == 0 || exact_ == nullptr) return;
+    hidden_.reserve(found * dim());
+    log_prob_.reserve(found * k);
+    request_.resize(static_cast<size_t>(found));
+    token_.resize(static_cast<size_t>(found * k));
+    for (int64_t i = 0; i < found; ++i) {
+      std::copy_n(hidden + doubtful_[i] * dim(), dim(), hidden_.get() + i * dim());
+      request_[i] = request[doubtful_[i]];
+    }
+    exact_->topk(hidden_.get(), request_.data(), found, k, log_prob_.get(), token_.data());
+    for (int64_t i = 0; i < found; ++i) {
+      std::copy_n(log_prob_.get() + i * k, k, log_prob + doubtful_[i] * k);
+      std::copy_n(token_.data() + i * k, k, token + doubtful_[i] * k);
+    }
+  }
+
+ private:
+  const ScreenedProjection& screen_;
+  LayerRun* exact_;
+  std::vector<int32_t> doubtful_;  // [R]
+  Buffer hidden_, log_prob_;       // of the rows that are doubtful
+  std::vector<int32_t> request_, token_;
+};
+
+std::unique_ptr<LayerRun> open(const ScreenedProjection& self, LayerRun* exact) {
+  return std::make_unique<ScreenedRun>(self, exact);
+}
+
 // The cluster of each row.
 nb::object assign(const ScreenedProjection& self, AnyArray hidden) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
@@ -146,6 +188,7 @@ void bind_screened(nb::module_& module) {
            "offset"_a = 0.0f, "loosest"_a = 0.0f)
       .def("topk", &topk_plain, "hidden"_a, "log_prob"_a, "token"_a)
       .def("topk", &topk, "hidden"_a, "log_prob"_a, "token"_a)
+      .def("open", &open, "exact"_a.none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>())
       .def("topk_union", &topk_union, "hidden"_a, "k"_a)
       .def("log_prob", &log_prob, "hidden"_a, "token"_a)
       .def("signs", &signs, "hidden"_a)

@@ -11,6 +11,7 @@
 #include "bindings/bindings.h"
 #include "search/beam.h"
 #include "search/selection.h"
+#include "search/turn.h"
 
 namespace quickbeam {
 namespace {
@@ -119,8 +120,7 @@ class BeamRun {
   BeamRun(int64_t beam, int64_t keep, int32_t eos, int64_t max_length, double margin, double ratio, bool stays,
           int64_t min_length, int64_t children, const std::string& rule, int64_t answers, int64_t need, int64_t room,
           int64_t enough, double stop_margin, int64_t flatters, AnyArray weight, AnyArray widest)
-      : falling_(named(rule) == Stop::kProven),
-        beam_({beam, keep, max_length, margin, ratio, eos, stays, min_length, children},
+      : beam_({beam, keep, max_length, margin, ratio, eos, stays, min_length, children},
               {named(rule), answers, need, room, enough, stop_margin, stays, flatters,
                doubles(weight, "weight", max_length + 1), doubles(widest, "widest", max_length)}) {}
 
@@ -163,19 +163,47 @@ class BeamRun {
                     log_probs.data()});
   }
 
+  // None where a log probability cannot be one.
+  nb::object turn(ModelRun& model, LayerRun& layer, int64_t k, bool whole, AnyArray request, AnyArray state,
+                  AnyArray token, AnyArray node, AnyArray length, AnyArray score) {
+    const auto rows = static_cast<int64_t>(request.size());
+    const LiveRows live{rows,
+                        checked<int32_t>(request, "request", {kAnySize}),
+                        checked<int32_t>(state, "state", {rows}),
+                        checked<int32_t>(token, "token", {rows}),
+                        checked<int32_t>(node, "node", {rows}),
+                        checked<int32_t>(length, "length", {rows}),
+                        checked<double>(score, "score", {rows})};
+    const std::unique_lock<std::mutex> lock = locked();
+    {
+      const nb::gil_scoped_release release;
+      if (!turns_.run(model, layer, k, whole, live, beam_)) return nb::none();
+    }
+    return answer(turns_.work());
+  }
+
  private:
   nb::object advance(const BeamRows& given) {
-    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    const std::unique_lock<std::mutex> lock = locked();
     {
-      nb::gil_scoped_release release;
-      lock.lock();  // kept until the answer is copied
-      if (!numbers(given)) return nb::none();
-      beam_.advance(given);
+      const nb::gil_scoped_release release;
+      if (!beam_.advance(given)) return nb::none();
     }
-    nb::object answer = nb::make_tuple(columns(beam_.grown()), copied<double>(beam_.grown().score), beam_.requests(),
-                                       beam_.done().empty() ? nb::none() : nb::object(done()));
+    return answer({1, given.rows.rows, beam_.requests()});
+  }
+
+  // Kept until the answer is copied; waits without the GIL, which who has the lock needs for that.
+  std::unique_lock<std::mutex> locked() {
+    const nb::gil_scoped_release release;
+    return std::unique_lock<std::mutex>(mutex_);
+  }
+
+  nb::object answer(const TurnWork& work) {
+    nb::object moved = nb::make_tuple(columns(beam_.grown()), copied<double>(beam_.grown().score),
+                                      nb::make_tuple(work.steps, work.rows, work.requests),
+                                      beam_.done().empty() ? nb::none() : nb::object(done()));
     beam_.tidy();
-    return answer;
+    return moved;
   }
 
   static Stop named(const std::string& rule) {
@@ -187,15 +215,6 @@ class BeamRun {
     for (const auto& [name, stop] : names)
       if (rule == name) return stop;
     throw std::invalid_argument("rule is '" + rule + "'; it must be true, false, never, proven or exhaustive");
-  }
-
-  bool numbers(const BeamRows& given) const {
-    const int64_t k = given.rows.k;
-    bool sound = true;
-    for (int64_t i = 0; i < given.rows.rows * k; ++i)
-      sound &= given.log_prob[i] < std::numeric_limits<float>::infinity();
-    for (int64_t row = 0; falling_ && row < given.rows.rows; ++row) sound &= given.log_prob[row * k] <= 0.0f;
-    return sound;
   }
 
   // request, state, token, node and length, [5, n].
@@ -231,12 +250,17 @@ class BeamRun {
     return all;
   }
 
-  bool falling_;  // the proof needs sums that only fall
   Beam beam_;
+  Turns turns_;
   std::mutex mutex_;
 };
 
 }  // namespace
+
+void bind_forward(nb::module_& module) {
+  nb::class_<ModelRun>(module, "ModelRun", "A decoding run of a model; see quickbeam.models.door.Decoding.");
+  nb::class_<LayerRun>(module, "LayerRun", "An output layer in one; see quickbeam.projections.door.Projecting.");
+}
 
 void bind_search(nb::module_& module) {
   nb::class_<Selector>(module, "Selector", "One step of beam search; see quickbeam.search.selection.Selector.")
@@ -256,8 +280,12 @@ void bind_search(nb::module_& module) {
       .def("advance", &BeamRun::advance_any, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
            "log_prob"_a, "value"_a,
            "One step. Returns request, state, token, node and length of the rows that go on [5, n], their scores [n], "
-           "how many requests took the step, and what is done or None; None alone where a log probability is no "
-           "number.");
+           "how many steps, rows and steps of requests it took, and what is done or None; None alone where a log "
+           "probability is no number.")
+      .def("turn", &BeamRun::turn, "model"_a, "layer"_a, "k"_a, "whole"_a, "request"_a, "state"_a, "token"_a, "node"_a,
+           "length"_a, "score"_a,
+           "A step of the model, k candidates of each row by the layer, and `advance`. If `whole`, these are all rows "
+           "of the run, and more turns may follow until a request is done.");
 }
 
 }  // namespace quickbeam

@@ -8,6 +8,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "search/forward.h"
 
 namespace quickbeam {
 namespace {
@@ -16,7 +17,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 // Other Python threads go on during a call, so a mutex keeps calls of one run apart.
-class Run {
+class Run : public LayerRun {
  public:
   Run(AnyArray weight, AnyArray bias, const char* isa)
       : run_(shared(weight, checked<float>(weight, "weight", {kAnySize, kAnySize})),
@@ -33,7 +34,16 @@ class Run {
     alone([&] { run_.evict(requests, static_cast<int64_t>(request.size())); });
   }
 
-  nb::tuple topk(AnyArray hidden, int64_t k, AnyArray request) {
+  int64_t dim() const override { return run_.dim(); }
+
+  // Without the GIL.
+  void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
+            int32_t* token) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    run_.topk(hidden, request, rows, k, log_prob, token);
+  }
+
+  nb::tuple topk_arrays(AnyArray hidden, int64_t k, AnyArray request) {
     const float* x = checked<float>(hidden, "hidden", {kAnySize, run_.dim()});
     const int64_t rows = static_cast<int64_t>(hidden.shape(0));
     const int32_t* requests = checked<int32_t>(request, "request", {rows});
@@ -103,11 +113,11 @@ class Run {
 }  // namespace
 
 void bind_shortlist(nb::module_& module) {
-  nb::class_<Run>(module, "ShortlistRun")
+  nb::class_<Run, LayerRun>(module, "ShortlistRun")
       .def(nb::init<AnyArray, AnyArray, const char*>(), "weight"_a, "bias"_a, "isa"_a = "auto")
       .def("admit", &Run::admit, "request"_a, "words"_a)
       .def("evict", &Run::evict, "request"_a)
-      .def("topk", &Run::topk, "hidden"_a, "k"_a, "request"_a)
+      .def("topk", &Run::topk_arrays, "hidden"_a, "k"_a, "request"_a)
       .def("log_prob", &Run::log_prob, "hidden"_a, "token"_a, "request"_a)
       .def("topk_among", &Run::topk_among, "hidden"_a, "k"_a, "words"_a, "start"_a)
       .def("log_prob_among", &Run::log_prob_among, "hidden"_a, "token"_a, "words"_a, "start"_a);

@@ -9,7 +9,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Floats = const float*;
 
-thread_local KernelWork works[kProfiled];
+thread_local KernelWork works[kStepParts][kProfiled + 1];  // the last of a part is the part itself
+thread_local StepPart at_work = StepPart::watched;
+
+KernelWork* works_of(StepPart part) { return works[static_cast<int>(part)]; }
 
 struct Size {
   int64_t bytes, operations;
@@ -96,7 +99,7 @@ class Span {
 
 template <typename Kernel, int kIndex, typename Result, typename... Arguments>
 Result timed(Arguments... given) {
-  const Span span(works[kIndex], Kernel::size(given...));
+  const Span span(works_of(at_work)[kIndex], Kernel::size(given...));
   return (kernels().*Kernel::kKernel)(given...);
 }
 
@@ -136,10 +139,21 @@ const Kernels& profiled_kernels() {
 
 const char* profiled_name(int kernel) { return All::kNames[kernel]; }
 
-KernelWork take_work(int kernel) {
-  const KernelWork taken = works[kernel];
-  works[kernel] = KernelWork();
-  return taken;
+PartSpan::PartSpan(const Kernels& table, StepPart part) : profiled_(&table == &profiled_kernels()) {
+  if (!profiled_) return;
+  at_work = part;
+  began_ = Clock::now().time_since_epoch().count();
 }
+
+PartSpan::~PartSpan() {
+  if (!profiled_) return;
+  KernelWork& work = works_of(at_work)[kProfiled];
+  ++work.calls;
+  const Clock::duration spent(Clock::now().time_since_epoch().count() - began_);
+  work.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
+  at_work = StepPart::watched;
+}
+
+KernelWork take_work(StepPart part, int kernel) { return std::exchange(works_of(part)[kernel], KernelWork()); }
 
 }  // namespace quickbeam

@@ -22,7 +22,25 @@ constexpr int kProfiled = 29;  // kernels
 const Kernels& profiled_kernels();
 
 const char* profiled_name(int kernel);
-// What the calls of this thread did since the last time.
-KernelWork take_work(int kernel);
+
+// Where kernels are at work: in what the caller watches himself, or in a part of a turn that the core takes whole.
+enum class StepPart : int { watched, decoder, output };
+constexpr int kStepParts = 3;
+
+// The life of a part. Does nothing unless its kernels are those behind clocks.
+class PartSpan {
+ public:
+  PartSpan(const Kernels& table, StepPart part);
+  ~PartSpan();
+  PartSpan(const PartSpan&) = delete;
+
+ private:
+  bool profiled_;
+  int64_t began_ = 0;
+};
+
+// What the calls of this thread did in a part since the last time; kProfiled stands for the part itself, which has
+// calls and time only.
+KernelWork take_work(StepPart part, int kernel);
 
 }  // namespace quickbeam

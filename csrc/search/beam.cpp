@@ -24,17 +24,28 @@ void Beam::begin(const int32_t* request, int64_t count) {
   }
 }
 
-void Beam::advance(const BeamRows& rows) {
+bool Beam::advance(const BeamRows& rows) {
+  if (!numbers(rows)) return false;
   check(rows);
   select(rows.rows);
   const auto grows = static_cast<int64_t>(selection_.going.size() + selection_.ended.size());
   tree_.reserve(grows, [this](int32_t request) { return pools_.count(request) > 0; });
   finish(rows);
   settle(rows);
+  return true;
 }
 
 void Beam::tidy() {
   if (pools_.empty()) tree_.clear();
+}
+
+bool Beam::numbers(const BeamRows& rows) const {
+  const int64_t k = rows.rows.k;
+  bool sound = true;
+  for (int64_t i = 0; i < rows.rows.rows * k; ++i) sound &= rows.log_prob[i] < std::numeric_limits<float>::infinity();
+  for (int64_t row = 0; stop_.rule == Stop::kProven && row < rows.rows.rows; ++row)
+    sound &= rows.log_prob[row * k] <= 0.0f;
+  return sound;
 }
 
 void Beam::check(const BeamRows& rows) {

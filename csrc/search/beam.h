@@ -40,11 +40,11 @@ class Beam {
 
   void begin(const int32_t* request, int64_t count);
 
-  // One step for all requests in `rows`; `grown` and `done` are the answer, `requests()` how many took it. The caller
-  // has looked at the numbers: no log probability may be NaN or +infinity. Throws std::invalid_argument, before
-  // anything is changed, for a request that is not in flight or whose rows are apart, a length, and a node of another
-  // request.
-  void advance(const BeamRows& rows);
+  // One step for all requests in `rows`; `grown` and `done` are the answer, `requests()` how many took it. False where
+  // a log probability cannot be one: NaN, +infinity, or above 0 where the stop rule's proof needs sums that only fall.
+  // Throws std::invalid_argument for a request that is not in flight or whose rows are apart, a length, and a node of
+  // another request. Either way nothing has changed.
+  bool advance(const BeamRows& rows);
 
   const GrownRows& grown() const { return grown_; }
   const std::vector<Done>& done() const { return done_; }
@@ -55,6 +55,7 @@ class Beam {
   void tidy();
 
  private:
+  bool numbers(const BeamRows& rows) const;
   void check(const BeamRows& rows);
   void select(const SelectionRows& rows);
   void drop(int64_t requests, const SelectionRows& rows);

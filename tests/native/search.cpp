@@ -12,6 +12,7 @@
 
 #include "allocations.h"
 #include "check.h"
+#include "search/turn.h"
 
 namespace {
 
@@ -183,6 +184,77 @@ void test_no_allocation_in_a_warm_step() {
   }
 }
 
+// Hidden vectors of one number, made of the token and of the state, which is made of all tokens before.
+struct ToyModel : ModelRun {
+  int64_t dim() const override { return 1; }
+  const Kernels& table() const override { return kernels(); }
+  void step(const int32_t*, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
+            int32_t* handles) override {
+    for (int64_t row = 0; row < rows; ++row) {
+      handles[row] = (31 * state[row] + token[row]) % 1009;
+      hidden[row] = static_cast<float>(handles[row]);
+    }
+  }
+  void retain(const int32_t*, int64_t count) override { retained = count; }
+  int64_t retained = 0;
+};
+
+struct ToyLayer : LayerRun {
+  int64_t dim() const override { return 1; }
+  void topk(const float* hidden, const int32_t*, int64_t rows, int64_t k, float* log_prob, int32_t* token) override {
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t j = 0; j < k; ++j) {
+        log_prob[row * k + j] = -0.01f * static_cast<float>(1 + j) - 0.001f * std::fmod(hidden[row], 7.0f);
+        token[row * k + j] = static_cast<int32_t>(j == ends ? kEos : 3 + j);
+      }
+    if (--sound == 0) log_prob[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+  int64_t ends = -1;   // the candidate that is eos
+  int64_t sound = -1;  // calls until one gives what is no number
+};
+
+LiveRows live(const Columns& rows) {
+  return {rows.request.size(), rows.request.get(), rows.state.get(), rows.token.get(),
+          rows.node.get(),     rows.length.get(),  rows.score.get()};
+}
+
+// Turn by turn, or as many as there are in one call: the same rows and the same work, and no warm turn allocates.
+void test_turns(int64_t max_length, int64_t ends, int64_t sound) {
+  const double none = std::numeric_limits<double>::infinity();
+  Beam one = make(max_length, none, false, Stop::kExhaustive), all = make(max_length, none, false, Stop::kExhaustive);
+  ToyModel model;
+  ToyLayer layer, same;
+  layer.ends = same.ends = ends;
+  layer.sound = same.sound = sound;
+  Turns turns, whole;
+  auto rows = std::make_unique<Columns>(2);
+  start(*rows);
+  rows->token[0] = rows->token[1] = 1;
+  one.begin(rows->request.get(), 2);
+  all.begin(rows->request.get(), 2);
+  const bool first = whole.run(model, same, kTop, true, live(*rows), all);
+  CHECK(first == (sound != 1), "any", sound);
+  TurnWork work{};
+  for (int64_t turn = 0; first && turn < whole.work().steps; ++turn) {
+    bool went = false;
+    const int64_t made = allocated([&] { went = turns.run(model, layer, kTop, false, live(*rows), one); });
+    CHECK(went && (made == 0 || turn < 3 || !one.done().empty()), "any", turn);
+    CHECK(one.done().empty() || turn + 1 == whole.work().steps, "any", turn);
+    work.steps += turns.work().steps;
+    work.rows += turns.work().rows;
+    work.requests += turns.work().requests;
+    rows = std::make_unique<Columns>(static_cast<int64_t>(one.grown().request.size()));
+    continue_from(one.grown(), *rows);
+    for (size_t row = 0; row < one.grown().token.size(); ++row) rows->token[row] = one.grown().token[row];
+  }
+  if (!first) return;
+  CHECK(whole.work().steps == (sound > 1 ? sound - 1 : max_length), "any", whole.work().steps);
+  CHECK(model.retained > 0, "any", model.retained);
+  CHECK(work.rows == whole.work().rows && work.requests == whole.work().requests, "any", work.rows);
+  CHECK(one.grown().state == all.grown().state && one.grown().score == all.grown().score, "any", work.steps);
+  CHECK(one.grown().node == all.grown().node && one.done().size() == all.done().size(), "any", work.steps);
+}
+
 bool refused(Beam& beam, const Columns& rows, const std::string& message) {
   try {
     beam.advance(rows.rows());
@@ -227,5 +299,9 @@ void test_search() {
         for (const double impossible : {0.0, 0.3, 0.9}) test_paths(12, margin, stays, rule, impossible);
   test_room();
   test_no_allocation_in_a_warm_step();
+  test_turns(15, -1, -1);  // to the end
+  test_turns(15, 2, -1);   // with hypotheses that end on the way
+  test_turns(15, -1, 1);   // the first turn, or a later one, meets what is no number
+  test_turns(15, -1, 7);
   test_mistakes();
 }

@@ -159,7 +159,7 @@ def test_misuse_is_refused():
         run.topk(hidden, 1, here)
     for words in ([3, 3], [4, 3], [-1], [20]):
         broken = Shortlist(np.array(words, np.int32), np.zeros(SOURCES + 1, np.int32), np.empty(0, np.int32))
-        native = ShortlistProjection(weight, bias, broken).open()._native
+        native = ShortlistProjection(weight, bias, broken).open().core
         with pytest.raises(ValueError, match="the words must ascend, from 0 to 19"):
             native.admit(0, np.array(words, np.int32))
     with pytest.raises(ValueError, match="has no words"):

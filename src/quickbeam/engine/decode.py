@@ -19,9 +19,11 @@ ALONE = nullcontext()
 class Forward:
     """What a search sees of model and output layer: `search.door.Forward`."""
 
-    def __init__(self, model: Decoding, layer: Projecting) -> None:
-        self._model = model
+    def __init__(self, model: Decoding, layer: Projecting, whole: bool) -> None:
+        self._model, self.whole = model, whole
         self.topk, self.log_prob = layer.topk, layer.log_prob
+        model_run, layer_run = getattr(model, "core", None), getattr(layer, "core", None)
+        self.core = None if model_run is None or layer_run is None else (model_run, layer_run)
 
     def step(self, rows: Rows) -> Floats:
         """Hidden vectors [R, D] of all rows, whose states become the new ones."""
@@ -41,7 +43,7 @@ def decode(
     `team` (`engine/teams.py`) is entered for each turn: its threads share the products of model and output layer.
     """
     layer, rows = projection.open(), Rows.empty()
-    forward = Forward(model, layer)
+    forward = Forward(model, layer, schedule.whole)
     while schedule.busy:
         with team:
             if entering := schedule.refill():

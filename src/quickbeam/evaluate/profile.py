@@ -132,8 +132,14 @@ class Clocks:
         now = time.perf_counter()  # what follows, up to the next reading of the clock, is nobody's time
         part = self._stack[-1]
         self.seconds[part] += now - self._since
-        for kernel, work in _core.kernel_work().items():
-            self.kernels[part, kernel] = [a + b for a, b in zip(self.kernels[part, kernel], work, strict=True)]
+        for (inner, kernel), work in _core.kernel_work().items():
+            if kernel:
+                place = (inner or part, kernel)
+                self.kernels[place] = [a + b for a, b in zip(self.kernels[place], work, strict=True)]
+            else:  # a part of a turn that the core took whole
+                self.calls[inner] += work[0]
+                self.seconds[inner] += work[1] / 1e9
+                self.seconds[part] -= work[1] / 1e9
 
 
 class Watched:
@@ -228,6 +234,7 @@ class _Schedule:
 
     def __init__(self, watched: Any) -> None:
         self.refill, self.select, self.apply, self._watched = watched.refill, watched.select, watched.apply, watched
+        self.whole = watched.whole
 
     @property
     def busy(self) -> bool:

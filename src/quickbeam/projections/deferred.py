@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from threading import Lock
 
+from quickbeam._core import LayerRun
 from quickbeam.projections.door import RowProjection
 from quickbeam.projections.exact import ExactProjection
 from quickbeam.types import Floats, Ids, TopK
@@ -29,6 +30,10 @@ class DeferredExact(RowProjection):
     def unnormalised(self) -> ExactProjection:
         """The same layer with logits for log probabilities: `Normalising`."""
         return self.layer.unnormalised()
+
+    def core(self) -> LayerRun:
+        """A run in the compiled core."""
+        return self.layer.core()
 
     def topk(self, hidden: Floats, k: int) -> TopK:
         """The k best tokens of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from quickbeam._core import LayerRun
 from quickbeam.types import Floats, Ids, Request, TopK
 
 
@@ -57,12 +58,16 @@ class RowProjection(Projection, Protocol):
         """This layer, whatever the request."""
         return _AnyRequest(self)
 
+    def core(self) -> LayerRun | None:
+        """A run of this layer in the compiled core, for a search that takes whole turns there; None if it has none."""
+        return None
+
 
 class _AnyRequest:
     """A decoding run in which all requests are alike."""
 
     def __init__(self, projection: RowProjection) -> None:
-        self._projection = projection
+        self._projection, self.core = projection, projection.core()
 
     def admit(self, requests: Sequence[Request]) -> None:
         """Nothing is kept."""

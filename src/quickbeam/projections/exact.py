@@ -33,6 +33,10 @@ class ExactProjection(RowProjection):
         """The same layer with logits for log probabilities: `Normalising`."""
         return ExactProjection(self._native, normalise=False)
 
+    def core(self) -> _core.LayerRun:
+        """A run in the compiled core."""
+        return self._native.open(self._normalise)
+
     def topk(self, hidden: Floats, k: int) -> TopK:
         """The k best tokens of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""
         return TopK(*self._native.topk(hidden, k, self._normalise))

@@ -32,6 +32,10 @@ class ScanProjection(RowProjection):
         """The same layer with exact logits for log probabilities: `Normalising`."""
         return ScanProjection(self._native, normalise=False)
 
+    def core(self) -> _core.LayerRun:
+        """A run in the compiled core."""
+        return self._native.open(self._normalise)
+
     def topk(self, hidden: Floats, k: int) -> TopK:
         """The k best tokens of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""
         log_prob, token, _, _ = self._native.topk(hidden, k, self._normalise)

@@ -70,6 +70,13 @@ class ScreenedProjection(RowProjection):
         """Rows so far, and those of them that went to the exact layer."""
         return self._native.rows_seen, self._native.rows_doubtful
 
+    def core(self) -> _core.LayerRun | None:
+        """A run in the compiled core, if the layer that answers the doubtful rows has one; not of a union."""
+        exact = None if self._exact is None else self._exact.core()
+        if self._union or (exact is None and self._exact is not None):
+            return None
+        return self._native.open(exact)
+
     def topk(self, hidden: Floats, k: int) -> TopK:
         """The k best candidates of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""
         if self._union:

@@ -33,24 +33,24 @@ class ShortlistRun:
     """
 
     def __init__(self, native: _core.ShortlistRun, shortlist: Shortlist) -> None:
-        self._native, self._shortlist = native, shortlist
+        self.core, self._shortlist = native, shortlist
 
     def admit(self, requests: Sequence[Request]) -> None:
         """Pack the words of each request; ValueError where one is in flight already."""
         for request in requests:
-            self._native.admit(request.index, self._shortlist.words(request.source))
+            self.core.admit(request.index, self._shortlist.words(request.source))
 
     def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
         """The k best words of each row of `hidden` [R, D] among those of its `request` [R], ties by lower id.
 
         Raises ValueError unless 1 <= k <= V, and for a request that is not in flight.
         """
-        return TopK(*self._native.topk(hidden, k, request))
+        return TopK(*self.core.topk(hidden, k, request))
 
     def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
         """Log probability [R] of the given token [R] of each row: the same bits as from `topk`, -inf outside."""
-        return self._native.log_prob(hidden, token, request)
+        return self.core.log_prob(hidden, token, request)
 
     def evict(self, request: Ids) -> None:
         """Forget the words of the requests named by index, [n] int32."""
-        self._native.evict(request)
+        self.core.evict(request)

@@ -79,6 +79,8 @@ class BatchQueue:
 class FixedBatches:
     """The schedule of one worker: a batch at a time from the shared queue."""
 
+    whole = True
+
     def __init__(self, queue: BatchQueue) -> None:
         self._queue = queue
         self._waiting = queue.take()

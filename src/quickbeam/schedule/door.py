@@ -11,6 +11,9 @@ from quickbeam.types import Move, Request, Rows
 class Schedule(Protocol):
     """Decides which requests are in flight. One schedule object serves one decoding run."""
 
+    whole: bool
+    """Whether all live rows run in every step, and nobody enters before a request is done."""
+
     @property
     def busy(self) -> bool:
         """Whether there are rows in flight or requests waiting."""
@@ -22,4 +25,7 @@ class Schedule(Protocol):
         """Which of all live rows run in this step, at least one; all rows of a request or none of them."""
 
     def apply(self, move: Move) -> Rows:
-        """Take note of a step; returns all live rows: those that waited, and those that `move` leaves."""
+        """Take note of a step; returns all live rows: those that waited, and those that `move` leaves.
+
+        Where it is `whole`, that may have been several steps.
+        """

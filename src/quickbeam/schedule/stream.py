@@ -47,6 +47,8 @@ class _InFlight:
 class Stream:
     """The schedule of one worker: requests, one at a time, from the shared queue."""
 
+    whole = False
+
     def __init__(
         self, queue: BatchQueue, options: ScheduleOptions, most_rows: int, most: int, memory: Memory | None = None
     ) -> None:

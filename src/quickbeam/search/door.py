@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from quickbeam._core import LayerRun, ModelRun
 from quickbeam.types import Floats, Ids, Move, Request, Rows, TopK
 
 
 class Forward(Protocol):
     """The forward pass of one decoding run: the model and the output layer, as a search may ask for them."""
+
+    core: tuple[ModelRun, LayerRun] | None
+    """Both of them in the compiled core, where a search may take a whole turn (csrc/search/turn.h); None where one of
+    them is not there."""
+    whole: bool
+    """Whether all rows of the run take part in every turn: then a search may take several in one, up to the first that
+    ends a request, and has the model free states in between."""
 
     def step(self, rows: Rows) -> Floats:
         """Feed each row's token to the model: hidden [R, D]; `rows.state` becomes the handles of the new states."""
@@ -31,6 +39,6 @@ class Search(Protocol):
         """Take one step with every request in `rows`, whose rows stand side by side, in the order the search gave.
 
         Beam search runs every row once. A search may run fewer, or run some more than once from the same state, and
-        ask for candidates of some hidden vectors only. The states of the rows it returns must be handles that
-        `forward.step` has given in this turn.
+        ask for candidates of some hidden vectors only, or take several steps (`Forward.whole`). The states of the rows
+        it returns must be handles that `forward.step` has given in this turn.
         """

@@ -1,4 +1,6 @@
-"""Beam search whose bookkeeping is one native call a step (csrc/search/beam.h) in place of some forty of NumPy's.
+"""Beam search whose turns are native (csrc/search/turn.h) where model and output layer are too: one call takes as many
+as the schedule leaves to it. Elsewhere its bookkeeping is one native call a step (csrc/search/beam.h), in place of some
+forty of NumPy's.
 
 It says what search/beam.py says, to the last bit; tests/search/test_native_beam.py holds it to that. What may follow a
 row is asked of search/candidates.py, where there is any rule.
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from quickbeam import _core
 from quickbeam.options.decode import SearchOptions
 from quickbeam.search.beam import BeamSearch
+from quickbeam.search.door import Forward
 from quickbeam.search.selection import facts
 from quickbeam.search.tree import first_rows
 from quickbeam.types import Hypothesis, Ids, Move, Request, Rows, TopK
@@ -38,6 +41,17 @@ class NativeBeamSearch(BeamSearch):
         self._core.begin(rows.request)
         return rows
 
+    def turn(self, rows: Rows, forward: Forward) -> Move:
+        """As BeamSearch's."""
+        if forward.core is None or not self._rules.idle:
+            return super().turn(rows, forward)
+        model, layer = forward.core
+        columns = (rows.request, rows.state, rows.token, rows.node, rows.length)
+        answer = self._core.turn(model, layer, self.candidates, forward.whole, *columns, rows.score)
+        if answer is None:
+            return super().turn(rows, forward)  # raises, as it can say which log probability is no number
+        return self._move(answer)
+
     def advance(self, rows: Rows, top: TopK) -> Move:
         """As BeamSearch's."""
         found = top if self._rules.idle else self._rules.apply(rows, top)
@@ -49,10 +63,14 @@ class NativeBeamSearch(BeamSearch):
         if answer is None:
             self._rules.check(rows, top.log_prob)  # raises
             raise AssertionError("the compiled core refused what is sound")
-        ids, score, requests, done = answer
+        return self._move(answer)
+
+    def _move(self, answer: _core.Moved) -> Move:
+        """What a step came to, or several."""
+        ids, score, (steps, expansions, requests), done = answer
         work = self.work
-        work.steps += 1
-        work.expansions += len(rows)
+        work.steps += steps
+        work.expansions += expansions
         work.request_steps += requests
         request, state, token, node, length = ids
         going = Rows(request, state, token, node, length, score)

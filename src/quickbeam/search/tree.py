@@ -19,15 +19,8 @@ _NOBODY = -1  # owner of a node that was never given away
 def first_rows(requests: Sequence[Request], state: Ids, bos_id: int, each: int = 1) -> Rows:
     """`each` rows at bos for every one of `requests` [B], side by side; their first states are `state` [B]."""
     request = np.array([request.index for request in requests], np.int32).repeat(each)
-    size = len(request)
-    return Rows(
-        request=request,
-        state=state.repeat(each),
-        token=np.full(size, bos_id, np.int32),
-        node=np.full(size, ROOT, np.int32),
-        length=np.zeros(size, np.int32),
-        score=np.zeros(size, np.float64),
-    )
+    token, node, length = np.array([[bos_id], [ROOT], [0]], np.int32).repeat(len(request), axis=1)
+    return Rows(request, state.repeat(each), token, node, length, score=np.zeros(len(request), np.float64))
 
 
 class TokenTree:

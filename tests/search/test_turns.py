@@ -1,0 +1,118 @@
+"""Turns that the core takes whole say, and count, what the same model and output layer say through their doors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quickbeam import MachineOptions, ModelError, Translator
+from quickbeam.engine.decode import decode
+from quickbeam.engine.loaded import Setup
+from quickbeam.options.decode import DecodeOptions
+from quickbeam.projections.certified import CertifiedProjection, Preview
+from quickbeam.projections.door import Projection
+from quickbeam.projections.exact import ExactProjection
+from quickbeam.projections.scan import ScanProjection
+from quickbeam.projections.screened import ScreenedProjection
+from quickbeam.projections.shortlist import ShortlistProjection
+from quickbeam.schedule.plan import Plan
+from quickbeam.search.native_beam import NativeBeamSearch
+from quickbeam.search.work import Work
+from quickbeam.types import Doubt, Hypothesis, Screen, Shortlist, Tail
+
+SCHEDULES = ({"batch_tokens": 1}, {"batch_tokens": 40}, {"schedule": "stream", "max_rows": 9})
+Answers = tuple[dict[int, list[Hypothesis]], Work]
+
+
+class ThroughDoors:
+    """A model or an output layer whose runs are not known to be in the core."""
+
+    def __init__(self, hidden: object) -> None:
+        self._hidden = hidden
+
+    def __getattr__(self, name: str) -> object:
+        if name == "core":
+            raise AttributeError(name)
+        found = getattr(self._hidden, name)
+        return (lambda: ThroughDoors(found())) if name == "open" else found
+
+
+def answers(translator: Translator, setup: Setup, layer: Projection, choices: DecodeOptions, doors: bool) -> Answers:
+    model = translator.parts.model
+    run, layer = (ThroughDoors(model).open(), ThroughDoors(layer)) if doors else (model.open(), layer)  # type: ignore
+    search = setup.make_search()
+    assert isinstance(search, NativeBeamSearch)
+    plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, translator.parts.footprint)
+    return dict(decode(run, layer, search, plan.schedule())), search.work
+
+
+def make_screen(vocab: int, dim: int) -> Screen:
+    """Two clusters; the rows of the second one, which has half of the words, are doubtful, as they are far from it."""
+    weight = np.random.default_rng(2).normal(size=(1, dim)).astype(np.float32)
+    start, token = np.array([0, vocab, vocab + vocab // 2], np.int32), np.arange(vocab, dtype=np.int32)
+    tail = Tail(np.zeros((2, 1, dim), np.float32), np.full((2, 1), -3, np.float32))
+    center = np.array([[0], [1000]], np.float32).repeat(dim, axis=1)
+    doubt = Doubt(center, k=1, margin=float("inf"), by_tail=0.0, by_far=1.0, offset=-500.0)
+    clusters, bias = np.concatenate([weight, -weight]), np.zeros(2, np.float32)
+    return Screen(clusters, bias, start, np.append(token, token[::2]), tail, doubt)
+
+
+def layers(translator: Translator) -> dict[str, Projection]:
+    weight, bias = (np.array(array) for array in translator.parts.model.output())
+    vocab, dim = weight.shape
+    draw = np.random.default_rng(1)
+    scan = ScanProjection.build(weight, bias)
+    lists = np.arange(vocab + 1, dtype=np.int32) * 3, draw.integers(0, vocab, 3 * vocab, np.int32)
+    shortlist = Shortlist(np.arange(8, dtype=np.int32), *lists)
+    preview = Preview.fit(weight, bias, draw.normal(size=(200, dim)).astype(np.float32))
+    return {
+        "exact": ExactProjection.build(weight, bias),
+        "logits": ExactProjection.build(weight, bias).unnormalised(),
+        "scan": scan,
+        "certified": CertifiedProjection.build(weight, bias, preview),
+        "screen": ScreenedProjection.build(weight, bias, make_screen(vocab, dim), scan),
+        "shortlist": ShortlistProjection(weight, bias, shortlist),
+    }
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "transformer"])
+def test_whole_turns_say_what_the_doors_say(
+    tiny_model: Path, make_transformer: Callable[..., Path], sentences: list[str], kind: str
+) -> None:
+    folder = tiny_model if kind == "recurrent" else make_transformer()
+    translator = Translator(folder, machine=MachineOptions(threads=1))
+    said = set()
+    for name, layer in layers(translator).items():
+        for schedule in SCHEDULES:
+            options = {"beam_size": 3, "num_hypotheses": 2, "max_length": 14, "min_length": 2, **schedule}
+            choices = DecodeOptions.from_names(options)
+            setup = translator.setup(sentences[:9], choices)
+            whole = answers(translator, setup, layer, choices, doors=False)
+            assert whole == answers(translator, setup, layer, choices, doors=True), (name, schedule)
+        said.add(str(whole[0]))
+        if isinstance(layer, ScreenedProjection):
+            rows, doubtful = layer.counts
+            assert 0 < doubtful < rows  # so both layers have answered
+    assert len(said) > 3  # the layers differ
+
+
+def test_a_broken_layer_is_named(tiny_model: Path, sentences: list[str]) -> None:
+    translator = Translator(tiny_model, machine=MachineOptions(threads=1))
+    choices = DecodeOptions.from_names({"beam_size": 3, "max_length": 14, "min_length": 9})
+    weight, bias = (np.array(array) for array in translator.parts.model.output())
+    bias[7] = np.inf
+    setup = translator.setup(sentences[:4], choices)
+    with pytest.raises(ModelError, match=r"request \d+: after 0 tokens .* NaN or \+inf"):
+        answers(translator, setup, ExactProjection.build(weight, bias).unnormalised(), choices, doors=False)
+
+
+def test_a_layer_of_another_width_is_refused(tiny_model: Path, sentences: list[str]) -> None:
+    translator = Translator(tiny_model, machine=MachineOptions(threads=1))
+    choices = DecodeOptions.from_names({"beam_size": 3})
+    narrow = ExactProjection.build(np.zeros((200, 8), np.float32), np.zeros(200, np.float32))
+    setup = translator.setup(sentences[:2], choices)
+    with pytest.raises(ValueError, match=r"the hidden vectors are \d+ wide; the layer takes 8"):
+        answers(translator, setup, narrow, choices, doors=False)
