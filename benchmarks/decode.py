@@ -8,33 +8,24 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import torch
 
 from benchmarks import machine, record
 from benchmarks.interleave import interleave
 from benchmarks.testset import DATA, german_english
 from quickbeam import MachineOptions, Translator
-from quickbeam.engine.decode import decode
-from quickbeam.engine.load import Parts, find_model, load_parts
+from quickbeam.engine.load import Parts, find_models
+from quickbeam.evaluate.profile import load_profiled, profile_texts
 from quickbeam.evaluate.quality import quality
-from quickbeam.models.door import Decoding
-from quickbeam.options.decode import SearchOptions
-from quickbeam.projections.door import RowProjection
-from quickbeam.schedule.batches import BatchQueue, FixedBatches
-from quickbeam.search.native_beam import NativeBeamSearch
-from quickbeam.types import Floats, Ids, Request, TopK
+from quickbeam.options.decode import DecodeOptions
 
 BEAM = 5
 EQUAL_SHARE = 0.98  # of the translations; the rest are near ties, where float rounding may choose another word
 BLEU_DISTANCE = 0.3
 ALL_TOGETHER = 1 << 30  # batch_tokens: whatever is given at once is one batch
-T = TypeVar("T")
 
 
 class DisagreementError(Exception):
@@ -85,87 +76,27 @@ def speed(model: str, data: str, batch: int, sentences: int, rounds: int) -> dic
     return record.write("decode", figures, threads=1, options=options)
 
 
-class Clock:
-    """Measures calls, and keeps the seconds of each by name."""
+def step_shares(model: str, data: str, sentences: int, batch_tokens: int = 1) -> dict[str, Any]:
+    """Where the time of a beam-5 step goes, as `quickbeam profile` has it: encoding is no part of a step.
 
-    def __init__(self) -> None:
-        self.seconds: defaultdict[str, list[float]] = defaultdict(list)
-
-    def timed(self, name: str, function: Callable[..., T]) -> Callable[..., T]:
-        """`function`, timed with as little as can be around it, for what is around it counts as bookkeeping."""
-        note, now = self.seconds[name].append, time.perf_counter
-
-        def run(*arguments: Any) -> T:
-            began = now()
-            result = function(*arguments)
-            note(now() - began)
-            return result
-
-        return run
-
-
-class TimedDecoding:
-    """A decoding run whose native calls are timed by name."""
-
-    def __init__(self, decoding: Decoding, clock: Clock) -> None:
-        self.admit: Callable[[Sequence[Request]], Ids] = clock.timed("admit", decoding.admit)
-        self.step: Callable[[Ids, Ids, Ids], tuple[Floats, Ids]] = clock.timed("step", decoding.step)
-        self.retain: Callable[[Ids], None] = clock.timed("retain", decoding.retain)
-        self.evict: Callable[[Ids], None] = clock.timed("evict", decoding.evict)
-
-
-class TimedProjection:
-    """A projection whose calls are timed: in the run, as what it opens."""
-
-    def __init__(self, projection: RowProjection, clock: Clock) -> None:
-        self.vocab_size, run = projection.vocab_size, projection.open()
-        self.admit, self.evict = run.admit, run.evict
-        self.topk: Callable[[Floats, int, Ids], TopK] = clock.timed("topk", run.topk)
-        self.log_prob: Callable[[Floats, Ids, Ids], Floats] = clock.timed("log_prob", run.log_prob)
-
-    def open(self) -> TimedProjection:
-        return self
-
-
-def step_shares(model: str, data: str, sentences: int, batch: int = 1) -> dict[str, Any]:
-    """Where the time of a beam-5 step goes; what is no native call is Python's and NumPy's bookkeeping.
-
-    The clocks' own time counts as bookkeeping, so its share is a little too high. Encoding (`admit`) is no part of
-    a step. The floor is the time to read the weights of a step once at this machine's measured bandwidth.
+    Bookkeeping is all that is neither model nor output layer. The floor is the time to read the output matrix once at
+    this machine's measured bandwidth.
     """
-    parts = load_parts(find_model(model), MachineOptions())
+    loaded = load_profiled(find_models(model), MachineOptions())
     sources, _ = german_english(data, sentences)
-    requests = sorted((_request(i, s, parts) for i, s in enumerate(sources)), key=lambda request: len(request.source))
-    _decode_in_batches(parts, requests[:10], batch, Clock())  # warm
-    clock = Clock()
-    began = time.perf_counter()
-    _decode_in_batches(parts, requests, batch, clock)
-    seconds = {name: sum(each) for name, each in clock.seconds.items()}
-    total = time.perf_counter() - began - seconds.pop("admit")
-    steps = len(clock.seconds["step"])
-    outside = total - sum(seconds.values())
+    choices = DecodeOptions.from_names({"beam_size": BEAM, "batch_tokens": batch_tokens})
+    found = profile_texts(loaded, sources, sentences, choices)
+    step = found.seconds * (1 - found.share("encoder")) / found.steps
     figures = {
-        "steps": steps,
-        "step_ms": round(1e3 * total / steps, 4),
-        "outside_native_us": round(1e6 * outside / steps, 1),
-        "outside_native_share": round(outside / total, 4),
-        "shares": {name: round(share / total, 4) for name, share in seconds.items()},
-        **_floor(parts, total / steps),
+        "steps": found.steps,
+        "step_ms": round(1e3 * step, 4),
+        "bookkeeping_us": round(1e6 * found.bookkeeping * step, 1),
+        "bookkeeping": round(found.bookkeeping, 4),
+        "shares": {part.name: round(part.seconds / found.seconds, 4) for part in found.parts},
+        **_floor(loaded.parts, step),
     }
-    options = {"model": model, "beam_size": BEAM, "batch": batch, "sentences": len(sources)}
+    options = {"model": model, "beam_size": BEAM, "batch_tokens": batch_tokens, "sentences": len(sources)}
     return record.write("step", figures, threads=1, options=options)
-
-
-def _request(index: int, source: str, parts: Parts) -> Request:
-    return Request(index, np.array([*parts.source.encode(source), parts.model.eos_id], np.int32))
-
-
-def _decode_in_batches(parts: Parts, requests: Sequence[Request], batch: int, clock: Clock) -> None:
-    run, projection = TimedDecoding(parts.model.open(), clock), TimedProjection(parts.projection, clock)
-    ids = (parts.model.bos_id, parts.model.eos_id, projection.vocab_size)
-    queue = BatchQueue([list(requests[start : start + batch]) for start in range(0, len(requests), batch)])
-    for _ in decode(run, projection, NativeBeamSearch(SearchOptions(beam_size=BEAM), *ids), FixedBatches(queue)):
-        pass
 
 
 def _floor(parts: Parts, seconds: float) -> dict[str, Any]:
@@ -200,8 +131,7 @@ def main() -> None:
         found = speed(arguments.model, arguments.data, batch, arguments.sentences, arguments.rounds)
         print(describe(found), flush=True)
     shares = step_shares(arguments.model, arguments.data, arguments.sentences)
-    outside = f"{shares['outside_native_share']:.1%} of it outside native calls"
-    print(f"a step of batch 1, beam {BEAM}: {shares['step_ms']:.3f} ms, {outside}")
+    print(f"a step of batch 1, beam {BEAM}: {shares['step_ms']:.3f} ms, {shares['bookkeeping']:.1%} of it bookkeeping")
     print("  " + ", ".join(f"{name} {share:.1%}" for name, share in shares["shares"].items()))
     print(f"  output layer at the bandwidth ceiling: {shares['output_floor_ms']} ms")
 

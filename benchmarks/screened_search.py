@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from benchmarks import record
-from benchmarks.decode import Clock, TimedProjection
 from benchmarks.interleave import interleave
 from benchmarks.kept import COLLECTING, FITTING, fitted_copy, stamp
 from benchmarks.listed import project_model
@@ -24,6 +24,9 @@ from quickbeam import Translator
 from quickbeam.evaluate.quality import quality
 from quickbeam.models.screen_folder import SCREEN
 from quickbeam.projections.door import RowProjection
+from quickbeam.types import Floats, Ids, TopK
+
+T = TypeVar("T")
 
 FIDELITY = 0.999
 VECTORS, QUICK_VECTORS = 500_000, 300_000  # that the screen is fitted on, with a beam of 5
@@ -100,6 +103,38 @@ def _compare(translator: Translator, pairs: list[tuple[str, str]], beam: int) ->
         "difference": round(difference, 3),
         "identical": round(same, 5),
     }
+
+
+class Clock:
+    """Measures calls, and keeps the seconds of each by name."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, list[float]] = defaultdict(list)
+
+    def timed(self, name: str, function: Callable[..., T]) -> Callable[..., T]:
+        """`function`, timed with as little as can be around it, for what is around it counts as bookkeeping."""
+        note, now = self.seconds[name].append, time.perf_counter
+
+        def run(*arguments: Any) -> T:
+            began = now()
+            result = function(*arguments)
+            note(now() - began)
+            return result
+
+        return run
+
+
+class TimedProjection:
+    """A projection whose calls are timed: in the run, as what it opens."""
+
+    def __init__(self, projection: RowProjection, clock: Clock) -> None:
+        self.vocab_size, run = projection.vocab_size, projection.open()
+        self.admit, self.evict = run.admit, run.evict
+        self.topk: Callable[[Floats, int, Ids], TopK] = clock.timed("topk", run.topk)
+        self.log_prob: Callable[[Floats, Ids, Ids], Floats] = clock.timed("log_prob", run.log_prob)
+
+    def open(self) -> TimedProjection:
+        return self
 
 
 @contextlib.contextmanager
