@@ -6,7 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quickbeam.schedule.batches import LEAST_TOKENS, MOST_TOKENS, BatchQueue, FixedBatches, pack, token_budget
+from quickbeam.schedule.batches import (
+    LEAST_TOKENS,
+    MOST_TOKENS,
+    WORKER_TOKENS,
+    BatchQueue,
+    FixedBatches,
+    pack,
+    token_budget,
+)
 from quickbeam.types import Move, Request, Rows
 
 
@@ -32,6 +40,7 @@ def test_a_budget_that_nobody_gave_leaves_every_worker_a_fair_share(lengths: lis
     budget = token_budget(requests, 0, workers)
     assert LEAST_TOKENS <= budget <= MOST_TOKENS and token_budget(requests, 77, workers) == 77
     assert budget == MOST_TOKENS or workers > 1
+    assert budget * workers <= MOST_TOKENS or budget <= WORKER_TOKENS  # no more in flight than with one worker
     if workers > 1 and sum(lengths) >= 2 * LEAST_TOKENS * workers:
         assert len(pack(requests, budget)) >= workers
 

@@ -29,7 +29,7 @@ class Watched:
     """A schedule, and what its requests took: bytes after each step, and steps that they waited for."""
 
     def __init__(self, schedule: Schedule, memory: Memory) -> None:
-        self.schedule, self.memory = schedule, memory
+        self.schedule, self.memory, self.whole = schedule, memory, schedule.whole
         self.sources: dict[int, int] = {}
         self.waited: defaultdict[int, int] = defaultdict(int)
         self.longest_wait = self.longest_wait_of_oldest = 0

@@ -247,8 +247,8 @@ class ScheduleOptions:
     )
     batch_tokens: int = option(
         0,
-        "batches: source tokens (longest x number) of the requests decoded together; 0 = 512, or less where that would "
-        "leave workers without any",
+        "batches: source tokens (longest x number) of the requests decoded together; 0 = 512, shared by the "
+        "workers, or less where that would leave some of them without any",
     )
     max_rows: int = option(160, "streams: hypotheses of all requests in flight that a refill aims at, for each thread")
     refill_at: float = option(1 / 6, "streams: refill when at most this share of these hypotheses is left")

@@ -10,18 +10,20 @@ from quickbeam.types import Move, Request, Rows
 
 Batch = list[Request]
 
-# Of a batch, where nobody has said how many: so many that some dozens of rows share weights and bookkeeping. Less, so
-# that the other workers have some too, but never so few that a batch is slower than its share of a larger one.
-MOST_TOKENS, LEAST_TOKENS = 512, 64
+# Of the batches of all workers together, where nobody has said how many: what is in flight takes as much memory with
+# several workers as with one. But a worker has so many that some dozens of rows share weights, and fewer only where
+# there are few for each; never so few that a batch is slower than its share of a larger one.
+MOST_TOKENS, WORKER_TOKENS, LEAST_TOKENS = 512, 128, 64
 SHARES = 4  # batches for each worker at least, so that all of them end at about the same time
 
 
 def token_budget(requests: Sequence[Request], batch_tokens: int, workers: int) -> int:
-    """`batch_tokens`, or what 0 stands for: a budget that leaves every worker some batches."""
+    """Tokens of a batch: `batch_tokens`, or what 0 stands for: a worker's share, which leaves everyone some batches."""
     if batch_tokens or workers == 1:
         return batch_tokens or MOST_TOKENS
     tokens = sum(len(request.source) for request in requests)
-    return max(LEAST_TOKENS, min(MOST_TOKENS, tokens // (SHARES * workers)))
+    share = max(MOST_TOKENS // workers, WORKER_TOKENS)
+    return max(LEAST_TOKENS, min(share, tokens // (SHARES * workers)))
 
 
 def pack(
