@@ -31,9 +31,9 @@ class DeferredExact(RowProjection):
         """The same layer with logits for log probabilities: `Normalising`."""
         return self.layer.unnormalised()
 
-    def core(self) -> LayerRun:
+    def core_run(self) -> LayerRun:
         """A run in the compiled core."""
-        return self.layer.core()
+        return self.layer.core_run()
 
     def topk(self, hidden: Floats, k: int) -> TopK:
         """The k best tokens of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""

@@ -58,7 +58,7 @@ class RowProjection(Projection, Protocol):
         """This layer, whatever the request."""
         return _AnyRequest(self)
 
-    def core(self) -> LayerRun | None:
+    def core_run(self) -> LayerRun | None:
         """A run of this layer in the compiled core, for a search that takes whole turns there; None if it has none."""
         return None
 
@@ -67,7 +67,7 @@ class _AnyRequest:
     """A decoding run in which all requests are alike."""
 
     def __init__(self, projection: RowProjection) -> None:
-        self._projection, self.core = projection, projection.core()
+        self._projection, self.core = projection, projection.core_run()
 
     def admit(self, requests: Sequence[Request]) -> None:
         """Nothing is kept."""

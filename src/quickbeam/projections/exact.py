@@ -33,7 +33,7 @@ class ExactProjection(RowProjection):
         """The same layer with logits for log probabilities: `Normalising`."""
         return ExactProjection(self._native, normalise=False)
 
-    def core(self) -> _core.LayerRun:
+    def core_run(self) -> _core.LayerRun:
         """A run in the compiled core."""
         return self._native.open(self._normalise)
 

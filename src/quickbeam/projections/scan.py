@@ -32,7 +32,7 @@ class ScanProjection(RowProjection):
         """The same layer with exact logits for log probabilities: `Normalising`."""
         return ScanProjection(self._native, normalise=False)
 
-    def core(self) -> _core.LayerRun:
+    def core_run(self) -> _core.LayerRun:
         """A run in the compiled core."""
         return self._native.open(self._normalise)
 

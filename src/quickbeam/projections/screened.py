@@ -53,6 +53,7 @@ class ScreenedProjection(RowProjection):
         not fit.
         """
         doubt = None if exact is None or union else screen.doubt
+        exact = None if doubt is None else exact  # it need not be there where nobody asks it
         return cls(_native(weight, bias, screen, isa, int8, doubt is not None), exact, union)
 
     @property
@@ -70,9 +71,9 @@ class ScreenedProjection(RowProjection):
         """Rows so far, and those of them that went to the exact layer."""
         return self._native.rows_seen, self._native.rows_doubtful
 
-    def core(self) -> _core.LayerRun | None:
+    def core_run(self) -> _core.LayerRun | None:
         """A run in the compiled core, if the layer that answers the doubtful rows has one; not of a union."""
-        exact = None if self._exact is None else self._exact.core()
+        exact = None if self._exact is None else self._exact.core_run()
         if self._union or (exact is None and self._exact is not None):
             return None
         return self._native.open(exact)
