@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +81,24 @@ def test_the_vectors_are_those_of_the_translation(tiny_model: Path, sentences: l
         steps = part["token"][part["sentence"] == i, 0]
         assert len(steps) == len(translation.token_scores)
         assert [parts.target.piece(t) for t in steps[: len(translation.tokens)]] == list(translation.tokens)
+
+
+def test_words_that_are_never_produced_are_left_out(
+    make_transformer: Callable[..., Path], sentences: list[str], tmp_path: Path
+) -> None:
+    """As in `translate`: the two words that it would say most often are neither candidates nor fed to the model."""
+
+    def tokens(folder: Path, name: str) -> np.ndarray:
+        parts = load_parts(folder, MachineOptions())
+        return Collector(parts, tmp_path / name, 1, 3).collect(sentences[:9], {}, 10**9, QUIET.append).parts[0]["token"]
+
+    often = np.bincount(tokens(make_transformer(), "free")[:, 0]).argsort()[::-1]
+    banned = tuple(int(token) for token in often if token != 2)[:2]
+    folder = make_transformer(suppressed_ids=banned)
+    found = tokens(folder, "banned")
+    assert not np.isin(found, banned).any()
+    said = Translator(folder).translate(sentences[:9], beam_size=1)
+    assert len(found) == sum(len(translation.token_scores) for translation in said)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

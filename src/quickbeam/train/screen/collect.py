@@ -27,7 +27,8 @@ from quickbeam.engine.workers import run_workers
 from quickbeam.errors import InputError
 from quickbeam.models.door import Decoding
 from quickbeam.options.decode import SearchOptions
-from quickbeam.projections.door import RowProjection
+from quickbeam.projections.door import Projection, RowProjection
+from quickbeam.projections.suppressed import without
 from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
 from quickbeam.search.beam import BeamSearch
 from quickbeam.types import Floats, Ids, Move, Prefix, Request, Rows, TopK
@@ -85,8 +86,8 @@ class Collection:
 class Recorder(RowProjection):
     """Stands in the doors of model, projection and search of one run, and keeps what passes through them."""
 
-    def __init__(self, run: Decoding, projection: RowProjection, top_k: int) -> None:
-        self._run, self._projection, self._top_k = run, projection, top_k
+    def __init__(self, run: Decoding, projection: Projection, top_k: int) -> None:
+        self._run, self._layer, self._top_k = run, projection.open(), top_k
         self._request: Ids = np.empty(0, np.int32)
         self.vocab_size = projection.vocab_size
         self.records: list[Records] = []
@@ -110,7 +111,7 @@ class Recorder(RowProjection):
 
     def topk(self, hidden: Floats, k: int) -> TopK:
         """As the projection's, and kept."""
-        top = self._projection.topk(hidden, max(k, self._top_k))
+        top = self._layer.topk(hidden, max(k, self._top_k), self._request)
         records = np.empty(len(hidden), record_type(hidden.shape[1], self._top_k))
         records["sentence"], records["hidden"], records["step"] = self._request, hidden, 0
         records["token"], records["log_prob"] = top.token[:, : self._top_k], top.log_prob[:, : self._top_k]
@@ -206,7 +207,8 @@ class Collector:
         queue = BatchQueue(pack(requests, BATCH_TOKENS // 8 if self.given else BATCH_TOKENS))
 
         def work() -> Iterator[object]:
-            recorder = Recorder(parts.model.open(), parts.projection, self.top_k)
+            layer = without(parts.projection, parts.suppressed)  # as in `translate`
+            recorder = Recorder(parts.model.open(), layer, self.top_k)
             recorders.append(recorder)
             if self.given:
                 return force(recorder, recorder, targets, parts.model.bos_id, queue)
