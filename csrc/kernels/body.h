@@ -287,6 +287,9 @@ inline void product_rows(const float* weight, const float* bias, const float* x,
     }
   }
   constexpr int kWidth = kBlockVecs * kLanes;
+  if constexpr (kBlockVecs > 2) {  // of a panel that is not half full the rest need not be computed
+    if (columns <= 2 * kLanes) return product_block<kRows, 2>(weight, bias, x, x_stride, y, y_stride, in, columns);
+  }
   for (int c = 0; c < kPanel && c < columns; c += kWidth) {
     product_block<kRows, kBlockVecs>(weight + c, bias ? bias + c : nullptr, x, x_stride, y + c, y_stride, in,
                                      columns - c);

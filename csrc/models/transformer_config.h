@@ -42,8 +42,6 @@ struct TransformerConfig {
   int64_t word_dim() const {
     return decoder_layers * hidden_dim * (decoder_kind == DecoderKind::ssru ? 1 : 2) + kApart;
   }
-  // Floats of the key and value of one source position in one decoder layer.
-  int64_t pair_dim() const { return 2 * hidden_dim + kApart; }
 
   // Throws std::invalid_argument unless the sizes are positive and fit each other.
   void check() const;

@@ -28,11 +28,11 @@ TransformerDecoder::TransformerDecoder(const Weights& weights, const Transformer
 
 std::vector<TransformerSource> TransformerDecoder::remember(const Kernels& table, const Sources& sources,
                                                             const float* encoded, TransformerBuffers& buffers) const {
-  const int64_t stride = config_.pair_dim();
+  const int64_t stride = 2 * dim_;
   std::vector<TransformerSource> kept(sources.count);
   for (int64_t i = 0; i < sources.count; ++i) {
     kept[i].positions = sources.length[i];
-    kept[i].memory.reserve(config_.decoder_layers * sources.length[i] * stride);
+    kept[i].memory.reserve(config_.decoder_layers * heads_.packed(sources.length[i]));
   }
   buffers.input.read(table, layers_[0].key_value.type(), encoded, dim_, sources.positions, dim_);
   float* pairs = room(buffers.projected, sources.positions * stride);
@@ -40,9 +40,8 @@ std::vector<TransformerSource> TransformerDecoder::remember(const Kernels& table
     layers_[layer].key_value.apply(table, buffers.input, pairs, stride);  // of all sources: weights are read once
     const float* from = pairs;
     for (TransformerSource& source : kept) {
-      const int64_t size = source.positions * stride;
-      std::copy_n(from, size, source.memory.get() + layer * size);
-      from += size;
+      heads_.pack(from, source.positions, source.memory.get() + layer * heads_.packed(source.positions));
+      from += source.positions * stride;
     }
   }
   return kept;
@@ -69,27 +68,16 @@ void TransformerDecoder::step(const Kernels& table, const TransformerRows& step,
 }
 
 void TransformerDecoder::lay_out(const TransformerRows& step, PathPool& pool, TransformerBuffers& buffers) const {
-  const bool attends = config_.decoder_kind == DecoderKind::attention;
+  if (config_.decoder_kind != DecoderKind::attention) return;
   buffers.words.resize(step.rows);
-  buffers.across.resize(step.rows);
   int64_t size = 0;
   for (int64_t row = 0; row < step.rows; ++row) {
     buffers.words[row] = size;
-    if (attends) size += pool.length(step.behind[row]);
-  }
-  for (int64_t row = 0; row < step.rows; ++row) {
-    const bool again = row > 0 && step.source[row] == step.source[row - 1];
-    buffers.across[row] = again ? buffers.across[row - 1] : size;
-    if (!again) size += step.source[row]->positions;
+    size += pool.length(step.behind[row]);
   }
   buffers.positions.resize(size);
-  for (int64_t row = 0; row < step.rows; ++row) {
-    if (attends) pool.path(step.behind[row], buffers.positions.data() + buffers.words[row]);
-    const TransformerSource& source = *step.source[row];
-    if (row > 0 && step.source[row - 1] == &source) continue;  // they are those of the row before
-    for (int64_t p = 0; p < source.positions; ++p)
-      buffers.positions[buffers.across[row] + p] = source.memory.get() + p * config_.pair_dim();
-  }
+  for (int64_t row = 0; row < step.rows; ++row)
+    pool.path(step.behind[row], buffers.positions.data() + buffers.words[row]);
 }
 
 void TransformerDecoder::look_back(const Kernels& table, const TransformerRows& step, PathPool& pool, int64_t layer,
@@ -142,16 +130,18 @@ void TransformerDecoder::look_across(const Kernels& table, const TransformerRows
   part.query.apply(table, part.cross_sublayer.enter(table, x, buffers.entered, step.rows), dim_, query, dim_, step.rows,
                    buffers.input);
   const bool asked = step.attention != nullptr && layer + 1 == config_.decoder_layers;
-  for (int64_t row = 0; row < step.rows; ++row) {
-    const int64_t size = step.source[row]->positions;
-    const int64_t key = layer * size * config_.pair_dim();
-    float* scores = room(buffers.scores, heads_.count * size);
-    heads_.attend(table, query + row * dim_, buffers.positions.data() + buffers.across[row], size, key, key + dim_,
-                  scores, context + row * dim_);
-    if (!asked) continue;
-    float* attention = step.attention + row * step.width;  // the mean over the heads
-    for (int64_t h = 0; h < heads_.count; ++h) table.add(attention, scores + h * size, size);
-    for (int64_t p = 0; p < size; ++p) attention[p] /= static_cast<float>(heads_.count);
+  for (int64_t row = 0, count = 0; row < step.rows; row += count) {  // `count` rows of one request
+    const TransformerSource& source = *step.source[row];
+    for (count = 1; row + count < step.rows && step.source[row + count] == &source;) ++count;
+    const int64_t size = source.positions;
+    float* scores = room(buffers.scores, count * heads_.count * size);
+    heads_.attend_packed(table, query + row * dim_, count, source.memory.get() + layer * heads_.packed(size), size,
+                         scores, context + row * dim_);
+    for (int64_t r = 0; asked && r < count; ++r) {
+      float* attention = step.attention + (row + r) * step.width;  // the mean over the heads
+      for (int64_t h = 0; h < heads_.count; ++h, scores += size) table.add(attention, scores, size);
+      for (int64_t p = 0; p < size; ++p) attention[p] /= static_cast<float>(heads_.count);
+    }
   }
   part.cross_out.apply(table, context, dim_, found, dim_, step.rows, buffers.input);
   part.cross_sublayer.leave(table, x, found, step.rows);

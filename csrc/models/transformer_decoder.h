@@ -10,10 +10,10 @@
 
 namespace quickbeam {
 
-// What the decoder keeps of one encoded request: for each layer every position's key and value side by side.
+// What the decoder keeps of one encoded request: for each layer every position's key and value, as Heads packs them.
 struct TransformerSource {
   int64_t positions = 0;  // S
-  Buffer memory;          // [L, S, pair_dim]
+  Buffer memory;          // [L, heads.packed(S)]
 };
 
 // R rows of one step.
@@ -47,7 +47,7 @@ class TransformerDecoder {
     FeedForward ffn;
   };
 
-  // Where the keys and values of each row's words and source lie.
+  // Where the keys and values of each row's words lie.
   void lay_out(const TransformerRows& step, PathPool& pool, TransformerBuffers& buffers) const;
   void look_back(const Kernels& table, const TransformerRows& step, PathPool& pool, int64_t layer,
                  TransformerBuffers& buffers) const;

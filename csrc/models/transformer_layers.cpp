@@ -73,6 +73,33 @@ void Heads::attend(const Kernels& table, const float* query, const float* const*
   table.weigh_heads(scores, size, positions, value, context, size, count, dim);
 }
 
+void Heads::pack(const float* pairs, int64_t size, float* packed) const {
+  const int64_t width = count * dim;
+  float* keys = packed;
+  float* values = packed + count * packed_size(dim, size);
+  std::fill(packed, packed + this->packed(size), 0.0f);
+  for (int64_t h = 0; h < count; ++h, keys += packed_size(dim, size), values += packed_size(size, dim)) {
+    for (int64_t p = 0; p < size; ++p) {
+      const float* key = pairs + 2 * p * width + h * dim;
+      const float* value = key + width;
+      float* column = keys + p / kPanel * kPanel * dim + p % kPanel;
+      for (int64_t i = 0; i < dim; ++i) column[i * kPanel] = key[i];
+      for (int64_t i = 0; i < dim; i += kPanel)
+        std::copy_n(value + i, std::min<int64_t>(kPanel, dim - i), values + i * size + p * kPanel);
+    }
+  }
+}
+
+void Heads::attend_packed(const Kernels& table, const float* query, int64_t rows, const float* packed, int64_t size,
+                          float* scores, float* context) const {
+  const int64_t width = count * dim, all = count * size;
+  for (int64_t h = 0; h < count; ++h, packed += packed_size(dim, size))
+    table.multiply(packed, nullptr, query + h * dim, width, scores + h * size, all, rows, dim, size);
+  for (int64_t i = 0; i < rows * count; ++i) table.softmax(scores + i * size, size);
+  for (int64_t h = 0; h < count; ++h, packed += packed_size(size, dim))
+    table.multiply(packed, nullptr, scores + h * size, all, context + h * dim, width, rows, size, dim);
+}
+
 FeedForward::FeedForward(const Weights& weights, const std::string& name, const TransformerConfig& config,
                          int64_t width)
     : sublayer_(weights, name, config),

@@ -17,7 +17,7 @@ struct TransformerBuffers {
   Buffer x, entered, projected, context, found, scores, inner;
   LinearInput input;
   std::vector<const float*> positions;  // whose keys and values are attended to, one row's behind the other's
-  std::vector<int64_t> words, across;   // where those of each row begin: of its own words, and of its source
+  std::vector<int64_t> words;           // where those of each row begin
 };
 
 class Norm {
@@ -68,6 +68,16 @@ struct Heads {
   // scores [H, positions] are the weights afterwards.
   void attend(const Kernels& table, const float* query, const float* const* positions, int64_t size, int64_t key,
               int64_t value, float* scores, float* context) const;
+
+  // What stays of `size` positions that many rows attend to: of each head the keys, packed as weights with a position
+  // for each output, then of each head the values, with a position for each input.
+  int64_t packed(int64_t size) const { return count * (packed_size(dim, size) + packed_size(size, dim)); }
+  // Packs rows of a key and a value, 2 * H * dim floats each.
+  void pack(const float* pairs, int64_t size, float* packed) const;
+  // context [rows, H * dim] of `query` [rows, H * dim] at packed positions: two products for each head, which read its
+  // keys and values once for all rows. scores [rows, H, size] are the weights afterwards.
+  void attend_packed(const Kernels& table, const float* query, int64_t rows, const float* packed, int64_t size,
+                     float* scores, float* context) const;
 };
 
 class FeedForward {

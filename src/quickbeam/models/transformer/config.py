@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -127,10 +128,14 @@ class TransformerConfig:
         """What rows and source positions take in float32.
 
         A row's own keys and values grow with its length, and siblings share them; so much is counted as 64 words take.
+        Keys of the source are packed with 64 positions side by side, so those of a request's last positions may take 64
+        of them, which are counted with its row; its values are packed with 64 numbers of a head side by side.
         """
         dim, layers = self.hidden_dim, self.decoder_layers
         own = 2 * layers * dim if self.decoder_kind == "ssru" else 64 * 2 * layers * dim
+        own += 64 * layers * dim
+        value = self.decoder_heads * 64 * math.ceil(dim / self.decoder_heads / 64)
         gates = 2 if self.gated_ffn else 1
         step = 6 * dim + (1 + gates) * self.decoder_ffn_dim
         encoding = 6 * dim + (1 + gates) * self.encoder_ffn_dim
-        return Footprint(row=4 * (own + step), position=4 * (2 * layers * dim + encoding))
+        return Footprint(row=4 * (own + step), position=4 * (layers * (dim + value) + encoding))
