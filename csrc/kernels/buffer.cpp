@@ -17,6 +17,7 @@ constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMost = 4 * kHugePage;   // bytes from which on a buffer has a mapping of its own
 constexpr size_t kSlab = 16 * kHugePage;  // that smaller buffers share
+constexpr int kMostSpare = 4;             // slabs that nobody uses
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t kLeast = SIZE_MAX;  // none: all come from malloc, so that reads behind their end are seen
 #else
@@ -45,7 +46,8 @@ void* map(size_t bytes) {
 size_t whole_pages(size_t bytes) { return round_to(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE))); }
 
 // Buffers that are too small for a mapping of their own, side by side in slabs. First fit: they are few, and a decoding
-// step takes none. One slab that nobody uses is kept, so that a run that comes and goes need not clear its pages anew.
+// step takes none. Some slabs that nobody uses are kept, so that what is encoded in a batch, and forgotten at its end,
+// does not come back on pages that the system has to find and clear anew.
 class Slabs {
  public:
   void* take(size_t bytes) {
@@ -56,7 +58,7 @@ class Slabs {
     if (place == free_.end()) {
       place = free_.emplace(reinterpret_cast<uintptr_t>(map(kSlab)), kSlab).first;
     } else if (place->second == kSlab) {
-      spare_ = false;
+      --spare_;
     }
     const auto [at, size] = *place;
     free_.erase(place);
@@ -81,11 +83,11 @@ class Slabs {
       size += next->second;
       free_.erase(next);
     }
-    if (size == kSlab && spare_) {
+    if (size == kSlab && spare_ == kMostSpare) {
       munmap(reinterpret_cast<void*>(at), kSlab);
       return;
     }
-    spare_ = spare_ || size == kSlab;
+    if (size == kSlab) ++spare_;
     free_.emplace(at, size);
   }
 
@@ -95,7 +97,7 @@ class Slabs {
  private:
   std::mutex mutex_;
   std::map<uintptr_t, size_t> free_;  // bytes by address
-  bool spare_ = false;                // whether one of them is a whole slab
+  int spare_ = 0;                     // how many of them are whole slabs
 };
 
 // Never destroyed, since threads and static objects give their buffers back when the process ends. A process that is
