@@ -95,6 +95,15 @@ def test_what_was_packed_is_not_in_memory(folder: Path, compute_type: str) -> No
 
 
 @needs_proc
+@needs_proc
+def test_float16_is_not_in_memory_beside_its_copy(folder: Path, tmp_path: Path) -> None:
+    tensors = {name: tensor.astype(np.float16) for name, tensor in read_tensors(folder, CONFIG).items()}
+    save_model(tmp_path / "half", CONFIG, tensors, {}, "# half\n")
+    widened = read_tensors(tmp_path / "half", CONFIG)
+    assert resident(tmp_path / "half") < MIB < sum(tensor.nbytes for tensor in tensors.values())
+    assert all(np.array_equal(widened[name], tensor) for name, tensor in tensors.items())
+
+
 def test_pages_that_were_given_back_are_read_again(folder: Path) -> None:
     tensors = read_tensors(folder, CONFIG)
     copies = {name: tensor.copy() for name, tensor in tensors.items()}

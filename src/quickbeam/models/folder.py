@@ -128,7 +128,11 @@ def read_tensors(folder: Path, config: Config) -> MappedTensors:
     if digest is not None and not known:
         remember(path, digest, state)
     # Programs other than ours may write a tensor to any byte of a file; kernels read whole floats.
-    floats = {name: np.require(tensor, np.float32, ("C", "ALIGNED")) for name, tensor in found.items()}
+    floats: Tensors = {}
+    for name, tensor in found.items():
+        floats[name] = np.require(tensor, np.float32, ("C", "ALIGNED"))
+        if floats[name] is not tensor:  # a copy, as of float16: the pages that it was made from are not needed again
+            found.forget()
     return MappedTensors(floats, found.pages)
 
 
