@@ -7,7 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from benchmarks import identity, imports, load_time, memory, one_sentence, peers
+from benchmarks import identity, imports, load_time, marian_identity, memory, one_sentence, peers
 from benchmarks.listed import listed
 from benchmarks.scoreboard.claim import Claim, Settings, Verdict
 from benchmarks.screened_search import screened
@@ -119,6 +119,19 @@ def identical(settings: Settings) -> Verdict:
     return Verdict(wrong == 0 and furthest < identity.CLOSE, figure)
 
 
+def marian_itself(settings: Settings) -> Verdict:
+    """Models of each kind that Marian has trained, scored and decoded, converted."""
+    if not find_spec("pymarian"):
+        return Verdict(False, "not measured: pymarian is not installed (pip install '.[marian]')")
+    text = marian_identity.Text(settings.data)
+    kinds = list(marian_identity.KINDS)[: 2 if settings.quick else None]
+    found = [marian_identity.measure(kind, text) for kind in kinds]
+    furthest = max(line["furthest_score"] for line in found)
+    differing, translated = (sum(line.get(name, 0) for line in found) for name in ("differing", "translated"))
+    figure = f"{len(kinds)} kinds: scores within {furthest:.1e}, {differing} of {translated} translations differ"
+    return Verdict(furthest < marian_identity.CLOSE and not differing, figure)
+
+
 def fuzzed(settings: Settings) -> Verdict:
     """Broken and hostile files of every format."""
     found = imports.fuzz(200 if settings.quick else 10_000, 0)
@@ -160,6 +173,7 @@ CLAIMS = [
     Claim("2b", "nllb-600m, peak memory", "below CTranslate2's", peak_memory),
     Claim("3", "opus-6+6, batch 1, beam 5, against Hugging Face and Marian", "faster than each", others),
     Claim("4", "the same tokens as generate", "0 wrong, scores within 1e-4", identical),
+    Claim("4", "the same scores and greedy words as Marian", "0 differ, scores within 1e-4", marian_itself),
     Claim("5", "loading a 600M model, warm", "below 2 s", loading),
     Claim("6", "broken and hostile imports", "a clear error, no crash", fuzzed),
 ]
