@@ -293,3 +293,13 @@ def ctranslate2(draw: np.random.Generator, whole: bytes) -> bytes:
         at = behind + int(draw.integers(0, 16))
         data[at : at + 4] = (SIZES[int(draw.integers(len(SIZES)))] % 2**32).to_bytes(4, "little")
     return bytes(data)
+
+
+def marian_binary(draw: np.random.Generator, whole: bytes) -> bytes:
+    """Numbers of the header, of its shapes and before its arrays made huge, or other types."""
+    data = bytearray(whole)
+    count = int.from_bytes(data[8:16], "little")
+    for _ in range(int(draw.integers(1, 4))):
+        at = int(draw.choice([8, 16 + 8 * int(draw.integers(4 * count)), int(draw.integers(16, 96 * count))]))
+        data[at : at + 8] = (SIZES[int(draw.integers(len(SIZES)))] % 2**64).to_bytes(8, "little")
+    return bytes(data)

@@ -21,11 +21,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from benchmarks import hostile, record
+from benchmarks import hostile, marian_model, record
 from quickbeam.convert.export import export_hugging_face
 from quickbeam.convert.read import read_model
 from quickbeam.errors import QuickbeamError
@@ -67,6 +67,9 @@ def formats(home: Path) -> dict[str, Format]:
         "config.json": Format(theirs, "config.json", hostile.json_object),
         "vocab.json": Format(theirs, "vocab.json", hostile.json_object),
         "Marian": Format(_marian(home / "marian", ours), "model.npz", hostile.marian),
+        "Marian, binary": Format(
+            _marian_binary(home / "marian-binary", ours), "model.intgemm8.bin", hostile.marian_binary
+        ),
         "Marian, recurrent": Format(_marian_recurrent(home / "marian-recurrent", ours), "model.npz", hostile.marian),
         "Marian, vocabulary": Format(_marian_words(home / "marian-words", home / "marian"), "vocab.yml", hostile.yaml),
         "SentencePiece": Format(_with_pieces(home / "pieces", home / "marian"), "vocab.spm", hostile.sentencepiece),
@@ -100,33 +103,16 @@ def formats(home: Path) -> dict[str, Format]:
 
 def _marian(folder: Path, ours: Path) -> Path:
     """The small model under the names of Marian."""
-    from quickbeam.models.folder import read_config, read_tensors
-
-    tensors = read_tensors(ours, read_config(ours))
-    arrays: dict[str, Any] = {
-        "Wemb": tensors["target_embedding"],
-        "decoder_ff_logit_out_b": tensors["output_bias"][None],
-    }
-    for name, tensor in tensors.items():
-        if name.count(".") != 4:
-            continue
-        side, _, block, part, kind = name.split(".")
-        prefix = f"{side}_l1_" + {"attention": "self", "cross": "context", "ffn": "ffn"}[block]
-        if part == "norm":
-            middle = "ffn" if block == "ffn" else "Wo"
-            arrays[f"{prefix}_{middle}_ln_{'scale' if kind == 'weight' else 'bias'}"] = tensor[None]
-            continue
-        letters = {"qkv": "qkv", "out": "o", "query": "q", "key_value": "kv", "up": "1", "down": "2"}[part]
-        for letter, piece in zip(letters, np.split(tensor, len(letters)), strict=True):
-            found = piece.T if kind == "weight" else piece[None]
-            arrays[f"{prefix}_{'W' if kind == 'weight' else 'b'}{letter}"] = found
-    options = (
-        "type: transformer\nenc-depth: 1\ndec-depth: 1\ntransformer-heads: 2\ntransformer-ffn-activation: relu\n"
-        'transformer-postprocess: dan\ntransformer-preprocess: ""\n\0'
-    )
     folder.mkdir()
-    arrays["special:model.yml"] = np.frombuffer(options.encode(), np.int8)
-    np.savez(folder / "model.npz", **arrays)
+    np.savez(folder / "model.npz", **cast("Any", marian_model.arrays(ours)))
+    shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
+    return folder
+
+
+def _marian_binary(folder: Path, ours: Path) -> Path:
+    """The same as a binary file with rounded matrices."""
+    folder.mkdir()
+    (folder / "model.intgemm8.bin").write_bytes(marian_model.binary(marian_model.arrays(ours), rounded=True))
     shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
     return folder
 

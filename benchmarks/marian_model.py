@@ -6,10 +6,12 @@ timings only. Nor can it be told a least length, so the bias of eos keeps it fro
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks import record
 from quickbeam.engine.load import load_parts, shortlist_identity
@@ -20,6 +22,7 @@ from quickbeam.options.decode import MachineOptions
 from quickbeam.text.vocabulary import read_vocabularies
 from quickbeam.types import Floats
 
+Array = NDArray[Any]
 NEVER = -1e4  # the bias of a word that is not to be said
 VOCABULARY = "vocabulary.yml"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu_sigmoid": "gelu"}
@@ -37,7 +40,9 @@ def write(folder: Path, to: Path, gemm_type: str) -> Path:
     plain = to / "model.npz"
     if not plain.is_file():
         to.mkdir(parents=True, exist_ok=True)
-        _write_npz(folder, to)
+        source, _ = read_vocabularies(folder)
+        (to / VOCABULARY).write_text("".join(f'"{source.piece(i)}": {i}\n' for i in range(len(source))))
+        np.savez(plain, **cast("Any", arrays(folder)))
     if gemm_type == "float32":
         return plain
     packed = to / f"{gemm_type}.bin"
@@ -62,17 +67,35 @@ def write_lex(folder: Path, path: Path) -> tuple[int, int]:
     return len(shortlist.always), most
 
 
-def _write_npz(folder: Path, to: Path) -> None:
+def arrays(folder: Path) -> dict[str, Array]:
+    """What Marian has in model.npz for the model of ours in `folder`; eos is never said."""
     config = read_config(folder)
     assert isinstance(config, TransformerConfig) and config.decoder_kind == "attention"
     assert config.shared_embedding and config.tied_output and not config.gated_ffn and not config.embedding_norm
-    arrays = _weights(config, read_tensors(folder, config))
-    source, _ = read_vocabularies(folder)
-    options = _options(config)
-    text = "".join(f"{name}: {value}\n" for name, value in options.items()) + "\0"
-    arrays["special:model.yml"] = np.frombuffer(text.encode(), np.int8)
-    (to / VOCABULARY).write_text("".join(f'"{source.piece(i)}": {i}\n' for i in range(len(source))))
-    np.savez(to / "model.npz", **cast("Any", arrays))
+    text = "".join(f"{name}: {value}\n" for name, value in _options(config).items()) + "\0"
+    weights: dict[str, Array] = dict(_weights(config, read_tensors(folder, config)))
+    return weights | {"special:model.yml": np.frombuffer(text.encode(), np.int8)}
+
+
+def binary(arrays: dict[str, Array], rounded: bool) -> bytes:
+    """The same as a binary file of Marian; `rounded`, its matrices are int8 as `--gemm-type intgemm8` makes them."""
+    bodies, kinds = [], []
+    for name, array in arrays.items():
+        if rounded and array.dtype.kind == "f" and min(array.shape) > 1:
+            scale = np.float32(127 / np.abs(array).max())
+            turned = array if "Wemb" in name else array.T
+            bodies.append(np.rint(turned * scale).astype(np.int8).tobytes() + scale.tobytes())
+            kinds.append(0x10001)
+        else:
+            bodies.append(array.tobytes())
+            kinds.append(0x404 if array.dtype.kind == "f" else 0x101)
+    names = [name.encode() + b"\0" for name in arrays]
+    rows = zip(names, kinds, arrays.values(), bodies, strict=True)
+    headers = b"".join(struct.pack("<QQQQ", len(name), kind, array.ndim, len(body)) for name, kind, array, body in rows)
+    shapes = b"".join(struct.pack(f"<{array.ndim}i", *array.shape) for array in arrays.values())
+    head = struct.pack("<QQ", 1, len(names)) + headers + b"".join(names) + shapes
+    gap = -(len(head) + 8) % 256
+    return head + struct.pack("<Q", gap) + bytes(gap) + b"".join(bodies)
 
 
 def _options(c: TransformerConfig) -> dict[str, Any]:

@@ -17,7 +17,7 @@ def test_every_broken_file_is_refused_or_read(monkeypatch, tmp_path):
     from benchmarks.imports import formats, fuzz
 
     found = fuzz(100, seed=1)
-    marian = {"Marian", "Marian, recurrent", "Marian, vocabulary", "SentencePiece"}
+    marian = {"Marian", "Marian, binary", "Marian, recurrent", "Marian, vocabulary", "SentencePiece"}
     assert marian | {"safetensors", "config.json", "vocab.json"} <= found.keys()
     assert not find_spec("torch") or {"pytorch.bin, zip", "OpenNMT-py"} <= found.keys()
     for name, outcome in found.items():

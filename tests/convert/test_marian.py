@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -196,6 +197,29 @@ def test_a_folder_in_which_marian_has_trained_is_read(tmp_path):
     for name in ("yml", "progress.yml", "decoder.yml"):
         path.with_name(f"model.npz.{name}").write_text("seed: 1\n")
     assert read_model(str(path.parent)).config.target_vocab_size == WORDS + 1
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_a_binary_file_is_the_same_model(tmp_path, monkeypatch, rounded):
+    """Plain, or with matrices in int8 and one scale for each: then within half a step of it."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
+    from benchmarks.marian_model import binary
+
+    path = save(tmp_path / "marian")
+    npz = read_model(str(path))
+    with np.load(path) as arrays:
+        raw = binary(dict(arrays), rounded)
+    path.with_name("model.bin").write_bytes(raw)
+    path.unlink()
+    found = read_model(str(path.parent))  # a folder with a model.bin that is not CTranslate2's
+    assert found.config == npz.config
+    for name, tensor in npz.tensors.items():
+        step = np.abs(tensor).max() / 127 if rounded and tensor.ndim == 2 else 0.0
+        assert np.abs(found.tensors[name] - tensor).max() <= 0.501 * step, name
+    for broken in (raw[: len(raw) // 2], raw[:16] + bytes(8) + b"\xff" * 8 + raw[32:]):
+        path.with_name("model.bin").write_bytes(broken)
+        with pytest.raises(ModelError, match=r"model\.bin.* (cannot be read|has type)"):
+            read_model(str(path.parent))
 
 
 @pytest.mark.parametrize(

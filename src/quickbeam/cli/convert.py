@@ -36,10 +36,11 @@ def convert(
     """Convert a model of another program to a model folder.
 
     Read are MarianMT (OPUS-MT), M2M100 and NLLB models of Hugging Face, with weights as safetensors or
-    pytorch_model.bin, folders of CTranslate2 (model.bin of any type), model.npz of Marian (transformers, students
-    with an SSRU, and recurrent models with GRUs), and checkpoints of OpenNMT-py 3 (.pt, transformers). Nothing of a
-    file is run: a .bin or .pt file that holds more than tensors and plain values is refused, and so is a model with a
-    feature that Quickbeam lacks, by the feature's name.
+    pytorch_model.bin, folders of CTranslate2 (model.bin of any type), models of Marian (.npz, and its binary .bin
+    with float32, intgemm8 or intgemm16 weights, as Firefox's models have them: transformers, students with an SSRU,
+    and recurrent models with GRUs), and checkpoints of OpenNMT-py 3 (.pt, transformers). Nothing of a file is run: a
+    .bin or .pt file that holds more than tensors and plain values is refused, and so is a model with a feature that
+    Quickbeam lacks, by the feature's name.
 
     With `--to hugging-face` a transformer of ours is written as MarianMT, where that can say what it is, so that it can
     be checked with other tools.

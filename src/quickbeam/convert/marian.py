@@ -1,4 +1,4 @@
-"""Models of Marian: model.npz with its vocabularies (.yml or .spm) -> ours.
+"""Models of Marian: model.npz or its binary form, with its vocabularies (.yml or .spm) -> ours.
 
 The decoder starts from a zero vector, for which a word with a zero embedding is appended.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 from quickbeam.convert.converted import Converted, check_same_words, id_of, with_start
 from quickbeam.convert.facts import Facts
+from quickbeam.convert.marian_file import is_marian_file, read_marian_file
 from quickbeam.convert.marian_recurrent import marian_names, read_recurrent
 from quickbeam.convert.marian_transformer import read_transformer
 from quickbeam.convert.marian_words import read_vocabulary
@@ -34,8 +35,11 @@ _ABSENT = ("layer-normalization", "right-left")
 
 
 def read_marian(path: Path, source: Path | None, target: Path | None) -> Converted:
-    """The model in `path` (.npz); vocabularies default to the only .yml or .spm file beside it. Raises ModelError."""
-    arrays = read_npz(path)
+    """The model in `path`, .npz or Marian's binary form; vocabularies default to the only .yml or .spm file beside it.
+
+    Raises ModelError.
+    """
+    arrays = read_marian_file(path) if is_marian_file(path) else read_npz(path)
     if _CONFIG not in arrays:
         raise ModelError(f"{path} lacks {_CONFIG}; it is no model of Marian.")
     facts = Facts(path, _simple_yaml(arrays.pop(_CONFIG).tobytes()))

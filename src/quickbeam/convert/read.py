@@ -11,6 +11,7 @@ from quickbeam.convert.hub import fetch
 from quickbeam.convert.hugging_face import read_hugging_face
 from quickbeam.convert.json_file import read_json
 from quickbeam.convert.marian import read_marian
+from quickbeam.convert.marian_file import is_marian_file
 from quickbeam.convert.open_nmt import read_open_nmt
 from quickbeam.convert.spm import Pieces
 from quickbeam.errors import InputError, ModelError
@@ -41,25 +42,26 @@ def read_model(
         if "model_type" in facts:
             refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
             return read_hugging_face(path)
-    if path.is_dir() and (path / "model.bin").is_file():
+    if path.is_dir() and (path / "model.bin").is_file() and not is_marian_file(path / "model.bin"):
         return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm), source_eos)
     refuse_flags(None, None, source_eos, "this model")
     inside = _models_in(path) if path.is_dir() else [path]
-    if len(inside) == 1 and inside[0].suffix == ".npz":
+    if len(inside) == 1 and (inside[0].suffix == ".npz" or is_marian_file(inside[0])):
         return read_marian(inside[0], source_spm, target_spm)
     if len(inside) == 1 and inside[0].suffix == ".pt":
         return read_open_nmt(inside[0], Pieces.find(inside[0].parent, source_spm, target_spm))
     if len(inside) > 1:
         raise InputError(f"{path} holds {len(inside)} models; give one of {', '.join(map(str, inside))}.")
     raise ModelError(
-        f"{path} is no model that can be read: give a folder of CTranslate2, a model.npz of Marian, a checkpoint "
-        "(.pt) of OpenNMT-py, or a folder of a MarianMT, M2M100 or NLLB model of Hugging Face."
+        f"{path} is no model that can be read: give a folder of CTranslate2, a model (.npz or .bin) of Marian, a "
+        "checkpoint (.pt) of OpenNMT-py, or a folder of a MarianMT, M2M100 or NLLB model of Hugging Face."
     )
 
 
 def _models_in(folder: Path) -> list[Path]:
     """The models of Marian and OpenNMT-py in a folder, without the state of its optimiser that Marian writes there."""
     found = [one for end in ("*.npz", "*.pt") for one in sorted(folder.glob(end))]
+    found += filter(is_marian_file, sorted(folder.glob("*.bin")))
     return [one for one in found if not one.name.endswith(".optimizer.npz")]
 
 
