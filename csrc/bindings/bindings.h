@@ -8,7 +8,7 @@
 namespace quickbeam {
 
 void bind_kernels(nanobind::module_& module);         // kernels.cpp: the table of kernels, Linear
-void bind_projections(nanobind::module_& module);     // projections.cpp: ExactProjection
+void bind_projections(nanobind::module_& module);     // projections.cpp: ExactProjection, SuppressedRun
 void bind_recurrent(nanobind::module_& module);       // recurrent.cpp: the recurrent translation model
 void bind_lstm_lm(nanobind::module_& module);         // lstm_lm.cpp: the LSTM language model
 void bind_lstm_attention(nanobind::module_& module);  // lstm_attention.cpp: the LSTM translation model

@@ -10,6 +10,7 @@
 #include "bindings/bindings.h"
 #include "projections/certified.h"
 #include "projections/scan.h"
+#include "projections/suppressed.h"
 #include "search/forward.h"
 
 namespace quickbeam {
@@ -111,6 +112,7 @@ class RowLayer : public LayerRun {
   RowLayer(const Projection& layer, bool normalise) : layer_(layer), normalise_(normalise) {}
 
   int64_t dim() const override { return layer_.dim(); }
+  int64_t vocab() const override { return layer_.vocab(); }
 
   void topk(const float* hidden, const int32_t*, int64_t rows, int64_t k, float* log_prob, int32_t* token) override {
     if constexpr (std::is_same_v<Projection, ExactProjection>) {
@@ -132,6 +134,11 @@ class RowLayer : public LayerRun {
 template <typename Projection>
 std::unique_ptr<LayerRun> open(const Projection& self, bool normalise) {
   return std::make_unique<RowLayer<Projection>>(self, normalise);
+}
+
+void construct_suppressed(SuppressedRun* self, LayerRun& layer, AnyArray suppressed) {
+  const int32_t* words = checked<int32_t>(suppressed, "suppressed", {kAnySize});
+  new (self) SuppressedRun(layer, words, static_cast<int64_t>(suppressed.size()));
 }
 
 template <typename Projection, typename... Choice>
@@ -174,6 +181,8 @@ void bind_projections(nb::module_& module) {
       .def("log_total", &log_total, "hidden"_a, "refined"_a, "tolerance"_a)
       .def_prop_ro("vocab_size", &CertifiedProjection::vocab)
       .def_prop_ro("dim", &CertifiedProjection::dim);
+  nb::class_<SuppressedRun, LayerRun>(module, "SuppressedRun")
+      .def("__init__", &construct_suppressed, "layer"_a, "suppressed"_a, nb::keep_alive<1, 2>());
 }
 
 }  // namespace quickbeam

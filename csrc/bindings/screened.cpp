@@ -100,6 +100,7 @@ class ScreenedRun : public LayerRun {
   ScreenedRun(const ScreenedProjection& screen, LayerRun* exact) : screen_(screen), exact_(exact) {}
 
   int64_t dim() const override { return screen_.dim(); }
+  int64_t vocab() const override { return screen_.vocab(); }
 
   void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
             int32_t* token) override {

@@ -35,6 +35,7 @@ class Run : public LayerRun {
   }
 
   int64_t dim() const override { return run_.dim(); }
+  int64_t vocab() const override { return run_.vocab(); }
 
   // Without the GIL.
   void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,

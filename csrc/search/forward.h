@@ -24,7 +24,8 @@ class ModelRun {
 class LayerRun {
  public:
   virtual ~LayerRun() = default;
-  virtual int64_t dim() const = 0;  // D
+  virtual int64_t dim() const = 0;    // D
+  virtual int64_t vocab() const = 0;  // V
   // The k best tokens of each of the hidden vectors [rows, D], and their log probabilities, both [rows, k].
   virtual void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
                     int32_t* token) = 0;

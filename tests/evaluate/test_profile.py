@@ -71,6 +71,16 @@ def test_multilingual_models_and_words_that_are_never_produced(
     assert json.loads(capsys.readouterr().out)["steps"] == 27
 
 
+def test_turns_without_some_words_are_taken_in_the_core(
+    make_transformer: Callable[..., Path], sentences: list[str]
+) -> None:
+    found = look(make_transformer(suppressed_ids=(0, 2)), sentences[:10])
+    parts = {part.name: part for part in found.parts}
+    assert sum(part.seconds for part in found.parts) == pytest.approx(found.seconds)
+    assert parts["search"].calls < found.steps == parts["output layer: products"].calls  # several turns in a call
+    assert all(parts[name].seconds > 0 for name in ("decoder: products", "output layer: products", "search"))
+
+
 def test_what_cannot_be_decoded_is_refused(
     make_transformer: Callable[..., Path], sentences: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

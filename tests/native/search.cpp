@@ -12,6 +12,7 @@
 
 #include "allocations.h"
 #include "check.h"
+#include "projections/suppressed.h"
 #include "search/turn.h"
 
 namespace {
@@ -201,6 +202,7 @@ struct ToyModel : ModelRun {
 
 struct ToyLayer : LayerRun {
   int64_t dim() const override { return 1; }
+  int64_t vocab() const override { return 1009; }
   void topk(const float* hidden, const int32_t*, int64_t rows, int64_t k, float* log_prob, int32_t* token) override {
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t j = 0; j < k; ++j) {
@@ -212,6 +214,29 @@ struct ToyLayer : LayerRun {
   int64_t ends = -1;   // the candidate that is eos
   int64_t sound = -1;  // calls until one gives what is no number
 };
+
+// ToyLayer's candidates are 3, 4, 5 and so on.
+void test_suppressed(const std::vector<int32_t>& banned, const std::vector<int32_t>& left, int64_t k) {
+  constexpr int64_t kRows = 3;
+  ToyLayer layer;
+  SuppressedRun run(layer, banned.data(), static_cast<int64_t>(banned.size()));
+  const float hidden[] = {1.0f, 2.0f, 6.0f};
+  const int32_t request[] = {0, 0, 1};
+  Guarded<float> log_prob(kRows * k), all(kRows * 9);
+  Guarded<int32_t> token(kRows * k), names(kRows * 9);
+  layer.topk(hidden, request, kRows, 9, all.get(), names.get());
+  for (int64_t turn = 0; turn < 3; ++turn) {
+    const int64_t rows = turn == 1 ? 2 : kRows;  // fewer rows ask for no more room
+    const int64_t made = allocated([&] { run.topk(hidden, request, rows, k, log_prob.get(), token.get()); });
+    CHECK(made == 0 || turn == 0, "any", turn);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t j = 0; j < k; ++j) {
+        const int32_t word = left[static_cast<size_t>(j)];
+        CHECK(token.get()[row * k + j] == word, "any", word);
+        CHECK(same(log_prob.get() + row * k + j, all.get() + row * 9 + word - 3, 1), "any", word);
+      }
+  }
+}
 
 LiveRows live(const Columns& rows) {
   return {rows.request.size(), rows.request.get(), rows.state.get(), rows.token.get(),
@@ -303,5 +328,7 @@ void test_search() {
   test_turns(15, 2, -1);   // with hypotheses that end on the way
   test_turns(15, -1, 1);   // the first turn, or a later one, meets what is no number
   test_turns(15, -1, 7);
+  test_suppressed({4, 7, 4, 900}, {3, 5, 6, 8}, 4);
+  test_suppressed({3}, {4, 5, 6, 7}, 4);
   test_mistakes();
 }

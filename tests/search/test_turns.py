@@ -18,12 +18,17 @@ from quickbeam.projections.exact import ExactProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
 from quickbeam.projections.shortlist import ShortlistProjection
+from quickbeam.projections.suppressed import without
 from quickbeam.schedule.plan import Plan
 from quickbeam.search.native_beam import NativeBeamSearch
 from quickbeam.search.work import Work
 from quickbeam.types import Doubt, Hypothesis, Screen, Shortlist, Tail
 
 SCHEDULES = ({"batch_tokens": 1}, {"batch_tokens": 40}, {"schedule": "stream", "max_rows": 9})
+# What the layers say without: among them words that they would say, and 0, which stands where a screen or a shortlist
+# has too few words. Or all but two words and eos, fewer than a beam asks for.
+BANNED = frozenset(range(0, 200, 3)) | {14, 22}
+NEARLY_ALL = frozenset(range(200)) - {2, 14, 22}
 Answers = tuple[dict[int, list[Hypothesis]], Work]
 
 
@@ -68,7 +73,7 @@ def layers(translator: Translator) -> dict[str, Projection]:
     lists = np.arange(vocab + 1, dtype=np.int32) * 3, draw.integers(0, vocab, 3 * vocab, np.int32)
     shortlist = Shortlist(np.arange(8, dtype=np.int32), *lists)
     preview = Preview.fit(weight, bias, draw.normal(size=(200, dim)).astype(np.float32))
-    return {
+    plain: dict[str, Projection] = {
         "exact": ExactProjection.build(weight, bias),
         "logits": ExactProjection.build(weight, bias).unnormalised(),
         "scan": scan,
@@ -76,6 +81,10 @@ def layers(translator: Translator) -> dict[str, Projection]:
         "screen": ScreenedProjection.build(weight, bias, make_screen(vocab, dim), scan),
         "shortlist": ShortlistProjection(weight, bias, shortlist),
     }
+    layers = plain | {"exact, three words": without(plain["exact"], sorted(NEARLY_ALL))}
+    for name in ("exact", "scan", "screen", "shortlist"):
+        layers[f"{name} without"] = without(plain[name], sorted(BANNED))
+    return layers
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "transformer"])
@@ -84,19 +93,27 @@ def test_whole_turns_say_what_the_doors_say(
 ) -> None:
     folder = tiny_model if kind == "recurrent" else make_transformer()
     translator = Translator(folder, machine=MachineOptions(threads=1))
-    said = set()
+    said: dict[str, set[int]] = {}  # the words of each layer's answers
+    told = set()
     for name, layer in layers(translator).items():
+        assert getattr(layer.open(), "core", None) is not None
         for schedule in SCHEDULES:
             options = {"beam_size": 3, "num_hypotheses": 2, "max_length": 14, "min_length": 2, **schedule}
             choices = DecodeOptions.from_names(options)
             setup = translator.setup(sentences[:9], choices)
             whole = answers(translator, setup, layer, choices, doors=False)
             assert whole == answers(translator, setup, layer, choices, doors=True), (name, schedule)
-        said.add(str(whole[0]))
+        told.add(str(whole[0]))
+        found = [one for each in whole[0].values() for one in each]
+        said[name] = {word for one in found for word in one.tokens}
+        if name.endswith("without"):
+            assert not said[name] & BANNED and said[name.split()[0]] & BANNED
+        if name == "exact, three words":
+            assert said[name] and not said[name] & NEARLY_ALL
         if isinstance(layer, ScreenedProjection):
             rows, doubtful = layer.counts
             assert 0 < doubtful < rows  # so both layers have answered
-    assert len(said) > 3  # the layers differ
+    assert len(told) > 6  # the layers differ
 
 
 def test_a_broken_layer_is_named(tiny_model: Path, sentences: list[str]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from quickbeam import _core
 from quickbeam.projections.door import Projecting, Projection
 from quickbeam.types import Floats, Ids, TopK
 
@@ -33,6 +34,8 @@ class _Run:
         self._banned = np.zeros(vocab_size, bool)
         self._banned[suppressed] = True
         self.admit, self.log_prob, self.evict = run.admit, run.log_prob, run.evict
+        core_run = getattr(run, "core", None)
+        self.core = None if core_run is None else _core.SuppressedRun(core_run, suppressed)
 
     def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
         """The k best of the words that are allowed, then, where there are not so many, the others."""
