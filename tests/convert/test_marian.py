@@ -59,6 +59,9 @@ def save(folder, source_words=None, **changes):
             for number, shape in ((1, (DIM, FFN)), (2, (FFN, DIM))):
                 put(f"{side}_{layer}_ffn_W{number}", *shape)
                 put(f"{side}_{layer}_ffn_b{number}", 1, shape[1])
+        if options["transformer-postprocess-top"] == "n":
+            put(f"{side}_top_ln_scale", 1, DIM)
+            put(f"{side}_top_ln_bias", 1, DIM)
     config = "".join(f"{key}: {value}\n" for key, value in options.items()) + "\0"
     arrays["special:model.yml"] = np.frombuffer(config.encode(), np.int8)
     folder.mkdir()
@@ -102,6 +105,18 @@ def test_a_student_decodes(tmp_path):
         for backend in ("native", "torch")
     )
     assert [a.hypotheses[0].tokens for a in native] == [b.hypotheses[0].tokens for b in torch]
+
+
+@pytest.mark.parametrize("in_front", [False, True])
+@pytest.mark.parametrize("student", [False, True])
+def test_a_model_that_marian_decodes_otherwise_says_so(tmp_path, in_front, student):
+    """With norms in front Marian's decoder is not its training; an SSRU has no keys and values of earlier words."""
+    norms = {"preprocess": "n", "postprocess": "da", "postprocess_top": "n"} if in_front else {}
+    cell = {"transformer_decoder_autoreg": "rnn", "dec_cell": "ssru"} if student else {}
+    path = save(tmp_path / "marian", **{f"transformer_{name}": value for name, value in norms.items()}, **cell)
+    model = read_model(str(path))
+    assert model.config.norm == ("pre" if in_front else "post")
+    assert any("Marian's own decoder" in note for note in model.notes) == (in_front and not student)
 
 
 @pytest.mark.parametrize("shape", [(), (2, 3, 4), (5,)])

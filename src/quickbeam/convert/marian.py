@@ -32,6 +32,12 @@ _KINDS = {
     "nematus": (RecurrentConfig, read_recurrent),
 }
 _ABSENT = ("layer-normalization", "right-left")
+_LISTS = "Its vocabularies are lists: text is words or pieces of them with spaces between."
+_NORMS_IN_FRONT = (
+    "Its norms stand in front (transformer-preprocess n): Marian's own decoder leaves keys and values of earlier words "
+    "without their norm, unlike Marian's training and scorer, so it may say something else. Quickbeam gives them their "
+    "norm, as in training."
+)
 
 
 def read_marian(path: Path, source: Path | None, target: Path | None) -> Converted:
@@ -88,8 +94,10 @@ def _with_words(
     ids |= {"bos_id": start, "pad_id": start}
     config = kind(**{**sizes, "source_vocab_size": len(source), "target_vocab_size": len(target)}, **ids)
     made = [PieceVocabulary(one, ids, (), spm) for one, spm in ((source, source_spm), (target, target_spm))]
-    notes = () if source_spm else ("Its vocabularies are lists: text is words or pieces of them with spaces between.",)
-    return Converted("a Marian model", config, tensors, made[0], made[1], notes)
+    in_front = isinstance(config, TransformerConfig) and config.norm == "pre" and config.decoder_kind == "attention"
+    notes = [] if source_spm else [_LISTS]
+    notes += [_NORMS_IN_FRONT] if in_front else []
+    return Converted("a Marian model", config, tensors, made[0], made[1], tuple(notes))
 
 
 def _is_other(name: str) -> bool:
