@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from quickbeam.convert.spm import read_spm
 from quickbeam.convert.weights import Weights
+from quickbeam.convert.yaml_file import read_words
 from quickbeam.errors import ModelError
 from quickbeam.types import Floats
 
@@ -41,34 +41,15 @@ def read_embeddings(weights: Weights, output: str) -> tuple[dict[str, Any], dict
 
 
 def read_vocabulary(path: Path, size: int) -> tuple[list[str], bytes | None]:
-    """The words of a .yml file, or the pieces of an .spm, by id, and the SentencePiece model."""
+    """The words of a .yml file, or the pieces of an .spm, by id, and the SentencePiece model.
+
+    Raises ModelError or InputError for a file that is none, or has more words than `size`, the model's embeddings.
+    """
+    spm: bytes | None = None
     if path.suffix in (".yml", ".yaml"):
-        spm, words = None, _yaml_words(path)
+        words = read_words(path)
     else:
-        spm, pieces = read_spm(path)
-        words = dict(enumerate(pieces))
-    if sorted(words) != list(range(len(words))) or len(words) > size:
-        raise ModelError(f"{path} must have the ids 0 to {size - 1}, each once, as the model's embedding has.")
-    return [*(words[i] for i in range(len(words))), *(f"<unused {i}>" for i in range(len(words), size))], spm
-
-
-def _yaml_words(path: Path) -> dict[int, str]:
-    """Lines `word: id`, words plain or in quotes."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"cannot read the vocabulary {path}: {error.strerror or error}.") from error
-    words: dict[int, str] = {}
-    for number, line in enumerate(raw.decode("utf-8", "replace").split("\n"), 1):
-        if not line.strip():
-            continue
-        word, _, token = line.rpartition(":")
-        word = word.strip()
-        if word.startswith('"') and word.endswith('"') and len(word) > 1:
-            word = re.sub(r"\\(.)", r"\1", word[1:-1])
-        elif word.startswith("'") and word.endswith("'") and len(word) > 1:
-            word = word[1:-1].replace("''", "'")
-        if not re.fullmatch(r"\s*[0-9]{1,9}\s*", token, re.ASCII) or int(token) in words:
-            raise ModelError(f"{path}, line {number}: it must be a word, a colon and an id of its own.")
-        words[int(token)] = word
-    return words
+        spm, words = read_spm(path)
+    if len(words) > size:
+        raise ModelError(f"{path} has {len(words)} words, but the model's embedding has {size}; give its vocabulary.")
+    return [*words, *(f"<unused {i}>" for i in range(len(words), size))], spm
