@@ -214,6 +214,49 @@ def test_a_folder_in_which_marian_has_trained_is_read(tmp_path):
     assert read_model(str(path.parent)).config.target_vocab_size == WORDS + 1
 
 
+def test_a_vocabulary_is_found_among_other_files(tmp_path):
+    """Whatever it is called; a file of options is none."""
+    path = save(tmp_path / "marian")
+    wanted = path.with_name("vocab.spm").rename(path.with_name("decoder.spm")).read_bytes()
+    for options in ("beam-size: 6\nmodels:\n  - model.npz\n", "beam-size: 6\nnormalize: 1\n"):
+        path.with_name("config.yml").write_text(options)
+        assert read_model(str(path)).source.spm == wanted
+    words_file(path.with_name("words.yml"), WORDS, "w")
+    with pytest.raises(ModelError, match=r"has 2 vocabularies, words\.yml, decoder\.spm; say which: --source-spm"):
+        read_model(str(path))
+    assert read_model(str(path), path.with_name("words.yml")).target.piece(2) == "w2"
+    for one in ("words.yml", "decoder.spm"):
+        path.with_name(one).unlink()
+    with pytest.raises(ModelError, match=r"config\.yml has 2 words; a vocabulary has"):  # it may have been meant
+        read_model(str(path))
+
+
+@pytest.mark.parametrize("options", ["model.npz.decoder.yml", "model.npz.yml"])
+def test_vocabularies_are_those_that_marian_has_noted(tmp_path, options):
+    path = save(tmp_path / "apart", source_words=WORDS + 5)
+    for name, count in (("source", WORDS + 5), ("target", WORDS), ("other", WORDS)):
+        words_file(path.with_name(f"{name}.yml"), count, name[0])
+
+    def note(*names):
+        lines = "".join(f"  - {name}\n" for name in names)
+        path.with_name(options).write_text(f"models:\n  - /home/m/model.npz\nvocabs:\n{lines}beam-size: 6\n")
+
+    def pieces(**given):
+        model = read_model(str(path), **given)
+        return model.source.piece(2), model.target.piece(2)
+
+    note("/home/m/source.yml", '"target.yml"')
+    assert pieces() == ("s2", "t2")
+    assert pieces(target_spm=path.with_name("other.yml")) == ("s2", "o2")
+    assert pieces(source_spm=path.with_name("other.yml")) == ("o2", "o2")
+    note("other.yml")
+    assert pieces() == ("o2", "o2")
+    for names in (["source.yml", "none.yml"], ["source.yml", "target.yml", "other.yml"], [], ['""']):
+        note(*names)
+        with pytest.raises(ModelError, match=r"has 4 vocabularies, other\.yml, source\.yml, target\.yml, vocab\.spm"):
+            read_model(str(path))
+
+
 @pytest.mark.parametrize("rounded", [False, True])
 def test_a_binary_file_is_the_same_model(tmp_path, monkeypatch, rounded):
     """Plain, or with matrices in int8 and one scale for each: then within half a step of it."""

@@ -21,9 +21,10 @@ def convert(
     to: Annotated[Path, typer.Argument(metavar="TO", help="The model folder to write.")],
     *,
     source_spm: Annotated[
-        Path | None, typer.Option(help="The SentencePiece model of the source, where the model comes without.")
+        Path | None,
+        typer.Option(help="The SentencePiece model of the source, or Marian's .yml, where the model comes without."),
     ] = None,
-    target_spm: Annotated[Path | None, typer.Option(help="That of the target; default: the source's.")] = None,
+    target_spm: Annotated[Path | None, typer.Option(help="The same of the target; default: the source's.")] = None,
     source_eos: Annotated[
         bool, typer.Option("--source-eos", help="The CTranslate2 model was trained with </s> behind sources.")
     ] = False,
@@ -57,15 +58,24 @@ def convert(
     require(bool(origin), "FROM", origin, "a folder, a file, or a name in the Hugging Face hub (owner/name)")
     check_readable([spm for spm in (source_spm, target_spm) if spm is not None])
     _check_place(to, Path(origin), "format_version" if export == "quickbeam" else "model_type", overwrite)
+    given = source_spm, target_spm, source_eos
     if export == "hugging-face":
-        from quickbeam.convert.export import export_hugging_face
-        from quickbeam.convert.read import refuse_flags
-        from quickbeam.engine.load import find_model
+        _export(origin, to, *given)
+    else:
+        _import(origin, to, *given)
 
-        refuse_flags(source_spm, target_spm, source_eos, "a model folder of Quickbeam")
-        export_hugging_face(find_model(origin), to)
-        print(f"{to}: MarianMT of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer.")
-        return
+
+def _export(origin: str, to: Path, source_spm: Path | None, target_spm: Path | None, source_eos: bool) -> None:
+    from quickbeam.convert.export import export_hugging_face
+    from quickbeam.convert.read import refuse_flags
+    from quickbeam.engine.load import find_model
+
+    refuse_flags(source_spm, target_spm, source_eos, "a model folder of Quickbeam")
+    export_hugging_face(find_model(origin), to)
+    print(f"{to}: MarianMT of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer.")
+
+
+def _import(origin: str, to: Path, source_spm: Path | None, target_spm: Path | None, source_eos: bool) -> None:
     from quickbeam.convert.read import read_model
 
     model = read_model(origin, source_spm, target_spm, source_eos)

@@ -15,7 +15,7 @@ from quickbeam.convert.facts import Facts
 from quickbeam.convert.marian_file import is_marian_file, read_marian_file
 from quickbeam.convert.marian_recurrent import marian_names, read_recurrent
 from quickbeam.convert.marian_transformer import read_transformer
-from quickbeam.convert.marian_words import read_vocabulary
+from quickbeam.convert.marian_words import find_vocabularies, read_vocabulary
 from quickbeam.convert.npz_file import read_npz
 from quickbeam.convert.weights import Weights
 from quickbeam.errors import ModelError
@@ -41,9 +41,9 @@ _NORMS_IN_FRONT = (
 
 
 def read_marian(path: Path, source: Path | None, target: Path | None) -> Converted:
-    """The model in `path`, .npz or Marian's binary form; vocabularies default to the only .yml or .spm file beside it.
+    """The model in `path`, .npz or Marian's binary form; vocabularies are `find_vocabularies`.
 
-    Raises ModelError.
+    Raises ModelError or InputError.
     """
     arrays = read_marian_file(path) if is_marian_file(path) else read_npz(path)
     if _CONFIG not in arrays:
@@ -56,27 +56,11 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Convert
     weights = Weights(path, {name: _flat(name, array) for name, array in arrays.items()})
     sizes, tensors = read(facts, weights)
     weights.check_all_taken()
-    source = source or _only_vocabulary(path)
+    files = find_vocabularies(path, source, target)
     words = [
-        read_vocabulary(one, sizes[f"{side}_vocab_size"])
-        for side, one in (("source", source), ("target", target or source))
+        read_vocabulary(one, sizes[f"{side}_vocab_size"]) for side, one in zip(("source", "target"), files, strict=True)
     ]
     return _with_words(path, kind, sizes, tensors, words)
-
-
-def _only_vocabulary(path: Path) -> Path:
-    """The vocabulary beside the model, where there is one for both sides.
-
-    What Marian itself writes there (model.npz.yml, model.npz.progress.yml, model.npz.decoder.yml) is none.
-    """
-    beside = [one for ending in ("*.yml", "*.spm") for one in sorted(path.parent.glob(ending))]
-    found = [one for one in beside if ".npz." not in one.name and "decoder" not in one.name]
-    if len(found) != 1:
-        raise ModelError(
-            f"{path.parent} has {len(found)} vocabularies{''.join(f', {one.name}' for one in found)}; say which: "
-            "--source-spm FILE, --target-spm FILE."
-        )
-    return found[0]
 
 
 def _with_words(

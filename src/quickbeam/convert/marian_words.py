@@ -9,8 +9,8 @@ import numpy as np
 
 from quickbeam.convert.spm import read_spm
 from quickbeam.convert.weights import Weights
-from quickbeam.convert.yaml_file import read_words
-from quickbeam.errors import ModelError
+from quickbeam.convert.yaml_file import read_names, read_words
+from quickbeam.errors import ModelError, QuickbeamError
 from quickbeam.types import Floats
 
 
@@ -38,6 +38,50 @@ def read_embeddings(weights: Weights, output: str) -> tuple[dict[str, Any], dict
         "tied_output": "output_weight" not in tensors,
     }
     return facts, tensors
+
+
+def find_vocabularies(model: Path, source: Path | None, target: Path | None) -> tuple[Path, Path]:
+    """The files of both vocabularies: those that were given, the target's being the source's where only that was;
+    else those that Marian itself has noted for its decoder, where they lie beside the model; else the only one there.
+
+    Raises ModelError where there is not one, and InputError where what Marian has noted cannot be read.
+    """
+    if source is not None:
+        return source, target or source
+    noted = _noted(model) or [_only(model)]
+    return noted[0], target or noted[-1]
+
+
+def _noted(model: Path) -> list[Path]:
+    """One or two vocabularies beside the model, by their names in the options that Marian keeps there; or none."""
+    there = {one.name: one for one in model.parent.glob("*") if one.is_file()}
+    for ending in ("decoder.yml", "yml"):
+        options = there.get(f"{model.name}.{ending}")
+        names = [Path(name).name for name in read_names(options, "vocabs")] if options else []
+        if len(names) in (1, 2) and there.keys() >= set(names):
+            return [there[name] for name in names]
+    return []
+
+
+def _only(model: Path) -> Path:
+    """The only vocabulary beside the model. Of several files those that are no list of words do not count."""
+    beside = [one for ending in ("*.yml", "*.spm") for one in sorted(model.parent.glob(ending))]
+    found = [one for one in beside if ".npz." not in one.name and not one.name.startswith(f"{model.name}.")]
+    if len(found) > 1:
+        found = [one for one in found if one.suffix == ".spm" or _is_list(one)] or found
+    if len(found) != 1:
+        raise ModelError(
+            f"{model.parent} has {len(found)} vocabularies{''.join(f', {one.name}' for one in found)}; say which: "
+            "--source-spm FILE, --target-spm FILE."
+        )
+    return found[0]
+
+
+def _is_list(path: Path) -> bool:
+    try:
+        return bool(read_words(path))
+    except QuickbeamError:
+        return False
 
 
 def read_vocabulary(path: Path, size: int) -> tuple[list[str], bytes | None]:

@@ -1,4 +1,4 @@
-"""What is read of Marian's YAML files: lists `word: id`, one word a line.
+"""What is read of Marian's YAML files: lists `word: id`, one word a line, and the names in a list of options.
 
 Words are plain or in quotes, as YAML 1.2 has them (sections 5.7 and 7.3); whatever else YAML can say is refused.
 """
@@ -39,6 +39,26 @@ def read_words(path: Path) -> list[str]:
     if not words or max(words) >= len(words):
         raise ModelError(f"{path} has {len(words)} words; a vocabulary has some, with ids from 0 and none left out.")
     return [words[i] for i in range(len(words))]
+
+
+def read_names(path: Path, key: str) -> list[str]:
+    """The names that stand one a line, each behind a dash, under the line `key:`; none where there is no such list.
+
+    Raises ModelError with the line for a name that YAML does not have, and InputError as `read_words`.
+    """
+    names: list[str] = []
+    inside = False
+    for number, line in enumerate(read_lines(path), 1):
+        if not inside:
+            inside = line.rstrip(_SPACE) == f"{key}:"
+        elif item := re.fullmatch(r"[ \t]*-[ \t]+(.*)", line):
+            try:
+                names.append(_scalar(item[1].strip(_SPACE)))
+            except ValueError as error:
+                raise ModelError(f"{path}, line {number}: {error}; mend the line.") from error
+        else:
+            break
+    return names
 
 
 def _scalar(written: str) -> str:
