@@ -20,6 +20,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir()
     (tmp_path / "whole" / "config.json").write_text(HUGGING_FACE)
     (tmp_path / "file").write_text("no model")
+    (tmp_path / "empty.npz").write_bytes(b"")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -32,6 +33,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("empty", ("empty is no model that can be read", "give a folder of CTranslate2")),
         ("file", ("file is no model that can be read",)),
         ("whole", ("whole has neither model.safetensors nor pytorch_model.bin",)),
+        ("empty.npz", ("empty.npz cannot be read as .npz: it is empty",)),
     ],
 )
 def test_what_is_no_model_is_said(call: Run, place: Path, origin: str, parts: tuple[str, ...]) -> None:
@@ -50,8 +52,9 @@ def test_a_folder_with_several_models_names_them(call: Run, place: Path) -> None
     call("convert", "other", "out").refused(1, "other holds 2 models; give one of other/a.npz, other/b.npz")
 
 
-def test_flags_that_cannot_be_meant_are_refused(call: Run, place: Path) -> None:
+def test_flags_that_cannot_be_meant_are_refused(call: Run, place: Path, tiny_model: Path) -> None:
     call("convert", "", "out").refused(2, "FROM is ''; it must be a folder")
+    call("convert", tiny_model, "out").refused(1, "is a model of Quickbeam already", "export it with --to hugging-face")
     call("convert", "whole", "out", "--to", "onnx").refused(2, "to is 'onnx'; it must be quickbeam or hugging-face")
     call("convert", "whole", "out", "--source-spm", "none").refused(1, "cannot read none: No such file")
     for origin in ("whole", "file", "owner/none"):

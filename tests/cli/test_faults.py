@@ -75,6 +75,9 @@ def test_a_model_of_another_program_is_to_be_converted(call: Run, text: Path, tm
     (tmp_path / "config.json").write_text('{"model_type": "marian"}')
     call("translate", tmp_path, text).refused(1, "format_version is None", "another program, convert it first")
     call("translate", "owner/model", text).refused(1, "there is no model 'owner/model'", "quickbeam convert")
+    file = tmp_path / "model.npz"
+    file.write_bytes(b"PK")
+    call("translate", file, text).refused(1, f"the model {file} is no folder", "another program, convert it first")
 
 
 def test_results_are_utf8_in_any_locale(run: Run, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,8 @@ def test_misuse(call: Run, model: Path, tiny_model: Path, text: Path, tmp_path: 
     empty.write_text("\n")
     call("fit-shortlist", model, "--text", empty).refused(1, f"{empty} has no sentence")
     pairs = tmp_path / "pairs"
+    pairs.write_text("")
+    call("fit-shortlist", model, "--pairs", pairs).refused(1, f"{pairs} has no sentence pair with words on both sides")
     pairs.write_text("ba\tbu\n")
     export = ("fit-shortlist", model, "--pairs", pairs, "--export-vmap")
     call(*export, text / "v").refused(1, f"cannot write {text / 'v'}: {text} is no folder")

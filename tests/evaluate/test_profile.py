@@ -141,7 +141,7 @@ def test_the_verb(tiny_model: Path, sentences: list[str], tmp_path: Path, capsys
     pytest.importorskip("matplotlib")
     assert main([*arguments, "--picture", str(picture)]) == 0 and picture.read_bytes()[:4] == b"\x89PNG"
     text.write_text("\n\n", encoding="utf-8")
-    assert main(arguments) == 1 and "the text is empty" in capsys.readouterr().err
+    assert main(arguments) == 1 and f"{text}: the first 50 lines have no sentence" in capsys.readouterr().err
 
 
 def test_every_kernel_has_its_place(tiny_model: Path, sentences: list[str]) -> None:

@@ -153,6 +153,14 @@ def test_without_an_exchange_the_folder_is_replaced_all_the_same(folder, monkeyp
     test_a_replaced_folder_is_whole(folder, make_tensors)
 
 
+def test_a_place_where_no_folder_can_be_made_is_named_as_it_was_given(tmp_path, make_tensors):
+    (tmp_path / "file").write_bytes(b"")
+    for folder in (tmp_path / "file" / "model", tmp_path / ("x" * 250)):  # 250 letters: too many with what goes beside
+        with pytest.raises(OSError, match="no folder can be made there") as caught:
+            save_model(folder, TINY, make_tensors(TINY), {}, "")
+        assert caught.value.filename == str(folder)
+
+
 def test_what_killed_runs_left_is_removed_and_nothing_else(folder, make_tensors):
     names = (".model.ab_12xyz", ".model.old.ab_12xyz", ".model.mine", ".other.ab_12xyz", ".model.at_work_")
     for name in names:

@@ -130,7 +130,7 @@ def test_lists_keep_the_likeliest_equal_ones_by_id():
 def test_from_pairs(german, english):
     pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book"), ("das Haus", "the house")]
     pairs = [*pairs, ("", "the"), ("das", "")] * 60
-    fit, held_out = read_pairs(pairs, german, english, 150, lambda _: None)
+    fit, held_out = read_pairs(pairs, Path("all"), german, english, 150, lambda _: None)
     assert (len(fit), len(held_out)) == (149, 1)
     options = ShortlistOptions(translations=1, frequent=1, rounds=20)
     found = fit_shortlist(fit, german, english, options, lambda _: None)
@@ -139,8 +139,8 @@ def test_from_pairs(german, english):
     covered = coverage(found, PairSet([np.array([5], np.int32)], [np.array([5, 7], np.int32)]))
     assert covered is not None and (covered.pairs, covered.words, covered.average_set) == (1, 0.5, 6)
     assert coverage(found, PairSet()) is None
-    with pytest.raises(InputError, match="no sentence pair"):
-        read_pairs([("", "the")], german, english, 10, lambda _: None)
+    with pytest.raises(InputError, match=r"none\.tsv has no sentence pair"):
+        read_pairs([("", "the")], Path("none.tsv"), german, english, 10, lambda _: None)
 
 
 IDENTITY = {"output_sha256": "12", "source_vocabulary_sha256": "34"}

@@ -16,7 +16,9 @@ from quickbeam.text.lines import check_readable
 def convert(
     origin: Annotated[
         str,
-        typer.Argument(metavar="FROM", help="A model of another program: a folder, or a name in the Hugging Face hub."),
+        typer.Argument(
+            metavar="FROM", help="A model of another program: a folder, a file, or a name in the Hugging Face hub."
+        ),
     ],
     to: Annotated[Path, typer.Argument(metavar="TO", help="The model folder to write.")],
     *,

@@ -80,9 +80,9 @@ def fit_shortlist(
         found = read_shortlist(folder, identity, len(parts.source), len(parts.target))
     else:
         if pairs is not None:
-            found, facts = _fit(column_pairs(pairs, source_column, target_column), parts, shortlist)
+            found, facts = _fit(column_pairs(pairs, source_column, target_column), pairs, parts, shortlist)
         elif text is not None:
-            found, facts = _fit(_own_translations(folder, text, parts, languages, machine), parts, shortlist)
+            found, facts = _fit(_own_translations(folder, text, parts, languages, machine), text, parts, shortlist)
         else:
             found, facts = _import(lex, vmap, parts, shortlist)
         save_shortlist(folder, found, identity, origin | {"options": asdict(shortlist)} | facts)
@@ -118,12 +118,14 @@ def _check_languages(languages: LanguageOptions, text: Path | None) -> None:
         require(text is not None or not code, name, code, "left out without --text, which it is for")
 
 
-def _fit(pairs: Iterable[Pair], parts: Parts, options: ShortlistOptions) -> tuple[Shortlist, dict[str, Any]]:
-    """A shortlist from sentence pairs, and what is known of it."""
+def _fit(
+    pairs: Iterable[Pair], origin: Path, parts: Parts, options: ShortlistOptions
+) -> tuple[Shortlist, dict[str, Any]]:
+    """A shortlist from the sentence pairs of the file `origin`, and what is known of it."""
     from quickbeam.train.shortlist.fit import coverage, fit_shortlist, read_pairs
 
     with progress_bar("reading", None, unit="pairs") as bar:
-        fit, held_out = read_pairs(pairs, parts.source, parts.target, options.max_pairs, bar)
+        fit, held_out = read_pairs(pairs, origin, parts.source, parts.target, options.max_pairs, bar)
     with progress_bar("aligning", options.rounds, unit="rounds") as bar:
         found = fit_shortlist(fit, parts.source, parts.target, options, bar)
     covered = coverage(found, held_out)

@@ -63,7 +63,8 @@ def profile(
     check_readable(files or [])
     texts = [line for line in islice(read_all(files), sentences) if line.strip()] if files else None
     if texts == []:
-        raise InputError("the text is empty; there is nothing to decode.")
+        names = ", ".join(map(str, files or []))
+        raise InputError(f"{names}: the first {sentences} lines have no sentence; give text with one sentence a line.")
     choices = DecodeOptions(search, schedule=schedule, output=layer, languages=languages)
     loaded = load_profiled(find_models(model), machine)
     found = profile_texts(loaded, texts, sentences, choices)

@@ -26,9 +26,11 @@ _BAD_HEADER = (SyntaxError, tokenize.TokenError, MemoryError, TypeError, LookupE
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays by name; raises ModelError for a damaged file, and for arrays of anything but numbers."""
     try:
+        on_disk = path.stat().st_size
+        if not on_disk:
+            raise ValueError("it is empty")
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-            on_disk = path.stat().st_size
             if sum(entry.file_size for entry in entries) > min(_MOST_BYTES, 1100 * on_disk):  # deflate's most is 1032
                 raise ValueError("its arrays are larger than such a file can hold")
             return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in entries}

@@ -38,7 +38,9 @@ def read_model(
     if path.is_dir() and (path / "config.json").is_file():
         facts = read_json(path / "config.json")
         if "format_version" in facts and "architecture" in facts:
-            raise InputError(f"{path} is a model of Quickbeam already; use it as it is, or export it with --to.")
+            raise InputError(
+                f"{path} is a model of Quickbeam already; use it as it is, or export it with --to hugging-face."
+            )
         if "model_type" in facts:
             refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
             return read_hugging_face(path)

@@ -16,7 +16,7 @@ from quickbeam.models.architectures import Config, Task, architecture_of
 from quickbeam.models.door import Model
 from quickbeam.models.ensemble import EnsembleModel, sum_of
 from quickbeam.models.fitted import OUTPUT, output_digest
-from quickbeam.models.folder import read_config
+from quickbeam.models.folder import FOREIGN, read_config
 from quickbeam.models.load import load_model
 from quickbeam.models.screen_folder import read_screens
 from quickbeam.models.shortlist_folder import read_shortlist
@@ -71,6 +71,8 @@ def find_model(model: str | Path) -> Path:
     folder = Path(model)
     if folder.is_dir():
         return folder if folder.name not in ("", "..") else folder.resolve()  # what is kept beside it needs a name
+    if folder.exists():
+        raise ModelError(f"the model {folder} is no folder; give the one that it lies in. {FOREIGN.format(folder)}")
     names = ", ".join(bundled) if bundled else "none in this installation"
     hub = " One of the Hugging Face hub is converted first: quickbeam convert." if str(model).count("/") == 1 else ""
     raise ModelError(

@@ -29,7 +29,7 @@ CONFIG_LIMIT = 1 << 16  # bytes; a real config.json has about 700
 DIGEST = "weights_sha256"  # key of config.json; a folder without it is read unchecked
 _AT_ONCE = 1 << 20  # values that are looked at together
 Tensors = dict[str, NDArray[Any]]
-_FOREIGN = "If {} is a model of another program, convert it first: quickbeam convert."
+FOREIGN = "If {} is a model of another program, convert it first: quickbeam convert."
 
 
 class MappedTensors(Tensors):
@@ -88,7 +88,7 @@ def read_config(folder: Path) -> Config:
     facts.pop(DIGEST, None)
     version, architecture = facts.pop("format_version", None), facts.pop("architecture", None)
     if type(version) is not int or version != FORMAT_VERSION:
-        other = f" {_FOREIGN.format(folder)}" if version is None else ""
+        other = f" {FOREIGN.format(folder)}" if version is None else ""
         raise ModelError(f"{path}: format_version is {version!r}; this Quickbeam reads {FORMAT_VERSION}.{other}")
     try:
         return from_facts(find_architecture(architecture).config, facts)
@@ -185,7 +185,7 @@ def _read_facts(folder: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(CONFIG_LIMIT + 1)
     except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}. {_FOREIGN.format(folder)}") from error
+        raise ModelError(f"cannot read {path}: {error.strerror or error}. {FOREIGN.format(folder)}") from error
     if len(data) > CONFIG_LIMIT:
         raise ModelError(f"{path} is larger than {CONFIG_LIMIT} bytes; it is not a config of Quickbeam.")
     try:

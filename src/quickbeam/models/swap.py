@@ -20,9 +20,13 @@ def replacing(folder: Path) -> Iterator[Path]:
     """A new folder to fill, which takes the place of `folder` at the end of the block.
 
     An error inside leaves the old folder. What killed runs have left beside `folder` is removed after a success.
+    Raises OSError, with the name `folder` where none can be made there.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise OSError(error.errno, f"no folder can be made there ({error.strerror})", str(folder)) from error
     lock = _lock(beside)  # tells those who clear up that somebody is at work here
     try:
         yield beside

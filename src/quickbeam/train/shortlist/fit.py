@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -40,11 +41,16 @@ class Coverage:
 
 
 def read_pairs(
-    pairs: Iterable[Pair], source: Vocabulary, target: Vocabulary, most: int, progress: Callable[[int], None]
+    pairs: Iterable[Pair],
+    origin: Path,
+    source: Vocabulary,
+    target: Vocabulary,
+    most: int,
+    progress: Callable[[int], None],
 ) -> tuple[PairSet, PairSet]:
     """The first `most` pairs with words on both sides, or as many as memory allows: to fit on, and held out.
 
-    `progress` is called with the number of new pairs. Raises InputError where there is no pair.
+    `progress` is called with the number of new pairs. Raises InputError where the file `origin` had no pair.
     """
     fit, held_out, cells = PairSet(), PairSet(), 0
     for left, right in pairs:
@@ -60,7 +66,7 @@ def read_pairs(
         if len(fit) + len(held_out) >= most or cells >= MOST_CELLS:
             break
     if not len(fit):
-        raise InputError("there is no sentence pair with words on both sides; give more text.")
+        raise InputError(f"{origin} has no sentence pair with words on both sides; give more text.")
     return fit, held_out
 
 
