@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli.command import Run
@@ -44,6 +47,37 @@ def test_what_is_no_model_is_said(call: Run, place: Path, origin: str, parts: tu
 def test_a_missing_folder_may_look_like_a_name_in_the_hub(call: Run, place: Path) -> None:
     pytest.importorskip("huggingface_hub")
     call("convert", "runs/none", "out").refused(1, "there is no folder runs/none, and it cannot be fetched")
+
+
+def test_a_hub_that_does_not_answer_is_one_line(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and nobody listens
+        environment = {"HF_ENDPOINT": f"http://127.0.0.1:{deaf.getsockname()[1]}", "NO_PROXY": "127.0.0.1"}
+        for name, value in (environment | {"no_proxy": "127.0.0.1", "HF_HOME": str(place / "cache")}).items():
+            monkeypatch.setenv(name, value)
+        began = time.monotonic()
+        run("convert", "no/such", "out").refused(1, "there is no folder no/such", "Connection refused", "Check name")
+    assert time.monotonic() - began < 15  # most of it is Python's start; trying again took half a minute
+
+
+def test_only_what_the_hub_says_is_caught(call: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    def answer(error: Exception) -> None:
+        def model_info(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(hub.HfApi, "model_info", model_info)
+
+    answer(RepositoryNotFoundError("404", response=SimpleNamespace(headers={}, request=None)))
+    call("convert", "no/such", "out").refused(1, "it has no model of that name", "give the folder of a model")
+    answer(ZeroDivisionError("a mistake"))
+    with pytest.raises(ZeroDivisionError):
+        call("convert", "no/such", "out")
 
 
 def test_a_folder_with_several_models_names_them(call: Run, place: Path) -> None:
