@@ -45,8 +45,11 @@ def convert(
     .bin or .pt file that holds more than tensors and plain values is refused, and so is a model with a feature that
     Quickbeam lacks, by the feature's name.
 
-    With `--to hugging-face` a transformer of ours is written as MarianMT, where that can say what it is, so that it can
-    be checked with other tools.
+    With `--to hugging-face` a transformer of ours is written as MarianMT, so that it can be checked with other tools.
+    MarianMT has norms behind its parts with an epsilon of 1e-5, none above the uppermost layer, sinusoidal positions,
+    attention in the decoder, and SentencePiece on both sides: that is what was converted from a MarianMT, or trained
+    so. Others are refused by what MarianMT cannot say: models of Marian itself (an epsilon of 1e-6 and other
+    positions), M2M100 and NLLB (norms in front), and what the recipes train unless they set norm = "post".
 
     Examples:
 
