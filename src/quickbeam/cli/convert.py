@@ -49,7 +49,7 @@ def convert(
     MarianMT has norms behind its parts with an epsilon of 1e-5, none above the uppermost layer, sinusoidal positions,
     attention in the decoder, and SentencePiece on both sides: that is what was converted from a MarianMT, or trained
     so. Others are refused by what MarianMT cannot say: models of Marian itself (an epsilon of 1e-6 and other
-    positions), M2M100 and NLLB (norms in front), and what the recipes train unless they set norm = "post".
+    positions), M2M100, NLLB and what `recipes/de-en-transformer.toml` trains (norms in front).
 
     Examples:
 
