@@ -26,13 +26,17 @@ from quickbeam.text.lines import is_standard_input
 
 Job = Mapping[str, Any]  # what decides the bytes of the result: options, model, program version
 _KIND = "finished"  # of the notes about finished files
+_INSTEAD = "Give another --output, or replace it with --restart."  # of resuming what is finished
 
 
 class Output(Protocol):
     """A place for results, chunk by chunk."""
 
     def compare(self, job: Job, lines: Iterable[str] | None) -> tuple[bool, str]:
-        """Whether the result of `job` on `lines` (None = not known yet) is there; and what to tell the person of it."""
+        """Whether the result of `job` on `lines` (None = not known yet) is there; and what to tell the person of it.
+
+        Raises OptionError or InputError where another result is there, which is not to be lost.
+        """
 
     def begin(self, job: Job) -> int:
         """Be ready to write; returns how many input lines are done already."""
@@ -202,16 +206,19 @@ class OutputFile:
     def compare(self, job: Job, lines: Iterable[str] | None) -> tuple[bool, str]:
         """Whether FILE is the result of `job` on `lines`, where an old run was to be resumed and none is begun.
 
-        Then the part is gone; otherwise FILE will be replaced by a new result.
+        Then the part is gone. Raises OptionError or InputError where FILE is known to be the result of another job, or
+        of other lines: to resume is not to throw it away. Where nothing is known of FILE, a new result replaces it.
         """
         if not self._anew:
             return False, ""
         last = Journal.of_finished(self.path)
+        changed = last.differences(job) if last else ""
+        if changed:
+            raise OptionError(f"cannot resume {self.path}: it is finished, but {changed}. {_INSTEAD}")
         if last is None or lines is None:
             return False, f"no interrupted run of {self.path}; starting anew."
-        changed = last.differences(job) or ("" if _digest_of(lines) == last.input_sha256 else "its input has changed")
-        if changed:
-            return False, f"{self.path} is finished, but {changed}; starting anew."
+        if _digest_of(lines) != last.input_sha256:
+            raise InputError(f"cannot resume {self.path}: it is finished, but its input has changed. {_INSTEAD}")
         self._remove_part()
         return True, f"{self.path} is finished; there is nothing to resume. To translate it again, give --restart."
 
