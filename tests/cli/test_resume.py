@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import math
 import random
 import signal
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from cli.command import Run, start
 
+from quickbeam import Translator
 from quickbeam.cli import job
 from quickbeam.cli.output import OutputFile
 from quickbeam.models.folder import read_config, read_tensors, save_model
@@ -31,6 +33,7 @@ def source(tmp_path: Path, sentences: list[str]) -> Path:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "CHUNK", 20)
+    monkeypatch.setattr(job, "FIRST_CHUNK", 20)
 
 
 def arguments(model: Path, source: Path) -> tuple[object, ...]:
@@ -91,6 +94,51 @@ def interrupted(
 def whole(call: Run, tiny_model: Path, source: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The result of the uninterrupted run."""
     return call("translate", tiny_model, source, "--format", "jsonl").out
+
+
+@pytest.mark.parametrize(("seconds", "sizes"), [(math.inf, [16, 64, 220]), (1e-9, [16] + [1] * 284)])
+def test_chunks_end_by_time_as_well_as_by_lines(
+    call: Run,
+    tiny_model: Path,
+    source: Path,
+    whole: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    sizes: list[int],
+) -> None:
+    """Where all the time of the world is left they grow to what memory may hold; the bytes are the same."""
+    written: list[int] = []
+    write = OutputFile.write
+
+    def counting(self: OutputFile, lines: list[str], result: str) -> None:
+        written.append(len(lines))
+        write(self, lines, result)
+
+    monkeypatch.setattr(job, "CHUNK_SECONDS", seconds)
+    monkeypatch.setattr(OutputFile, "write", counting)
+    assert call(*arguments(tiny_model, source)).status == 0
+    assert written == sizes
+    assert source.with_name("out").read_bytes() == whole
+
+
+def test_a_chunk_takes_about_as_long_as_it_should() -> None:
+    assert job.next_chunk(16, 0.01) == 64  # lines may become longer
+    assert job.next_chunk(512, 0.01) == job.CHUNK == 512
+    assert job.next_chunk(100, 20.0) == 50
+    assert job.next_chunk(16, 1e6) == 1
+
+
+def test_ctrl_c_before_the_first_chunk_says_that_nothing_is_kept(
+    call: Run, tiny_model: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translator, "translate", interrupt)
+    result = call(*arguments(tiny_model, source))
+    said = "quickbeam: no line was done yet, so nothing is kept.\nquickbeam: interrupted.\n"
+    assert (result.status, result.err) == (130, said)
+    assert [path.name for path in source.parent.iterdir()] == ["in"]
 
 
 def test_only_the_rest_is_translated(call: Run, source: Path, interrupted: tuple[object, ...], whole: bytes) -> None:

@@ -26,7 +26,15 @@ from quickbeam.text.lines import DecodingErrors, is_standard_input, read_all
 if TYPE_CHECKING:
     from quickbeam.engine.translator import Answer, Translation
 
-CHUNK = 512  # lines that are read, translated and written together: bounds memory, and what a kill can cost
+CHUNK = 512  # lines that are read, translated and written together, at most: bounds memory, and what a kill can cost
+CHUNK_SECONDS = 10.0  # that a chunk should take, at most: what a kill can cost where models are slow
+FIRST_CHUNK = 16  # lines: nobody knows yet how long they take
+GROWTH = 4  # of a chunk to the next: lines may become longer
+
+
+def next_chunk(lines: int, seconds: float) -> int:
+    """How many lines to take together after a chunk of `lines`, 1 or more, that took `seconds`, above 0."""
+    return int(max(1, min(CHUNK, GROWTH * lines, lines * CHUNK_SECONDS / seconds)))
 
 
 @dataclass
@@ -86,17 +94,21 @@ class TranslationJob:
         self._skip(lines, done, output)
         began = time.perf_counter()
         typed = all(map(is_standard_input, self.files)) and sys.stdin.isatty()  # a person waits
-        size = 1 if typed else CHUNK
+        # Where chunks may change last bits, all are as long, for the same result in every run.
+        fixed = 1 if typed else 0 if self.machine.batch_invariant else CHUNK
+        size = fixed or min(FIRST_CHUNK, CHUNK)
         if typed:
             print("quickbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
         bar_of = progress_bar("translating", self._total(), done, not typed)
         with engine_warnings(logging.NullHandler()), bar_of as bar:  # `_warn` says it with the number of the line
             while chunk := list(islice(lines, size)):
+                since = time.perf_counter()
                 translations = translator.translate(chunk, target_prefix=self.target_prefix, progress=bar, **options)
                 result = "".join(self._render(number + i, t) for i, t in enumerate(translations))
                 with bar.aside():
                     output.write(chunk, result)
                     self._warn(number, translations)
+                size = fixed or next_chunk(len(chunk), time.perf_counter() - since)
                 number += len(chunk)
                 count.sentences += len(chunk)
                 count.source_words += sum(len(line.split()) for line in chunk)
@@ -113,11 +125,10 @@ class TranslationJob:
     def _identity(self, folders: Sequence[Path]) -> Job:
         """Everything but the input that decides the bytes of the result.
 
-        Threads, schedules and kernel tables other than plain do not. With PyTorch the schedule does: padding may
-        change last bits.
+        Threads, schedules and kernel tables other than plain do not. With PyTorch or a BLAS the schedule does.
         """
         schedule = dataclasses.asdict(self.choices.schedule)
-        if self.machine.backend == "native":
+        if self.machine.batch_invariant:
             schedule = {"max_input_length": self.choices.schedule.max_input_length}
         return {
             "program": f"quickbeam {program_version()}",

@@ -50,8 +50,9 @@ class Output(Protocol):
     def finish(self) -> None:
         """Say that this was all."""
 
-    def close(self, failed: bool) -> str:
-        """Let go, also after a failure; returns what the person should know about the kept part, or nothing."""
+    def close(self, failed: bool, interrupted: bool = False) -> str:
+        """Let go, also after a failure, which may be Ctrl-C; returns what the person should know about the kept part,
+        or nothing."""
 
 
 class StandardOutput:
@@ -76,7 +77,7 @@ class StandardOutput:
     def finish(self) -> None:
         """Nothing is left to do."""
 
-    def close(self, failed: bool) -> str:
+    def close(self, failed: bool, interrupted: bool = False) -> str:
         """Nothing is kept."""
         return ""
 
@@ -276,20 +277,21 @@ class OutputFile:
         except OSError as error:
             raise OutputError(f"cannot rename {self.part} to {self.path}: {error.strerror or error}.") from error
 
-    def close(self, failed: bool) -> str:
-        """Close the part. A failed run that has nothing done leaves nothing behind."""
+    def close(self, failed: bool, interrupted: bool = False) -> str:
+        """Close the part. A failed run that has nothing done leaves nothing behind; interrupted, it says so."""
         try:
-            return self._leave() if failed else ""
+            return self._leave(interrupted) if failed else ""
         finally:
             self._file.close()  # last, since it gives the lock back
 
-    def _leave(self) -> str:
+    def _leave(self, interrupted: bool) -> str:
         if self._journal.lines:
             hint = f"{self._journal.lines} lines are kept in {self.part}; run the same command with --resume to go on."
             return hint if self._resumable else ""
         if self._ours:
             self._remove_part()
-        return ""
+        kept = "so nothing is kept" if self._ours else f"and {self.part} is as it was"
+        return f"no line was done yet, {kept}." if interrupted else ""
 
     def _remove_part(self) -> None:
         self.part.unlink(missing_ok=True)

@@ -38,7 +38,7 @@ def translate(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write here instead of standard output; crash-safe.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted --output.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with --output; all but some 10 s is kept.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Throw an interrupted --output away.")] = False,
     format_: Annotated[
         str,
@@ -65,8 +65,8 @@ def translate(
     An empty line gives an empty line. `--return-attention` adds `source_tokens`, `tokens`, `alignment` ("0-0 1-2":
     source and target) and `attention`: for each of `token_scores` the shares of the source tokens and the source's end.
 
-    With `--output FILE` the result grows in FILE.part and becomes FILE when it is whole. After a crash or Ctrl-C run
-    the same command with `--resume`: FILE will be the same, byte for byte, and one that is finished is left as it is.
+    With `--output FILE` the result grows in FILE.part, by some 10 seconds of work or 512 lines, and becomes FILE when
+    it is whole. After a crash or Ctrl-C the same command with `--resume` goes on: FILE will be the same, byte for byte.
 
     Examples:
 
@@ -102,12 +102,15 @@ def _checked(search: SearchOptions, format_: str, errors: str, resumable: bool) 
 
 def _run(job: TranslationJob, place: Output) -> Count:
     """The job, and what the person should know about a part that is kept."""
-    failed = True
+    failed, interrupted = True, False
     try:
         count = job.run(place)
         failed = False
+    except KeyboardInterrupt:
+        interrupted = True
+        raise
     finally:
-        kept = place.close(failed)
+        kept = place.close(failed, interrupted)
         if kept:
             print(f"quickbeam: {kept}", file=sys.stderr)
     return count

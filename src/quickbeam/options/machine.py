@@ -65,6 +65,12 @@ class MachineOptions:
         return {name: getattr(self, name) for name in ("word_products", "source_products", "merge_states")}
 
     @property
+    def batch_invariant(self) -> bool:
+        """Whether a text's answer has the same bits whatever is decoded beside it: padding in PyTorch, and a BLAS that
+        chooses by the number of rows, may change the last ones."""
+        return self.backend == "native" and self.compute_type != "blas"
+
+    @property
     def workers(self) -> int:
         """How many workers to have: `threads`, or what 0 stands for; PyTorch has threads of its own."""
         return self.threads or (usable_cores() if self.backend == "native" else 1)
