@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,6 +136,9 @@ def test_the_verb(tiny_model: Path, sentences: list[str], tmp_path: Path, capsys
     assert main([*arguments, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert sum(record["shares"].values()) == pytest.approx(1, abs=1e-3) and record["requests"] == 4
+    assert record["ms_per_step"] * record["steps"] == pytest.approx(1e3 * record["seconds"], rel=1e-3)
+    assert record["ms_per_sentence"] * 4 == pytest.approx(1e3 * record["seconds"], rel=1e-3)
+    assert (record["projection"], record["compute_type"]) == ("exact", "float32")
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert "output layer: products" in said and "bookkeeping" in said and "GB/s" in said
@@ -142,6 +146,26 @@ def test_the_verb(tiny_model: Path, sentences: list[str], tmp_path: Path, capsys
     assert main([*arguments, "--picture", str(picture)]) == 0 and picture.read_bytes()[:4] == b"\x89PNG"
     text.write_text("\n\n", encoding="utf-8")
     assert main(arguments) == 1 and f"{text}: the first 50 lines have no sentence" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("projection", "large"), [("exact", 0.0), ("exact", 1.0), ("scan", 0.0)])
+def test_what_ran_and_what_to_try_is_said(
+    tiny_model: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    projection: str,
+    large: float,
+) -> None:
+    monkeypatch.setattr("quickbeam.cli.profile.LARGE_SHARE", large)
+    options = ["--projection", projection, "--compute-type", "int8", "--max-length", "9", "--sentences", "3"]
+    assert main(["profile", str(tiny_model), *options]) == 0
+    said = " ".join(capsys.readouterr().out.split())  # lines break where the terminal ends
+    assert f"instructions: {_core.table_name()}" in said
+    assert f"products of the model: int8 (--compute-type); output layer: {projection} (--projection)" in said
+    assert ("in float32 whatever the compute type" in said) == (projection == "exact")
+    assert ("try --projection scan: the output layer takes" in said) == (projection == "exact" and not large)
+    assert re.search(r"in all 100\.0% [\d,.]+ [\d.]+ ms a step, [\d.]+ ms a sentence, [\d.]+ s in all", said)
+    assert "of ceiling: how near products come to" in said
 
 
 def test_every_kernel_has_its_place(tiny_model: Path, sentences: list[str]) -> None:

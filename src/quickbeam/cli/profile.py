@@ -24,7 +24,11 @@ from quickbeam.options.decode import (
 from quickbeam.text.lines import check_readable, read_all
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from quickbeam.evaluate.profile import Ceilings, Profile
+
+LARGE_SHARE = 0.2  # of the output layer: another one may be worth a try
 
 
 @with_options(
@@ -75,22 +79,51 @@ def profile(
 
             draw_profile(found, model, picture)
     if as_json:
-        print(json.dumps(_record(found, limits)))
+        print(json.dumps(_record(found, limits, layer.projection, machine.compute_type)))
     else:
-        _print(found, limits)
+        _print(found, limits, layer.projection, machine.compute_type)
 
 
-def _record(found: Profile, limits: Ceilings) -> dict[str, Any]:
+def _record(found: Profile, limits: Ceilings, projection: str, compute_type: str) -> dict[str, Any]:
     shares = {part.name: round(part.seconds / found.seconds, 5) for part in found.parts}
     return dataclasses.asdict(found) | {
+        "projection": projection,
+        "compute_type": compute_type,
+        "ms_per_step": round(1e3 * found.seconds / found.steps, 5),
+        "ms_per_sentence": round(1e3 * found.seconds / found.requests, 5),
         "shares": shares,
         "bookkeeping": round(found.bookkeeping, 5),
         "ceilings": dataclasses.asdict(limits),
     }
 
 
-def _print(found: Profile, limits: Ceilings) -> None:
+def _print(found: Profile, limits: Ceilings, projection: str, compute_type: str) -> None:
     from rich.console import Console
+
+    console = Console(highlight=False)
+    whatever = ", in float32 whatever the compute type" if projection == "exact" else ""
+    console.print(
+        f"{found.requests} sentences, {found.steps:,} steps of {found.rows / found.steps:.1f} rows, on one thread; "
+        f"instructions: {found.isa}\n"
+        f"products of the model: {compute_type} (--compute-type); output layer: {projection} (--projection){whatever}\n"
+    )
+    console.print(_table(found, limits))
+    milliseconds = 1e3 * found.seconds
+    console.print(
+        f"\n{milliseconds / found.steps:.3f} ms a step, {milliseconds / found.requests:.2f} ms a sentence, "
+        f"{found.seconds:.2f} s in all; bookkeeping (search, schedule, states, loop) is {found.bookkeeping:.1%} of a "
+        "step without encoding"
+    )
+    share = found.share("output layer")
+    if projection == "exact" and share >= LARGE_SHARE:
+        console.print(
+            f"try --projection scan: the output layer takes {share:.0%} of the time, and scan finds the same words "
+            "from int8 scores"
+        )
+    console.print("\n" + _legend(limits))
+
+
+def _table(found: Profile, limits: Ceilings) -> Table:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -106,18 +139,16 @@ def _print(found: Profile, limits: Ceilings) -> None:
         if "products" in part.name:
             figures += [f"{part.operations / nanoseconds:.1f}", f"{part.of_ceiling(limits):.0%}"]
         table.add_row(part.name, *figures)
-    rows, steps = found.rows, found.steps
-    console = Console()
-    console.print(
-        f"{found.requests} sentences, {steps} steps of {rows / steps:.1f} rows, {1e3 * found.seconds / steps:.3f} ms a "
-        f"step with its share of encoding; calls and KiB are those of a step; kernels of the table {found.isa}\n",
-        highlight=False,
-    )
-    console.print(table)
+    table.add_row("in all", "100.0%", f"{1e6 * found.seconds / found.steps:,.1f}")
+    return table
+
+
+def _legend(limits: Ceilings) -> str:
+    """What the columns mean."""
     products = ", ".join(f"{rate:.0f} GMAC/s in {kind}" for kind, rate in limits.gmac_s.items())
-    console.print(
-        f"\nbookkeeping (search, schedule, states, loop) is {found.bookkeeping:.1%} of a step without encoding\n"
-        f"this machine, now: {limits.read_gb_s:.1f} GB/s for a set of {limits.read_mib:.0f} MiB, as large as that of a "
-        f"step's products; products from the cache {products}",
-        highlight=False,
+    return (
+        "share: of all time; us a step, calls, KiB: of one step, with its share of encoding; KiB, GB/s: read and "
+        "written; GMAC/s: multiply-adds; of ceiling: how near products come to what one thread of this machine can do, "
+        f"the larger of their shares of its bandwidth ({limits.read_gb_s:.1f} GB/s now, for a set as large as theirs, "
+        f"{limits.read_mib:.0f} MiB) and of its arithmetic ({products}, from the cache)"
     )
