@@ -368,7 +368,7 @@ def test_a_backend_that_is_not_there_says_what_to_do(folder, monkeypatch):
         load_model(folder, "torch")
 
 
-@pytest.mark.parametrize("shortcut", [{"word_products": 9}, {"source_products": True}, {"merge_states": False}])
+@pytest.mark.parametrize("shortcut", [{"word_products": 3}, {"source_products": True}, {"merge_states": False}])
 def test_shortcuts_are_refused_where_they_would_be_ignored(make_transformer, folder, shortcut):
     ((name, value),) = shortcut.items()
     said = f"{name} is {value}; it must be .* but for GRU models with backend native"
@@ -376,6 +376,13 @@ def test_shortcuts_are_refused_where_they_would_be_ignored(make_transformer, fol
     for refused, backend in ((folder, "torch"), (make_transformer(), "native")):
         with pytest.raises(OptionError, match=said):
             load_model(refused, backend, **shortcut)
+
+
+def test_products_of_more_words_than_there_are_are_refused(folder):
+    words = read_config(folder).target_vocab_size
+    load_model(folder, word_products=words)
+    with pytest.raises(OptionError, match=f"word_products is {words + 1}; it must be at most {words}, the words that"):
+        load_model(folder, word_products=words + 1)
 
 
 @pytest.mark.parametrize("more", [1, 2, 3, 4])

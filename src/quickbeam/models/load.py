@@ -33,6 +33,8 @@ def load_model(
     for name, default in MachineOptions().shortcuts().items():
         given = shortcuts.get(name, default)
         require(takes or given == default, name, given, f"{default} but for GRU models with backend native")
+    kept, words = shortcuts.get("word_products", 0), config.target_vocab_size
+    require(kept <= words, "word_products", kept, f"at most {words}, the words that the model can say")
     tensors = read_tensors(folder, config)
     if backend == "native":
         model = NativeModel(config, tensors, isa, compute_type, **shortcuts)

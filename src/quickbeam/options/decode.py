@@ -303,7 +303,8 @@ class ProjectionOptions:
     normalise: bool = option(
         True,
         "if not, the logit stands for the log probability, no softmax; for models trained with self_normalisation, and "
-        "projection exact or scan",
+        "projection exact or scan. A model does not say how it was trained: of any other the scores mean little and "
+        "the answers are worse",
     )
 
     def __post_init__(self) -> None:

@@ -37,7 +37,7 @@ class MachineOptions:
     word_products: int = option(
         0,
         "GRU models: keep what the decoder's first layer computes of so many words, the first of the vocabulary, which "
-        "are the frequent ones: saves a product, takes a few kilobytes for each word (SHARP 4.2)",
+        "are the frequent ones, at most all: saves a product, takes a few kilobytes for each word (SHARP 4.2)",
     )
     source_products: bool = option(
         False,
