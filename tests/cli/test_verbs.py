@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,11 @@ from cli.command import Run
 
 from quickbeam import Translator
 from quickbeam.cli import score as score_verb
+from quickbeam.convert.converted import START
 from quickbeam.models.folder import save_model
 from quickbeam.models.lstm_lm.config import LstmLmConfig
 from quickbeam.models.lstm_lm.tensors import tensor_shapes
+from quickbeam.text.pieces import PieceVocabulary
 from quickbeam.text.words import SPECIAL_WORDS, WordVocabulary
 
 OPTIONS = {"beam_size": 2, "max_length": 15}
@@ -139,7 +142,21 @@ def test_info_describes_a_model(call: Run, tiny_model: Path) -> None:
     assert facts["fitted"] == []
     text = call("info", tiny_model).out.decode()
     assert text.endswith("\n# tiny\n\nRandom weights, for tests.\n")
+    lines = dict(re.split("  +", line, maxsplit=1) for line in text.partition("\n\n")[0].splitlines())
+    assert lines["bos id"] == "1 (<s>, what the decoder begins with)" and lines["unk id"] == "0 (<unk>)"
+    assert facts["special_words"]["bos_id"] == "<s>" and facts["fc_layers"] == 0 and facts["top"] == "none"
+    assert not {"fitted", "fc layers", "top", "top dim", "special words"} & lines.keys()
+    assert lines["decoder cell"] == "conditional" and "--json" in lines["not shown"]
     call("info", "de-xx").refused(1, "there is no model 'de-xx'")
+
+
+def test_info_says_what_an_added_word_is(call: Run, make_transformer: Callable[..., Path]) -> None:
+    model = make_transformer(bos_id=199, pad_id=199)
+    pieces = [f"w{number}" for number in range(199)]
+    listed = PieceVocabulary([*pieces, START], {"unk_id": 0, "bos_id": 199, "eos_id": 2, "pad_id": 199}, (), None)
+    (model / "source.pieces.json").write_bytes(listed.listed)
+    said = call("info", model).out.decode()
+    assert "199 (<start>, what the decoder begins with; added when it was converted, and never in a text)" in said
 
 
 def test_info_describes_a_language_model(call: Run, tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ def info(
 ) -> None:
     """Describe the installation, or a model: architecture, sizes, vocabularies, what was fitted for it, and card.
 
+    Of a model's facts those that are no, none or 0 are shown with `--json` only.
+
     Examples:
 
     * `quickbeam info`
@@ -34,9 +36,10 @@ def info(
         print(json.dumps(facts, ensure_ascii=False))
         return
     card = facts.pop("card", "")
-    width = max(map(len, facts)) + 2
-    for name, value in facts.items():
-        print(f"{name.replace('_', ' '):<{width}}{_plain(value)}")
+    said = {name: _plain(value) for name, value in facts.items()} if model is None else _for_people(facts)
+    width = max(map(len, said)) + 2
+    for name, value in said.items():
+        print(f"{name.replace('_', ' '):<{width}}{value}")
     if card:
         print(f"\n{card.strip()}")
 
@@ -68,6 +71,7 @@ def _model(model: str) -> dict[str, Any]:
     parameters = sum(tensor.size for tensor in read_tensors(folder, config).values())
     source, target = read_vocabularies(folder)
     fitted = {SCREEN.name: SCREEN.tensors, "preview": PREVIEW, SHORTLIST.name: SHORTLIST.tensors}
+    known = dataclasses.asdict(config)
     card = folder / "README.md"
     files = [path for path in folder.iterdir() if path.is_file()]
     return {
@@ -80,7 +84,8 @@ def _model(model: str) -> dict[str, Any]:
         "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
         "fitted": [name for name, file in fitted.items() if (folder / file).is_file()],
         **_screen(folder),
-        **{name: value for name, value in dataclasses.asdict(config).items() if not name.endswith("vocab_size")},
+        **{name: value for name, value in known.items() if not name.endswith("vocab_size")},
+        "special_words": {name: target.piece(token) for name, token in known.items() if name.endswith("_id")},
         "card": _text(card) if card.is_file() else "",
     }
 
@@ -101,6 +106,22 @@ def _screen(folder: Path) -> dict[str, str]:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _for_people(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The facts of a model that say what it has, not what it lacks; ids with their words."""
+    from quickbeam.convert.converted import START
+
+    words: dict[str, str] = facts["special_words"]
+    said: dict[str, str] = {}
+    for name, value in facts.items():
+        if name in words:
+            begins = ", what the decoder begins with" if name == "bos_id" else ""
+            added = "; added when it was converted, and never in a text" if words[name] == START else ""
+            said[name] = f"{value} ({words[name]}{begins}{added})"
+        elif value and value != "none" and name != "special_words":
+            said[name] = _plain(value)
+    return said | {"not shown": "what is no, none or 0; --json has all"}
 
 
 def _plain(value: Any) -> str:
