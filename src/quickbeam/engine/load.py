@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from quickbeam.engine.direction import Tongues
-from quickbeam.engine.row_layers import build_row_layer, exact_layer
+from quickbeam.engine.row_layers import build_row_layer, exact_layer, screened_layer
 from quickbeam.errors import ModelError, nearest
 from quickbeam.models.architectures import Config, Task, architecture_of
 from quickbeam.models.door import Model
@@ -26,7 +26,6 @@ from quickbeam.projections.by_language import for_screens
 from quickbeam.projections.door import Projection, RowProjection
 from quickbeam.projections.joined import Join, JoinedProjection
 from quickbeam.projections.scan import ScanProjection
-from quickbeam.projections.screened import ScreenedProjection
 from quickbeam.projections.shortlist import ShortlistProjection
 from quickbeam.text.vocabulary import Vocabulary, read_vocabularies
 from quickbeam.types import Footprint
@@ -205,11 +204,15 @@ def _build(name: str, folder: Path, parts: Parts, machine: MachineOptions, layer
         )
     if name != "screen":
         return build_row_layer(name, folder, weight, bias, machine.isa)
-    screens = read_screens(folder, weight, bias)
-    doubted = any(screen.doubt is not None for screen in screens.by_scope.values())
-    scan = load_projection("scan", folder, parts, machine, layers) if doubted else None
-    assert scan is None or isinstance(scan, ScanProjection)
-    return for_screens(screens, lambda screen: ScreenedProjection.build(weight, bias, screen, scan, machine.isa))
+
+    def scan() -> ScanProjection:
+        layer = load_projection("scan", folder, parts, machine, layers)
+        assert isinstance(layer, ScanProjection)
+        return layer
+
+    return for_screens(
+        read_screens(folder, weight, bias), lambda screen: screened_layer(weight, bias, screen, scan, machine.isa)
+    )
 
 
 def shortlist_identity(parts: Parts) -> dict[str, str]:

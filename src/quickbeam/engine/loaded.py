@@ -87,12 +87,17 @@ class LoadedModel:
         """What all searches so far took; forced scores are not counted."""
 
     def projection(self, name: str) -> Projection:
-        """The output layer `name`, as in ProjectionOptions; raises ModelError where the model has none."""
+        """The output layer `name`, as in ProjectionOptions; raises ModelError where the model has none.
+
+        Raises OptionError where an ensemble can have none of that name.
+        """
         if name == "exact":
             return self.parts.projection
         if len(self.folders) > 1 and name != "scan":
-            wanted = "exact or scan for an ensemble: other layers are fitted to one model, and kept in its folder"
-            require(False, "projection", name, wanted)
+            raise OptionError(
+                f"projection is {name!r}; it must be exact or scan for an ensemble: other layers are fitted to one "
+                "model, and kept in its folder."
+            )
         with self._lock:
             return load_projection(name, self.folder, self.parts, self._machine, self._layers)
 

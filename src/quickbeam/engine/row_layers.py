@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from quickbeam.models.preview_folder import read_preview
@@ -11,7 +12,7 @@ from quickbeam.projections.deferred import DeferredExact
 from quickbeam.projections.door import RowProjection
 from quickbeam.projections.scan import ScanProjection
 from quickbeam.projections.screened import ScreenedProjection
-from quickbeam.types import Floats
+from quickbeam.types import Floats, Screen
 
 ROW_LAYERS = ("exact", "scan", "certified", "screen")
 
@@ -29,8 +30,17 @@ def build_row_layer(name: str, folder: Path, weight: Floats, bias: Floats, isa: 
         preview = Preview.from_arrays(read_preview(folder, weight, bias))
         return CertifiedProjection.build(weight, bias, preview, isa)
     screen = read_screen(folder, weight, bias)
-    scan = None if screen.doubt is None else ScanProjection.build(weight, bias, isa)  # of the rows that are doubted
-    return ScreenedProjection.build(weight, bias, screen, scan, isa)
+    return screened_layer(weight, bias, screen, lambda: ScanProjection.build(weight, bias, isa), isa)
+
+
+def screened_layer(
+    weight: Floats, bias: Floats, screen: Screen, scan: Callable[[], ScanProjection], isa: str = "auto"
+) -> ScreenedProjection:
+    """The output matrix [V, D] with its bias [V] behind `screen`; `scan` gives the layer of the rows that are doubted.
+
+    It is not asked where the screen has no test.
+    """
+    return ScreenedProjection.build(weight, bias, screen, None if screen.doubt is None else scan(), isa)
 
 
 def exact_layer(weight: Floats, bias: Floats, backend: str = "native", isa: str = "auto") -> RowProjection:
