@@ -6,10 +6,13 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
+import typer
 from cli.command import Run
 
+from quickbeam.cli import main
 from quickbeam.cli.evaluate import evaluate
 from quickbeam.cli.score import score
 from quickbeam.cli.translate import translate
@@ -59,7 +62,7 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--beam-size", 0], ["beam_size is 0", "between 1 and 10000"]),
         (["--beam-size", -3], ["beam_size is -3", "between 1 and 10000"]),
         (["--beam-size", 201], ["beam_size is 201", "at most 200"]),
-        (["--beam-size", "five"], ["'--beam-size'", "integer", "quickbeam translate --help"]),
+        (["--beam-size", "five"], ["'--beam-size'", "'five'", "quickbeam translate --help"]),
         (["--beam-size", 2, "--num-hypotheses", 3], ["num_hypotheses is 3", "between 1 and beam_size (2)"]),
         (["--length-penalty", "nan"], ["length_penalty is nan"]),
         (["--early-stopping", "maybe"], ["early_stopping is 'maybe'", "true or false or never"]),
@@ -78,6 +81,23 @@ def test_help_lists_the_verbs(call: Run) -> None:
 )
 def test_wrong_values_are_named(call: Run, tiny_model: Path, text: Path, flags: list[object], parts: list[str]) -> None:
     call("translate", tiny_model, text, *flags).refused(2, *parts)
+
+
+def test_what_pydantic_says_is_said_in_our_words() -> None:
+    """As the newer versions of Typer hand it on."""
+    pydantic = pytest.importorskip("pydantic")
+    cases: list[tuple[Any, str, str]] = [
+        (int, "five", "it is 'five'; it must be a whole number"),
+        (float, "long", "it is 'long'; it must be a number"),
+        (Annotated[int, pydantic.Field(ge=1)], "0", "it is '0'; it must be 1 or more"),
+        (bool, "maybe", "Input should be a valid boolean, unable to interpret input (got 'maybe')"),
+    ]
+    for kind, value, says in cases:
+        with pytest.raises(pydantic.ValidationError) as caught:
+            pydantic.TypeAdapter(kind).validate_python(value)
+        wrong = typer.BadParameter(caught.value.errors()[0]["msg"], param_hint="--n")
+        wrong.__cause__ = caught.value
+        assert main._explain(wrong) == (2, f"Invalid value for --n: {says}. See 'quickbeam --help'.")
 
 
 def test_wrong_use_is_one_line(call: Run) -> None:

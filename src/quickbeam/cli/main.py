@@ -115,7 +115,7 @@ def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, _UsageError):
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "quickbeam"
-        message = error.format_message() + _value_of(error)  # type: ignore[attr-defined]
+        message = _in_our_words(error.format_message(), error)  # type: ignore[attr-defined]
         end = "" if message.endswith((".", "?")) else "."
         return WRONG_USE, message and f"{message}{end} See '{command} --help'."
     if isinstance(error, OSError):
@@ -125,10 +125,21 @@ def _explain(error: Exception) -> tuple[int, str]:
     raise error
 
 
-def _value_of(error: Exception) -> str:
-    """ " (got 'x')" where newer versions of Typer say what is allowed alone, which they have from Pydantic."""
+def _in_our_words(message: str, error: Exception) -> str:
+    """`message` with the value got, and what is allowed as other errors say it, where newer versions of Typer say what
+    Pydantic does."""
     found: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
-    return f" (got {found[0]['input']!r})" if found else ""
+    if not found:
+        return message
+    fault, bounds = found[0], found[0].get("ctx", {})
+    allowed = {
+        "int_parsing": "a whole number",
+        "float_parsing": "a number",
+        "greater_than_equal": f"{bounds.get('ge')} or more",
+    }.get(fault["type"])
+    if allowed is None:
+        return f"{message} (got {fault['input']!r})"
+    return message.replace(fault["msg"], f"it is {fault['input']!r}; it must be {allowed}")
 
 
 def _replace_closed_streams() -> None:
