@@ -23,6 +23,7 @@ _VERSION = 1
 _PLAIN = {0x101: "<i1", 0x102: "<i2", 0x104: "<i4", 0x402: "<f2", 0x404: "<f4"}
 _ROUNDED = {0x10001: "<i1", 0x10002: "<i2"}
 _ALPHA = "_QuantMultA"  # the scale of a product's inputs, which are measured here as they come
+_LEAST_SCALE = 1e-30  # below it numbers of 16 bits leave float32
 _MOST_ARRAYS, _MOST_RANK, _MOST_NAME = 1 << 16, 8, 1 << 12
 
 
@@ -85,7 +86,7 @@ class _Reader:
         if kind in _PLAIN:
             return numbers.reshape(shape)
         (scale,) = struct.unpack_from("<f", body, size * dtype.itemsize)
-        if len(shape) != 2 or not (math.isfinite(scale) and scale > 0):
+        if len(shape) != 2 or not _LEAST_SCALE < scale < math.inf:
             raise ValueError(f"{name!r} of shape {shape} has the scale {scale}")
         values = numbers.astype(np.float32) / np.float32(scale)
         return values.reshape(shape) if "Wemb" in name else np.ascontiguousarray(values.reshape(shape[::-1]).T)
