@@ -66,8 +66,10 @@ inline float power_of_bits(float t) {
   return t;
 }
 inline Vec power_of_two(const Vec& t) { QUICKBEAM_LANES(power_of_bits(t.lane[i])); }
-inline float sum(const Vec& a) {
-  Vec half = a;
+// Of a Vec or of Doubles.
+template <typename Lanes>
+inline auto sum(const Lanes& a) {
+  Lanes half = a;
   for (int width = 8; width > 0; width /= 2) {
     for (int i = 0; i < width; ++i) half.lane[i] = half.lane[i] + half.lane[i + width];
   }
@@ -151,13 +153,6 @@ inline double power_of_eighths(double t) {
   return t;
 }
 inline Doubles power_of_eighths(const Doubles& t) { QUICKBEAM_DOUBLES(power_of_eighths(t.lane[i])); }
-inline double sum(const Doubles& a) {
-  Doubles half = a;
-  for (int width = 8; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) half.lane[i] = half.lane[i] + half.lane[i + width];
-  }
-  return half.lane[0];
-}
 #undef QUICKBEAM_DOUBLES
 
 struct Ints {
