@@ -8,10 +8,10 @@
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "forward.h"
 #include "projections/certified.h"
 #include "projections/scan.h"
 #include "projections/suppressed.h"
-#include "search/forward.h"
 
 namespace quickbeam {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "bindings/arrays.h"
+#include "forward.h"
 #include "models/sources.h"
 #include "models/weights.h"
-#include "search/forward.h"
 
 namespace quickbeam {
 

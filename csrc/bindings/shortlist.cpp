@@ -8,7 +8,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
-#include "search/forward.h"
+#include "forward.h"
 
 namespace quickbeam {
 namespace {

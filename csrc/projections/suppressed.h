@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "forward.h"
 #include "kernels/buffer.h"
-#include "search/forward.h"
 
 namespace quickbeam {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "forward.h"
 #include "kernels/buffer.h"
 #include "search/beam.h"
-#include "search/forward.h"
 
 namespace quickbeam {
 
