@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks import ctranslate2_model, marian_model
 from quickbeam import Translator
@@ -26,6 +26,7 @@ MARIAN_TYPES = {
 }
 TYPES = ("int8", "int8_bfloat16", "bfloat16", "int16", "float32")
 Run = Callable[[], list[list[str]]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,26 +53,19 @@ def ours(job: Task, projection: str, compute_type: Any = "int8", **options: Any)
     lengths: dict[str, Any] = {"min_length": LENGTH - 1, "max_length": LENGTH} if job.fixed else {}
     budget = job.batch * max(map(len, job.pieces)) if job.batch > 1 else 512
 
-    def run() -> list[list[str]]:
-        found: list[list[str]] = []
-        for first in range(0, len(job.texts), _handed(job)):
-            answers = translator.translate(
-                job.texts[first : first + _handed(job)],
-                beam_size=job.beam,
-                projection=projection,
-                batch_tokens=budget,
-                **lengths,
-                **options,
-            )
-            found += [list(answer.tokens) for answer in answers]
-        return found
+    def answers(texts: Sequence[str]) -> list[list[str]]:
+        found = translator.translate(
+            texts, beam_size=job.beam, projection=projection, batch_tokens=budget, **lengths, **options
+        )
+        return [list(answer.tokens) for answer in found]
 
-    return run
+    return _handed_over(job, job.texts, answers)
 
 
-def _handed(job: Task) -> int:
-    """How many sentences are handed over at a time: all, for an engine to make batches of, or one."""
-    return len(job.texts) if job.batch > 1 or job.threads > 1 else 1
+def _handed_over(job: Task, given: Sequence[T], answers: Callable[[Sequence[T]], list[list[str]]]) -> Run:
+    """All of `given` at a time, for an engine to make batches of, or one where the task is one sentence at a time."""
+    size = len(given) if job.batch > 1 or job.threads > 1 else 1
+    return lambda: [one for first in range(0, len(given), size) for one in answers(given[first : first + size])]
 
 
 def ctranslate2(
@@ -88,21 +82,13 @@ def ctranslate2(
     lengths = {"min_decoding_length": LENGTH, "max_decoding_length": LENGTH} if job.fixed else {}
     size = job.batch * (1 if batch_type == "examples" else LENGTH)
 
-    def run() -> list[list[str]]:
-        found: list[list[str]] = []
-        for first in range(0, len(job.texts), _handed(job)):
-            answers = translator.translate_batch(
-                job.pieces[first : first + _handed(job)],
-                beam_size=job.beam,
-                max_batch_size=size,
-                batch_type=batch_type,
-                use_vmap=vmap,
-                **lengths,
-            )
-            found += [answer.hypotheses[0] for answer in answers]
-        return found
+    def answers(pieces: Sequence[Sequence[str]]) -> list[list[str]]:
+        found = translator.translate_batch(
+            pieces, beam_size=job.beam, max_batch_size=size, batch_type=batch_type, use_vmap=vmap, **lengths
+        )
+        return [answer.hypotheses[0] for answer in found]
 
-    return run
+    return _handed_over(job, job.pieces, answers)
 
 
 def _write_vmap(model: Path, path: Path) -> None:
@@ -167,13 +153,10 @@ def marian(job: Task, kind: str, shortlist: bool = False) -> Run:
         options["shortlist"] = " ".join(map(str, (lex, *marian_model.write_lex(job.folder, lex), 0)))
     translator = pymarian.Translator(" ".join(f"--{name} {value}" for name, value in options.items()) + " --quiet")
 
-    def run() -> list[list[str]]:
-        found: list[str] = []
-        for first in range(0, len(job.texts), _handed(job)):
-            found += translator.translate(list(job.texts[first : first + _handed(job)]))
-        return [answer.split() for answer in found]
+    def answers(texts: Sequence[str]) -> list[list[str]]:
+        return [answer.split() for answer in translator.translate(list(texts))]
 
-    return run
+    return _handed_over(job, job.texts, answers)
 
 
 def best_marian(job: Task) -> str:
