@@ -39,7 +39,7 @@ def is_marian_file(path: Path) -> bool:
 def read_marian_file(path: Path) -> dict[str, Array]:
     """All arrays by name, matrices as model.npz has them; raises ModelError for a damaged file and for other types."""
     try:
-        return _Reader(path, path.read_bytes()).arrays()
+        return _Reader(path, memoryview(path.read_bytes())).arrays()
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, struct.error) as error:
@@ -49,7 +49,7 @@ def read_marian_file(path: Path) -> dict[str, Array]:
 class _Reader:
     """A place in the bytes of a file."""
 
-    def __init__(self, path: Path, raw: bytes) -> None:
+    def __init__(self, path: Path, raw: memoryview) -> None:
         self._path, self._raw, self._place = path, raw, 0
 
     def arrays(self) -> dict[str, Array]:
@@ -59,7 +59,7 @@ class _Reader:
         headers = [struct.unpack("<QQQQ", self._take(32)) for _ in range(count)]
         if any(name > _MOST_NAME or rank > _MOST_RANK for name, _, rank, _ in headers):
             raise ValueError("the name or the shape of an array is too long")
-        names = [self._take(length).rstrip(b"\0").decode("utf-8") for length, _, _, _ in headers]
+        names = [bytes(self._take(length)).rstrip(b"\0").decode("utf-8") for length, _, _, _ in headers]
         shapes = [struct.unpack(f"<{rank}i", self._take(4 * rank)) for _, _, rank, _ in headers]
         (gap,) = struct.unpack("<Q", self._take(8))
         self._take(gap)
@@ -70,7 +70,7 @@ class _Reader:
                 found[name] = self._array(name, kind, shape, body)
         return found
 
-    def _array(self, name: str, kind: int, shape: tuple[int, ...], body: bytes) -> Array:
+    def _array(self, name: str, kind: int, shape: tuple[int, ...], body: memoryview) -> Array:
         """One array; files are padded, so there may be more bytes than it needs."""
         if kind not in _PLAIN and kind not in _ROUNDED:
             raise ModelError(
@@ -91,7 +91,7 @@ class _Reader:
         values = numbers.astype(np.float32) / np.float32(scale)
         return values.reshape(shape) if "Wemb" in name else np.ascontiguousarray(values.reshape(shape[::-1]).T)
 
-    def _take(self, size: int) -> bytes:
+    def _take(self, size: int) -> memoryview:
         if size > len(self._raw) - self._place:
             raise ValueError(f"it ends where {size} bytes should follow byte {self._place}")
         self._place += size
