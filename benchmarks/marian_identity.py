@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,14 +21,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks import record
 from benchmarks.testset import DATA
 from quickbeam import Translator
 from quickbeam.convert.marian import read_marian
+from quickbeam.convert.marian_file import read_marian_file
+from quickbeam.convert.npz_file import read_npz
 from quickbeam.text.pairs import Pair, column_pairs
 
 HOME = record.ROOT / "build" / "bench" / "marian-identity"
 CLOSE = 1e-4  # of log probabilities, as a share of what is above 1
+HALF_STEP = 0.501 / 127  # of the largest weight: what rounding to int8 may change
 UPDATES, VOCABULARY, TRAINED_ON, SCORED, TRANSLATED = 100, 4000, 20_000, 100, 100
 LONGEST = 2  # words of an answer for each word of its source, for models of a hundred updates repeat themselves
 
@@ -113,26 +119,40 @@ def train(kind: str, text: Text) -> Path:
     return model
 
 
+def binary(model: Path) -> float:
+    """How far weights that Marian rounds to int8 lie from those of model.npz at most, as a share of their largest."""
+    rounded = model.with_suffix(".intgemm8.bin")
+    run("convert", f"--from {model} --to {rounded} --gemm-type intgemm8")
+    plain, found = read_npz(model), read_marian_file(rounded)
+    if plain.keys() != found.keys():
+        raise MarianError(f"{rounded} lacks {sorted(plain.keys() - found.keys())}")
+    weights = [name for name, array in plain.items() if array.dtype.kind == "f" and array.any()]
+    return max(float(np.abs(found[name] - plain[name]).max() / np.abs(plain[name]).max()) for name in weights)
+
+
 def measure(kind: str, text: Text) -> dict[str, Any]:
-    """One line: the furthest score of ours from Marian's, and greedy translations that differ."""
+    """One line: the furthest score of ours from Marian's, greedy translations that differ, and its binary file.
+
+    Marian stops at LONGEST times the source, so its answer may be the beginning of ours.
+    """
     model = train(kind, text)
     ours = model.parent / "ours"
-    if not (ours / "config.json").is_file():
-        read_marian(model, text.vocabulary, None).save(ours, kind)
+    shutil.rmtree(ours, ignore_errors=True)  # converted anew: that is what is compared
+    read_marian(model, text.vocabulary, None).save(ours, kind)
     translator = Translator(ours)
     both = f"--models {model} --vocabs {text.vocabulary} {text.vocabulary} --cpu-threads 1 --mini-batch 1 --quiet"
     theirs = run("score", both.replace("--models", "--model"), f"--train-sets {text.test[0]} {text.test[1]}")
     scores = [float(line) for line in theirs.splitlines() if line.strip().startswith("-")][:SCORED]
     forced = translator.score(*map(list, zip(*text.pairs[:SCORED], strict=True)), length_penalty=0.0)
     far = max(abs(a.score - b) / max(1.0, abs(b)) for a, b in zip(forced, scores, strict=True))
-    figures: dict[str, Any] = {"furthest_score": far, "scored": len(scores)}
+    figures: dict[str, Any] = {"furthest_score": far, "scored": len(scores), "furthest_binary": binary(model)}
     if kind not in WITHOUT_TRANSLATION:
         said = run("decode", both, f"--input {text.test[0]} --beam-size 1 --max-length-factor {LONGEST}").splitlines()
         answers = translator.translate([source for source, _ in text.pairs[:TRANSLATED]], beam_size=1, max_length=256)
         differing = [
             i
             for i, (answer, line) in enumerate(zip(answers, said[:TRANSLATED], strict=True))
-            if not answer.text.startswith(line.strip())
+            if answer.text != line.strip() and not (line.strip() and answer.text.startswith(line.strip()))
         ]
         figures |= {"translated": len(answers), "differing": len(differing)}
     return record.write("marian_identity", figures, threads=1, options={"kind": kind, "updates": UPDATES})
