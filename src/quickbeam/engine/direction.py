@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -53,8 +52,7 @@ class Tongues:
 
         Where a source may say its target itself (>>fra<< of OPUS-MT), none needs to be named.
         """
-        codes = dataclasses.asdict(asked)
-        for name, code in codes.items():
+        for name, code in vars(asked).items():
             if code and not self.tokens:
                 raise OptionError(f"{name} is {code!r}; leave it out, the model has one direction only.")
             if code and code not in self.tokens:

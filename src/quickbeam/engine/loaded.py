@@ -28,7 +28,7 @@ from quickbeam.projections.door import Normalising, Projection
 from quickbeam.projections.suppressed import without
 from quickbeam.schedule.batches import BatchQueue, pack, token_budget
 from quickbeam.schedule.plan import Plan
-from quickbeam.search.beam import BeamSearch
+from quickbeam.search.beam import BeamSearch, check_width
 from quickbeam.search.cube import CubeSearch
 from quickbeam.search.expansion import Expansion
 from quickbeam.search.native_beam import NativeBeamSearch
@@ -112,7 +112,8 @@ class LoadedModel:
 
     def _check(self, choices: DecodeOptions) -> None:
         """Raise OptionError or ModelError, before any work, where the choices do not fit the model."""
-        self._search(choices)
+        if not choices.search.sampling:
+            check_width(choices.search, self.parts.projection.vocab_size)
         layer = self.output_layer(choices.output)
         if isinstance(layer, ByLanguage):
             layer.scope(self.parts.tongues.direction(choices.languages).languages)

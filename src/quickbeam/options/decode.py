@@ -6,11 +6,12 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from quickbeam.errors import OptionError, nearest
 from quickbeam.options.machine import COMPUTE_TYPES, MachineOptions
-from quickbeam.options.schema import build, option, require
+from quickbeam.options.schema import build, fields_of, option, require, type_hints
 
 __all__ = [
     "COMPUTE_TYPES",
@@ -334,10 +335,10 @@ class DecodeOptions:
     languages: LanguageOptions = LanguageOptions()
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self.sampling):
-            value = getattr(self.sampling, field.name)
-            allowed = f"left at {field.default!r} unless sampling is chosen too"
-            require(self.search.sampling or value == field.default, field.name, value, allowed)
+        if not self.search.sampling:
+            for name, field in fields_of(SamplingOptions).items():
+                value = getattr(self.sampling, name)
+                require(value == field.default, name, value, f"left at {field.default!r} unless sampling is chosen too")
         if not self.output.normalise:
             stopping, ratio = self.search.early_stopping, self.search.max_score_ratio
             why = "with normalise False: logits may be above 0"
@@ -354,15 +355,8 @@ class DecodeOptions:
 
         Raises OptionError for an unknown name (with the nearest one) or a wrong type.
         """
-        groups = {
-            "search": SearchOptions,
-            "sampling": SamplingOptions,
-            "schedule": ScheduleOptions,
-            "output": ProjectionOptions,
-            "languages": LanguageOptions,
-        }
-        names = {f.name: group for group, options in groups.items() for f in dataclasses.fields(options)}
-        tables: dict[str, dict[str, Any]] = {group: {} for group in groups}
+        names = _groups()
+        tables: dict[str, dict[str, Any]] = {group: {} for group in names.values()}
         for name, value in values.items():
             if name not in names:
                 known = ", ".join(sorted(names))
@@ -378,3 +372,9 @@ class DecodeOptions:
             build(ProjectionOptions, tables["output"], "projection options"),
             build(LanguageOptions, tables["languages"], "language options"),
         )
+
+
+@cache
+def _groups() -> Mapping[str, str]:
+    """To which group of DecodeOptions an option belongs, by name."""
+    return {name: group for group, options in type_hints(DecodeOptions).items() for name in fields_of(options)}

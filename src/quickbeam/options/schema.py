@@ -20,8 +20,7 @@ def option(default: Any, text: str) -> Any:
 
 def build(options_type: type[T], table: Mapping[str, Any], where: str) -> T:
     """Make an options object from `table`; `where` names the table in errors."""
-    fields = {field.name: field for field in dataclasses.fields(options_type)}  # type: ignore[arg-type]
-    hints = type_hints(options_type)  # type: ignore[arg-type]
+    fields, hints = fields_of(options_type), type_hints(options_type)  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for name, value in table.items():
         if name not in fields:
@@ -29,17 +28,32 @@ def build(options_type: type[T], table: Mapping[str, Any], where: str) -> T:
                 f"{where}: unknown option {name!r}.{nearest(name, fields)} Allowed are {', '.join(sorted(fields))}."
             )
         values[name] = _coerce(hints[name], value, f"{where}: {name}")
-    for name, field in fields.items():
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and name not in values:
+    for name in _required(options_type):  # type: ignore[arg-type]
+        if name not in values:
             raise OptionError(f"{where}: option {name!r} is missing.")
     return options_type(**values)
 
 
+# A call of a translator looks its options up: what follows takes longer to read than a short sentence to set up.
+
+
+@cache
+def fields_of(options_type: Any) -> Mapping[str, dataclasses.Field[Any]]:
+    """The fields of an options type by name, in their order."""
+    return {field.name: field for field in dataclasses.fields(options_type)}
+
+
+@cache
+def _required(options_type: Any) -> tuple[str, ...]:
+    """The names of the fields without a default."""
+    missing = dataclasses.MISSING
+    fields = fields_of(options_type).items()
+    return tuple(name for name, field in fields if field.default is missing and field.default_factory is missing)
+
+
 @cache
 def type_hints(options_type: Any) -> dict[str, Any]:
-    """The annotated type of each field. They are strings, which take longer to read than a sentence's search to set up;
-    every call of a translator reads those of its options."""
+    """The annotated type of each field, which is a string in the code."""
     return get_type_hints(options_type)
 
 

@@ -41,13 +41,19 @@ from quickbeam.types import Candidates, Hypothesis, Ids, Move, Request, Rows, Sc
 Mask = NDArray[np.bool_]
 
 
+def check_width(options: SearchOptions, vocab_size: int) -> None:
+    """Raise OptionError where the beam is wider than the vocabulary."""
+    allowed = f"at most {vocab_size}, the size of the model's vocabulary"
+    require(options.beam_size <= vocab_size, "beam_size", options.beam_size, allowed)
+
+
 class BeamSearch:
     """Beam search of one decoding run; see the module's text for its rules."""
 
     def __init__(self, options: SearchOptions, bos_id: int, eos_id: int, vocab_size: int) -> None:
         """Raise OptionError where the beam is wider than the vocabulary [V = vocab_size]."""
+        check_width(options, vocab_size)
         beam = options.beam_size
-        require(beam <= vocab_size, "beam_size", beam, f"at most {vocab_size}, the size of the model's vocabulary")
         self._options = options
         self._bos_id, self._eos_id = bos_id, eos_id
         # Of 2K at most K are eos, so K can go on. Greedy search has no use for the second best: eos ends it.
