@@ -1,7 +1,7 @@
 """The engines that peers.py compares: each given the same weights and the same work, and answering with pieces.
 
-CTranslate2 and Marian are given the best of their types of products on this machine, measured before; CTranslate2 also
-the better of batches by sentences and by tokens and of inter_threads and intra_threads.
+CTranslate2, Marian and ONNX Runtime are given the best of their types of products on this machine, measured before;
+CTranslate2 also the better of batches by sentences and by tokens and of inter_threads and intra_threads.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmarks import ctranslate2_model, marian_model
+from benchmarks import ctranslate2_model, marian_model, onnx_model
 from quickbeam import Translator
+from quickbeam.convert.export import write_marian
 from quickbeam.engine.load import shortlist_identity
 from quickbeam.kernels import table_names
 from quickbeam.models.shortlist_folder import read_shortlist
@@ -104,12 +105,32 @@ def hugging_face(job: Task) -> Run:
     import torch
     import transformers
 
-    from quickbeam.convert.export import write_marian
-
     torch.set_num_threads(job.threads)
     with tempfile.TemporaryDirectory() as folder:
         write_marian(job.folder, Path(folder))
-        model: Any = transformers.MarianMTModel.from_pretrained(folder)  # in evaluation mode
+        return _generate(job, transformers.MarianMTModel.from_pretrained(folder))  # in evaluation mode
+
+
+def onnx_runtime(job: Task, kind: str) -> Run:
+    """`generate` of Optimum on ONNX Runtime, of the same models in float32, or int8 by its own dynamic quantization."""
+    import onnxruntime
+    from optimum.onnxruntime import ORTModelForSeq2SeqLM
+
+    threads = onnxruntime.SessionOptions()
+    threads.intra_op_num_threads, threads.inter_op_num_threads = job.threads, 1
+    folder = onnx_model.write(job.folder, onnx_model.home(job.folder), kind)
+    return _generate(job, ORTModelForSeq2SeqLM.from_pretrained(folder, session_options=threads))
+
+
+def best_onnx_runtime(job: Task) -> str:
+    """The type of products with which ONNX Runtime is fastest here: the least of two times each."""
+    return min(onnx_model.KINDS, key=lambda kind: _least(onnx_runtime(job, kind)))
+
+
+def _generate(job: Task, model: Any) -> Run:
+    """A model with the `generate` of transformers."""
+    import torch
+
     parts = Translator(job.folder).parts
     config = model.config
     ids = [[*parts.source.encode(text), config.eos_token_id] for text in job.texts]

@@ -22,9 +22,11 @@ from benchmarks.engines import (
     Task,
     best_ctranslate2,
     best_marian,
+    best_onnx_runtime,
     ctranslate2,
     hugging_face,
     marian,
+    onnx_runtime,
     ours,
 )
 from benchmarks.interleave import interleave
@@ -74,7 +76,7 @@ def exact_bleu(job: Task) -> float:
 def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Sequence[str] = ()) -> dict[str, Any]:
     """One line: ratios against plain CTranslate2, and BLEU where the weights are trained.
 
-    `others` are slow ones to be timed as well: "hugging-face", "marian".
+    `others` are slow ones to be timed as well: "hugging-face", "marian", "onnx-runtime".
     """
     chosen = best_ctranslate2(job)
     contenders: dict[str, Run] = {"CTranslate2": ctranslate2(job, **chosen)}
@@ -89,6 +91,9 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
         kind = best_marian(job)
         contenders["Marian"] = marian(job, kind)
         contenders["Marian with shortlist"] = marian(job, kind, shortlist=True)
+    if "onnx-runtime" in others:
+        rounded = best_onnx_runtime(job)
+        contenders["ONNX Runtime"] = onnx_runtime(job, rounded)
     scores: dict[str, float] = {}
 
     def check(outputs: dict[str, list[list[str]]]) -> None:
@@ -108,6 +113,7 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
     figures = {
         "ctranslate2": chosen,
         **({"marian": kind} if "marian" in others else {}),
+        **({"onnx-runtime": rounded} if "onnx-runtime" in others else {}),
         "contenders": {
             who: {
                 "ratio": timing.ratio,
@@ -146,7 +152,11 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=0, help="0: 8 at batch 1 and 64 otherwise; all of a test set")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument(
-        "--others", nargs="+", default=[], choices=["hugging-face", "marian"], help="slow ones, to be timed as well"
+        "--others",
+        nargs="+",
+        default=[],
+        choices=["hugging-face", "marian", "onnx-runtime"],
+        help="slow ones, to be timed as well",
     )
     arguments = parser.parse_args()
     if (arguments.shape is None) == (arguments.model is None):

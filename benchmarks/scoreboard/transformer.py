@@ -14,6 +14,7 @@ from benchmarks.screened_search import screened
 from benchmarks.subjects import find_named
 
 PLAIN, MAP = "CTranslate2", "CTranslate2 with map"
+OTHERS = {"marian": "pymarian", "onnx-runtime": "optimum"}  # and the package that each one needs
 TRAINED = ("transformer-de-en", "transformer-multi")  # looked for in the folders of --models
 
 
@@ -22,7 +23,7 @@ def _line(shape: str, settings: Settings, batch: int, beam: int) -> dict[str, An
     """All contenders on random weights of a shape, one thread."""
     sentences = (4 if settings.quick else 8) if batch == 1 else (32 if settings.quick else 64)
     job = peers.task(shape, None, settings.data, sentences, batch, beam, 1)
-    slow = ["hugging-face", "marian"] if find_spec("pymarian") else ["hugging-face"]
+    slow = ["hugging-face", *(name for name, package in OTHERS.items() if find_spec(package))]
     others = slow if (shape, batch, beam) == ("opus-6+6", 1, 5) else []
     rounds = 3 if settings.quick else 7
     line = peers.measure(job, shape, ["scan", "shortlist", "screen"], rounds, others)
@@ -84,9 +85,9 @@ def peak_memory(settings: Settings) -> Verdict:
 
 
 def others(settings: Settings) -> Verdict:
-    """Our layers against `generate` of transformers in float32 and Marian at its best, on random weights."""
+    """Our layers against `generate` of transformers, in float32 and on ONNX Runtime, and Marian; on random weights."""
     found = _line("opus-6+6", settings, 1, 5)["contenders"]
-    slower = [who for who in ("Hugging Face", "Marian", "Marian with shortlist") if who in found]
+    slower = [who for who in ("Hugging Face", "ONNX Runtime", "Marian", "Marian with shortlist") if who in found]
     ratios = {
         f"{who} over {other}": found[who]["ratio"] / found[other]["ratio"]
         for other in slower
@@ -94,7 +95,8 @@ def others(settings: Settings) -> Verdict:
         if who.startswith("ours")
     }
     said = ", ".join(f"{who} x{ratio:.1f}" for who, ratio in ratios.items())
-    return Verdict(min(ratios.values()) > 1, said if len(slower) > 1 else f"{said}; pymarian is not installed")
+    missing = [f"; {package} is not installed" for package in OTHERS.values() if not find_spec(package)]
+    return Verdict(min(ratios.values()) > 1, said + "".join(missing))
 
 
 def two_threads(settings: Settings) -> Verdict:
@@ -173,7 +175,7 @@ CLAIMS = [
     Claim("1e", "trained models", "BLEU within 0.05 of exact float32", trained),
     Claim("2a", "nllb-600m, batch 1, beam 5, screen and scan", "faster than CTranslate2", large),
     Claim("2b", "nllb-600m, peak memory", "below CTranslate2's", peak_memory),
-    Claim("3", "opus-6+6, batch 1, beam 5, against Hugging Face and Marian", "faster than each", others),
+    Claim("3", "opus-6+6, batch 1, beam 5, against Hugging Face, ONNX Runtime and Marian", "faster than each", others),
     Claim("4", "the same tokens as generate", "0 wrong, scores within 1e-4", identical),
     Claim("4", "the same scores and greedy words as Marian", "0 differ, scores within 1e-4", marian_itself),
     Claim("5", "loading a 600M model, warm", "below 2 s", loading),
