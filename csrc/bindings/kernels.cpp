@@ -264,8 +264,15 @@ void bind_kernels(nb::module_& module) {
       "sigmoid", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).sigmoid); }, "x"_a,
       "isa"_a = "auto");
   module.def(
-      "softmax", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).softmax); }, "x"_a,
-      "isa"_a = "auto");
+      "softmax",
+      [](AnyArray x, const char* isa, int64_t rows) {
+        return changed(x, [&](float* y, int64_t n) {
+          if (rows < 1 || n % rows != 0)
+            throw std::invalid_argument("rows is " + std::to_string(rows) + "; it must divide " + std::to_string(n));
+          table_named(isa).softmax(y, rows, n / rows);
+        });
+      },
+      "x"_a, "isa"_a = "auto", "rows"_a = 1);
   module.def("round_weights", &round_weights, "weight"_a, "scale"_a, "isa"_a = "auto");
   module.def("gru", &gru, "input"_a, "hidden"_a, "state"_a, "isa"_a = "auto");
   module.def("lstm", &lstm, "input"_a, "hidden"_a, "cell"_a, "isa"_a = "auto");

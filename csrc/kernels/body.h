@@ -153,22 +153,40 @@ inline float maximum(const float* x, int64_t n) {
 }
 
 // What is taken off before exp: the maximum, or nothing where all is -inf.
-inline float shift_of(const float* x, int64_t n) {
-  const float top = maximum(x, n);
-  return top == -kInfinity ? 0.0f : top;
+inline float shift_of(float top) { return top == -kInfinity ? 0.0f : top; }
+
+// Rows side by side: a row of few numbers is a chain in which each operation waits for the one before.
+template <int kRows>
+inline void softmax_rows(float* x, int64_t n) {
+  Vec top[kRows], total[kRows];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) top[r] = set(-kInfinity), total[r] = set(0.0f);
+  for_each(n, [&](auto at, auto) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) top[r] = max(top[r], at(x + r * n, -kInfinity));
+  });
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) top[r] = set(shift_of(highest(top[r])));
+  for_each(n, [&](auto at, auto put) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const Vec e = exp_nonpositive(sub(at(x + r * n, -kInfinity), top[r]));
+      put(x + r * n, e);
+      total[r] = add(total[r], e);
+    }
+  });
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) total[r] = set(sum(total[r]));
+  for_each(n, [&](auto at, auto put) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) put(x + r * n, div(at(x + r * n, 0.0f), total[r]));
+  });
 }
 
-void softmax_kernel(float* x, int64_t n) {
+void softmax_kernel(float* x, int64_t rows, int64_t n) {
   if (n <= 0) return;
-  const Vec shift = set(shift_of(x, n));
-  Vec total = set(0.0f);
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const Vec e = exp_nonpositive(sub(load_part(x + i, n - i, -kInfinity), shift));
-    store_part(x + i, n - i, e);
-    total = add(total, e);
-  }
-  const Vec all = set(sum(total));
-  for (int64_t i = 0; i < n; i += kLanes) store_part(x + i, n - i, div(load_part(x + i, n - i, 0.0f), all));
+  for (; rows >= 4; rows -= 4, x += 4 * n) softmax_rows<4>(x, n);
+  for (; rows > 0; --rows, x += n) softmax_rows<1>(x, n);
 }
 
 // The natural logarithm of a normal x > 0 to about 1e-13, of 0, and of NaN. Not libm's, which may choose its code by
@@ -195,7 +213,7 @@ inline double log_of(double x) {
 
 float log_sum_exp_kernel(const float* x, int64_t n) {
   if (n <= 0) return -kInfinity;
-  const float top = shift_of(x, n);
+  const float top = shift_of(maximum(x, n));
   const Vec shift = set(top);
   Vec total = set(0.0f);
   int64_t i = 0;

@@ -57,7 +57,7 @@ QUICKBEAM_PROFILED(AttendMlp, attend_mlp, const double*, const double*, const do
                    int64_t dim) { return {2 * positions * dim * kFloat, positions * dim}; } };
 QUICKBEAM_PROFILED(AttendDot, attend_dot, Floats, Floats, float*, int64_t positions, int64_t dim) {
   return {positions * dim * kFloat, positions * dim}; } };
-QUICKBEAM_PROFILED(Softmax, softmax, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+QUICKBEAM_PROFILED(Softmax, softmax, float*, int64_t rows, int64_t n) { return {2 * rows * n * kFloat, rows * n}; } };
 QUICKBEAM_PROFILED(WeightedSum, weighted_sum, Floats, Floats, float*, int64_t positions, int64_t dim) {
   return {positions * dim * kFloat, positions * dim}; } };
 QUICKBEAM_PROFILED(AttendHeads, attend_heads, Floats, const Floats*, int64_t, float*, int64_t, int64_t positions,

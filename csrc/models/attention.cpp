@@ -58,7 +58,7 @@ void Attention::attend(const Kernels& table, float* query, const StepRows& step,
     } else {
       table.attend_dot(own, source.keys.data(), scores, source.positions, dim());
     }
-    table.softmax(scores, source.positions);
+    table.softmax(scores, 1, source.positions);
     table.weighted_sum(scores, source.values.data(), context + row * width, source.positions, width);
   }
 }

@@ -69,7 +69,7 @@ float Heads::scale() const { return static_cast<float>(1.0 / std::sqrt(static_ca
 void Heads::attend(const Kernels& table, const float* query, const float* const* positions, int64_t size, int64_t key,
                    int64_t value, float* scores, float* context) const {
   table.attend_heads(query, positions, key, scores, size, size, count, dim);
-  for (int64_t h = 0; h < count; ++h) table.softmax(scores + h * size, size);
+  table.softmax(scores, count, size);
   table.weigh_heads(scores, size, positions, value, context, size, count, dim);
 }
 
@@ -95,7 +95,7 @@ void Heads::attend_packed(const Kernels& table, const float* query, int64_t rows
   const int64_t width = count * dim, all = count * size;
   for (int64_t h = 0; h < count; ++h, packed += packed_size(dim, size))
     table.multiply(packed, nullptr, query + h * dim, width, scores + h * size, all, rows, dim, size);
-  for (int64_t i = 0; i < rows * count; ++i) table.softmax(scores + i * size, size);
+  table.softmax(scores, rows * count, size);
   for (int64_t h = 0; h < count; ++h, packed += packed_size(size, dim))
     table.multiply(packed, nullptr, scores + h * size, all, context + h * dim, width, rows, size, dim);
 }

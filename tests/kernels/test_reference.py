@@ -265,6 +265,19 @@ def test_softmax_and_log_sum_exp(size, scale):
     assert error(_core.log_sum_exp(x), reference.log_sum_exp(rest)) > 1e-6
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 9])
+def test_a_row_of_a_softmax_has_the_bits_of_the_row_alone(rows, size):
+    """Broken: all rows are divided by the sum of the first."""
+    x = normal(size, rows, size, scale=5)
+    got = _core.softmax(x.ravel(), rows=rows).reshape(rows, size)
+    assert np.array_equal(got, np.stack([_core.softmax(row) for row in x]))
+    above = np.exp(x - x.max(axis=1, keepdims=True))
+    assert min(rows, size) == 1 or not np.allclose(got, above / above[0].sum())
+    with pytest.raises(ValueError, match="rows is 0; it must divide"):
+        _core.softmax(x.ravel(), rows=0)
+
+
 def test_the_logarithm_at_many_sizes():
     """log(n) for n equal elements, whose sum is exact: the logarithm alone."""
     for n in [1, 2, 3, 5, 1000, 4096, 65_537]:

@@ -41,6 +41,7 @@ CALLS = {
     "tanh": lambda n, isa: _core.tanh(normal(n, n, scale=4), isa),
     "sigmoid": lambda n, isa: _core.sigmoid(normal(n, n, scale=20), isa),
     "softmax": lambda n, isa: _core.softmax(normal(n, n, scale=5), isa),
+    "softmax of rows": lambda n, isa: _core.softmax(normal(n, 7 * n, scale=5), isa, 7),
     "log_sum_exp": lambda n, isa: np.float32(_core.log_sum_exp(normal(n, n, scale=5), isa)),
     "gru": lambda n, isa: _core.gru(normal(1, 3 * n), normal(2, 3 * n), normal(3, n), isa),
     "lstm": lambda n, isa: np.stack(_core.lstm(normal(1, 4 * n), normal(2, 4 * n), normal(3, n), isa)),
