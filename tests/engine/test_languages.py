@@ -11,6 +11,7 @@ import pytest
 from quickbeam import Translator
 from quickbeam.engine.attention import of_text, open_attending
 from quickbeam.engine.coverage import LEAST
+from quickbeam.options.decode import DecodeOptions
 
 LANGUAGES = {"languages": {"aa": 9, "bb": 10}, "source_language": "aa", "target_language": "bb"}
 SHARES = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.3, 0.2]], np.float32)
@@ -52,3 +53,35 @@ def test_attention_alignment_and_coverage_are_those_of_the_text(
         for h, total in zip(found.hypotheses, totals, strict=True)
     ]
     assert [h.score for h in ranked.hypotheses] == pytest.approx(sorted(wanted, reverse=True))
+
+
+def test_a_run_begins_with_the_language_as_a_translation_does(
+    make_transformer: Callable[..., Path], sentences: list[str]
+) -> None:
+    translator = Translator(make_transformer(target_tag=True, **LANGUAGES))
+    setup = translator.setup(["", *sentences[:2]], DecodeOptions.from_names({"max_length": 6}))
+    assert [request.index for request in setup.requests] == [1, 2]
+    assert all(request.prefix is not None and request.prefix.token.tolist() == [10] for request in setup.requests)
+
+
+def test_where_sources_have_no_eos_none_is_counted(
+    make_transformer: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    translator = Translator(make_transformer(source_eos=False))
+    ids = translator.parts.source.encode("ba di ko")
+    for most in (1, len(ids) - 1, len(ids)):
+        (request,), cut = translator._requests(["ba di ko"], most)
+        assert request.source.tolist() == ids[:most] and cut == ({0} if most < len(ids) else set())
+    assert "after the first 1 are cut off (max_input_length is 1)" in caplog.text
+    assert translator.translate(["ba di ko"], max_input_length=1, max_length=3)[0].truncated
+
+
+def test_tags_and_eos_take_their_positions(
+    make_transformer: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    facts = {"source_tag": "source", "positions": "learned", "max_positions": 6}
+    translator = Translator(make_transformer(**facts, **LANGUAGES))
+    assert len(translator.parts.source.encode("ba di ko " * 3)) > 4
+    (found,) = translator.translate(["ba di ko " * 3], max_length=6)
+    assert found.truncated
+    assert "after the first 4 are cut off (the model has positions for 6, of which eos and tags take 2)" in caplog.text

@@ -72,7 +72,7 @@ def test_learned_positions_bound_source_and_target(recipe, train, toy, caplog):
             translator.translate(TEXTS)
         short, long = translator.translate(["ba ce", "ba ce di " * 30], max_length=40, min_length=39)
         assert (short.truncated, long.truncated) == (False, True)
-        assert "cut off (the model's limit is 40" in caplog.text
+        assert "cut off (the model has positions for 40" in caplog.text
 
 
 def test_one_model_of_many_directions(recipe, train, toy):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from quickbeam.engine.direction import Direction
 from quickbeam.engine.loaded import LoadedModel, Setup
 from quickbeam.engine.prefixes import Prefixes, encode_prefixes
 from quickbeam.engine.texts import check_texts
@@ -18,7 +20,7 @@ from quickbeam.engine.translation import EMPTY, Answer, Translation
 from quickbeam.errors import InputError
 from quickbeam.options.decode import DecodeOptions, LanguageOptions
 from quickbeam.options.schema import require
-from quickbeam.types import Prefix, Request
+from quickbeam.types import Request
 
 __all__ = ["Answer", "Translation", "Translator"]
 
@@ -73,8 +75,7 @@ class Translator(LoadedModel):
         choices = DecodeOptions.from_names(options)
         self._check(choices)
         requests, truncated = self._requests(texts, choices.schedule.max_input_length, choices.languages)
-        prefixes = self._prefixes(target_prefix, len(texts), choices)
-        requests = [replace(request, prefix=prefixes.get(request.index)) for request in requests]
+        requests = self._begun(requests, target_prefix, len(texts), choices)
         return self._translate(texts, requests, truncated, choices)
 
     def trace(self, text: str, *, target_prefix: str | None = None, **options: Any) -> Trace:
@@ -83,8 +84,8 @@ class Translator(LoadedModel):
         requests, _ = self._requests([text], choices.schedule.max_input_length, choices.languages)
         if not requests:
             raise InputError("the text is empty; there is nothing to search.")
-        prefixes = self._prefixes(target_prefix, 1, choices)
-        return self._trace(text, replace(requests[0], prefix=prefixes.get(0)), choices)
+        (request,) = self._begun(requests, target_prefix, 1, choices)
+        return self._trace(text, request, choices)
 
     def setup(self, texts: Sequence[str], choices: DecodeOptions) -> Setup:
         """What one beam search of `texts` takes, for those who run it themselves; empty texts are left out.
@@ -93,7 +94,7 @@ class Translator(LoadedModel):
         (samples, alternatives, attention, a coverage penalty), and where no text is left.
         """
         requests, _ = self._requests(texts, choices.schedule.max_input_length, choices.languages)
-        return self._setup("a run", requests, choices)
+        return self._setup("a run", self._begun(requests, None, len(texts), choices), choices)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Answer]:
         """How likely the model thinks each target is as the translation of its source, by forced decoding.
@@ -138,12 +139,15 @@ class Translator(LoadedModel):
                 pieces = tuple(map(self.parts.source.piece, sources.get(index, ())))
                 yield index, Translation(texts[index], answers, index in truncated, pieces)
 
-    def _prefixes(self, prefixes: Prefixes, count: int, choices: DecodeOptions) -> dict[int, Prefix]:
-        """What the translations of `count` texts begin with, the language's tag first."""
+    def _begun(
+        self, requests: Sequence[Request], prefixes: Prefixes, count: int, choices: DecodeOptions
+    ) -> list[Request]:
+        """`requests` of `count` texts with what their translations have to begin with, the language's tag first."""
         tag, beta = self.parts.tongues.direction(choices.languages).prefix, choices.search.prefix_bias_beta
         require(not beta or prefixes is not None, "prefix_bias_beta", beta, "0 without a target_prefix")
         require(not beta or not tag, "prefix_bias_beta", beta, "0 where answers begin with a language's tag")
-        return encode_prefixes(prefixes, count, self.parts.target, choices.search.max_length, tag)
+        begin = encode_prefixes(prefixes, count, self.parts.target, choices.search.max_length, tag)
+        return [replace(request, prefix=begin.get(request.index)) for request in requests]
 
     def _requests(
         self, texts: Sequence[str], max_input_length: int, languages: LanguageOptions | None = None
@@ -152,21 +156,29 @@ class Translator(LoadedModel):
         check_texts(texts, "text")
         direction = self.parts.tongues.direction(languages or LanguageOptions())
         requests, truncated = [], set()
-        bounds = {"max_input_length": max_input_length, "the model's limit": self.parts.max_positions}
-        if self.parts.max_positions:
-            bounds["the model's limit"] -= len(direction.before) + len(direction.behind) - 1
-        name, most = min(((name, n) for name, n in bounds.items() if n > 0), key=lambda b: b[1], default=("", 0))
+        room, why = self._room(direction, max_input_length)
         for index, text in enumerate(texts):
             ids = [] if not text.strip() else self.parts.source.encode(text)
             if not ids:
                 continue
-            if 0 < most <= len(ids):
+            if room < len(ids):
                 truncated.add(index)
                 log.warning(
-                    "text %d has %d tokens; all after the first %d are cut off (%s is %d, eos counted)",
-                    *(index, len(ids), most - 1, name, most),
+                    "text %d has %d tokens; all after the first %d are cut off (%s)", index, len(ids), room, why
                 )
-                del ids[most - 1 :]
+                del ids[int(room) :]
             source = [*direction.before, *ids, *direction.behind]
             requests.append(Request(index, np.array(source, np.int32), languages=direction.languages))
         return requests, truncated
+
+    def _room(self, direction: Direction, max_input_length: int) -> tuple[float, str]:
+        """For how many tokens of a text there is room, beside eos and tags, and by what; infinity without a bound."""
+        bounds: list[tuple[float, str]] = [(math.inf, "")]
+        if max_input_length:
+            eos = len(self.parts.tongues.end)
+            bounds.append((max_input_length - eos, f"max_input_length is {max_input_length}" + ", eos counted" * eos))
+        if positions := self.parts.max_positions:
+            around = len(direction.before) + len(direction.behind)
+            why = f"the model has positions for {positions}, of which eos and tags take {around}"
+            bounds.append((max(0, positions - around), why))
+        return min(bounds)
