@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from cli.command import Run
@@ -49,6 +50,15 @@ def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Pa
     (tmp_path / "short").write_text("Bu.\n\nBade ki.\nBu.\n")
     short = ("--text", tmp_path / "short", "--work", tmp_path / "few")
     call("fit-screen", model, *short).refused(1, "the text is too short to fit a screen")
+
+
+def test_texts_and_answers_keep_to_the_positions_of_the_model(
+    call: Run, make_transformer: Callable[..., Path], text: Path
+) -> None:
+    model = make_transformer(positions="learned", max_positions=9)
+    flags = ("--method", "kmeans", "--clusters", 3, "--tolerance", "inf", "--fidelity", 0.5, "--top-k", 2)
+    assert max(len(line.split()) for line in text.read_text().splitlines()) > 9
+    assert call("fit-screen", model, "--text", text, *flags).status == 0
 
 
 def test_misuse_costs_nothing_and_leaves_nothing(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ class Collector:
             recorders.append(recorder)
             if self.given:
                 return force(recorder, recorder, targets, parts.model.bos_id, queue)
-            options = SearchOptions(beam_size=self.beam_size)
+            options = SearchOptions(beam_size=self.beam_size, max_length=self._within(SearchOptions.max_length))
             search = RecordedSearch(recorder, options, parts.model.bos_id, parts.model.eos_id)
             return decode(recorder, recorder, search, FixedBatches(queue))
 
@@ -242,8 +242,14 @@ class Collector:
         to, encode = self._way, self.parts.source.encode
         tag = np.array(to.prefix, np.int32)
         prefix = Prefix(tag, np.zeros(len(tag), np.float32)) if len(tag) else None
-        sources = ([*to.before, *encode(text)[: LONGEST - 1], *to.behind] for text in texts)
+        around = len(to.before) + len(to.behind)
+        room = self._within(LONGEST - 1 + around) - around
+        sources = ([*to.before, *encode(text)[:room], *to.behind] for text in texts)
         return [Request(first + i, np.array(s, np.int32), prefix, to.languages) for i, s in enumerate(sources)]
+
+    def _within(self, length: int) -> int:
+        """`length`, or as much of it as the model has positions for."""
+        return min(length, self.parts.max_positions or length)
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
         path, text = self.folder / "collection.json", json.dumps(identity, indent=2, sort_keys=True) + "\n"
