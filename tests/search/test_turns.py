@@ -133,3 +133,24 @@ def test_a_layer_of_another_width_is_refused(tiny_model: Path, sentences: list[s
     setup = translator.setup(sentences[:2], choices)
     with pytest.raises(ValueError, match=r"the hidden vectors are \d+ wide; the layer takes 8"):
         answers(translator, setup, narrow, choices, doors=False)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_behind_their_prefixes_requests_take_whole_turns(
+    make_transformer: Callable[..., Path], sentences: list[str], monkeypatch: pytest.MonkeyPatch, beam_size: int
+) -> None:
+    """A turn in Python for each token that is forced, and the answers of the search in Python."""
+    facts = {"languages": {"aa": 9, "bb": 10}, "target_language": "bb", "target_tag": True}
+    translator = Translator(make_transformer(**facts), machine=MachineOptions(threads=1))
+    options = {"beam_size": beam_size, "num_hypotheses": beam_size, "max_length": 14, "min_length": 12}
+    turns: list[int] = []
+    advance = NativeBeamSearch.advance
+    monkeypatch.setattr(NativeBeamSearch, "advance", lambda self, *given: turns.append(1) or advance(self, *given))
+    for begin in (None, "Bade"):
+        forced = 1 + len(translator.parts.target.encode(begin or ""))
+        found = translator.translate(sentences[:5], target_prefix=begin, **options)
+        assert len(turns) == forced
+        with monkeypatch.context() as patch:
+            patch.setattr(NativeBeamSearch, "serves", lambda options: False)
+            assert translator.translate(sentences[:5], target_prefix=begin, **options) == found
+        turns.clear()

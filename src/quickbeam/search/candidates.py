@@ -55,6 +55,15 @@ class CandidateRules:
         """Whether no rule has anything to say now but those of csrc/search/selection.h: min_length, and how many."""
         return not self._repetition.active and not self._prefixes
 
+    def forget_past(self, rows: Rows) -> None:
+        """Forget the prefixes that the rows of their requests are past: nothing is forced any more."""
+        if not self._prefixes or self._bias.active:
+            return
+        for request, length in zip(rows.request.tolist(), rows.length.tolist(), strict=True):
+            prefix = self._prefixes.get(request)
+            if prefix is not None and length >= len(prefix.token):
+                del self._prefixes[request]
+
     def enter(self, requests: Iterable[Request]) -> None:
         """Take note of new requests."""
         for request in requests:

@@ -43,6 +43,7 @@ class NativeBeamSearch(BeamSearch):
 
     def turn(self, rows: Rows, forward: Forward) -> Move:
         """As BeamSearch's."""
+        self._rules.forget_past(rows)
         if forward.core is None or not self._rules.idle:
             return super().turn(rows, forward)
         model, layer = forward.core
