@@ -17,7 +17,7 @@ from toys import BOS, EOS, ToyModel, ToyProjection, toy_requests
 from quickbeam import MachineOptions, OptionError, Translator
 from quickbeam.engine.alternatives import decode_alternatives
 from quickbeam.engine.decode import decode
-from quickbeam.options.decode import DecodeOptions, ScheduleOptions, SearchOptions
+from quickbeam.options.decode import LONGEST, DecodeOptions, ScheduleOptions, SearchOptions
 from quickbeam.schedule.plan import Plan
 from quickbeam.search.beam import BeamSearch
 from quickbeam.search.expansion import Expansion
@@ -122,3 +122,10 @@ def test_translator_says_the_same_however_it_is_asked(tiny_model, sentences: lis
 def test_wrong_values_are_named(values: dict) -> None:
     with pytest.raises(OptionError, match="min_alternative_expansion_prob is"):
         DecodeOptions.from_names(values)
+
+
+def test_alternatives_of_the_longest_answers(tiny_model, sentences: list[str]) -> None:
+    translator = Translator(tiny_model)
+    options = {"return_alternatives": True, "num_hypotheses": 2, "max_length": LONGEST}
+    (found,) = translator.translate(sentences[:1], target_prefix="Bade", early_stopping=True, **options)
+    assert len({answer.text for answer in found.hypotheses}) == 2

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from quickbeam.options.decode import SearchOptions
+from quickbeam.options.decode import LONGEST, SearchOptions
 from quickbeam.search.candidates import CandidateRules
 from quickbeam.search.door import Forward
 from quickbeam.search.tree import TokenTree, first_rows
@@ -29,7 +29,8 @@ class Expansion:
         self._tree = TokenTree(self._live, eos_id)
         lowest = options.min_alternative_expansion_prob
         self._lowest = math.log(lowest) if lowest > 0 else -math.inf
-        longer = replace(options, min_length=options.max_length, max_length=options.max_length + 1)  # bans eos
+        longest = min(options.max_length, LONGEST - 1)
+        longer = replace(options, min_length=longest, max_length=longest + 1)  # bans eos
         keep = min(options.num_hypotheses, vocab_size)
         self._rules = CandidateRules(longer, eos_id, vocab_size, keep, self._tree)
         self._prefix: dict[int, int] = {}  # the number of its tokens
