@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import record
-from quickbeam.convert.positions import sinusoid
 from quickbeam.models.folder import read_config, read_tensors
 from quickbeam.models.transformer.config import TransformerConfig
+from quickbeam.models.transformer.positions import sinusoid
 from quickbeam.text.vocabulary import read_vocabularies
 
 POSITIONS = 1024

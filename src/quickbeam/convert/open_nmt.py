@@ -16,12 +16,13 @@ import numpy as np
 from quickbeam.convert.converted import Converted, check_same_words, id_of
 from quickbeam.convert.facts import Facts
 from quickbeam.convert.json_file import check_words
-from quickbeam.convert.positions import Sinusoid, recognise, sines_first, with_sines_first
+from quickbeam.convert.positions import recognise, sines_first, with_sines_first
 from quickbeam.convert.spm import Pieces
 from quickbeam.convert.torch_file import read_torch
 from quickbeam.convert.weights import Weights
 from quickbeam.errors import ModelError
 from quickbeam.models.transformer.config import TransformerConfig
+from quickbeam.models.transformer.positions import Sinusoid
 from quickbeam.types import Floats
 
 _ONLY: dict[str, list[Any]] = {

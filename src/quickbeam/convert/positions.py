@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quickbeam.models.transformer.positions import Sinusoid, sinusoid
 from quickbeam.types import Floats
 
-Sinusoid = Literal["sinusoidal", "sinusoidal-t2t"]
 CLOSE = 5e-3  # bfloat16 tables differ by 4e-3; the two kinds differ by far more a few hundred positions on
-
-
-def sinusoid(kind: Sinusoid, first: int, count: int, dim: int) -> Floats:
-    """[count, dim] sines, then cosines, of the positions from `first`; the kinds as in TransformerConfig."""
-    half = dim // 2
-    i = np.arange(half)
-    step = 2 * i / dim if kind == "sinusoidal" else i / max(half - 1, 1)
-    angle = np.arange(first, first + count)[:, None] * np.power(10000.0, -step)
-    return np.concatenate([np.sin(angle), np.cos(angle)], axis=1).astype(np.float32)
 
 
 def recognise(table: Floats, firsts: tuple[int, ...] = (0,)) -> tuple[Sinusoid, int] | None:
