@@ -48,14 +48,13 @@ def save(folder, source_words=None, **changes):
                 for letter in "qkvo":
                     put(f"{side}_{layer}_{block}_W{letter}", DIM, DIM)
                     put(f"{side}_{layer}_{block}_b{letter}", 1, DIM)
-            norms = (
-                [f"{block}_Wo" for block in blocks]
-                + ["ffn_ffn"]
-                + (["rnn_ffn"] if len(blocks) == 1 and side == "decoder" else [])
-            )
+            in_front = options["transformer-preprocess"] == "n"
+            norms = [*(f"{block}_Wo" for block in blocks), "ffn_ffn"]
+            if len(blocks) == 1 and side == "decoder":
+                norms.append("rnn" if in_front else "rnn_ffn")
             for norm in norms:
-                put(f"{side}_{layer}_{norm}_ln_scale", 1, DIM)
-                put(f"{side}_{layer}_{norm}_ln_bias", 1, DIM)
+                for part in ("scale", "bias"):
+                    put(f"{side}_{layer}_{norm}_ln_{part}{'_pre' if in_front else ''}", 1, DIM)
             for number, shape in ((1, (DIM, FFN)), (2, (FFN, DIM))):
                 put(f"{side}_{layer}_ffn_W{number}", *shape)
                 put(f"{side}_{layer}_ffn_b{number}", 1, shape[1])

@@ -96,7 +96,7 @@ class _Model:
     def _layer(self, side: str, layer: int, sizes: dict[str, Any], tensors: dict[str, Floats]) -> None:
         theirs, ours, dim = f"{side}_l{layer + 1}", f"{side}.{layer}", sizes["hidden_dim"]
         if side == "decoder" and sizes["decoder_kind"] == "ssru":
-            self._ssru(f"{theirs}_rnn", f"{ours}.ssru", dim, sizes["ssru_projection"], tensors)
+            self._ssru(f"{theirs}_rnn", f"{ours}.ssru", sizes, tensors)
         else:
             self._products(f"{theirs}_self", f"{ours}.attention.qkv", "qkv", dim, tensors)
             self._products(f"{theirs}_self", f"{ours}.attention.out", "o", dim, tensors)
@@ -112,14 +112,14 @@ class _Model:
             self._linear(f"{theirs}_ffn_W{number}", f"{theirs}_ffn_b{number}", f"{ours}.ffn.{name}", shape, tensors)
         self._norm(f"{theirs}_ffn_ffn", f"{ours}.ffn.norm", dim, tensors)
 
-    def _ssru(self, theirs: str, ours: str, dim: int, projects: bool, tensors: dict[str, Floats]) -> None:
-        w = self._weights
+    def _ssru(self, theirs: str, ours: str, sizes: dict[str, Any], tensors: dict[str, Floats]) -> None:
+        w, dim = self._weights, sizes["hidden_dim"]
         matrices = [w.take(f"{theirs}_{name}", dim, dim).T for name in ("W", "Wf")]
         tensors[f"{ours}.cell.weight"] = np.ascontiguousarray(np.concatenate(matrices))
         tensors[f"{ours}.cell.bias"] = np.concatenate([np.zeros(dim, np.float32), w.take(f"{theirs}_bf", dim)])
-        if projects:
+        if sizes["ssru_projection"]:
             self._products(theirs, f"{ours}.out", "o", dim, tensors)
-        self._norm(f"{theirs}_ffn", f"{ours}.norm", dim, tensors)
+        self._norm(theirs if sizes["norm"] == "pre" else f"{theirs}_ffn", f"{ours}.norm", dim, tensors)
 
     def _products(self, theirs: str, ours: str, letters: str, dim: int, tensors: dict[str, Floats]) -> None:
         w = self._weights
