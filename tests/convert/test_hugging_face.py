@@ -312,6 +312,23 @@ def test_a_forced_language_is_the_default_one(m2m, tmp_path):
             assert (config.target_language, read_hugging_face(folder).config.target_language) == ("en", code)
 
 
+@pytest.mark.parametrize("generation", [True, False], ids=["generation_config.json", "config.json"])
+@pytest.mark.parametrize("forced", [0, None, "left out"])
+def test_an_end_that_is_forced_at_max_length_is_noted(transformers, marian, tmp_path, generation, forced):
+    """As `generate` would force it: OPUS-MT's files name it."""
+    folder = shutil.copytree(marian, tmp_path / "other")
+    if not generation:
+        (folder / "generation_config.json").unlink()
+    for path in folder.glob("*config.json"):
+        facts = json.loads(path.read_text())
+        facts.pop("forced_eos_token_id", None)
+        path.write_text(json.dumps(facts | ({} if forced == "left out" else {"forced_eos_token_id": forced})))
+    theirs = transformers.MarianMTModel.from_pretrained(folder).generation_config.forced_eos_token_id
+    notes = [note for note in read_hugging_face(folder).notes if "forced_eos_token_id=0" in note]
+    assert len(notes) == (theirs is not None)
+    assert all("only answers that are cut at max_length differ" in note for note in notes)
+
+
 def test_tensors_that_share_numbers_are_widened_once(transformers, tmp_path):
     """A file that names one tensor of bfloat16 many times would else take many times its memory."""
     import torch

@@ -169,7 +169,13 @@ def _suppressed(generation: Facts) -> tuple[int, ...]:
 def _notes(generation: Facts) -> tuple[str, ...]:
     """What Hugging Face would decode this model with: choices, which are not kept with the weights."""
     said = [f"{name}={generation.get(name)!r}" for name in _GENERATION_ONLY if generation.get(name) is not None]
-    return (f"Hugging Face decodes it with {', '.join(said)} by default.",) if said else ()
+    notes = [f"Hugging Face decodes it with {', '.join(said)} by default."] if said else []
+    if (forced := generation.get("forced_eos_token_id")) is not None:
+        notes.append(
+            f"At max_length `generate` puts forced_eos_token_id={forced!r} in place of the last word, at no cost; "
+            "Quickbeam keeps the word, so only answers that are cut at max_length differ."
+        )
+    return tuple(notes)
 
 
 @dataclass
