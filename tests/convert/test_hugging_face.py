@@ -329,6 +329,33 @@ def test_an_end_that_is_forced_at_max_length_is_noted(transformers, marian, tmp_
     assert all("only answers that are cut at max_length differ" in note for note in notes)
 
 
+@pytest.mark.parametrize("kind", ["m2m", "nllb"])
+def test_the_class_of_the_tokenizer_says_how_words_are_numbered(m2m, nllb, tmp_path, kind):
+    """SMaLL-100 has M2M100's files and weights, but tags the source with the target's language."""
+    origin = {"m2m": m2m, "nllb": nllb}[kind]
+    found = read_hugging_face(origin)
+    folder = shutil.copytree(origin, tmp_path / "other")
+    path = folder / "tokenizer_config.json"
+    facts = json.loads(path.read_text())
+
+    def read(**changes):
+        path.write_text(json.dumps({**facts, **changes}))
+        return read_hugging_face(folder)
+
+    for name in ("SMALL100Tokenizer", "MyNllbTokenizer", "PreTrainedTokenizerFast"):
+        with pytest.raises(
+            ModelError, match=rf"tokenizer_config\.json: tokenizer_class is '{name}'.*'M2M100Tokenizer'"
+        ):
+            read(tokenizer_class=name)
+    assert read(tokenizer_class=None).source.serialized == found.source.serialized  # its files tell
+    if kind == "nllb":
+        assert read(tokenizer_class="NllbTokenizerFast").source.serialized == found.source.serialized
+    else:
+        (folder / "vocab.json").unlink()
+        with pytest.raises(ModelError, match=r"cannot read .*vocab\.json"):
+            read()
+
+
 def test_tensors_that_share_numbers_are_widened_once(transformers, tmp_path):
     """A file that names one tensor of bfloat16 many times would else take many times its memory."""
     import torch

@@ -31,6 +31,7 @@ _LANGUAGES = {
     ),
     "wmt21": "en ha is ja cs ru zh de",
 }
+_NLLB_CLASSES = ("NllbTokenizer", "NllbTokenizerFast")
 _BEGIN_NLLB = ("<s>", "<pad>", "</s>", "<unk>")
 _MASK = "<mask>"
 SourceTag = Literal["none", "source", "target", "source-behind"]
@@ -62,8 +63,12 @@ def read_words(folder: Path, kind: str, source_size: int, target_size: int, spec
     said = Facts(path, read_json(path) if path.is_file() else {})
     if kind == "marian":
         return _marian(folder, said, source_size, target_size, special)
-    nllb = "Nllb" in said.text("tokenizer_class") or not (folder / "vocab.json").is_file()
-    return (_nllb if nllb else _m2m)(folder, said, source_size, special)
+    # One class of weights has several tokenizers, which differ in the ids of words and in where languages' tags stand.
+    if said.text("tokenizer_class"):
+        read = said.choice("tokenizer_class", {"M2M100Tokenizer": _m2m, **dict.fromkeys(_NLLB_CLASSES, _nllb)})
+    else:
+        read = _m2m if (folder / "vocab.json").is_file() else _nllb
+    return read(folder, said, source_size, special)
 
 
 def _marian(folder: Path, said: Facts, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
