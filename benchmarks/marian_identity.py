@@ -35,7 +35,7 @@ HOME = record.ROOT / "build" / "bench" / "marian-identity"
 CLOSE = 1e-4  # of log probabilities, as a share of what is above 1
 HALF_STEP = 0.501 / 127  # of the largest weight: what rounding to int8 may change
 UPDATES, VOCABULARY, TRAINED_ON, SCORED, TRANSLATED = 100, 4000, 20_000, 100, 100
-LONGEST = 2  # words of an answer for each word of its source, for models of a hundred updates repeat themselves
+LONGEST = 2  # tokens of an answer for each token of its source, for models of a hundred updates repeat themselves
 
 _TRANSFORMER = "--type transformer --transformer-heads 4 --transformer-dim-ffn 128 --enc-depth 2"
 _PRE = "--transformer-preprocess n --transformer-postprocess da --transformer-postprocess-top n"
@@ -134,7 +134,8 @@ def binary(model: Path) -> float:
 def measure(kind: str, text: Text) -> dict[str, Any]:
     """One line: the furthest score of ours from Marian's, greedy translations that differ, and its binary file.
 
-    Marian stops at LONGEST times the source, so its answer may be the beginning of ours.
+    Marian ends an answer that has LONGEST times as many tokens as its source, eos counted in both (`BeamSearch::search`
+    in its src/translator/beam_search.cpp), and so do we: each source has its own max_length.
     """
     model = train(kind, text)
     ours = model.parent / "ours"
@@ -149,13 +150,14 @@ def measure(kind: str, text: Text) -> dict[str, Any]:
     figures: dict[str, Any] = {"furthest_score": far, "scored": len(scores), "furthest_binary": binary(model)}
     if kind not in WITHOUT_TRANSLATION:
         said = run("decode", both, f"--input {text.test[0]} --beam-size 1 --max-length-factor {LONGEST}").splitlines()
-        answers = translator.translate([source for source, _ in text.pairs[:TRANSLATED]], beam_size=1, max_length=256)
-        differing = [
-            i
-            for i, (answer, line) in enumerate(zip(answers, said[:TRANSLATED], strict=True))
-            if answer.text != line.strip() and not (line.strip() and answer.text.startswith(line.strip()))
+        sources = [source for source, _ in text.pairs[:TRANSLATED]]
+        limits = [LONGEST * (len(translator.parts.source.encode(source)) + 1) for source in sources]
+        answers = [
+            translator.translate([source], beam_size=1, max_length=limit)[0].text
+            for source, limit in zip(sources, limits, strict=True)
         ]
-        figures |= {"translated": len(answers), "differing": len(differing)}
+        differing = sum(a != b.strip() for a, b in zip(answers, said[:TRANSLATED], strict=True))
+        figures |= {"translated": len(answers), "differing": differing}
     return record.write("marian_identity", figures, threads=1, options={"kind": kind, "updates": UPDATES})
 
 
