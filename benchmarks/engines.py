@@ -38,7 +38,7 @@ class Task:
     texts: Sequence[str]
     pieces: Sequence[Sequence[str]]  # the same for CTranslate2, eos included
     references: Sequence[str] | None  # None: random weights, and every answer has LENGTH tokens
-    batch: int  # sentences handed over together
+    batch: int  # sentences in a batch; 1: they are handed over one by one, and threads can but share the one there is
     beam: int
     threads: int
 
@@ -65,7 +65,7 @@ def ours(job: Task, projection: str, compute_type: Any = "int8", **options: Any)
 
 def _handed_over(job: Task, given: Sequence[T], answers: Callable[[Sequence[T]], list[list[str]]]) -> Run:
     """All of `given` at a time, for an engine to make batches of, or one where the task is one sentence at a time."""
-    size = len(given) if job.batch > 1 or job.threads > 1 else 1
+    size = len(given) if job.batch > 1 else 1
     return lambda: [one for first in range(0, len(given), size) for one in answers(given[first : first + size])]
 
 

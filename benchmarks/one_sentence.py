@@ -41,8 +41,8 @@ def measure(
     for threads in counts:
         if engine == "ours":
             contenders[f"{threads}"] = ours(shape, texts, threads, beam, projection)
-        else:  # a task of one thread, so that sentences are handed over one by one
-            job = peers.task(shape, None, "", sentences, 1, beam, 1)
+        else:
+            job = peers.task(shape, None, "", sentences, 1, beam, threads)
             contenders[f"{threads}"] = engines.ctranslate2(job, "int8", intra=threads)
 
     def check(outputs: dict[str, list[list[str]]]) -> None:
