@@ -19,6 +19,8 @@ from quickbeam.engine.load import shortlist_identity
 from quickbeam.kernels import table_names
 from quickbeam.models.shortlist_folder import read_shortlist
 from quickbeam.options.decode import MachineOptions
+from quickbeam.projections.by_language import ByLanguage
+from quickbeam.projections.screened import ScreenedProjection
 from quickbeam.train.shortlist.files import write_vmap
 
 LENGTH = 32  # tokens of a source and of an answer, eos counted
@@ -48,19 +50,29 @@ class Task:
         return self.references is None
 
 
-def ours(job: Task, projection: str, compute_type: Any = "int8", **options: Any) -> Run:
-    """Our engine with an output layer."""
-    translator = Translator(job.folder, machine=MachineOptions(threads=job.threads, compute_type=compute_type))
-    lengths: dict[str, Any] = {"min_length": LENGTH - 1, "max_length": LENGTH} if job.fixed else {}
-    budget = job.batch * max(map(len, job.pieces)) if job.batch > 1 else 512
+class Ours:
+    """Our engine with an output layer: a Run that knows what its screen did."""
 
-    def answers(texts: Sequence[str]) -> list[list[str]]:
-        found = translator.translate(
-            texts, beam_size=job.beam, projection=projection, batch_tokens=budget, **lengths, **options
-        )
+    def __init__(self, job: Task, projection: str, compute_type: Any = "int8", **options: Any) -> None:
+        machine = MachineOptions(threads=job.threads, compute_type=compute_type)
+        self._translator, self._projection = Translator(job.folder, machine=machine), projection
+        lengths: dict[str, Any] = {"min_length": LENGTH - 1, "max_length": LENGTH} if job.fixed else {}
+        budget = job.batch * max(map(len, job.pieces)) if job.batch > 1 else 512
+        self._options = {"beam_size": job.beam, "batch_tokens": budget, **lengths, **options}
+        self._run = _handed_over(job, job.texts, self._answers)
+
+    def __call__(self) -> list[list[str]]:
+        return self._run()
+
+    @property
+    def fallback_share(self) -> float | None:
+        """Share of the rows so far that a screen sent to the exact layer; None with another layer."""
+        layer = self._translator.projection(self._projection)
+        return layer.fallback_share if isinstance(layer, (ScreenedProjection, ByLanguage)) else None
+
+    def _answers(self, texts: Sequence[str]) -> list[list[str]]:
+        found = self._translator.translate(texts, projection=self._projection, **self._options)
         return [list(answer.tokens) for answer in found]
-
-    return _handed_over(job, job.texts, answers)
 
 
 def _handed_over(job: Task, given: Sequence[T], answers: Callable[[Sequence[T]], list[list[str]]]) -> Run:

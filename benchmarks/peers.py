@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks import record, shapes
 from benchmarks.engines import (
     LENGTH,
+    Ours,
     Run,
     Task,
     best_ctranslate2,
@@ -27,7 +28,6 @@ from benchmarks.engines import (
     hugging_face,
     marian,
     onnx_runtime,
-    ours,
 )
 from benchmarks.interleave import interleave
 from benchmarks.stream import VARIABLE
@@ -70,7 +70,7 @@ def bleu(job: Task, answers: Sequence[Sequence[str]]) -> float:
 
 def exact_bleu(job: Task) -> float:
     """BLEU of the exact layer in float32."""
-    return bleu(job, ours(job, "exact", "float32")())
+    return bleu(job, Ours(job, "exact", "float32")())
 
 
 def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Sequence[str] = ()) -> dict[str, Any]:
@@ -82,9 +82,9 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
     contenders: dict[str, Run] = {"CTranslate2": ctranslate2(job, **chosen)}
     if (job.folder / FACTS).is_file():
         contenders["CTranslate2 with map"] = ctranslate2(job, **chosen, vmap=True)
-    contenders |= {f"ours {layer}": ours(job, layer) for layer in layers}
+    contenders |= {f"ours {layer}": Ours(job, layer) for layer in layers}
     if not job.fixed and job.beam > 1:
-        contenders[f"ours {layers[-1]}, variable widths"] = ours(job, layers[-1], **VARIABLE)
+        contenders[f"ours {layers[-1]}, variable widths"] = Ours(job, layers[-1], **VARIABLE)
     if "hugging-face" in others:
         contenders["Hugging Face"] = hugging_face(job)
     if "marian" in others:
@@ -121,6 +121,7 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
                 "most_ratio": timing.most_ratio,
                 "ms_per_sentence": per_sentence[who] * 1e3,
                 **({"bleu": scores[who]} if who in scores else {}),
+                **_fallback(contenders[who]),
             }
             for who, timing in timings.items()
         },
@@ -129,12 +130,19 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
     return record.write("peers", figures, threads=job.threads, options=options)
 
 
+def _fallback(contender: Run) -> dict[str, float]:
+    """The share of the rows that a screen of ours sent to the exact layer, the same in every round."""
+    share = contender.fallback_share if isinstance(contender, Ours) else None
+    return {} if share is None else {"fallback_share": share}
+
+
 def lines(line: dict[str, Any]) -> str:
     """A table for people."""
     o = line["options"]
     said = [f"{o['name']}, batch {o['batch']}, beam {o['beam']}, {line['threads']} thread(s); {line['ctranslate2']}"]
     for who, found in line["contenders"].items():
         score = f"  BLEU {found['bleu']:.2f}" if "bleu" in found else ""
+        score += f"  {found['fallback_share']:.1%} of the rows fell back" if "fallback_share" in found else ""
         spread = f"({found['least_ratio']:.2f} to {found['most_ratio']:.2f})"
         said.append(f"  {who:<28} x{found['ratio']:.2f} {spread}  {found['ms_per_sentence']:.1f} ms a sentence{score}")
     return "\n".join(said)

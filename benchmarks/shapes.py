@@ -1,8 +1,10 @@
 """Transformers of the sizes that people use, with random weights: for speed only, since they say nothing sensible.
 
 `model(name)` is a folder of ours in build/bench/shapes; words are w0, w1, .. with spaces between. Beside the weights it
-has a shortlist of about 1,000 words for a source and a screen of 600 words for a cluster, both made at random, for
-these sizes cost what a fitted one of the same size costs.
+has a shortlist of about 1,000 words for a source and a screen of 600 words for a cluster, both made at random. The
+shortlist costs what a fitted one of the same size costs. The screen costs what a fitted one does without its doubtful
+rows: it sends no row back to `scan`, where one that was fitted for a fidelity sends some (a quarter of them for de-en
+at 0.999).
 """
 
 from __future__ import annotations
