@@ -13,7 +13,7 @@ import typer
 
 from quickbeam.cli.extras import needs_extra
 from quickbeam.cli.flags import with_options
-from quickbeam.options.decode import DecodeOptions, MachineOptions, ProjectionOptions, SearchOptions
+from quickbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, ProjectionOptions, SearchOptions
 
 if TYPE_CHECKING:
     from quickbeam.engine.trace import Step, Trace
@@ -33,6 +33,7 @@ def trace(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     search: SearchOptions,
     layer: ProjectionOptions,
+    languages: LanguageOptions,
     machine: MachineOptions,
 ) -> None:
     """Show one beam search: the candidates of each step with their scores, what became of them, and why it stopped.
@@ -50,7 +51,7 @@ def trace(
     * `quickbeam trace de-en "Wie spät ist es?" --beam-size 3 --max-score-margin 1.5 --picture search.png`
     * `quickbeam trace de-en "Wie spät ist es?" --json | jq .why`
     """
-    choices = DecodeOptions(search, output=layer)
+    choices = DecodeOptions(search, output=layer, languages=languages)
     found = _search(model, text, target_prefix, choices, machine)
     if picture is not None:
         with needs_extra("the picture of a search", "train"):
