@@ -57,6 +57,25 @@ def test_screens_per_direction_from_text_to_translation(
     assert call("translate", model, text, "--projection", "screen", *languages).status == 0
 
 
+def test_where_no_source_language_is_said_each_target_has_a_screen(
+    call: Run, make_transformer: Callable[..., Path], text: Path
+) -> None:
+    model = make_transformer(source_tag="target", languages=LANGUAGES)
+    assert call("fit-screen", model, "--text", f"bb={text}", *FLAGS).status == 0
+    assert SCREEN.read_facts(model)["per"] == "target"
+    assert call("translate", model, text, "--projection", "screen", "--target-language", "bb").status == 0
+    call("fit-screen", model, "--text", text, *FLAGS).refused(2, "direction of --text is ''", "given as TARGET=FILE")
+    each = ("--per", "direction", *FLAGS)
+    call("fit-screen", model, "--text", f"bb={text}", *each).refused(2, "is 'bb'", "SOURCE-TARGET=FILE", "--per target")
+
+
+def test_a_trace_of_another_direction(call: Run, make_transformer: Callable[..., Path]) -> None:
+    model = make_transformer(source_tag="target", languages=LANGUAGES, target_language="aa")
+    said = [call("trace", model, "Bade ki.", "--target-language", code, "--json").out for code in ("aa", "bb")]
+    assert said[0] == call("trace", model, "Bade ki.", "--json").out != said[1]
+    call("trace", model, "Bade.", "--target-language", "xx").refused(2, "target_language is 'xx'", "aa, bb, cc")
+
+
 def test_a_shortlist_of_one_direction(
     call: Run, make_transformer: Callable[..., Path], text: Path, tmp_path: Path
 ) -> None:

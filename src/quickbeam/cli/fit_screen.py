@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 def fit_screen(
     model: Annotated[str, typer.Argument(help="A model folder; the screen is written into it.")],
     *,
-    text: Annotated[list[str], typer.Option(metavar="[SOURCE-TARGET=]FILE", help=HELP)],
+    text: Annotated[list[str], typer.Option(metavar="[[SOURCE-]TARGET=]FILE", help=HELP)],
     per: Annotated[
         str,
         typer.Option(
             metavar="auto|all|target|direction",
-            help="What gets a screen of its own; auto: each direction of a multilingual model.",
+            help="What gets a screen of its own; auto: each direction of a multilingual model, or each target language "
+            "where texts come without a source's.",
         ),
     ] = "auto",
     work: Annotated[
@@ -51,8 +52,9 @@ def fit_screen(
     From the same vectors comes preview.safetensors, which --projection certified needs.
 
     A multilingual model gets one screen for each direction that there is text of, each fitted on --vectors of its own.
-    --per target gives one for each language that is translated into, --per all one for everything, from equal parts of
-    the directions. To translate in other directions, choose another projection: the screens are not for them.
+    --per target gives one for each language that is translated into (a text may then be fra=FILE), --per all one for
+    everything, from equal parts of the directions. To translate in other directions, choose another projection: the
+    screens are not for them.
 
     Examples:
 

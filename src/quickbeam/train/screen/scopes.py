@@ -5,7 +5,8 @@ Vectors of directions that share a screen are clustered together, an equal numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from quickbeam.errors import OptionError
 from quickbeam.options.schema import require
@@ -13,14 +14,16 @@ from quickbeam.train.screen.collect import Collection
 from quickbeam.types import Languages, Per
 
 
-def scopes(directions: Iterable[Languages], per: str, multilingual: bool) -> tuple[Per, dict[str, list[Languages]]]:
+def scopes(directions: Sequence[Languages], per: str, multilingual: bool) -> tuple[Per, dict[str, list[Languages]]]:
     """What there will be a screen per, and the directions of each by its scope.
 
-    `per` may also be "auto": a direction for a `multilingual` model, and all for another one. Raises OptionError for
-    what the model has not, and for a direction without the language that its scope is called by.
+    `per` may also be "auto": a direction for a `multilingual` model, a target where somebody left a source's language
+    unsaid, as models with >>fra<< in front of a source do, and all for a model of one direction. Raises OptionError
+    for what the model has not, and for a direction without the language that its scope is called by.
     """
-    for chosen in ("all", "target", "direction"):
-        if chosen == per or (per == "auto" and chosen == ("direction" if multilingual else "all")):
+    automatic: Per = "all" if not multilingual else "direction" if all(one.source for one in directions) else "target"
+    for chosen in get_args(Per):
+        if chosen == (automatic if per == "auto" else per):
             break
     else:
         raise OptionError(f"per is {per!r}; it must be auto, all, target or direction.")
@@ -30,7 +33,10 @@ def scopes(directions: Iterable[Languages], per: str, multilingual: bool) -> tup
         said = (languages.source or chosen != "direction") and (languages.target or chosen == "all")
         wanted = "SOURCE-TARGET=FILE" if chosen == "direction" else "TARGET=FILE"
         named = languages.scope("direction").strip("-")
-        require(bool(said), "direction of --text", named, f"given as {wanted} where each {chosen} has a screen")
+        where = f"given as {wanted} where each {chosen} has a screen"
+        if chosen == "direction":
+            where += "; --per target needs no SOURCE"
+        require(bool(said), "direction of --text", named, where)
         groups.setdefault(languages.scope(chosen), []).append(languages)
     return chosen, groups
 
