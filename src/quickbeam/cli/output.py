@@ -178,6 +178,8 @@ class OutputFile:
         while True:
             try:
                 file = cast(BinaryIO, open(self.part, "ab", buffering=0))  # noqa: SIM115  (held until close)
+            except FileNotFoundError as error:
+                raise OutputError(f"cannot write {self.path}: there is no folder {self.path.parent}.") from error
             except OSError as error:
                 raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
             try:
