@@ -145,6 +145,10 @@ def test_weights_of_pytorch_say_the_same(marian, theirs, tmp_path, new):
     assert one.config == other.config
     assert one.tensors.keys() == other.tensors.keys()
     assert all(np.array_equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+    whole = (folder / "pytorch_model.bin").read_bytes()
+    (folder / "pytorch_model.bin").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ModelError, match=r"lacks its end: copy it again" if new else "cannot be read"):
+        read_hugging_face(folder)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

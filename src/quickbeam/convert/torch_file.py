@@ -87,11 +87,18 @@ def read_torch(path: Path, classes: tuple[str, ...] = ()) -> Any:
         file = np.memmap(path, np.uint8, "r")
         return _read_zip(path, file, classes) if zipfile.is_zipfile(path) else _read_legacy(file, classes)
     except ModelError as error:
-        raise ModelError(f"{path} cannot be read as a file of PyTorch tensors: {error}.") from error
+        cut = " A zip archive that lacks its end: copy it again." if _is_cut(path) else ""
+        raise ModelError(f"{path} cannot be read as a file of PyTorch tensors: {error}.{cut}") from error
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, zipfile.BadZipFile, struct.error, NotImplementedError, OverflowError, RuntimeError) as error:
         raise ModelError(f"{path} cannot be read as a file of PyTorch tensors: it is damaged ({error}).") from error
+
+
+def _is_cut(path: Path) -> bool:
+    """Whether it begins as a zip archive, whose directory stands at the end, and has none."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\3\4" and not zipfile.is_zipfile(path)
 
 
 def _read_zip(path: Path, file: Array, classes: tuple[str, ...]) -> Any:
