@@ -28,7 +28,8 @@ def convert(
     ] = None,
     target_spm: Annotated[Path | None, typer.Option(help="The same of the target; default: the source's.")] = None,
     source_eos: Annotated[
-        bool, typer.Option("--source-eos", help="The CTranslate2 model was trained with </s> behind sources.")
+        bool,
+        typer.Option("--source-eos", help="The CTranslate2 model was trained with an end (`</s>`) behind each source."),
     ] = False,
     export: Annotated[
         str,

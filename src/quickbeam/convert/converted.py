@@ -46,7 +46,8 @@ class Converted:
             layers = f"{c.encoder_layers}+{1 if c.top == 'none' else 2} recurrent layers of width {c.decoder_dim}"
         else:
             layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"
-        languages = f", {len(c.languages)} languages" if isinstance(c, TransformerConfig) and c.languages else ""
+        count = len(c.languages) if isinstance(c, TransformerConfig) else 0
+        languages = f", {count} language{'s' * (count > 1)}" if count else ""
         return f"{self.origin}, {layers}, {words}{languages}, {millions:.1f} million weights"
 
     def save(self, folder: Path, name: str) -> None:
@@ -103,5 +104,5 @@ def check_same_words(path: Path, source: Sequence[str], target: Sequence[str], i
         if words[0] != words[1]:
             raise ModelError(
                 f"{path}: {name} {token} is {words[0]} in the source vocabulary and {words[1]} in the target's; "
-                "it must be the same word in both."
+                "Quickbeam reads models whose special words have the same ids in both."
             )
