@@ -112,6 +112,19 @@ def test_what_we_lack_is_refused_by_name(float32, tmp_path):
         read_model(str(folder))
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_tag_of_the_target_is_read_as_from_hugging_face(marian, float32, tmp_path, shared):
+    """OPUS-MT with several targets; with a vocabulary for each side a text names its tag itself."""
+    folder = float32 if shared else apart(float32, tmp_path / "apart", {}, {})
+    found, wanted = read_model(str(folder), float32 / "source.spm", float32 / "target.spm"), read_model(str(marian))
+    text = ">>eng<< Guten Morgen"
+    assert found.source.piece(found.source.encode(text)[0]) == ">>eng<<"
+    assert found.source.encode(text) == wanted.source.encode(text)
+    assert wanted.config.languages.keys() == {"eng"}
+    languages = wanted.config.languages if shared else {}
+    assert (found.config.languages, found.config.source_tag) == (languages, "target" if shared else "none")
+
+
 def apart(float32: Path, folder: Path, source: dict[int, str], target: dict[int, str]) -> Path:
     """`float32` with a vocabulary for each side, in which some words are other ones."""
     shutil.copytree(float32, folder, ignore=shutil.ignore_patterns("shared_vocabulary.json", "*.spm"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from quickbeam.convert.facts import Facts
 from quickbeam.convert.json_file import WORDS, check_words, read_any_json, read_json
 from quickbeam.convert.positions import recognise, sines_first, with_sines_first
 from quickbeam.convert.spm import Pieces
+from quickbeam.convert.target_tags import TargetTags
 from quickbeam.errors import ModelError
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.types import Floats
@@ -88,16 +90,15 @@ def _with_words(
     ids |= {"bos_id": start, "pad_id": pad}
     check_same_words(folder, source, target, ids)
     found = {match[1] or match[2]: i for i, word in enumerate(target) if (match := _LANGUAGE.fullmatch(word))}
-    languages = found if shared and len(found) > 1 and start == ids["eos_id"] else {}
-    config = TransformerConfig(
-        **sizes,
-        **ids,
-        languages=languages,
-        source_tag="source" if languages else "none",
-        target_tag=bool(languages),
-    )
-    made_source = spm.vocabulary("source", source, ids, languages.values())
-    made_target = made_source if shared and spm.one else spm.vocabulary("target", target, ids, languages.values())
+    tags = TargetTags.find(source, len(target), shared)
+    silent: tuple[Collection[int], Collection[int]] = (tags.source_silent, tags.target_silent)
+    languages = tags.facts
+    if shared and len(found) > 1 and start == ids["eos_id"]:
+        silent = (found.values(), found.values())
+        languages = {"languages": found, "source_tag": "source", "target_tag": True}
+    config = TransformerConfig(**sizes, **ids, **languages)
+    made_source = spm.vocabulary("source", source, ids, silent[0])
+    made_target = made_source if shared and spm.one else spm.vocabulary("target", target, ids, silent[1])
     said = "end in eos, as tokenizers of Hugging Face put it" if config.source_eos else "do not end in eos"
     notes = () if facts.flag("add_source_eos") else (f"Sources {said}.",)
     return Converted("a CTranslate2 model", config, tensors, made_source, made_target, spm.notes + notes)

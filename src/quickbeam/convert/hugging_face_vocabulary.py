@@ -18,6 +18,7 @@ from quickbeam.convert.converted import check_same_words
 from quickbeam.convert.facts import Facts
 from quickbeam.convert.json_file import WORDS, check_words, read_json
 from quickbeam.convert.spm import read_spm
+from quickbeam.convert.target_tags import TargetTags
 from quickbeam.errors import ModelError
 from quickbeam.text.pieces import PieceVocabulary
 
@@ -79,17 +80,14 @@ def _marian(folder: Path, said: Facts, source_size: int, target_size: int, speci
     unk = _id_of(folder / files[1], target, said.text("unk_token") or "<unk>")
     special = {"unk_id": unk, **special}
     check_same_words(folder, source_pieces, target_pieces, special)
-    tags = {piece[2:-2]: token for piece, token in source.items() if piece.startswith(">>") and piece.endswith("<<")}
-    silent = {token for token in tags.values() if not apart and token < target_size}
+    tags = TargetTags.find(source_pieces, target_size, shared=not apart)
     return Words(
-        PieceVocabulary(source_pieces, special, tags.values(), read_spm(folder / "source.spm")[0]),
-        PieceVocabulary(target_pieces, special, silent, read_spm(folder / "target.spm")[0]),
+        PieceVocabulary(source_pieces, special, tags.source_silent, read_spm(folder / "source.spm")[0]),
+        PieceVocabulary(target_pieces, special, tags.target_silent, read_spm(folder / "target.spm")[0]),
         special,
-        {} if apart else tags,
-        "",
-        "",
-        "target" if tags and not apart else "none",
-        False,
+        source_language="",
+        target_language="",
+        **tags.facts,
     )
 
 

@@ -38,11 +38,7 @@ class PieceVocabulary:
         self._hidden = frozenset(hidden)
         # Text cannot name a special word: a "</s>" that somebody typed is pieces, or unknown.
         self._pieces = PieceTable(pieces, hidden)
-        self._tags = {
-            piece: i
-            for i, piece in enumerate(pieces)
-            if piece.startswith(">>") and piece.endswith("<<") and i in self._silent
-        }
+        self._tags = {piece: i for i, piece in enumerate(pieces) if is_tag(piece) and i in self._silent}
 
     @classmethod
     def load(cls, path: Path, spm: Path) -> PieceVocabulary:
@@ -107,6 +103,11 @@ class PieceVocabulary:
         if self._processor is None:
             return text.split()
         return list(self._processor.EncodeAsPieces(text.replace("\0", " ")))
+
+
+def is_tag(piece: str) -> bool:
+    """Whether a piece has the form >>code<<."""
+    return piece.startswith(">>") and piece.endswith("<<")
 
 
 def _processor(data: bytes) -> sentencepiece.SentencePieceProcessor:
