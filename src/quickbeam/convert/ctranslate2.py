@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from quickbeam.convert.converted import Converted, check_same_words, id_of, with_start
 from quickbeam.convert.ctranslate2_file import ModelFile, read_model_file
+from quickbeam.convert.ctranslate2_revision import renewed
 from quickbeam.convert.facts import Facts
 from quickbeam.convert.json_file import WORDS, check_words, read_any_json, read_json
 from quickbeam.convert.positions import recognise, sines_first, with_sines_first
@@ -45,9 +46,15 @@ def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Con
     file = read_model_file(path)
     if file.kind not in ("TransformerSpec", "TransformerBase", "TransformerBig"):
         raise ModelError(f"{path} holds a {file.kind!r:.60}; of CTranslate2's models TransformerSpec is read.")
-    facts = Facts(
-        folder / "config.json", read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-    )
+    said = folder / "config.json"
+    file, values = renewed(path, file, read_json(said) if said.is_file() else {})
+    facts = Facts(said if file.version >= 6 else path, values)
+    if values.get("decoder_start_token", "") is None:
+        raise facts.refusal(
+            "decoder_start_token",
+            "a word. Null leaves it to each request what its answer starts from, which Quickbeam lacks; write the word "
+            "there if it is the same one for all, or convert the model that this one was made of",
+        )
     facts.require("add_source_bos", [False])
     if facts.get("quantization_type"):
         raise facts.refusal("quantization_type", "left out; Quickbeam lacks it")
@@ -202,7 +209,7 @@ class _Model:
         if sizes["embedding_norm"]:
             which = "source" if side == "encoder" else "target"
             self._norm(f"{side}/layernorm_embedding", f"{which}_embedding_norm", dim, tensors)
-        heads = int(self._scalar(self._first(f"{side}/num_heads", "num_heads"), 8))
+        heads = int(self._scalar(f"{side}/num_heads", 8))
         return {
             f"{side}_layers": layers,
             f"{side}_heads": heads,

@@ -30,8 +30,9 @@ _MOST_RANK = 8
 class ModelFile:
     """What a model.bin holds; bfloat16 is float32 here."""
 
+    version: int
     kind: str  # TransformerSpec and others
-    revision: int
+    revision: int  # of that kind's specification
     variables: dict[str, NDArray[Any]]
 
 
@@ -68,7 +69,7 @@ class _Reader:
                 variables.setdefault(f"{alias}_scale", variables[f"{name}_scale"])
         if self._place != len(self._raw):
             raise ValueError("there are bytes behind its end")
-        return ModelFile(kind, revision, variables)
+        return ModelFile(version, kind, revision, variables)
 
     def _variable(self, version: int) -> tuple[str, NDArray[Any]]:
         name, rank = self._text(), self._number("<B")
