@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import record
+from benchmarks.kept import model_name, place, stamp
 from quickbeam.models.folder import read_config, read_tensors
 from quickbeam.models.transformer.config import TransformerConfig
 from quickbeam.models.transformer.positions import sinusoid
@@ -19,7 +19,7 @@ POSITIONS = 1024
 
 def home(folder: Path) -> Path:
     """Where the copies of the model in `folder` are kept, one for each precision."""
-    return record.ROOT / "build" / "bench" / "ctranslate2" / f"{folder.resolve().parent.name}-{folder.name}"
+    return place("ctranslate2", model_name(folder), stamp(folder, code=("benchmarks/ctranslate2_model.py",)))
 
 
 def write(folder: Path, to: Path, quantization: str) -> Path:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks import record
-from benchmarks.kept import fitted_copy, stamp
+from benchmarks.kept import fitted_copy, model_name, place, stamp
 from benchmarks.testset import test_file
 from quickbeam.engine.load import find_model
 from quickbeam.models.shortlist_folder import SHORTLIST
 
-KEPT = record.ROOT / "build" / "bench" / "listed"
+LISTING = ("src/quickbeam/train/shortlist", "benchmarks/listed.py")
 TRAIN = "tatoeba/eng-deu.train.tsv.gz"
 COLUMNS = ("--source-column", "1", "--target-column", "0")  # German to English
 
@@ -27,6 +27,6 @@ def listed(model: str, data: str) -> Path:
     if (folder / SHORTLIST.facts).is_file():
         return folder
     pairs = test_file(data, TRAIN)
-    copy = KEPT / f"{folder.name}-{stamp(folder, pairs)}"
+    copy = place("listed", model_name(folder), stamp(folder, pairs, code=LISTING))
     command = ["--pairs", str(pairs), *COLUMNS]
     return fitted_copy(folder, copy, SHORTLIST.facts, lambda model, _: ["fit-shortlist", str(model), *command])

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import record
+from benchmarks.kept import model_name, place, stamp
 from quickbeam.engine.load import load_parts, shortlist_identity
 from quickbeam.models.folder import read_config, read_tensors
 from quickbeam.models.shortlist_folder import read_shortlist
@@ -30,7 +30,7 @@ _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu_sigmoid": "gelu"}
 
 def home(folder: Path) -> Path:
     """Where the copies of the model in `folder` are kept, one for each type of products."""
-    return record.ROOT / "build" / "bench" / "marian" / f"{folder.resolve().parent.name}-{folder.name}"
+    return place("marian", model_name(folder), stamp(folder, code=("benchmarks/marian_model.py",)))
 
 
 def write(folder: Path, to: Path, gemm_type: str) -> Path:
@@ -53,17 +53,16 @@ def write(folder: Path, to: Path, gemm_type: str) -> Path:
 
 
 def write_lex(folder: Path, path: Path) -> tuple[int, int]:
-    """Our shortlist in the form of Marian's, made where it is not there: how many words are in every set, and how many
-    translations each source word has at most. Marian's every set is of the first words, as many as ours has.
+    """Our shortlist in the form of Marian's: how many words are in every set, and how many translations each source
+    word has at most. Marian's every set is of the first words, as many as ours has.
     """
     parts = load_parts(folder, MachineOptions())
     shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
     most = int(np.diff(shortlist.start).max())
-    if not path.is_file():
-        with path.open("w") as file:
-            for word in range(len(parts.source)):
-                for rank, token in enumerate(shortlist.token[shortlist.start[word] : shortlist.start[word + 1]]):
-                    file.write(f"{parts.target.piece(int(token))} {parts.source.piece(word)} {1 / (rank + 2)}\n")
+    with path.open("w") as file:
+        for word in range(len(parts.source)):
+            for rank, token in enumerate(shortlist.token[shortlist.start[word] : shortlist.start[word + 1]]):
+                file.write(f"{parts.target.piece(int(token))} {parts.source.piece(word)} {1 / (rank + 2)}\n")
     return len(shortlist.always), most
 
 

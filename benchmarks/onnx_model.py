@@ -6,15 +6,16 @@ import os
 import tempfile
 from pathlib import Path
 
-from benchmarks.record import ROOT
+from benchmarks.kept import model_name, place, stamp
 from quickbeam.convert.export import write_marian
 
 KINDS = ("float32", "int8")
+EXPORTING = ("benchmarks/onnx_model.py", "src/quickbeam/convert/export.py")
 
 
 def home(model: Path) -> Path:
     """Where the exports of a model are kept."""
-    return ROOT / "build" / "bench" / "onnx" / model.name
+    return place("onnx", model_name(model), stamp(model, code=EXPORTING))
 
 
 def write(model: Path, folder: Path, kind: str) -> Path:

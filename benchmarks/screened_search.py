@@ -17,12 +17,13 @@ from typing import Any, TypeVar, cast
 
 from benchmarks import record
 from benchmarks.interleave import interleave
-from benchmarks.kept import COLLECTING, FITTING, fitted_copy, stamp
+from benchmarks.kept import COLLECTING, FITTING, fitted_copy, model_name, place, stamp
 from benchmarks.listed import project_model
 from benchmarks.subjects import SUBJECTS, Subject
 from quickbeam import Translator
 from quickbeam.evaluate.quality import quality
 from quickbeam.models.screen_folder import SCREEN
+from quickbeam.models.shortlist_folder import SHORTLIST
 from quickbeam.projections.door import RowProjection
 from quickbeam.types import Floats, Ids, TopK
 
@@ -35,16 +36,16 @@ TIMED, QUICK_TIMED = 100, 30  # sentences
 ROUNDS = 3
 LAYERS = ("exact", "scan", "screen")
 GERMAN_ENGLISH = "de-en"  # the subject whose text fits all such models
-KEPT = record.ROOT / "build" / "bench" / "screened"
 
 
 def screened_copy(subject: Subject, folder: Path, data: str, quick: bool) -> Path:
     """A copy of the model with a screen, fitted if there is none yet of this model, this text and this code."""
     source = Path(data) / subject.fit
-    digest = stamp(folder, source, code=(*FITTING, "benchmarks/screened_search.py"))
-    copy = KEPT / f"{subject.name}-{digest}{'-quick' if quick else ''}"
+    copied = (folder / SHORTLIST.facts, folder / SHORTLIST.tensors)  # they go with the model
+    made_of = stamp(folder, source, *copied, code=(*FITTING, "benchmarks/screened_search.py"))
+    copy = place("screened", subject.name, made_of, "-quick" if quick else "")
     # Hidden vectors take most of the time, and outlive a change of what is fitted on them.
-    vectors_folder = KEPT / f"vectors-{subject.name}-{stamp(folder, source, code=COLLECTING)}"
+    vectors_folder = place("screened", f"vectors-{subject.name}", stamp(folder, source, code=COLLECTING))
     vectors = QUICK_VECTORS if quick else VECTORS
     flags = ["--method", "kmeans", "--clusters", str(CLUSTERS), "--fidelity", str(FIDELITY), "--vectors", str(vectors)]
 
@@ -62,8 +63,9 @@ def screened(model: str, data: str, quick: bool) -> Path:
     folder = project_model(model)
     if (folder / SCREEN.facts).is_file():
         return folder
-    name = folder.parent.name if folder.name == "best" else folder.name
-    (subject,) = (dataclasses.replace(subject, name=name) for subject in SUBJECTS if subject.name == GERMAN_ENGLISH)
+    (subject,) = (
+        dataclasses.replace(subject, name=model_name(folder)) for subject in SUBJECTS if subject.name == GERMAN_ENGLISH
+    )
     return screened_copy(subject, folder, data, quick)
 
 
