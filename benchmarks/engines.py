@@ -15,12 +15,15 @@ from typing import Any, TypeVar
 from benchmarks import ctranslate2_model, marian_model, onnx_model
 from quickbeam import Translator
 from quickbeam.convert.export import write_marian
+from quickbeam.engine.direction import Tongues
 from quickbeam.engine.load import shortlist_identity
 from quickbeam.kernels import table_names
+from quickbeam.models.folder import read_config
 from quickbeam.models.shortlist_folder import read_shortlist
-from quickbeam.options.decode import MachineOptions
+from quickbeam.options.decode import LanguageOptions, MachineOptions
 from quickbeam.projections.by_language import ByLanguage
 from quickbeam.projections.screened import ScreenedProjection
+from quickbeam.text.vocabulary import read_vocabularies
 from quickbeam.train.shortlist.files import write_vmap
 
 LENGTH = 32  # tokens of a source and of an answer, eos counted
@@ -38,7 +41,8 @@ class Task:
 
     folder: Path
     texts: Sequence[str]
-    pieces: Sequence[Sequence[str]]  # the same for CTranslate2, eos included
+    pieces: Sequence[Sequence[str]]  # the same for CTranslate2, with eos and the tags of languages
+    prefix: Sequence[str]  # pieces that every answer begins with: the tag of its language, or nothing
     references: Sequence[str] | None  # None: random weights, and every answer has LENGTH tokens
     batch: int  # sentences in a batch; 1: they are handed over one by one, and threads can but share the one there is
     beam: int
@@ -48,6 +52,14 @@ class Task:
     def fixed(self) -> bool:
         """Whether all answers have the same length."""
         return self.references is None
+
+
+def pieces(folder: Path, texts: Sequence[str]) -> tuple[list[list[str]], list[str]]:
+    """What the model in `folder` reads of texts, and what its answers begin with, in its default languages."""
+    source, target = read_vocabularies(folder)
+    direction = Tongues.of(read_config(folder)).direction(LanguageOptions())
+    rows = ((*direction.before, *source.encode(text), *direction.behind) for text in texts)
+    return [list(map(source.piece, row)) for row in rows], list(map(target.piece, direction.prefix))
 
 
 class Ours:
@@ -95,9 +107,10 @@ def ctranslate2(
     lengths = {"min_decoding_length": LENGTH, "max_decoding_length": LENGTH} if job.fixed else {}
     size = job.batch * (1 if batch_type == "examples" else LENGTH)
 
-    def answers(pieces: Sequence[Sequence[str]]) -> list[list[str]]:
+    def answers(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+        prefixes = [job.prefix] * len(rows) if job.prefix else None
         found = translator.translate_batch(
-            pieces, beam_size=job.beam, max_batch_size=size, batch_type=batch_type, use_vmap=vmap, **lengths
+            rows, prefixes, beam_size=job.beam, max_batch_size=size, batch_type=batch_type, use_vmap=vmap, **lengths
         )
         return [answer.hypotheses[0] for answer in found]
 
@@ -167,7 +180,7 @@ def marian(job: Task, kind: str, shortlist: bool = False) -> Run:
     """Marian with a type of products, for random weights on one thread."""
     import pymarian
 
-    assert job.fixed and job.threads == 1
+    assert job.fixed and job.threads == 1 and not job.prefix
     model = marian_model.write(job.folder, marian_model.home(job.folder), kind)
     words = model.parent / marian_model.VOCABULARY
     options = {

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ctranslate2_model, record, shapes
-from benchmarks.engines import LENGTH
-from quickbeam.models.folder import read_config
-from quickbeam.text.vocabulary import read_vocabularies
+from benchmarks.engines import LENGTH, pieces
 
 LAYERS = ("scan", "screen")
 _SAY = """
@@ -39,8 +37,9 @@ import json, sys
 import ctranslate2
 length = int(sys.argv[3])
 translator = ctranslate2.Translator(sys.argv[1], compute_type="int8", inter_threads=1, intra_threads=1)
+prefixes = [sys.argv[4:]] if sys.argv[4:] else None
 translator.translate_batch(
-    [sys.argv[2].split()], beam_size=5, min_decoding_length=length, max_decoding_length=length
+    [sys.argv[2].split()], prefixes, beam_size=5, min_decoding_length=length, max_decoding_length=length
 )
 """
     + _SAY
@@ -52,9 +51,8 @@ def measure(shape: str) -> dict[str, Any]:
     folder = shapes.model(shape)
     theirs = ctranslate2_model.write(folder, ctranslate2_model.home(folder) / "int8", "int8")
     text = shapes.sources(shape, 1, LENGTH - 1)[0]
-    source, _ = read_vocabularies(folder)
-    pieces = [*map(source.piece, source.encode(text)), source.piece(read_config(folder).eos_id)]
-    found = {"CTranslate2": _run(_CTRANSLATE2, theirs, " ".join(pieces))}
+    (row,), prefix = pieces(folder, [text])
+    found = {"CTranslate2": _run(_CTRANSLATE2, theirs, " ".join(row), *prefix)}
     for layer in LAYERS:
         _run(_OURS, folder, text, layer)  # the first of a model hashes its weights
         found[f"ours {layer}"] = _run(_OURS, folder, text, layer)

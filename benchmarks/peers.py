@@ -1,8 +1,9 @@
 """Ours against CTranslate2, Marian and Hugging Face: the same weights, the same text, in turns, in one run.
 
 Random shapes (`--shape opus-6+6`, `opus-12+1`, `nllb-600m`) are given sources of 32 words with eos and asked for 32, so
-every engine takes the same steps; a model folder (`--model`, a trained transformer of ours) translates Tatoeba's test
-set, and BLEU is printed beside. First everybody's answers are checked: their lengths, or their BLEU.
+every engine takes the same steps; NLLB's begin with the tags of their languages. A model folder (`--model`, a trained
+transformer of ours) translates Tatoeba's test set, and BLEU is printed beside. First everybody's answers are checked:
+their lengths, or their BLEU.
 
 How the others are set is said in engines.py; CTranslate2's vocabulary map and Marian's shortlist are our shortlist.
 """
@@ -28,12 +29,12 @@ from benchmarks.engines import (
     hugging_face,
     marian,
     onnx_runtime,
+    pieces,
 )
 from benchmarks.interleave import interleave
 from benchmarks.stream import VARIABLE
 from benchmarks.testset import DATA, german_english
 from quickbeam import Translator
-from quickbeam.models.folder import read_config
 from quickbeam.models.shortlist_folder import FACTS
 
 BLEU_DISTANCE = 1.0
@@ -51,10 +52,7 @@ def task(shape: str | None, model: str | None, data: str, sentences: int, batch:
     else:
         assert model is not None
         folder, (texts, references) = Path(model), german_english(data, sentences)
-    vocabulary = Translator(folder).parts.source
-    end = vocabulary.piece(read_config(folder).eos_id)
-    pieces = [[*map(vocabulary.piece, vocabulary.encode(text)), end] for text in texts]
-    return Task(folder, texts, pieces, references, batch, beam, threads)
+    return Task(folder, texts, *pieces(folder, texts), references, batch, beam, threads)
 
 
 def bleu(job: Task, answers: Sequence[Sequence[str]]) -> float:

@@ -10,6 +10,8 @@ at 0.999).
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import numpy as np
 
 from benchmarks.record import ROOT
 from quickbeam.engine.load import load_parts, shortlist_identity
-from quickbeam.models.folder import save_model
+from quickbeam.models.folder import read_config, save_model
 from quickbeam.models.screen_folder import save_screen
 from quickbeam.models.shortlist_folder import save_shortlist
 from quickbeam.models.transformer.config import TransformerConfig
@@ -58,6 +60,11 @@ SHAPES: Mapping[str, TransformerConfig] = {
         position_offset=2,
         shared_embedding=True,
         tied_output=True,
+        languages={"deu_Latn": 256204, "eng_Latn": 256205},
+        source_language="deu_Latn",
+        target_language="eng_Latn",
+        source_tag="source",
+        target_tag=True,
     ),
     "tiny": dataclasses.replace(
         _OPUS, source_vocab_size=3000, target_vocab_size=3000, hidden_dim=64, encoder_ffn_dim=64
@@ -66,11 +73,24 @@ SHAPES: Mapping[str, TransformerConfig] = {
 
 
 def model(name: str) -> Path:
-    """The folder of the model `name`, made where it is not there yet."""
-    folder = HOME / name
+    """The folder of the model `name`, made where it is not there yet.
+
+    Weights stay where only other facts of a shape have changed; sizes that have changed are refused when it is loaded.
+    """
+    folder, config = HOME / name, SHAPES[name]
     if not (folder / "screen.json").is_file():
-        _make(folder, SHAPES[name])
+        _make(folder, config)
+    elif read_config(folder) != config:
+        _write_facts(folder / "config.json", config)
     return folder
+
+
+def _write_facts(path: Path, config: TransformerConfig) -> None:
+    """Put `config` into a config.json, which goes on saying what its weights are."""
+    facts = json.loads(path.read_text(encoding="utf-8")) | dataclasses.asdict(config)
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    os.replace(beside, path)
 
 
 def sources(name: str, count: int, length: int, seed: int = 0) -> list[str]:
