@@ -8,6 +8,7 @@ import os
 import pickle
 import struct
 import zipfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -168,12 +169,16 @@ def sentencepiece(draw: np.random.Generator, whole: bytes) -> bytes:
 
 
 def json_object(draw: np.random.Generator, whole: bytes) -> bytes:
-    facts = json.loads(whole)
-    key = list(facts)[int(draw.integers(len(facts)))]
-    if draw.random() < 0.1:
-        facts["\ud800"] = facts.pop(key)
+    """A fact, or what is inside of one, of another kind or under another name."""
+    facts = inside = json.loads(whole)
+    key = _any_key(draw, inside)
+    while isinstance(inside[key], (dict, list)) and inside[key] and draw.random() < 0.7:
+        inside = inside[key]
+        key = _any_key(draw, inside)
+    if isinstance(inside, dict) and draw.random() < 0.1:
+        inside["\ud800"] = inside.pop(key)
     else:
-        facts[key] = VALUES[int(draw.integers(len(VALUES)))]
+        inside[key] = VALUES[int(draw.integers(len(VALUES)))]
     text = json.dumps(facts)
     tricks = [
         text,
@@ -186,6 +191,37 @@ def json_object(draw: np.random.Generator, whole: bytes) -> bytes:
         "\ufeff" + text,
     ]
     return tricks[0 if draw.random() < 0.7 else int(draw.integers(len(tricks)))].encode("utf-8", "replace")
+
+
+def _any_key(draw: np.random.Generator, inside: Any) -> Any:
+    """A key of an object, or an index of a list."""
+    keys = list(inside) if isinstance(inside, dict) else range(len(inside))
+    return keys[int(draw.integers(len(inside)))]
+
+
+def json_list(draw: np.random.Generator, whole: bytes) -> bytes:
+    """A list of words in which one is none, stands twice, is one too many, or some are left out."""
+    return json.dumps(_other_words(draw, json.loads(whole), VALUES)).encode()
+
+
+def lines(draw: np.random.Generator, whole: bytes) -> bytes:
+    """The same for a list of words with a line each."""
+    values = ("", " ", "\0", "\r", "a\nb", "\ufeff", "\u2028", "x" * 10_000, "</s>", ">><<", "\ud800")
+    words = _other_words(draw, whole.decode().split("\n")[:-1], values)
+    return "".join(f"{word}\n" for word in words).encode("utf-8", "surrogatepass")
+
+
+def _other_words(draw: np.random.Generator, words: list[Any], values: Sequence[Any]) -> list[Any]:
+    at, other, kind = int(draw.integers(len(words))), int(draw.integers(len(words))), int(draw.integers(4))
+    if kind == 0:
+        words[at] = values[int(draw.integers(len(values)))]
+    elif kind == 1:
+        words[at] = words[other]
+    elif kind == 2:
+        del words[at:other]
+    else:
+        words.insert(at, words[other])
+    return words
 
 
 def safetensors(draw: np.random.Generator, whole: bytes) -> bytes:

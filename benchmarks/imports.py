@@ -19,13 +19,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
 import numpy as np
 
-from benchmarks import hostile, marian_model, record
+from benchmarks import hostile, m2m_model, marian_model, record
 from quickbeam.convert.export import export_hugging_face
 from quickbeam.convert.read import read_model
 from quickbeam.errors import QuickbeamError
@@ -36,6 +37,8 @@ from quickbeam.text.sentencepiece import train_sentencepiece
 
 MEMORY, SECONDS = 4 << 30, 20
 SENTENCE, TOKENS = "Das Wetter ist heute schön, w12 w13.", 8  # text through the vocabularies of what was read
+NEEDED = {"torch": "files of PyTorch (.bin, .pt)", "ctranslate2": "folders of CTranslate2"}
+LEFT_OUT = {package: made for package, made in NEEDED.items() if not find_spec(package)}
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class", "socket.connect")
 
 
@@ -74,31 +77,58 @@ def formats(home: Path) -> dict[str, Format]:
         "Marian, vocabulary": Format(_marian_words(home / "marian-words", home / "marian"), "vocab.yml", hostile.yaml),
         "SentencePiece": Format(_with_pieces(home / "pieces", home / "marian"), "vocab.spm", hostile.sentencepiece),
     }
-    try:
-        import torch
-        from safetensors.torch import load_file
+    if "torch" not in LEFT_OUT:
+        found |= _of_torch(home, ours, theirs)
+    if "ctranslate2" not in LEFT_OUT:
+        found |= _of_ctranslate2(home, ours)
+    return found | _of_m2m(home, home / "words.spm")
 
-        state = load_file(theirs / "model.safetensors")
-        for name, new in (("pytorch.bin, zip", True), ("pytorch.bin, legacy", False)):
-            folder = home / f"bin-{new}"
-            shutil.copytree(theirs, folder)
-            (folder / "model.safetensors").unlink()
-            torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
-            found[name] = Format(folder, "pytorch_model.bin", hostile.pickled)
-        found["OpenNMT-py"] = Format(_open_nmt(home / "open-nmt", ours), "model.pt", hostile.checkpoint)
-    except ModuleNotFoundError as error:
-        print(f"without {error.name} there are no .bin files", file=sys.stderr)
-    try:
-        from benchmarks.ctranslate2_model import write
 
-        for kind in ("float32", "int8"):
-            folder = write(ours, home / f"ctranslate2-{kind}", kind)
-            facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            (folder / "config.json").write_text(json.dumps(facts | {"add_source_eos": True}), encoding="utf-8")
-            found[f"CTranslate2 {kind}"] = Format(folder, "model.bin", hostile.ctranslate2)
-    except ModuleNotFoundError as error:
-        print(f"without {error.name} there are no models of CTranslate2", file=sys.stderr)
+def _of_m2m(home: Path, spm: Path) -> dict[str, Format]:
+    """Models of many languages, and each of their files that says something of words or languages."""
+    m2m100 = m2m_model.write_m2m100(home / "m2m100", spm)
+    nllb, listed = (m2m_model.write_nllb(home / f"nllb-{listed}", spm, listed) for listed in (False, True))
+    files = ("config.json", "generation_config.json", "tokenizer_config.json")
+    found = {f"M2M100, {file}": Format(m2m100, file, hostile.json_object) for file in (*files, "vocab.json")}
+    found |= {f"NLLB, {file}": Format(nllb, file, hostile.json_object) for file in (*files[1:], "tokenizer.json")}
+    file = "special_tokens_map.json"
+    found[f"NLLB, {file}"] = Format(listed, file, hostile.json_object)
+    found["NLLB, safetensors"] = Format(listed, "model.safetensors", hostile.safetensors)
     return found
+
+
+def _of_torch(home: Path, ours: Path, theirs: Path) -> dict[str, Format]:
+    """Pickles of PyTorch."""
+    import torch
+    from safetensors.torch import load_file
+
+    found, state = {}, load_file(theirs / "model.safetensors")
+    for name, new in (("pytorch.bin, zip", True), ("pytorch.bin, legacy", False)):
+        folder = home / f"bin-{new}"
+        shutil.copytree(theirs, folder)
+        (folder / "model.safetensors").unlink()
+        torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
+        found[name] = Format(folder, "pytorch_model.bin", hostile.pickled)
+    return found | {"OpenNMT-py": Format(_open_nmt(home / "open-nmt", ours), "model.pt", hostile.checkpoint)}
+
+
+def _of_ctranslate2(home: Path, ours: Path) -> dict[str, Format]:
+    """Folders of CTranslate2 in two types, and one with its words in lines."""
+    from benchmarks.ctranslate2_model import write
+
+    found, words = {}, "shared_vocabulary"
+    for kind in ("float32", "int8"):
+        folder = write(ours, home / f"ctranslate2-{kind}", kind)
+        facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        (folder / "config.json").write_text(json.dumps(facts | {"add_source_eos": True}), encoding="utf-8")
+        found[f"CTranslate2 {kind}"] = Format(folder, "model.bin", hostile.ctranslate2)
+    found["CTranslate2, config.json"] = Format(folder, "config.json", hostile.json_object)
+    found["CTranslate2, vocabulary.json"] = Format(folder, f"{words}.json", hostile.json_list)
+    with_lines = Path(shutil.copytree(folder, home / "ctranslate2-lines"))
+    listed = json.loads((with_lines / f"{words}.json").read_text(encoding="utf-8"))
+    (with_lines / f"{words}.json").unlink()
+    (with_lines / f"{words}.txt").write_text("".join(f"{word}\n" for word in listed), encoding="utf-8")
+    return found | {"CTranslate2, vocabulary.txt": Format(with_lines, f"{words}.txt", hostile.lines)}
 
 
 def _marian(folder: Path, ours: Path) -> Path:
@@ -305,8 +335,15 @@ def main() -> None:
     for name, one in found.items():
         print(f"{name}: {one.refused} refused, {one.read} read, {len(one.wrong)} wrong")
         print("".join(f"  {said}\n" for said in one.wrong[:10]), end="")
+    for package, made in LEFT_OUT.items():
+        print(f"{made}: left out without {package}")
     figures = {name: {"refused": one.refused, "read": one.read, "wrong": len(one.wrong)} for name, one in found.items()}
-    record.write("imports", {"formats": figures}, threads=1, options={"cases": arguments.cases, "seed": arguments.seed})
+    record.write(
+        "imports",
+        {"formats": figures},
+        threads=1,
+        options={"cases": arguments.cases, "seed": arguments.seed, "left_out": list(LEFT_OUT)},
+    )
 
 
 if __name__ == "__main__":

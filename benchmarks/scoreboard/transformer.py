@@ -143,6 +143,7 @@ def fuzzed(settings: Settings) -> Verdict:
     found = imports.fuzz(200 if settings.quick else 10_000, 0)
     bad = {name: one for name, one in found.items() if one.wrong}
     figure = ", ".join(f"{name} {one.refused} refused, {one.read} read" for name, one in found.items())
+    figure += "".join(f"; {made} left out without {package}" for package, made in imports.LEFT_OUT.items())
     return Verdict(not bad, figure + "".join(f"; {name}: {one.wrong[0]}" for name, one in bad.items()))
 
 

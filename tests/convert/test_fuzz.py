@@ -19,7 +19,9 @@ def test_every_broken_file_is_refused_or_read(monkeypatch, tmp_path):
     found = fuzz(100, seed=1)
     marian = {"Marian", "Marian, binary", "Marian, recurrent", "Marian, vocabulary", "SentencePiece"}
     assert marian | {"safetensors", "config.json", "vocab.json"} <= found.keys()
-    assert not find_spec("torch") or {"pytorch.bin, zip", "OpenNMT-py"} <= found.keys()
+    assert {"M2M100, vocab.json", "NLLB, tokenizer.json", "NLLB, special_tokens_map.json"} <= found.keys()
+    assert find_spec("torch") is None or {"pytorch.bin, zip", "OpenNMT-py"} <= found.keys()
+    assert find_spec("ctranslate2") is None or {"CTranslate2 int8", "CTranslate2, config.json"} <= found.keys()
     for name, outcome in found.items():
         assert not outcome.wrong, (name, outcome.wrong[:3])
         assert outcome.refused > 60, name
