@@ -57,8 +57,8 @@ struct Kernels {
                      int64_t dim);
   // scores[s] = sum over a of keys[s][a] * query[a]
   void (*attend_dot)(const float* query, const float* keys, float* scores, int64_t positions, int64_t dim);
-  // In place softmax of each row of x [rows, n]; a score below e^-87.3 of its row's largest becomes 0. NaN in a row with
-  // a NaN or +inf, or of -inf alone.
+  // In place softmax of each row of x [rows, n]; a score below e^-87.3 of its row's largest becomes 0. NaN in a row
+  // with a NaN or +inf, or of -inf alone.
   void (*softmax)(float* x, int64_t rows, int64_t n);
   // out[d] = sum over s of weights[s] * values[s][d], one chain over s for each d.
   void (*weighted_sum)(const float* weights, const float* values, float* out, int64_t positions, int64_t dim);
