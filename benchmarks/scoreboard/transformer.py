@@ -16,7 +16,7 @@ from benchmarks.subjects import find_named
 PLAIN, MAP = "CTranslate2", "CTranslate2 with map"
 OTHERS = {"marian": "pymarian", "onnx-runtime": "optimum"}  # and the package that each one needs
 WITHOUT_FALLBACK = "; no row falls back, weights being random"  # what a fitted screen would have to do besides
-TRAINED = ("transformer-de-en", "transformer-multi")  # looked for in the folders of --models
+TRAINED = ("de-en-transformer",)  # by their recipes; looked for in the folders of --models
 
 
 @cache
