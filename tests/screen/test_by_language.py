@@ -124,7 +124,10 @@ def test_directions_that_share_a_screen() -> None:
     with pytest.raises(OptionError, match="per is 'target'; it must be all for a model with one direction only"):
         scopes([Languages()], "target", False)
     with pytest.raises(OptionError, match="direction of --text is 'bb'; it must be given as SOURCE-TARGET=FILE"):
-        scopes([Languages("", "bb")], "auto", True)
+        scopes([Languages("", "bb")], "direction", True)
+    assert scopes([*NAMED, Languages("", "bb")], "auto", True)[0] == "target"
+    with pytest.raises(OptionError, match="direction of --text is ''; it must be given as TARGET=FILE"):
+        scopes([Languages()], "auto", True)
 
 
 # ---- answers
