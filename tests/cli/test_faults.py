@@ -90,15 +90,16 @@ def test_an_empty_name_is_no_model(call: Run, text: Path) -> None:
     call("translate", "", text).refused(1, "the name of the model is empty")
 
 
-@pytest.mark.parametrize(("name", "why"), [("none/out", "there is no folder"), ("text/out", "Not a directory")])
-def test_output_in_no_folder_is_said_before_the_model_is_looked_for(call: Run, text: Path, name: str, why: str) -> None:
+@pytest.mark.parametrize("name", ["none/out", "text/out"])
+@pytest.mark.parametrize("verb", ["translate", "trace", "profile"])
+def test_output_in_no_folder_is_said_before_the_model_is_looked_for(
+    call: Run, text: Path, verb: str, name: str
+) -> None:
     output = text.parent / name
-    call("translate", "no-model", text, "--output", output).refused(1, f"cannot write {output}", why)
-
-
-def test_a_picture_in_no_folder(run: Run, tiny_model: Path, tmp_path: Path) -> None:
-    result = run("trace", tiny_model, "Bade ki.", "--picture", tmp_path / "none" / "search.png")
-    result.refused(1, f"there is no folder {tmp_path / 'none'}")
+    given = "Bade ki." if verb == "trace" else text
+    flag = "--output" if verb == "translate" else "--picture"
+    result = call(verb, "no-model", given, flag, output)
+    result.refused(1, f"cannot write {output}: there is no folder {output.parent}")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -7,7 +7,6 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -120,16 +119,10 @@ def _explain(error: Exception) -> tuple[int, str]:
         end = "" if message.endswith((".", "?")) else "."
         return WRONG_USE, message and f"{message}{end} See '{command} --help'."
     if isinstance(error, OSError):
-        return FAILED, f"{error.filename or 'cannot write the result'}: {error.strerror or error}{_lacking(error)}."
+        return FAILED, f"{error.filename or 'cannot write the result'}: {error.strerror or error}."
     if isinstance(error, MemoryError):
         return FAILED, "out of memory; try smaller --batch-tokens, --beam-size or --threads."
     raise error
-
-
-def _lacking(error: OSError) -> str:
-    """The folder of the file that is missing, where it is the folder that is not there."""
-    folder = Path(os.fsdecode(error.filename)).parent if isinstance(error.filename, (str, bytes, Path)) else Path()
-    return f" (there is no folder {folder})" if isinstance(error, FileNotFoundError) and not folder.exists() else ""
 
 
 def _in_our_words(message: str, error: Exception) -> str:

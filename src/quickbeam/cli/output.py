@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
+from quickbeam.cli.place import check_home
 from quickbeam.errors import InputError, OptionError, OutputError
 from quickbeam.notes import file_state, read_note, write_note
 from quickbeam.text.lines import is_standard_input
@@ -175,11 +176,10 @@ class OutputFile:
 
     def _claim(self) -> BinaryIO:
         """Open the part and lock it. The journal is read only then, or a run that goes on could change it."""
+        check_home(self.path)
         while True:
             try:
                 file = cast(BinaryIO, open(self.part, "ab", buffering=0))  # noqa: SIM115  (held until close)
-            except FileNotFoundError as error:
-                raise OutputError(f"cannot write {self.path}: there is no folder {self.path.parent}.") from error
             except OSError as error:
                 raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
             try:

@@ -17,3 +17,9 @@ def check_folder(folder: Path, what: str, instead: str) -> None:
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         said = "cannot be written to" if there.is_dir() else "is no folder"
         raise OutputError(f"cannot write {what}: {there} {said}; give {instead}.")
+
+
+def check_home(file: Path) -> None:
+    """Raise OutputError where there is no folder for `file` to be written to."""
+    if not file.absolute().parent.is_dir():
+        raise OutputError(f"cannot write {file}: there is no folder {file.parent}.")

@@ -12,6 +12,7 @@ import typer
 
 from quickbeam.cli.extras import needs_extra
 from quickbeam.cli.flags import with_options
+from quickbeam.cli.place import check_home
 from quickbeam.errors import InputError
 from quickbeam.options.decode import (
     DecodeOptions,
@@ -65,6 +66,8 @@ def profile(
     from quickbeam.evaluate.profile import ceilings, load_profiled, profile_texts
 
     check_readable(files or [])
+    if picture is not None:
+        check_home(picture)
     texts = [line for line in islice(read_all(files), sentences) if line.strip()] if files else None
     if texts == []:
         names = ", ".join(map(str, files or []))

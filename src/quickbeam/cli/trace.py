@@ -13,6 +13,7 @@ import typer
 
 from quickbeam.cli.extras import needs_extra
 from quickbeam.cli.flags import with_options
+from quickbeam.cli.place import check_home
 from quickbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, ProjectionOptions, SearchOptions
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def trace(
     * `quickbeam trace de-en "Wie spät ist es?" --json | jq .why`
     """
     choices = DecodeOptions(search, output=layer, languages=languages)
+    if picture is not None:
+        check_home(picture)
     found = _search(model, text, target_prefix, choices, machine)
     if picture is not None:
         with needs_extra("the picture of a search", "train"):
