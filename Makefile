@@ -30,7 +30,7 @@ help:
 # ---- what the others need ----
 
 $(MADE)/venv:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Quickbeam needs Python 3.10 or newer: make PYTHON=...")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Sharpbeam needs Python 3.10 or newer: make PYTHON=...")'
 	@echo "making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install "scikit-build-core>=0.10" "nanobind>=2.4" "cmake>=3.25" "ninja>=1.11"
@@ -58,7 +58,7 @@ install: $(MADE)/package
 # ---- for everybody ----
 
 demo: $(MADE)/package
-	$(BIN)/quickbeam translate de-en demo/german.txt --stats
+	$(BIN)/sharpbeam translate de-en demo/german.txt --stats
 
 # One thread for each library: the products of tests are tiny, and threads waiting for each other are slow.
 test: $(MADE)/tests
@@ -83,15 +83,15 @@ rooms: $(MADE)/tests
 
 native: $(MADE)/tests
 	$(BIN)/cmake -S . -B build/werror -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DQUICKBEAM_WERROR=ON -DQUICKBEAM_TESTS=ON
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DSHARPBEAM_WERROR=ON -DSHARPBEAM_TESTS=ON
 	$(BIN)/cmake --build build/werror --parallel $(JOBS)
-	build/werror/quickbeam_native_tests
+	build/werror/sharpbeam_native_tests
 
 sanitize: $(MADE)/tests
 	$(BIN)/cmake -S . -B build/sanitize -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-	  -DQUICKBEAM_WERROR=ON -DQUICKBEAM_SANITIZE=ON
+	  -DSHARPBEAM_WERROR=ON -DSHARPBEAM_SANITIZE=ON
 	$(BIN)/cmake --build build/sanitize --parallel $(JOBS)
-	build/sanitize/quickbeam_native_tests
+	build/sanitize/sharpbeam_native_tests
 
 # ---- figures ----
 
@@ -102,7 +102,7 @@ build/bench/machine: benchmarks/machine.cpp
 build/bench/products: $(MADE)/bench benchmarks/products.cpp $(shell find csrc/kernels -type f)
 	@mkdir -p build/bench
 	@$(BIN)/cmake -S . -B build/products -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DQUICKBEAM_BENCH=ON >/dev/null
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DSHARPBEAM_BENCH=ON >/dev/null
 	@$(BIN)/cmake --build build/products --parallel $(JOBS) --target products
 	@cp build/products/products $@
 

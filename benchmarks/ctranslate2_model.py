@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kept import model_name, place, stamp
-from quickbeam.models.folder import read_config, read_tensors
-from quickbeam.models.transformer.config import TransformerConfig
-from quickbeam.models.transformer.positions import sinusoid
-from quickbeam.text.vocabulary import read_vocabularies
+from sharpbeam.models.folder import read_config, read_tensors
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.positions import sinusoid
+from sharpbeam.text.vocabulary import read_vocabularies
 
 POSITIONS = 1024
 

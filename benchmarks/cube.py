@@ -22,10 +22,10 @@ import matplotlib
 from benchmarks import record
 from benchmarks.interleave import interleave
 from benchmarks.testset import DATA, german_english
-from quickbeam import Translator
-from quickbeam.engine.translator import Translation
-from quickbeam.evaluate.quality import quality
-from quickbeam.search.work import Work
+from sharpbeam import Translator
+from sharpbeam.engine.translator import Translation
+from sharpbeam.evaluate.quality import quality
+from sharpbeam.search.work import Work
 
 PLAIN, SELF_NORMALISED = "runs/de-en-tuned/best", "runs/de-en-sn/best"  # recipes of these names
 BEAMS = (1, 2, 3, 4, 8, 10, 15, 18, 20, 30, 40)  # the paper's

@@ -16,11 +16,11 @@ import torch
 from benchmarks import machine, record
 from benchmarks.interleave import interleave
 from benchmarks.testset import DATA, german_english
-from quickbeam import MachineOptions, Translator
-from quickbeam.engine.load import Parts, find_models
-from quickbeam.evaluate.profile import load_profiled, profile_texts
-from quickbeam.evaluate.quality import quality
-from quickbeam.options.decode import DecodeOptions
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.engine.load import Parts, find_models
+from sharpbeam.evaluate.profile import load_profiled, profile_texts
+from sharpbeam.evaluate.quality import quality
+from sharpbeam.options.decode import DecodeOptions
 
 BEAM = 5
 EQUAL_SHARE = 0.98  # of the translations; the rest are near ties, where float rounding may choose another word
@@ -77,7 +77,7 @@ def speed(model: str, data: str, batch: int, sentences: int, rounds: int) -> dic
 
 
 def step_shares(model: str, data: str, sentences: int, batch_tokens: int = 1) -> dict[str, Any]:
-    """Where the time of a beam-5 step goes, as `quickbeam profile` has it: encoding is no part of a step.
+    """Where the time of a beam-5 step goes, as `sharpbeam profile` has it: encoding is no part of a step.
 
     Bookkeeping is all that is neither model nor output layer. The floor is the time to read the output matrix once at
     this machine's measured bandwidth.

@@ -24,19 +24,19 @@ from benchmarks.curves import one_thread
 from benchmarks.kept import COLLECTING, stamp
 from benchmarks.testset import DATA, NoDataError
 from benchmarks.vectors import KEPT, K
-from quickbeam import Translator
-from quickbeam.engine.direction import Direction, Tongues
-from quickbeam.evaluate.quality import quality
-from quickbeam.models.screen_folder import save_screens
-from quickbeam.options.screen import ScreenOptions
-from quickbeam.projections.scan import ScanProjection
-from quickbeam.text.pairs import Pair, column_pairs
-from quickbeam.train.screen.collect import Collection, Collector
-from quickbeam.train.screen.fidelity import Demand, measure
-from quickbeam.train.screen.fit import fit_screen
-from quickbeam.train.screen.output import Output
-from quickbeam.train.screen.scopes import scopes, shared
-from quickbeam.types import Per, Screens
+from sharpbeam import Translator
+from sharpbeam.engine.direction import Direction, Tongues
+from sharpbeam.evaluate.quality import quality
+from sharpbeam.models.screen_folder import save_screens
+from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.projections.scan import ScanProjection
+from sharpbeam.text.pairs import Pair, column_pairs
+from sharpbeam.train.screen.collect import Collection, Collector
+from sharpbeam.train.screen.fidelity import Demand, measure
+from sharpbeam.train.screen.fit import fit_screen
+from sharpbeam.train.screen.output import Output
+from sharpbeam.train.screen.scopes import scopes, shared
+from sharpbeam.types import Per, Screens
 
 ENGLISH = ("en", "eng_Latn", "eng")  # its codes in M2M100, in NLLB, in OPUS-MT
 OTHERS = {"deu": ("de", "deu_Latn", "deu"), "fra": ("fr", "fra_Latn", "fra"), "spa": ("es", "spa_Latn", "spa")}

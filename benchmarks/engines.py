@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks import ctranslate2_model, marian_model, onnx_model
-from quickbeam import Translator
-from quickbeam.convert.export import write_marian
-from quickbeam.engine.direction import Tongues
-from quickbeam.engine.load import shortlist_identity
-from quickbeam.kernels import table_names
-from quickbeam.models.folder import read_config
-from quickbeam.models.shortlist_folder import read_shortlist
-from quickbeam.options.decode import LanguageOptions, MachineOptions
-from quickbeam.projections.by_language import ByLanguage
-from quickbeam.projections.screened import ScreenedProjection
-from quickbeam.text.vocabulary import read_vocabularies
-from quickbeam.train.shortlist.files import write_vmap
+from sharpbeam import Translator
+from sharpbeam.convert.export import write_marian
+from sharpbeam.engine.direction import Tongues
+from sharpbeam.engine.load import shortlist_identity
+from sharpbeam.kernels import table_names
+from sharpbeam.models.folder import read_config
+from sharpbeam.models.shortlist_folder import read_shortlist
+from sharpbeam.options.decode import LanguageOptions, MachineOptions
+from sharpbeam.projections.by_language import ByLanguage
+from sharpbeam.projections.screened import ScreenedProjection
+from sharpbeam.text.vocabulary import read_vocabularies
+from sharpbeam.train.shortlist.files import write_vmap
 
 LENGTH = 32  # tokens of a source and of an answer, eos counted
 MARIAN_TYPES = {

@@ -21,14 +21,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks import record
-from quickbeam.engine.decode import decode
-from quickbeam.errors import ModelError
-from quickbeam.options.decode import ScheduleOptions, SearchOptions
-from quickbeam.projections.door import RowProjection
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.beam import BeamSearch
-from quickbeam.search.native_beam import NativeBeamSearch
-from quickbeam.types import Floats, Footprint, Hypothesis, Ids, Request, TopK
+from sharpbeam.engine.decode import decode
+from sharpbeam.errors import ModelError
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.projections.door import RowProjection
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.types import Floats, Footprint, Hypothesis, Ids, Request, TopK
 
 BOS, EOS, VOCAB, STATES = 1, 2, 11, 251
 REQUESTS = 20  # of a case

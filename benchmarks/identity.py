@@ -20,12 +20,12 @@ import numpy as np
 
 from benchmarks import record
 from benchmarks.testset import DATA, german_english, test_file
-from quickbeam import Translator
-from quickbeam.convert.read import read_model
-from quickbeam.options.decode import MachineOptions
-from quickbeam.text.lines import file_digest
-from quickbeam.text.pairs import column_pairs
-from quickbeam.text.sentencepiece import train_sentencepiece
+from sharpbeam import Translator
+from sharpbeam.convert.read import read_model
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.text.lines import file_digest
+from sharpbeam.text.pairs import column_pairs
+from sharpbeam.text.sentencepiece import train_sentencepiece
 
 HOME = record.ROOT / "build" / "bench" / "identity"
 CLOSE = 1e-4

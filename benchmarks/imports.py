@@ -1,4 +1,4 @@
-"""Broken and hostile files for `quickbeam convert`: each must be refused with a clear error, or read, and nothing else.
+"""Broken and hostile files for `sharpbeam convert`: each must be refused with a clear error, or read, and nothing else.
 
 A small model is written in every format that can be made here. Each case breaks one of its files: cut short, bytes
 changed, numbers made huge, pieces moved, repeated or taken from another file; or it is made to harm: pickles that name
@@ -27,13 +27,13 @@ from typing import Any, cast
 import numpy as np
 
 from benchmarks import hostile, m2m_model, marian_model, record
-from quickbeam.convert.export import export_hugging_face
-from quickbeam.convert.read import read_model
-from quickbeam.errors import QuickbeamError
-from quickbeam.models.folder import save_model
-from quickbeam.models.transformer.config import TransformerConfig
-from quickbeam.models.transformer.tensors import tensor_shapes
-from quickbeam.text.sentencepiece import train_sentencepiece
+from sharpbeam.convert.export import export_hugging_face
+from sharpbeam.convert.read import read_model
+from sharpbeam.errors import SharpbeamError
+from sharpbeam.models.folder import save_model
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes
+from sharpbeam.text.sentencepiece import train_sentencepiece
 
 MEMORY, SECONDS = 4 << 30, 20
 SENTENCE, TOKENS = "Das Wetter ist heute schön, w12 w13.", 8  # text through the vocabularies of what was read
@@ -208,7 +208,7 @@ def _open_nmt(folder: Path, ours: Path) -> Path:
     """A small model under the names of OpenNMT-py, with what a checkpoint has besides."""
     import torch
 
-    from quickbeam.models.folder import read_config, read_tensors
+    from sharpbeam.models.folder import read_config, read_tensors
 
     tensors = read_tensors(ours, read_config(ours))
     embedding, dim = torch.tensor(tensors["target_embedding"]), tensors["target_embedding"].shape[1]
@@ -268,7 +268,7 @@ def _read(folder: Path, case: int, outcome: Outcome, events: list[str]) -> None:
         _ = model.source.listed, model.target.listed  # what is written of its words
         model.target.decode(model.source.encode(SENTENCE)[:TOKENS])
         outcome.read += 1
-    except QuickbeamError as error:
+    except SharpbeamError as error:
         outcome.refused += 1
         if len(str(error)) < 20:
             outcome.wrong.append(f"case {case}: the error says little: {error}")

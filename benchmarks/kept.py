@@ -12,17 +12,17 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks import record
-from quickbeam.cli.main import main as quickbeam
-from quickbeam.models.folder import WEIGHTS, weights_digest
-from quickbeam.text.lines import file_digest
+from sharpbeam.cli.main import main as sharpbeam
+from sharpbeam.models.folder import WEIGHTS, weights_digest
+from sharpbeam.text.lines import file_digest
 
 HOME = record.ROOT / "build" / "bench"
 VOCABULARIES = ("source.spm", "target.spm", "vocab.json", "source.pieces.json", "target.pieces.json")
 MODEL = ("config.json", WEIGHTS, *VOCABULARIES)
-COLLECTING = ("src/quickbeam/train/screen/collect.py", "benchmarks/vectors.py")  # what hidden vectors are made by
+COLLECTING = ("src/sharpbeam/train/screen/collect.py", "benchmarks/vectors.py")  # what hidden vectors are made by
 FITTING = (
-    "src/quickbeam/train/screen",
-    "src/quickbeam/options/screen.py",
+    "src/sharpbeam/train/screen",
+    "src/sharpbeam/options/screen.py",
     "benchmarks/vectors.py",
     "benchmarks/screens.py",
     "benchmarks/prepare.py",
@@ -69,7 +69,7 @@ def place(room: str, name: str, made_of: str, ending: str = "") -> Path:
 
 
 def fitted_copy(folder: Path, copy: Path, made: str, command: Callable[[Path, Path], list[str]]) -> Path:
-    """`copy`: the model in `folder` with what a command of quickbeam makes in it, the file `made` among others.
+    """`copy`: the model in `folder` with what a command of sharpbeam makes in it, the file `made` among others.
 
     Made where it is not there yet, beside and renamed. `command` gets the model to fit and a folder for files of its
     own, which is removed at the end; raises RuntimeError where the command fails.
@@ -82,7 +82,7 @@ def fitted_copy(folder: Path, copy: Path, made: str, command: Callable[[Path, Pa
         model = Path(work) / folder.name
         shutil.copytree(folder, model)
         arguments = command(model, Path(work))
-        if status := quickbeam(arguments):
+        if status := sharpbeam(arguments):
             raise RuntimeError(f"{arguments[0]} failed with status {status}")
         os.replace(model, copy)
     return copy

@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks import record
 from benchmarks.testset import DATA, NEWS_TEST, TEST, german_english
-from quickbeam import MachineOptions, Translator
-from quickbeam.engine.load import find_models
-from quickbeam.evaluate.profile import load_profiled, profile_texts
-from quickbeam.options.decode import DecodeOptions
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.engine.load import find_models
+from sharpbeam.evaluate.profile import load_profiled, profile_texts
+from sharpbeam.options.decode import DecodeOptions
 
 BEAM = 6
 BUCKETS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, 1000))  # source words

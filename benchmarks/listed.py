@@ -1,4 +1,4 @@
-"""A model with a shortlist: its own, or one that `quickbeam fit-shortlist` fits into a copy in build/bench."""
+"""A model with a shortlist: its own, or one that `sharpbeam fit-shortlist` fits into a copy in build/bench."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from benchmarks import record
 from benchmarks.kept import fitted_copy, model_name, place, stamp
 from benchmarks.testset import test_file
-from quickbeam.engine.load import find_model
-from quickbeam.models.shortlist_folder import SHORTLIST
+from sharpbeam.engine.load import find_model
+from sharpbeam.models.shortlist_folder import SHORTLIST
 
-LISTING = ("src/quickbeam/train/shortlist", "benchmarks/listed.py")
+LISTING = ("src/sharpbeam/train/shortlist", "benchmarks/listed.py")
 TRAIN = "tatoeba/eng-deu.train.tsv.gz"
 COLUMNS = ("--source-column", "1", "--target-column", "0")  # German to English
 

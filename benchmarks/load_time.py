@@ -16,8 +16,8 @@ from benchmarks import record, shapes
 
 _CODE = """
 import json, sys, time
-from quickbeam import Translator
-from quickbeam.options.decode import MachineOptions
+from sharpbeam import Translator
+from sharpbeam.options.decode import MachineOptions
 began = time.perf_counter()
 translator = Translator(sys.argv[1], machine=MachineOptions(threads=1, compute_type=sys.argv[2]))
 seconds = time.perf_counter() - began
@@ -35,7 +35,7 @@ def measure(shape: str, compute_type: str = "int8", projection: str = "scan", lo
 
     `seconds` is loading the model; `first_sentence_s` has the packing of the output layer in it, which is built when it
     is first asked for; `first_answer_s` is both. The weights have been found sound by an earlier load, so they are not
-    hashed (`quickbeam/models/checked.py`).
+    hashed (`sharpbeam/models/checked.py`).
     """
     folder = shapes.model(shape)
     found = []

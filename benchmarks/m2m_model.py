@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from quickbeam.convert.spm import read_spm
+from sharpbeam.convert.spm import read_spm
 
 DIM, FFN, HEADS = 8, 8, 2
 _BEGIN = ("<s>", "<pad>", "</s>", "<unk>")

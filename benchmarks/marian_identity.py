@@ -1,7 +1,7 @@
 """What Marian itself says, against our import of its models.
 
 `python -m benchmarks.marian_identity` lets Marian (`pip install '.[marian]'`) train a small model of each kind that
-`quickbeam convert` reads, for a hundred updates on Tatoeba, and has it score given translations and translate greedily;
+`sharpbeam convert` reads, for a hundred updates on Tatoeba, and has it score given translations and translate greedily;
 the converted model must give the same scores and the same words. Greedily, since beams differ by rule: Marian's grow
 narrower with every finished hypothesis.
 
@@ -25,11 +25,11 @@ import numpy as np
 
 from benchmarks import record
 from benchmarks.testset import DATA
-from quickbeam import Translator
-from quickbeam.convert.marian import read_marian
-from quickbeam.convert.marian_file import read_marian_file
-from quickbeam.convert.npz_file import read_npz
-from quickbeam.text.pairs import Pair, column_pairs
+from sharpbeam import Translator
+from sharpbeam.convert.marian import read_marian
+from sharpbeam.convert.marian_file import read_marian_file
+from sharpbeam.convert.npz_file import read_npz
+from sharpbeam.text.pairs import Pair, column_pairs
 
 HOME = record.ROOT / "build" / "bench" / "marian-identity"
 CLOSE = 1e-4  # of log probabilities, as a share of what is above 1

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.kept import model_name, place, stamp
-from quickbeam.engine.load import load_parts, shortlist_identity
-from quickbeam.models.folder import read_config, read_tensors
-from quickbeam.models.shortlist_folder import read_shortlist
-from quickbeam.models.transformer.config import TransformerConfig
-from quickbeam.options.decode import MachineOptions
-from quickbeam.text.vocabulary import read_vocabularies
-from quickbeam.types import Floats
+from sharpbeam.engine.load import load_parts, shortlist_identity
+from sharpbeam.models.folder import read_config, read_tensors
+from sharpbeam.models.shortlist_folder import read_shortlist
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.text.vocabulary import read_vocabularies
+from sharpbeam.types import Floats
 
 Array = NDArray[Any]
 NEVER = -1e4  # the bias of a word that is not to be said

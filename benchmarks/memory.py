@@ -24,7 +24,7 @@ print(json.dumps({name: int(status[name].split()[0]) / 1024 for name in ("VmHWM"
 _OURS = (
     """
 import json, sys
-from quickbeam import Translator
+from sharpbeam import Translator
 length = int(sys.argv[3])
 translator = Translator(sys.argv[1], threads=1, compute_type="int8")
 translator.translate([sys.argv[2]], beam_size=5, min_length=length - 1, max_length=length, projection=sys.argv[4])

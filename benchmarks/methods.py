@@ -11,21 +11,21 @@ import numpy as np
 
 from benchmarks.screens import Fit
 from benchmarks.vectors import K, Layer
-from quickbeam.errors import QuickbeamError
-from quickbeam.projections.baselines.adaptive_softmax import AdaptiveSoftmaxProjection
-from quickbeam.projections.baselines.faiss_ivf import FaissIvfProjection
-from quickbeam.projections.baselines.fgd import FgdProjection
-from quickbeam.projections.baselines.full_softmax import FullSoftmaxProjection
-from quickbeam.projections.baselines.greedy_mips import GreedyMipsProjection
-from quickbeam.projections.baselines.pca_tree import PcaTreeProjection
-from quickbeam.projections.baselines.scann_tree import ScannProjection
-from quickbeam.projections.baselines.simple_lsh import SimpleLshProjection
-from quickbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
-from quickbeam.projections.certified import CertifiedProjection, Preview
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.projections.scan import ScanProjection
-from quickbeam.projections.screened import ScreenedProjection
-from quickbeam.types import Floats, Screen, TopK
+from sharpbeam.errors import SharpbeamError
+from sharpbeam.projections.baselines.adaptive_softmax import AdaptiveSoftmaxProjection
+from sharpbeam.projections.baselines.faiss_ivf import FaissIvfProjection
+from sharpbeam.projections.baselines.fgd import FgdProjection
+from sharpbeam.projections.baselines.full_softmax import FullSoftmaxProjection
+from sharpbeam.projections.baselines.greedy_mips import GreedyMipsProjection
+from sharpbeam.projections.baselines.pca_tree import PcaTreeProjection
+from sharpbeam.projections.baselines.scann_tree import ScannProjection
+from sharpbeam.projections.baselines.simple_lsh import SimpleLshProjection
+from sharpbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
+from sharpbeam.projections.certified import CertifiedProjection, Preview
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.projections.scan import ScanProjection
+from sharpbeam.projections.screened import ScreenedProjection
+from sharpbeam.types import Floats, Screen, TopK
 
 BASELINE = "NumPy"  # the full softmax, as in the paper
 CALL = "call alone"  # a screen of one cluster with K words: what a call costs that has next to nothing to do
@@ -37,7 +37,7 @@ class TopKLayer(Protocol):
     """What is measured."""
 
     def topk(self, hidden: Floats, k: int) -> TopK:
-        """As in `quickbeam.projections.door`."""
+        """As in `sharpbeam.projections.door`."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def others(layer: Layer, quick: bool, only: list[str], said: Callable[[str], Non
                 projection = method.build(layer.weight, layer.bias, samples, **dial, **like)
                 like = {"like": projection} if method in SHARING else {}
                 found.append(Contender(name, dial, projection))
-        except QuickbeamError as error:
+        except SharpbeamError as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
     return found
 

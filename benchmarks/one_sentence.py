@@ -16,8 +16,8 @@ from typing import Any
 
 from benchmarks import engines, peers, record, shapes
 from benchmarks.interleave import interleave
-from quickbeam import Translator
-from quickbeam.options.decode import MachineOptions
+from sharpbeam import Translator
+from sharpbeam.options.decode import MachineOptions
 
 
 def ours(shape: str, texts: list[str], threads: int, beam: int, projection: str) -> engines.Run:

@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.kept import model_name, place, stamp
-from quickbeam.convert.export import write_marian
+from sharpbeam.convert.export import write_marian
 
 KINDS = ("float32", "int8")
-EXPORTING = ("benchmarks/onnx_model.py", "src/quickbeam/convert/export.py")
+EXPORTING = ("benchmarks/onnx_model.py", "src/sharpbeam/convert/export.py")
 
 
 def home(model: Path) -> Path:

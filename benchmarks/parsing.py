@@ -26,18 +26,18 @@ from benchmarks.testset import DATA, NoDataError
 from examples.constituency.model import EOS, ActionProjection, Parser, ParserDecoding
 from examples.constituency.train import read_trees
 from examples.constituency.trees import Tree, build
-from quickbeam import Translator
-from quickbeam.engine.decode import decode
-from quickbeam.models.door import Decoding
-from quickbeam.options.decode import ScheduleOptions, SearchOptions
-from quickbeam.projections.door import Projection
-from quickbeam.schedule.batches import BatchQueue, FixedBatches
-from quickbeam.schedule.door import Schedule
-from quickbeam.schedule.stream import Stream
-from quickbeam.search.native_beam import NativeBeamSearch
-from quickbeam.search.work import Work
-from quickbeam.text.pairs import column_pairs
-from quickbeam.types import Hypothesis, Request
+from sharpbeam import Translator
+from sharpbeam.engine.decode import decode
+from sharpbeam.models.door import Decoding
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.projections.door import Projection
+from sharpbeam.schedule.batches import BatchQueue, FixedBatches
+from sharpbeam.schedule.door import Schedule
+from sharpbeam.schedule.stream import Stream
+from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.search.work import Work
+from sharpbeam.text.pairs import column_pairs
+from sharpbeam.types import Hypothesis, Request
 
 WIDTH, REQUESTS, CAPACITY, CHILDREN = 10, 10, 100, 3  # k, n, nk, M
 CACHED = 30  # requests in flight in VAR-STREAM, of which those that fit into CAPACITY take a step (STREAM, section 3)

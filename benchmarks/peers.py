@@ -34,8 +34,8 @@ from benchmarks.engines import (
 from benchmarks.interleave import interleave
 from benchmarks.stream import VARIABLE
 from benchmarks.testset import DATA, german_english
-from quickbeam import Translator
-from quickbeam.models.shortlist_folder import FACTS
+from sharpbeam import Translator
+from sharpbeam.models.shortlist_folder import FACTS
 
 BLEU_DISTANCE = 1.0
 
@@ -57,7 +57,7 @@ def task(shape: str | None, model: str | None, data: str, sentences: int, batch:
 
 def bleu(job: Task, answers: Sequence[Sequence[str]]) -> float:
     """Of pieces, put together by our vocabulary."""
-    from quickbeam.evaluate.quality import quality
+    from sharpbeam.evaluate.quality import quality
 
     assert job.references is not None
     target = Translator(job.folder).parts.target

@@ -24,19 +24,19 @@ from benchmarks.prepare import Prepared
 from benchmarks.subjects import MODELS, SUBJECTS, Subject, find_folder, present
 from benchmarks.testset import DATA
 from benchmarks.vectors import Layer, read_text
-from quickbeam.engine.load import load_parts
-from quickbeam.options.decode import MachineOptions
-from quickbeam.projections.baselines.adaptive_softmax import AdaptiveSoftmaxProjection
-from quickbeam.projections.baselines.candidates import largest, log_sum_exp
-from quickbeam.projections.baselines.fgd import FgdProjection
-from quickbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.projections.scan import ScanProjection
-from quickbeam.projections.screened import ScreenedProjection
-from quickbeam.train.screen.kmeans import assign
-from quickbeam.train.screen.output import Output
-from quickbeam.train.screen.tail import complete, weigh
-from quickbeam.types import Floats, Ids, Screen
+from sharpbeam.engine.load import load_parts
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.projections.baselines.adaptive_softmax import AdaptiveSoftmaxProjection
+from sharpbeam.projections.baselines.candidates import largest, log_sum_exp
+from sharpbeam.projections.baselines.fgd import FgdProjection
+from sharpbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.projections.scan import ScanProjection
+from sharpbeam.projections.screened import ScreenedProjection
+from sharpbeam.train.screen.kmeans import assign
+from sharpbeam.train.screen.output import Output
+from sharpbeam.train.screen.tail import complete, weigh
+from sharpbeam.types import Floats, Ids, Screen
 
 WORDS, QUICK_WORDS = 8_000, 2_000
 TEXT_WORDS = 100_000  # of the test text

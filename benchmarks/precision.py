@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.interleave import Timing, interleave
 from benchmarks.methods import BASELINE, PROVEN, Contender, TopKLayer
 from benchmarks.vectors import K, Sample
-from quickbeam.types import Floats
+from sharpbeam.types import Floats
 
 SAME_SHARE = 0.999  # of the tokens of BASELINE: float32 sums are rounded in another order, so near ties may turn
 CHUNK = 16  # rows between two looks at the clock

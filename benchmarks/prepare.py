@@ -18,8 +18,8 @@ from benchmarks.kept import stamp
 from benchmarks.screens import Fit, best_of, fidelity
 from benchmarks.subjects import Subject
 from benchmarks.vectors import KEPT, Layer, collect_layer
-from quickbeam.errors import ModelError
-from quickbeam.models.screen_folder import SCREEN, read_screen, save_screen
+from sharpbeam.errors import ModelError
+from sharpbeam.models.screen_folder import SCREEN, read_screen, save_screen
 
 CLUSTERS, FEW_CLUSTERS = (100, 200), (100,)
 FIDELITY = 0.999

@@ -21,10 +21,10 @@
 
 namespace {
 
-using quickbeam::ComputeType;
-using quickbeam::Kernels;
-using quickbeam::Linear;
-using quickbeam::Sgemm;
+using sharpbeam::ComputeType;
+using sharpbeam::Kernels;
+using sharpbeam::Linear;
+using sharpbeam::Sgemm;
 
 constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
 constexpr int64_t kFloatBytes = 16 << 20;  // of all copies
@@ -77,7 +77,7 @@ void measure(Sgemm sgemm, const Kernels& table, int rounds, int64_t out, int64_t
     shorts.emplace_back(ComputeType::int16, weight.data(), out, in, in, nullptr);
     bytes.emplace_back(ComputeType::int8, weight.data(), out, in, in, nullptr);
   }
-  quickbeam::LinearInput scratch;
+  sharpbeam::LinearInput scratch;
   const int o = static_cast<int>(out), n = static_cast<int>(in);
   const auto ours = [&](std::vector<Linear>& from) {
     return [&](int64_t copy, float* y, int64_t rows) { from[copy].apply(table, x.data(), in, y, out, rows, scratch); };
@@ -134,9 +134,9 @@ void measure(Sgemm sgemm, const Kernels& table, int rounds, int64_t out, int64_t
 
 int main(int count, char** arguments) {
   if (count < 5) return std::fprintf(stderr, "usage: %s BLAS ISA ROUNDS OUTxIN ...\n", arguments[0]), 2;
-  const Sgemm sgemm = quickbeam::load_sgemm("BLAS", arguments[1]);
+  const Sgemm sgemm = sharpbeam::load_sgemm("BLAS", arguments[1]);
   const std::string isa = arguments[2];
-  const Kernels& table = isa == "auto" ? quickbeam::kernels() : quickbeam::kernels(isa.c_str());
+  const Kernels& table = isa == "auto" ? sharpbeam::kernels() : sharpbeam::kernels(isa.c_str());
   for (int i = 4; i < count; ++i) {
     long long out = 0, in = 0;
     if (std::sscanf(arguments[i], "%lldx%lld", &out, &in) != 2 || out < 1 || in < 1)

@@ -18,12 +18,12 @@ import numpy as np
 from benchmarks import record
 from benchmarks.interleave import interleave
 from benchmarks.testset import DATA, german_english
-from quickbeam import Translator
-from quickbeam.projections.certified import CertifiedProjection, Preview
-from quickbeam.projections.door import RowProjection
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.projections.scan import ScanProjection
-from quickbeam.types import Floats, Ids, TopK
+from sharpbeam import Translator
+from sharpbeam.projections.certified import CertifiedProjection, Preview
+from sharpbeam.projections.door import RowProjection
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.projections.scan import ScanProjection
+from sharpbeam.types import Floats, Ids, TopK
 
 CALLS = 200  # a round times so many, each of other rows
 

@@ -19,12 +19,12 @@ from benchmarks.methods import BASELINE, PREVIEWED
 from benchmarks.subjects import MODELS, SUBJECTS, find_folder, present
 from benchmarks.testset import DATA
 from benchmarks.vectors import Layer, collect_layer
-from quickbeam.projections.baselines.full_softmax import FullSoftmaxProjection
-from quickbeam.projections.certified import ERROR, CertifiedProjection, Preview
-from quickbeam.projections.door import RowProjection
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.projections.scan import ScanProjection
-from quickbeam.types import Floats
+from sharpbeam.projections.baselines.full_softmax import FullSoftmaxProjection
+from sharpbeam.projections.certified import ERROR, CertifiedProjection, Preview
+from sharpbeam.projections.door import RowProjection
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.projections.scan import ScanProjection
+from sharpbeam.types import Floats
 
 VECTORS, QUICK_VECTORS = 100_000, 5_000
 HARD = 1_000  # adversarial vectors of each kind

@@ -1,4 +1,4 @@
-"""Kill `quickbeam translate --output` at random moments and check that --resume gives the same file, byte for byte."""
+"""Kill `sharpbeam translate --output` at random moments and check that --resume gives the same file, byte for byte."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.testset import DATA, german_english
 
 def command(model: str, source: Path, output: Path, beam: int, *more: str) -> list[str]:
     """One translate command."""
-    program = [sys.executable, "-m", "quickbeam.cli.main", "translate", model, str(source)]
+    program = [sys.executable, "-m", "sharpbeam.cli.main", "translate", model, str(source)]
     return [*program, "--output", str(output), "--beam-size", str(beam), *more]
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from benchmarks import record
 from benchmarks.subjects import MODELS, find_named
 from benchmarks.testset import DATA, NoDataError, german_english
-from quickbeam import MachineOptions, Translator
-from quickbeam.evaluate.quality import quality
-from quickbeam.options.decode import COMPUTE_TYPES
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.evaluate.quality import quality
+from sharpbeam.options.decode import COMPUTE_TYPES
 
 FROM_GERMAN = ("de-en", "de-en-tuned", "de-en-sn", "de-en-transformer", "sharp-s1", "sharp-s4", "sharp-s5")
 FROM_ENGLISH = ("en-de-lstm",)

@@ -1,6 +1,6 @@
 """Beam search with a fitted screen against the exact output layer: BLEU, equal sentences, and time (L2S Table 3).
 
-The screen is fitted by `quickbeam fit-screen` itself, on the training text, for the fidelity that is claimed; a copy of
+The screen is fitted by `sharpbeam fit-screen` itself, on the training text, for the fidelity that is claimed; a copy of
 the model with its screen is kept in build/bench. Quality is that of all sentences of the validation and test sets; one
 sentence at a time is timed, on some of the test set.
 """
@@ -20,12 +20,12 @@ from benchmarks.interleave import interleave
 from benchmarks.kept import COLLECTING, FITTING, fitted_copy, model_name, place, stamp
 from benchmarks.listed import project_model
 from benchmarks.subjects import SUBJECTS, Subject
-from quickbeam import Translator
-from quickbeam.evaluate.quality import quality
-from quickbeam.models.screen_folder import SCREEN
-from quickbeam.models.shortlist_folder import SHORTLIST
-from quickbeam.projections.door import RowProjection
-from quickbeam.types import Floats, Ids, TopK
+from sharpbeam import Translator
+from sharpbeam.evaluate.quality import quality
+from sharpbeam.models.screen_folder import SCREEN
+from sharpbeam.models.shortlist_folder import SHORTLIST
+from sharpbeam.projections.door import RowProjection
+from sharpbeam.types import Floats, Ids, TopK
 
 T = TypeVar("T")
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.vectors import K, Layer, Sample
-from quickbeam.options.screen import ScreenOptions
-from quickbeam.projections.scan import ScanProjection
-from quickbeam.train.screen.collect import Collection, record_type
-from quickbeam.train.screen.fit import fit_screen
-from quickbeam.train.screen.kmeans import assign, kmeans, nearby
-from quickbeam.train.screen.l2s import Task, learn
-from quickbeam.train.screen.output import Output
-from quickbeam.train.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
-from quickbeam.types import Floats, Ids, Screen
+from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.projections.scan import ScanProjection
+from sharpbeam.train.screen.collect import Collection, record_type
+from sharpbeam.train.screen.fit import fit_screen
+from sharpbeam.train.screen.kmeans import assign, kmeans, nearby
+from sharpbeam.train.screen.l2s import Task, learn
+from sharpbeam.train.screen.output import Output
+from sharpbeam.train.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
+from sharpbeam.types import Floats, Ids, Screen
 
 P_AT_1, P_AT_5 = 0.998, 0.99  # what claim 2 asks for
 MARGIN = 0.0003  # above these on the vectors to choose on, so that they are likely to hold on others

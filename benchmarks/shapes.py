@@ -18,15 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.record import ROOT
-from quickbeam.engine.load import load_parts, shortlist_identity
-from quickbeam.models.folder import read_config, save_model
-from quickbeam.models.screen_folder import save_screen
-from quickbeam.models.shortlist_folder import save_shortlist
-from quickbeam.models.transformer.config import TransformerConfig
-from quickbeam.models.transformer.tensors import tensor_shapes
-from quickbeam.options.decode import MachineOptions
-from quickbeam.text.pieces import PieceVocabulary
-from quickbeam.types import Floats, Screen, Shortlist
+from sharpbeam.engine.load import load_parts, shortlist_identity
+from sharpbeam.models.folder import read_config, save_model
+from sharpbeam.models.screen_folder import save_screen
+from sharpbeam.models.shortlist_folder import save_shortlist
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.text.pieces import PieceVocabulary
+from sharpbeam.types import Floats, Screen, Shortlist
 
 HOME = ROOT / "build" / "bench" / "shapes"
 ALWAYS, TRANSLATIONS = 400, 20  # words of every set; of each source word

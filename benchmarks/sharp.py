@@ -25,8 +25,8 @@ from benchmarks.listed import listed
 from benchmarks.products import blas
 from benchmarks.screened_search import screened
 from benchmarks.testset import DATA, NEWS_TEST, TEST, german_english
-from quickbeam import MachineOptions, Translator
-from quickbeam.evaluate.quality import quality
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.evaluate.quality import quality
 
 SEARCH: dict[str, Any] = {"beam_size": 6, "stop_margin": 3.0, "batch_tokens": 1}
 WORDS = 8000  # k of SHARP-2
@@ -85,7 +85,7 @@ def ablation(
     A screen is fitted on fewer vectors where it is to be `quick`. Returns what it records.
     """
     folders = {"shortlist": listed(model, data), "screen": screened(model, data, quick)}
-    os.environ |= {"QUICKBEAM_BLAS": str(blas()), "OPENBLAS_NUM_THREADS": "1"}
+    os.environ |= {"SHARPBEAM_BLAS": str(blas()), "OPENBLAS_NUM_THREADS": "1"}
     rows = steps()
     translators = {
         step: Translator(folders.get(row.projection, folders["shortlist"]), machine=row.machine)

@@ -19,13 +19,13 @@ import numpy as np
 from benchmarks import record
 from benchmarks.interleave import interleave
 from benchmarks.testset import DATA, NoDataError
-from quickbeam import Translator
-from quickbeam.engine.load import shortlist_identity
-from quickbeam.evaluate.quality import quality
-from quickbeam.models.shortlist_folder import read_shortlist
-from quickbeam.projections.door import RowProjection
-from quickbeam.text.pairs import column_pairs
-from quickbeam.types import Floats, Ids, Request, Shortlist, TopK
+from sharpbeam import Translator
+from sharpbeam.engine.load import shortlist_identity
+from sharpbeam.evaluate.quality import quality
+from sharpbeam.models.shortlist_folder import read_shortlist
+from sharpbeam.projections.door import RowProjection
+from sharpbeam.text.pairs import column_pairs
+from sharpbeam.types import Floats, Ids, Request, Shortlist, TopK
 
 VALID = "tatoeba/eng-deu.valid.tsv.gz"
 K = 5  # how many of the exact layer's best words are looked up, beside the best one
@@ -166,7 +166,7 @@ def valid_pairs(data: str, sentences: int) -> tuple[list[str], list[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", help="a folder of a German-English model with a shortlist (quickbeam fit-shortlist)")
+    parser.add_argument("model", help="a folder of a German-English model with a shortlist (sharpbeam fit-shortlist)")
     parser.add_argument("--data", default=DATA, help="folder of the text")
     parser.add_argument("--layers", nargs="+", default=["shortlist"], help="as --projection; some need a screen too")
     parser.add_argument("--sentences", type=int, default=0, help="of the validation set; 0 = all")

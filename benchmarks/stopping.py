@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks import record
 from benchmarks.testset import DATA, TATOEBA_VALID, TEST, german_english
-from quickbeam import Translation, Translator
+from sharpbeam import Translation, Translator
 
 PENALTIES = (0.0, 0.6, 1.0, 2.0)
 BEAM = 5

@@ -23,9 +23,9 @@ from typing import Any
 from benchmarks import record
 from benchmarks.interleave import Timing, interleave
 from benchmarks.testset import DATA, NEWS_TEST, NEWS_VALID, TATOEBA_VALID, TEST, german_english
-from quickbeam import MachineOptions, Translation, Translator
-from quickbeam.evaluate.quality import quality
-from quickbeam.search.work import Work
+from sharpbeam import MachineOptions, Translation, Translator
+from sharpbeam.evaluate.quality import quality
+from sharpbeam.search.work import Work
 
 VARIABLE = {"max_score_margin": 2.5, "max_children": 5, "finishing": "stay"}
 SETS = {"tatoeba": TEST, "newstest2013": NEWS_TEST}

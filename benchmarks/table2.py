@@ -23,12 +23,12 @@ from benchmarks import record
 from benchmarks.interleave import interleave
 from benchmarks.subjects import MODELS
 from benchmarks.testset import DATA, NEWS_TEST, TEST, NoDataError, german_english
-from quickbeam import MachineOptions, Translator
-from quickbeam.evaluate.quality import quality
-from quickbeam.models.architectures import find_architecture
-from quickbeam.models.facts import from_facts
-from quickbeam.models.folder import read_config, save_model
-from quickbeam.train.recipe import read_recipe
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.evaluate.quality import quality
+from sharpbeam.models.architectures import find_architecture
+from sharpbeam.models.facts import from_facts
+from sharpbeam.models.folder import read_config, save_model
+from sharpbeam.train.recipe import read_recipe
 
 PAPER = {  # BLEU on newstest2014 en-fr, words/s on a Haswell
     "S1": (36.2, 418),
@@ -109,7 +109,7 @@ def _steps(rows: dict[str, Translator], texts: Sequence[str], machine: MachineOp
     STEPS steps."""
     options = OPTIONS | {"min_length": STEPS - 1, "max_length": STEPS}
     like = next(iter(rows.values())).folder
-    with tempfile.TemporaryDirectory(prefix="quickbeam-") as folder:
+    with tempfile.TemporaryDirectory(prefix="sharpbeam-") as folder:
         every = {
             name: rows[name] if name in rows else Translator(_random(name, Path(folder, name), like), machine=machine)
             for name in PAPER

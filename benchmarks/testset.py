@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quickbeam.text.pairs import column_pairs
+from sharpbeam.text.pairs import column_pairs
 
 DATA = "../shared/data"  # where the text is looked for, from the root of the project
 TEST = "tatoeba/eng-deu.test.tsv.gz"

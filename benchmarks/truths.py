@@ -22,12 +22,12 @@ import numpy as np
 
 from benchmarks import record
 from benchmarks.testset import DATA, german_english
-from quickbeam import MachineOptions, Translation, Translator
-from quickbeam.models import preview_folder
-from quickbeam.models.screen_folder import SCREEN
-from quickbeam.models.shortlist_folder import SHORTLIST
-from quickbeam.projections.door import Projection
-from quickbeam.types import Request
+from sharpbeam import MachineOptions, Translation, Translator
+from sharpbeam.models import preview_folder
+from sharpbeam.models.screen_folder import SCREEN
+from sharpbeam.models.shortlist_folder import SHORTLIST
+from sharpbeam.projections.door import Projection
+from sharpbeam.types import Request
 
 LAYERS = ("exact", "scan", "certified", "screen", "shortlist")  # those that the model has are taken
 NEEDS = {"certified": preview_folder.FILE, "screen": SCREEN.facts, "shortlist": SHORTLIST.facts}

@@ -18,11 +18,11 @@ import numpy as np
 from benchmarks import record
 from benchmarks.kept import COLLECTING, stamp
 from benchmarks.subjects import Subject
-from quickbeam.engine.load import Parts, load_parts
-from quickbeam.options.decode import MachineOptions
-from quickbeam.projections.scan import ScanProjection
-from quickbeam.train.screen.collect import Collector
-from quickbeam.types import Floats, Ids, Request
+from sharpbeam.engine.load import Parts, load_parts
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.projections.scan import ScanProjection
+from sharpbeam.train.screen.collect import Collector
+from sharpbeam.types import Floats, Ids, Request
 
 K = 5
 COLUMNS = 32  # places of a language model's text that are read side by side

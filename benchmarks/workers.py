@@ -16,8 +16,8 @@ from typing import Any
 from benchmarks import record
 from benchmarks.interleave import interleave
 from benchmarks.testset import DATA, german_english
-from quickbeam import MachineOptions, Translator
-from quickbeam.evaluate.memory import peak_memory
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.evaluate.memory import peak_memory
 
 BEAM = 6
 WORKERS = (1, 2)

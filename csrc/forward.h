@@ -1,13 +1,13 @@
-// What a search asks of model and output layer: the twin of Forward in src/quickbeam/search/door.py.
+// What a search asks of model and output layer: the twin of Forward in src/sharpbeam/search/door.py.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
-// A decoding run of a model, as a search sees it: src/quickbeam/models/door.py.
+// A decoding run of a model, as a search sees it: src/sharpbeam/models/door.py.
 class ModelRun {
  public:
   virtual ~ModelRun() = default;
@@ -20,7 +20,7 @@ class ModelRun {
   virtual void retain(const int32_t* state, int64_t count) = 0;
 };
 
-// An output layer in a decoding run, as a search sees it: src/quickbeam/projections/door.py.
+// An output layer in a decoding run, as a search sees it: src/sharpbeam/projections/door.py.
 class LayerRun {
  public:
   virtual ~LayerRun() = default;
@@ -31,4 +31,4 @@ class LayerRun {
                     int32_t* token) = 0;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

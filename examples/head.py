@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from quickbeam import Head, fit_head
-from quickbeam.options.screen import ScreenOptions
+from sharpbeam import Head, fit_head
+from sharpbeam.options.screen import ScreenOptions
 
 
 def hidden_vectors(count: int, width: int, generator: torch.Generator) -> torch.Tensor:

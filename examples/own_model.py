@@ -1,4 +1,4 @@
-"""Search with a PyTorch model of your own: thirty lines behind the models' door (src/quickbeam/models/door.py).
+"""Search with a PyTorch model of your own: thirty lines behind the models' door (src/sharpbeam/models/door.py).
 
 Every search, schedule and output layer then works with it. The weights here are random; load yours.
 """
@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 
-from quickbeam.engine.decode import decode
-from quickbeam.options.decode import ScheduleOptions, SearchOptions
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Floats, Ids, Request
+from sharpbeam.engine.decode import decode
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.types import Floats, Ids, Request
 
 
 class OwnModel(torch.nn.Module):

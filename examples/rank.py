@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quickbeam import Translator
+from sharpbeam import Translator
 
 SOURCE = "Wir haben den letzten Bus verpasst."
 CANDIDATES = ["We missed the last bus.", "We have the last bus missed.", "The weather is nice."]

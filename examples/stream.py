@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from quickbeam import MachineOptions, Translator
+from sharpbeam import MachineOptions, Translator
 
 texts = [line.rstrip("\n") for line in sys.stdin]
 translator = Translator("de-en", machine=MachineOptions(threads=2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quickbeam import Translator
+from sharpbeam import Translator
 
 translator = Translator("de-en")  # a bundled name, or a model folder
 texts = ["Der Zug fährt in zehn Minuten.", "Ich habe meinen Schlüssel vergessen."]

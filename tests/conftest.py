@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quickbeam.models.folder import save_model
-from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.recurrent.tensors import tensor_shapes
-from quickbeam.models.transformer import tensors as transformer
-from quickbeam.models.transformer.config import TransformerConfig
-from quickbeam.text.sentencepiece import train_sentencepiece
+from sharpbeam.models.folder import save_model
+from sharpbeam.models.recurrent.config import RecurrentConfig
+from sharpbeam.models.recurrent.tensors import tensor_shapes
+from sharpbeam.models.transformer import tensors as transformer
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.text.sentencepiece import train_sentencepiece
 
 # Read when PyTorch is loaded: the products of tests are tiny, and threads that wait for each other on a busy
 # machine take minutes where one takes seconds.
@@ -24,7 +24,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 # No test leaves a note of what it read in the user's cache.
-os.environ["QUICKBEAM_CACHE"] = ""
+os.environ["SHARPBEAM_CACHE"] = ""
 
 _SYLLABLES = [consonant + vowel for consonant in "bdklmn" for vowel in "aeiou"]
 

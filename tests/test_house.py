@@ -52,7 +52,7 @@ def test_translating_needs_no_extra():
     code = (
         "import sys\n"
         "for name in ('torch', 'sacrebleu', 'matplotlib', 'tomli', 'tomllib'): sys.modules[name] = None\n"
-        "import quickbeam, quickbeam.cli.main, quickbeam.engine.translator, quickbeam.models.native_model\n"
+        "import sharpbeam, sharpbeam.cli.main, sharpbeam.engine.translator, sharpbeam.models.native_model\n"
     )
     result = run(sys.executable, "-c", code)
     assert result.returncode == 0, result.stderr

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quickbeam.projections.door import RowProjection
-from quickbeam.types import Floats, Ids, Request, TopK
+from sharpbeam.projections.door import RowProjection
+from sharpbeam.types import Floats, Ids, Request, TopK
 
 BOS, EOS = 1, 2
 

@@ -13,8 +13,8 @@ from benchmarks import decode, machine, record
 from benchmarks.resume import kill_and_resume
 from benchmarks.scoreboard.claim import Claim, Settings, Verdict
 from benchmarks.testset import german_english
-from quickbeam import Translator, _core
-from quickbeam.evaluate.measure import evaluate
+from sharpbeam import Translator, _core
+from sharpbeam.evaluate.measure import evaluate
 
 # Where the truths of the plan are tested, each under every kernel table of the machine.
 TRUTHS = ("tests/models", "tests/projections", "tests/search", "tests/schedule", "tests/engine")
@@ -38,7 +38,7 @@ def _make(target: str, folder: Path) -> tuple[bool, float, str]:
 def fresh_clone(settings: Settings) -> Verdict:
     """`make demo`, then `make test`, in a clone of the last commit; quickly: the tests in the tree at hand."""
     with tempfile.TemporaryDirectory() as folder:
-        clone = Path(folder, "quickbeam")
+        clone = Path(folder, "sharpbeam")
         subprocess.run(["git", "clone", "--quiet", str(record.ROOT), str(clone)], check=True)
         demo, demo_s, demo_end = _make("demo", clone)
         tests, tests_s, tests_end = _make("test", record.ROOT if settings.quick else clone)
@@ -65,7 +65,7 @@ def truths(settings: Settings) -> Verdict:
     found = []
     for table in _core.table_names():
         command = [sys.executable, "-m", "pytest", "-q", *folders]
-        environment = os.environ | {"QUICKBEAM_ISA": table}
+        environment = os.environ | {"SHARPBEAM_ISA": table}
         result = subprocess.run(command, cwd=record.ROOT, env=environment, capture_output=True, text=True, check=False)
         found.append((table, result.returncode == 0, result.stdout.strip().splitlines()[-1].strip("= ")))
     holds = {table for table, passed, _ in found if passed} >= {"scalar", "avx2", "avx512"}

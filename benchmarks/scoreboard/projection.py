@@ -18,8 +18,8 @@ from benchmarks.scoreboard.claim import Claim, Settings, Verdict
 from benchmarks.subjects import SUBJECTS, Subject, find_folder, note, present
 from benchmarks.testset import NoDataError
 from benchmarks.vectors import FLOATS, HELD_OUT, LEAST, MOST_TRANSLATED
-from quickbeam import _core
-from quickbeam.projections.certified import ERROR
+from sharpbeam import _core
+from sharpbeam.projections.certified import ERROR
 
 SCREENS = ("kmeans", "spherical", "l2s")
 SEARCHES = ("Faiss IVF", "ScaNN")
@@ -225,7 +225,7 @@ def truths(settings: Settings) -> Verdict:
     found = []
     for name in _core.table_names():
         command = [sys.executable, "-m", "pytest", "-q", *TRUTHS]
-        environment = os.environ | {"QUICKBEAM_ISA": name}
+        environment = os.environ | {"SHARPBEAM_ISA": name}
         result = subprocess.run(command, cwd=record.ROOT, env=environment, capture_output=True, text=True, check=False)
         found.append(
             (name, result.returncode == 0, (result.stdout.strip().splitlines() or ["nothing"])[-1].strip("= "))

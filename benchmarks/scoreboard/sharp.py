@@ -113,7 +113,7 @@ def models(settings: Settings) -> Verdict:
 def truths(settings: Settings) -> Verdict:
     """Bit-equal tables, rows and threads, steps like teacher forcing: the tests; and BLEU of rounded products."""
     command = [sys.executable, "-m", "pytest", "-q", *TESTED]
-    environment = {key: value for key, value in os.environ.items() if key != "QUICKBEAM_BLAS"}
+    environment = {key: value for key, value in os.environ.items() if key != "SHARPBEAM_BLAS"}
     tested = subprocess.run(command, cwd=record.ROOT, env=environment, capture_output=True, text=True, check=False)
     line = rounding.measure(settings.models, settings.data, 100 if settings.quick else 0)
     end = (tested.stdout.strip().splitlines() or ["nothing"])[-1].strip("= ")

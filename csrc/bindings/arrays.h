@@ -13,7 +13,7 @@
 
 #include "kernels/buffer.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Any array on the CPU, read only. The checks below say what is wrong with it, where a narrower type would only
 // make nanobind list signatures.
@@ -125,4 +125,4 @@ NewArray<T> new_array(std::initializer_list<size_t> shape) {
   return {data, nanobind::cast(array)};
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -1,11 +1,11 @@
-// What each binding file adds to the module `quickbeam._core`.
+// What each binding file adds to the module `sharpbeam._core`.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 void bind_kernels(nanobind::module_& module);         // kernels.cpp: the table of kernels, Linear
 void bind_projections(nanobind::module_& module);     // projections.cpp: ExactProjection, SuppressedRun
@@ -23,4 +23,4 @@ void bind_search(nanobind::module_& module);          // search.cpp: Selector, B
 // "profiled" the same behind clocks.
 const Kernels& table_named(const char* isa);
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // The value of an enum fact, by its place in `names`.
 template <typename Enum>
@@ -24,4 +24,4 @@ Enum choice(nanobind::dict facts, const char* key, std::initializer_list<const c
   throw std::invalid_argument(std::string(key) + " is '" + value + "'; it must be one of " + allowed + ".");
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -14,7 +14,7 @@
 #include "kernels/plain.h"
 #include "kernels/profiled.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 namespace nb = nanobind;
@@ -299,4 +299,4 @@ void bind_kernels(nb::module_& module) {
   module.def("top_k", &top_k, "x"_a, "k"_a, "isa"_a = "auto");
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -1,4 +1,4 @@
-// quickbeam._core: LstmAttention and LstmAttentionDecoding.
+// sharpbeam._core: LstmAttention and LstmAttentionDecoding.
 #include "models/lstm_attention.h"
 
 #include <nanobind/nanobind.h>
@@ -13,7 +13,7 @@
 
 namespace nb = nanobind;
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 std::shared_ptr<LstmAttention> build(nb::dict facts, nb::dict tensors, const std::string& isa, nb::dict options) {
@@ -33,4 +33,4 @@ void bind_lstm_attention(nb::module_& module) {
       "The packed weights of an LSTM translation model with attention; any number of runs share them.", &build);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -1,4 +1,4 @@
-// quickbeam._core: LstmLm and LstmLmDecoding.
+// sharpbeam._core: LstmLm and LstmLmDecoding.
 #include "models/lstm_lm.h"
 
 #include <nanobind/nanobind.h>
@@ -13,7 +13,7 @@
 
 namespace nb = nanobind;
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 std::shared_ptr<LstmLm> build(nb::dict facts, nb::dict tensors, const std::string& isa, nb::dict options) {
@@ -31,4 +31,4 @@ void bind_lstm_lm(nb::module_& module) {
                                      &build);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -1,17 +1,17 @@
-// The module `quickbeam._core`.
+// The module `sharpbeam._core`.
 #include "bindings/bindings.h"
 
 NB_MODULE(_core, module) {
-  module.doc() = "Native core of Quickbeam";
-  quickbeam::bind_forward(module);
-  quickbeam::bind_kernels(module);
-  quickbeam::bind_projections(module);
-  quickbeam::bind_recurrent(module);
-  quickbeam::bind_lstm_lm(module);
-  quickbeam::bind_lstm_attention(module);
-  quickbeam::bind_transformer(module);
-  quickbeam::bind_screened(module);
-  quickbeam::bind_shortlist(module);
-  quickbeam::bind_team(module);
-  quickbeam::bind_search(module);
+  module.doc() = "Native core of Sharpbeam";
+  sharpbeam::bind_forward(module);
+  sharpbeam::bind_kernels(module);
+  sharpbeam::bind_projections(module);
+  sharpbeam::bind_recurrent(module);
+  sharpbeam::bind_lstm_lm(module);
+  sharpbeam::bind_lstm_attention(module);
+  sharpbeam::bind_transformer(module);
+  sharpbeam::bind_screened(module);
+  sharpbeam::bind_shortlist(module);
+  sharpbeam::bind_team(module);
+  sharpbeam::bind_search(module);
 }

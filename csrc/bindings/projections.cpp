@@ -13,7 +13,7 @@
 #include "projections/scan.h"
 #include "projections/suppressed.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 namespace nb = nanobind;
@@ -185,4 +185,4 @@ void bind_projections(nb::module_& module) {
       .def("__init__", &construct_suppressed, "layer"_a, "suppressed"_a, nb::keep_alive<1, 2>());
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -1,4 +1,4 @@
-// quickbeam._core: RecurrentModel and RecurrentDecoding.
+// sharpbeam._core: RecurrentModel and RecurrentDecoding.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -13,7 +13,7 @@
 
 namespace nb = nanobind;
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 // Facts as in RecurrentConfig (models/recurrent/config.py); the ones about ids and the output layer are not needed.
@@ -52,4 +52,4 @@ void bind_recurrent(nb::module_& module) {
       "The packed weights of a recurrent translation model; any number of runs share them.", &build);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -15,7 +15,7 @@
 #include "models/sources.h"
 #include "models/weights.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Of a dict with the names of Computing's fields, and compute_type.
 inline Computing read_computing(nanobind::dict options) {
@@ -110,7 +110,7 @@ class Run : public ModelRun {
   static void bind(nanobind::module_& module, const char* name) {
     using namespace nanobind::literals;
     nanobind::class_<Run, ModelRun> run(module, name,
-                                        "The caches of one decoding run; see quickbeam.models.door.Decoding.");
+                                        "The caches of one decoding run; see sharpbeam.models.door.Decoding.");
     run.def(nanobind::init<std::shared_ptr<Model>>(), "model"_a)
         .def("admit", &Run::admit, "request"_a, "token"_a, "length"_a,
              "Encode sources that stand one behind the other in `token`; returns the handles of their initial states.")
@@ -147,4 +147,4 @@ void bind_model(nanobind::module_& module, const char* model, const char* run, c
   Run<Model, Decoding>::bind(module, run);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -11,7 +11,7 @@
 #include "bindings/bindings.h"
 #include "forward.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 namespace nb = nanobind;
@@ -201,4 +201,4 @@ void bind_screened(nb::module_& module) {
       .def_prop_ro("packed_bytes", &ScreenedProjection::packed_bytes);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -13,7 +13,7 @@
 #include "search/selection.h"
 #include "search/turn.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 namespace nb = nanobind;
@@ -86,7 +86,7 @@ class Selector {
       nb::gil_scoped_release release;
       lock.lock();  // kept until the answer is copied: other Python threads go on meanwhile
       answer_.kept.resize(held.size());
-      quickbeam::select(given, finished, rules_, answer_);
+      sharpbeam::select(given, finished, rules_, answer_);
     }
     return nb::make_tuple(copied<int64_t>(answer_.first), copied<double>(answer_.best), as_rows(answer_.going, from, k),
                           as_rows(answer_.ended, from, k), copied<bool>(answer_.kept));
@@ -258,18 +258,18 @@ class BeamRun {
 }  // namespace
 
 void bind_forward(nb::module_& module) {
-  nb::class_<ModelRun>(module, "ModelRun", "A decoding run of a model; see quickbeam.models.door.Decoding.");
-  nb::class_<LayerRun>(module, "LayerRun", "An output layer in one; see quickbeam.projections.door.Projecting.");
+  nb::class_<ModelRun>(module, "ModelRun", "A decoding run of a model; see sharpbeam.models.door.Decoding.");
+  nb::class_<LayerRun>(module, "LayerRun", "An output layer in one; see sharpbeam.projections.door.Projecting.");
 }
 
 void bind_search(nb::module_& module) {
-  nb::class_<Selector>(module, "Selector", "One step of beam search; see quickbeam.search.selection.Selector.")
+  nb::class_<Selector>(module, "Selector", "One step of beam search; see sharpbeam.search.selection.Selector.")
       .def(nb::init<int64_t, int64_t, int32_t, int64_t, double, double, bool>(), "beam"_a, "keep"_a, "eos"_a,
            "max_length"_a, "margin"_a, "ratio"_a, "stays"_a)
       .def("select", &Selector::select, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
            "log_prob"_a, "value"_a, "top"_a, "start"_a, "held"_a,
            "Returns first [B], best [B], the rows that go on and those that end, and which of `held` are kept.");
-  nb::class_<BeamRun>(module, "Beam", "Bookkeeping of beam search; see quickbeam.search.native_beam.NativeBeamSearch.")
+  nb::class_<BeamRun>(module, "Beam", "Bookkeeping of beam search; see sharpbeam.search.native_beam.NativeBeamSearch.")
       .def(nb::init<int64_t, int64_t, int32_t, int64_t, double, double, bool, int64_t, int64_t, const std::string&,
                     int64_t, int64_t, int64_t, int64_t, double, int64_t, AnyArray, AnyArray>(),
            "beam"_a, "keep"_a, "eos"_a, "max_length"_a, "margin"_a, "ratio"_a, "stays"_a, "min_length"_a, "children"_a,
@@ -288,4 +288,4 @@ void bind_search(nb::module_& module) {
            "of the run, and more turns may follow until a request is done.");
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

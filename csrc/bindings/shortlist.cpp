@@ -10,7 +10,7 @@
 #include "bindings/bindings.h"
 #include "forward.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 namespace nb = nanobind;
@@ -124,4 +124,4 @@ void bind_shortlist(nb::module_& module) {
       .def("log_prob_among", &Run::log_prob_among, "hidden"_a, "token"_a, "words"_a, "start"_a);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

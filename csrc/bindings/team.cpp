@@ -1,11 +1,11 @@
-// quickbeam._core: Team.
+// sharpbeam._core: Team.
 #include "kernels/team.h"
 
 #include <nanobind/nanobind.h>
 
 #include "bindings/bindings.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 void bind_team(nanobind::module_& module) {
   namespace nb = nanobind;
@@ -17,4 +17,4 @@ void bind_team(nanobind::module_& module) {
       .def("__exit__", [](Team& self, nb::args) { self.leave(); }, "raised"_a);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

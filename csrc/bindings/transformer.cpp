@@ -1,4 +1,4 @@
-// quickbeam._core: Transformer and TransformerDecoding.
+// sharpbeam._core: Transformer and TransformerDecoding.
 #include "models/transformer.h"
 
 #include <nanobind/nanobind.h>
@@ -14,7 +14,7 @@
 
 namespace nb = nanobind;
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 // Facts as in TransformerConfig (models/transformer/config.py); the ones about ids and the output layer are not needed.
@@ -62,4 +62,4 @@ void bind_transformer(nb::module_& module) {
                                                &build);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -132,12 +132,12 @@ struct Doubles {
 };
 
 // One quarter at a time, by `expression` over `i`.
-#define QUICKBEAM_QUARTERS(expression)                     \
+#define SHARPBEAM_QUARTERS(expression)                     \
   Doubles out;                                             \
   for (int i = 0; i < 4; ++i) out.quarter[i] = expression; \
   return out
 
-inline Doubles set_double(double x) { QUICKBEAM_QUARTERS(_mm256_set1_pd(x)); }
+inline Doubles set_double(double x) { SHARPBEAM_QUARTERS(_mm256_set1_pd(x)); }
 inline Doubles widen(Vec a) {
   return {{_mm256_cvtps_pd(_mm256_castps256_ps128(a.low)), _mm256_cvtps_pd(_mm256_extractf128_ps(a.low, 1)),
            _mm256_cvtps_pd(_mm256_castps256_ps128(a.high)), _mm256_cvtps_pd(_mm256_extractf128_ps(a.high, 1))}};
@@ -148,13 +148,13 @@ inline Vec narrow(const Doubles& a) {
   };
   return {join(a.quarter[0], a.quarter[1]), join(a.quarter[2], a.quarter[3])};
 }
-inline Doubles load_doubles(const double* p) { QUICKBEAM_QUARTERS(_mm256_loadu_pd(p + 4 * i)); }
+inline Doubles load_doubles(const double* p) { SHARPBEAM_QUARTERS(_mm256_loadu_pd(p + 4 * i)); }
 // All ones in the lanes 4 i, 4 i + 1, .. that are below n.
 inline __m256i doubles_below(int64_t n, int i) {
   return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n - 4 * i), _mm256_setr_epi64x(0, 1, 2, 3));
 }
 inline Doubles load_doubles(const double* p, int64_t n) {
-  QUICKBEAM_QUARTERS(_mm256_maskload_pd(p + 4 * i, doubles_below(n, i)));
+  SHARPBEAM_QUARTERS(_mm256_maskload_pd(p + 4 * i, doubles_below(n, i)));
 }
 inline void store_doubles(double* p, const Doubles& a) {
   for (int i = 0; i < 4; ++i) _mm256_storeu_pd(p + 4 * i, a.quarter[i]);
@@ -163,28 +163,28 @@ inline void store_doubles(double* p, int64_t n, const Doubles& a) {
   for (int i = 0; i < 4; ++i) _mm256_maskstore_pd(p + 4 * i, doubles_below(n, i), a.quarter[i]);
 }
 inline Doubles add(const Doubles& a, const Doubles& b) {
-  QUICKBEAM_QUARTERS(_mm256_add_pd(a.quarter[i], b.quarter[i]));
+  SHARPBEAM_QUARTERS(_mm256_add_pd(a.quarter[i], b.quarter[i]));
 }
 inline Doubles sub(const Doubles& a, const Doubles& b) {
-  QUICKBEAM_QUARTERS(_mm256_sub_pd(a.quarter[i], b.quarter[i]));
+  SHARPBEAM_QUARTERS(_mm256_sub_pd(a.quarter[i], b.quarter[i]));
 }
 inline Doubles mul(const Doubles& a, const Doubles& b) {
-  QUICKBEAM_QUARTERS(_mm256_mul_pd(a.quarter[i], b.quarter[i]));
+  SHARPBEAM_QUARTERS(_mm256_mul_pd(a.quarter[i], b.quarter[i]));
 }
 inline Doubles div(const Doubles& a, const Doubles& b) {
-  QUICKBEAM_QUARTERS(_mm256_div_pd(a.quarter[i], b.quarter[i]));
+  SHARPBEAM_QUARTERS(_mm256_div_pd(a.quarter[i], b.quarter[i]));
 }
 inline Doubles fma(const Doubles& a, const Doubles& b, const Doubles& c) {
-  QUICKBEAM_QUARTERS(_mm256_fmadd_pd(a.quarter[i], b.quarter[i], c.quarter[i]));
+  SHARPBEAM_QUARTERS(_mm256_fmadd_pd(a.quarter[i], b.quarter[i], c.quarter[i]));
 }
 // The number last in max and min: what they give back where it is a NaN.
 inline Doubles clamp(const Doubles& a, double most) {
-  QUICKBEAM_QUARTERS(_mm256_min_pd(_mm256_set1_pd(most), _mm256_max_pd(_mm256_set1_pd(-most), a.quarter[i])));
+  SHARPBEAM_QUARTERS(_mm256_min_pd(_mm256_set1_pd(most), _mm256_max_pd(_mm256_set1_pd(-most), a.quarter[i])));
 }
 // A half of each entry is in one register, found by the low bits of the same half of t.
 inline __m256d power_of_eighths(__m256d t) {
-  const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(quickbeam::kEighths));
-  const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(quickbeam::kEighths + 4));
+  const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sharpbeam::kEighths));
+  const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sharpbeam::kEighths + 4));
   const __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
   const __m256i ends = _mm256_permutevar8x32_epi32(first, order), more = _mm256_permutevar8x32_epi32(second, order);
   const __m256i low = _mm256_permute2x128_si256(ends, more, 0x20), high = _mm256_permute2x128_si256(ends, more, 0x31);
@@ -193,14 +193,14 @@ inline __m256d power_of_eighths(__m256d t) {
                                             _mm256_permutevar8x32_epi32(high, _mm256_slli_epi64(n, 32)), 0xaa);
   return _mm256_castsi256_pd(_mm256_add_epi64(eighth, _mm256_slli_epi64(n, 49)));
 }
-inline Doubles power_of_eighths(const Doubles& t) { QUICKBEAM_QUARTERS(power_of_eighths(t.quarter[i])); }
+inline Doubles power_of_eighths(const Doubles& t) { SHARPBEAM_QUARTERS(power_of_eighths(t.quarter[i])); }
 inline double sum(const Doubles& a) {
   const __m256d four =
       _mm256_add_pd(_mm256_add_pd(a.quarter[0], a.quarter[2]), _mm256_add_pd(a.quarter[1], a.quarter[3]));
   const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
   return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
-#undef QUICKBEAM_QUARTERS
+#undef SHARPBEAM_QUARTERS
 
 struct Ints {
   __m256i low, high;
@@ -274,6 +274,6 @@ inline int32_t sum_ints(Ints a) {
 
 }  // namespace
 
-namespace quickbeam {
+namespace sharpbeam {
 constinit const Kernels kAvx2Kernels = make_table("avx2");
 }

@@ -92,7 +92,7 @@ inline Doubles clamp(Doubles a, double most) {
 }
 inline __m512d power_of_eighths(__m512d t) {
   const __m512i n = _mm512_castpd_si512(t);
-  const __m512i eighth = _mm512_permutexvar_epi64(n, _mm512_loadu_si512(quickbeam::kEighths));
+  const __m512i eighth = _mm512_permutexvar_epi64(n, _mm512_loadu_si512(sharpbeam::kEighths));
   return _mm512_castsi512_pd(_mm512_add_epi64(eighth, _mm512_slli_epi64(n, 49)));
 }
 inline Doubles power_of_eighths(Doubles t) { return {power_of_eighths(t.low), power_of_eighths(t.high)}; }

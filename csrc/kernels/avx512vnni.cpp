@@ -41,6 +41,6 @@ inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
 
 }  // namespace
 
-namespace quickbeam {
+namespace sharpbeam {
 constinit const Kernels kAvx512VnniKernels = make_table("avx512vnni");
 }

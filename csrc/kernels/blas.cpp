@@ -7,13 +7,13 @@
 
 #if __has_include(<dlfcn.h>)
 #include <dlfcn.h>
-#define QUICKBEAM_DLFCN
+#define SHARPBEAM_DLFCN
 #endif
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
-constexpr const char* kVariable = "QUICKBEAM_BLAS";
+constexpr const char* kVariable = "SHARPBEAM_BLAS";
 constexpr int kRowMajor = 101, kAsItIs = 111;  // of the CBLAS interface
 
 Sgemm chosen_sgemm() {
@@ -29,7 +29,7 @@ Sgemm chosen_sgemm() {
 
 Sgemm load_sgemm(const char* name, const char* library) {
   const std::string given = std::string(name) + " is \"" + library + "\"; ";
-#ifdef QUICKBEAM_DLFCN
+#ifdef SHARPBEAM_DLFCN
   void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw std::invalid_argument(given + "it must be a shared library (" + dlerror() + ")");
   for (const char* symbol : {"cblas_sgemm", "scipy_cblas_sgemm"}) {
@@ -55,4 +55,4 @@ void BlasMatrix::multiply(const float* bias, const float* x, int64_t x_stride, f
          whole(out_), 1.0f, y, whole(y_stride));
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -6,7 +6,7 @@
 
 #include "kernels/buffer.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // cblas_sgemm: order, whether a and b are transposed, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc.
 using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
@@ -21,7 +21,7 @@ class BlasMatrix {
  public:
   BlasMatrix() = default;
   // `weight` is [out, in] row-major with rows `stride` floats apart. The library is that which the environment variable
-  // QUICKBEAM_BLAS names; throws std::invalid_argument where it names none.
+  // SHARPBEAM_BLAS names; throws std::invalid_argument where it names none.
   BlasMatrix(const float* weight, int64_t out, int64_t in, int64_t stride);
 
   // y = x W' + bias [out] for `rows` rows. What a row becomes may depend on how many there are.
@@ -33,4 +33,4 @@ class BlasMatrix {
   Buffer turned_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

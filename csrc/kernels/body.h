@@ -28,9 +28,9 @@
 // No order of operations here may depend on the registers, and the build forbids the compiler to fuse or reorder
 // floats: so all tables give the same bits (a NaN is a NaN, its bits may differ).
 
-using quickbeam::Kernels;
-using quickbeam::kLanes;
-using quickbeam::kPanel;
+using sharpbeam::Kernels;
+using sharpbeam::kLanes;
+using sharpbeam::kPanel;
 
 constexpr float kInfinity = __builtin_inff();
 constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <new>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 constexpr size_t kLine = 64;
@@ -134,4 +134,4 @@ void Buffer::reserve(int64_t size) {
   size_ = size;
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 class Buffer {
  public:
@@ -36,4 +36,4 @@ inline float* room(Buffer& buffer, int64_t size) {
   return buffer.get();
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -6,10 +6,10 @@
 
 #include "kernels/tables.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
-constexpr const char* kVariable = "QUICKBEAM_ISA";
+constexpr const char* kVariable = "SHARPBEAM_ISA";
 
 // The tables that this machine can run, lowest first.
 struct Available {
@@ -19,7 +19,7 @@ struct Available {
 
   Available() {
     add(kScalarKernels);
-#ifdef QUICKBEAM_X86
+#ifdef SHARPBEAM_X86
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) add(kAvx2Kernels);
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
@@ -67,4 +67,4 @@ const Kernels& kernels(const char* name) { return find("isa", name); }
 
 const char* const* kernel_names() { return available().names; }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

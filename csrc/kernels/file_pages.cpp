@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 constexpr int64_t kLarge = int64_t{1} << 28;  // bytes of a matrix that would fill the memory
@@ -80,4 +80,4 @@ void give_back(const float* begin, const float* end) {
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

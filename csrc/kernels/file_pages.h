@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // As long as it lives, the `bytes` from `begin` on are those of the open `file`: nobody has written to them, so pages
 // that are given back are read again when somebody looks at them.
@@ -60,4 +60,4 @@ class ReadOnce {
   const float *begin_, *end_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

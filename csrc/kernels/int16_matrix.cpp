@@ -9,7 +9,7 @@
 
 #include "kernels/panels.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 Int16Matrix::Int16Matrix(int64_t out, int64_t in) : in_(in), out_(out) {
   if (in > kMostInt8) {
@@ -53,4 +53,4 @@ void Int16Matrix::multiply(const Kernels& table, const float* bias, const int16_
   });
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -6,7 +6,7 @@
 #include "kernels/buffer.h"
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 class Int16Matrix {
  public:
@@ -28,4 +28,4 @@ class Int16Matrix {
   int64_t in_ = 0, out_ = 0;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

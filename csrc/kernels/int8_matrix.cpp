@@ -9,7 +9,7 @@
 
 #include "kernels/panels.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 // The largest size of n numbers, in lanes that the compiler can keep side by side.
@@ -85,4 +85,4 @@ void Int8Matrix::multiply_part(const Kernels& table, int64_t first, int64_t out,
   table.multiply_int8(packed, scale_.get() + first, bias, x, x_stride, x_scale, y, y_stride, rows, in_, out);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

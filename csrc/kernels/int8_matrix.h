@@ -6,7 +6,7 @@
 #include "kernels/buffer.h"
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // A row of words as bytes: what they are multiplied by, and the Euclidean norm of what rounding lost.
 struct ByteRow {
@@ -44,4 +44,4 @@ class Int8Matrix {
   int64_t in_ = 0, out_ = 0;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -9,7 +9,7 @@ template <typename Unit, int kRows, int kVecs>
                                      int64_t x_bytes, const int32_t* start, const float* x_scale, float* y,
                                      int64_t y_stride, int64_t blocks, int64_t columns,
                                      [[maybe_unused]] int64_t ahead) {
-  constexpr int64_t kStep = int64_t{kPanel} * quickbeam::kBytes;
+  constexpr int64_t kStep = int64_t{kPanel} * sharpbeam::kBytes;
   Ints total[kRows][kVecs];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
@@ -24,12 +24,12 @@ template <typename Unit, int kRows, int kVecs>
     typename Unit::Weights w[kVecs];
 #pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) {
-      const uint8_t* from = weight + c * kLanes * quickbeam::kBytes;
+      const uint8_t* from = weight + c * kLanes * sharpbeam::kBytes;
       w[c] = Unit::load_weights(from);
     }
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
-      const typename Unit::Inputs input = Unit::load_inputs(x + r * x_bytes + k * quickbeam::kBytes);
+      const typename Unit::Inputs input = Unit::load_inputs(x + r * x_bytes + k * sharpbeam::kBytes);
 #pragma GCC unroll 4
       for (int c = 0; c < kVecs; ++c) total[r][c] = Unit::dot(total[r][c], w[c], input);
     }
@@ -68,7 +68,7 @@ inline void integer_rows(const uint8_t* weight, const float* scale, const float*
   }
   constexpr int kVecs = Unit::vecs(kRows);
   for (int c = 0; c < kPanel && c < columns; c += kVecs * kLanes) {
-    integer_block<Unit, kRows, kVecs>(weight + c * quickbeam::kBytes, scale + c, bias + c, x, x_bytes, start, x_scale,
+    integer_block<Unit, kRows, kVecs>(weight + c * sharpbeam::kBytes, scale + c, bias + c, x, x_bytes, start, x_scale,
                                       y + c, y_stride, blocks, columns - c, ahead);
   }
 }
@@ -80,7 +80,7 @@ inline int32_t start_of(const int8_t* x, int64_t n) {
                                                   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   Ints sums = set_ints(0);
   int64_t k = 0;
-  for (; k + quickbeam::kRowBytes <= n; k += quickbeam::kRowBytes) sums = dot_bytes(sums, kOnes, x + k);
+  for (; k + sharpbeam::kRowBytes <= n; k += sharpbeam::kRowBytes) sums = dot_bytes(sums, kOnes, x + k);
   int32_t total = sum_ints(sums);
   for (; k < n; ++k) total += x[k];
   return -128 * total;
@@ -91,9 +91,9 @@ inline void integer_product(const uint8_t* packed, const float* scale, const flo
                             int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows,
                             int64_t in, int64_t out) {
   constexpr int64_t kMostRows = 192;  // whose starts are kept at a time
-  constexpr int64_t kNumber = sizeof(Number), kNeighbours = quickbeam::kBytes / kNumber;
+  constexpr int64_t kNumber = sizeof(Number), kNeighbours = sharpbeam::kBytes / kNumber;
   const int64_t blocks = (in + kNeighbours - 1) / kNeighbours;
-  const int64_t ahead = ahead_of(out * blocks * quickbeam::kBytes);
+  const int64_t ahead = ahead_of(out * blocks * sharpbeam::kBytes);
   int32_t starts[kMostRows];
   for (int64_t from = 0; from < rows; from += kMostRows) {
     const int64_t count = rows - from < kMostRows ? rows - from : kMostRows;
@@ -105,7 +105,7 @@ inline void integer_product(const uint8_t* packed, const float* scale, const flo
     for (int64_t n = 0; n < out; n += kPanel) {
       for (int64_t part = 0; part < parts; ++part) {  // of nearly equal size
         const int64_t first = part * count / parts, some = (part + 1) * count / parts - first;
-        integer_rows<Unit, Unit::kRows>(packed + n * blocks * quickbeam::kBytes, scale + n, bias + n,
+        integer_rows<Unit, Unit::kRows>(packed + n * blocks * sharpbeam::kBytes, scale + n, bias + n,
                                         reinterpret_cast<const uint8_t*>(x + (from + first) * x_stride),
                                         x_stride * kNumber, starts + first, x_scale + from + first,
                                         y + (from + first) * y_stride + n, y_stride, some, blocks, out - n, ahead);
@@ -157,7 +157,7 @@ float quantize_kernel(const float* x, int64_t n, int8_t* q) {
 }
 
 float quantize_int16_kernel(const float* x, int64_t n, int16_t* q) {
-  constexpr float kMost = quickbeam::kMostInput16;
+  constexpr float kMost = sharpbeam::kMostInput16;
   const float most = largest(x, n);
   const Vec by = set(most > 0.0f ? kMost / most : 0.0f);
   for (int64_t i = 0; i < n; i += kLanes)

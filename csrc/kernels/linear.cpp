@@ -5,7 +5,7 @@
 
 #include "kernels/file_pages.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 constexpr const char* kNames[] = {"float32", "int16", "int8", "blas"};
@@ -96,4 +96,4 @@ void Linear::apply(const Kernels& table, const LinearInput& input, float* y, int
   }
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

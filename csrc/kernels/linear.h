@@ -11,7 +11,7 @@
 #include "kernels/matrix.h"
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // What weights and inputs of a product are rounded to. float32 rounds nothing. int8 and int16 round each row of
 // weights and, when it is used, each row of inputs to whole multiples: int8 of its largest size / 127, int16 as
@@ -72,4 +72,4 @@ class Linear {
   Buffer bias_;  // where the matrix has none itself
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

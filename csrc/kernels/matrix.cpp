@@ -5,7 +5,7 @@
 #include "kernels/file_pages.h"
 #include "kernels/panels.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 Matrix::Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias)
     : packed_(packed_size(in, out)), in_(in), out_(out) {
@@ -44,4 +44,4 @@ float Matrix::element(const Kernels& table, const float* x, int64_t column) cons
   return panel[column - first];
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -6,7 +6,7 @@
 #include "kernels/buffer.h"
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 class Matrix {
  public:
@@ -30,4 +30,4 @@ class Matrix {
   int64_t in_ = 0, out_ = 0;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -8,7 +8,7 @@
 #include "kernels/table.h"
 #include "kernels/team.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 constexpr int64_t kMostShares = 64;
 constexpr int64_t kRowsOfRead = 8;  // rows whose arithmetic takes about as long as reading the weights
@@ -28,4 +28,4 @@ void share_panels(int64_t out, int64_t bytes, int64_t rows, const Multiply& mult
   });
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 double logistic(double x) { return 1.0 / (1.0 + std::exp(-x)); }
@@ -62,4 +62,4 @@ const Kernels& plain_kernels() {
   return table;
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

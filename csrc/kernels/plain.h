@@ -4,8 +4,8 @@
 
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 const Kernels& plain_kernels();
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -25,61 +25,61 @@ Size product(int64_t weight_bytes, int64_t input_bytes, int64_t rows, int64_t in
 }
 
 // One kernel: its place in the table, its name, and the size of a call.
-#define QUICKBEAM_PROFILED(Type, member, ...)         \
+#define SHARPBEAM_PROFILED(Type, member, ...)         \
   struct Type {                                       \
     static constexpr auto kKernel = &Kernels::member; \
     static constexpr const char* kName = #member;     \
     static Size size(__VA_ARGS__)
 // clang-format off
-QUICKBEAM_PROFILED(Multiply, multiply, Floats, Floats, Floats, int64_t, float*, int64_t, int64_t rows, int64_t in,
+SHARPBEAM_PROFILED(Multiply, multiply, Floats, Floats, Floats, int64_t, float*, int64_t, int64_t rows, int64_t in,
                    int64_t out) { return product(packed_size(in, out) * kFloat, kFloat, rows, in, out); } };
-QUICKBEAM_PROFILED(MultiplyInt8, multiply_int8, const uint8_t*, Floats, Floats, const int8_t*, int64_t, Floats, float*,
+SHARPBEAM_PROFILED(MultiplyInt8, multiply_int8, const uint8_t*, Floats, Floats, const int8_t*, int64_t, Floats, float*,
                    int64_t, int64_t rows, int64_t in, int64_t out) {
   return product(packed_size(padded_bytes(in), out), 1, rows, in, out); } };
-QUICKBEAM_PROFILED(MultiplyInt16, multiply_int16, const int16_t*, Floats, Floats, const int16_t*, int64_t, Floats,
+SHARPBEAM_PROFILED(MultiplyInt16, multiply_int16, const int16_t*, Floats, Floats, const int16_t*, int64_t, Floats,
                    float*, int64_t, int64_t rows, int64_t in, int64_t out) {
   return product(2 * packed_size(padded_shorts(in), out), 2, rows, in, out); } };
-QUICKBEAM_PROFILED(MultiplyRows, multiply_rows, Floats, Floats, Floats, const int32_t*, int64_t count, int64_t dim,
+SHARPBEAM_PROFILED(MultiplyRows, multiply_rows, Floats, Floats, Floats, const int32_t*, int64_t count, int64_t dim,
                    float*) { return {count * dim * kFloat, count * dim}; } };
-QUICKBEAM_PROFILED(DotRows, dot_rows, const uint8_t*, int64_t stride, const int8_t*, const int32_t*, int64_t count,
+SHARPBEAM_PROFILED(DotRows, dot_rows, const uint8_t*, int64_t stride, const int8_t*, const int32_t*, int64_t count,
                    int32_t*) { return {count * stride, count * stride}; } };
-QUICKBEAM_PROFILED(Quantize, quantize, Floats, int64_t n, int8_t*) { return {n * (kFloat + 1), n}; } };
-QUICKBEAM_PROFILED(RoundWeights, round_weights, const double*, int64_t n, float, uint8_t*) {
+SHARPBEAM_PROFILED(Quantize, quantize, Floats, int64_t n, int8_t*) { return {n * (kFloat + 1), n}; } };
+SHARPBEAM_PROFILED(RoundWeights, round_weights, const double*, int64_t n, float, uint8_t*) {
   return {n * (2 * kFloat + 1), n}; } };
-QUICKBEAM_PROFILED(QuantizeInt16, quantize_int16, Floats, int64_t n, int16_t*) { return {n * (kFloat + 2), n}; } };
-QUICKBEAM_PROFILED(Tanh, tanh, float*, int64_t n) { return {2 * n * kFloat, n}; } };
-QUICKBEAM_PROFILED(Sigmoid, sigmoid, float*, int64_t n) { return {2 * n * kFloat, n}; } };
-QUICKBEAM_PROFILED(Gru, gru, Floats, Floats, Floats, float*, int64_t dim) { return {8 * dim * kFloat, 3 * dim}; } };
-QUICKBEAM_PROFILED(Lstm, lstm, Floats, Floats, Floats, float*, float*, int64_t dim) {
+SHARPBEAM_PROFILED(QuantizeInt16, quantize_int16, Floats, int64_t n, int16_t*) { return {n * (kFloat + 2), n}; } };
+SHARPBEAM_PROFILED(Tanh, tanh, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(Sigmoid, sigmoid, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(Gru, gru, Floats, Floats, Floats, float*, int64_t dim) { return {8 * dim * kFloat, 3 * dim}; } };
+SHARPBEAM_PROFILED(Lstm, lstm, Floats, Floats, Floats, float*, float*, int64_t dim) {
   return {11 * dim * kFloat, 4 * dim}; } };
-QUICKBEAM_PROFILED(MlpKeys, mlp_keys, Floats, double*, int64_t n) { return {3 * n * kFloat, n}; } };
-QUICKBEAM_PROFILED(AttendMlp, attend_mlp, const double*, const double*, const double*, float*, int64_t positions,
+SHARPBEAM_PROFILED(MlpKeys, mlp_keys, Floats, double*, int64_t n) { return {3 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(AttendMlp, attend_mlp, const double*, const double*, const double*, float*, int64_t positions,
                    int64_t dim) { return {2 * positions * dim * kFloat, positions * dim}; } };
-QUICKBEAM_PROFILED(AttendDot, attend_dot, Floats, Floats, float*, int64_t positions, int64_t dim) {
+SHARPBEAM_PROFILED(AttendDot, attend_dot, Floats, Floats, float*, int64_t positions, int64_t dim) {
   return {positions * dim * kFloat, positions * dim}; } };
-QUICKBEAM_PROFILED(Softmax, softmax, float*, int64_t rows, int64_t n) { return {2 * rows * n * kFloat, rows * n}; } };
-QUICKBEAM_PROFILED(WeightedSum, weighted_sum, Floats, Floats, float*, int64_t positions, int64_t dim) {
+SHARPBEAM_PROFILED(Softmax, softmax, float*, int64_t rows, int64_t n) { return {2 * rows * n * kFloat, rows * n}; } };
+SHARPBEAM_PROFILED(WeightedSum, weighted_sum, Floats, Floats, float*, int64_t positions, int64_t dim) {
   return {positions * dim * kFloat, positions * dim}; } };
-QUICKBEAM_PROFILED(AttendHeads, attend_heads, Floats, const Floats*, int64_t, float*, int64_t, int64_t positions,
+SHARPBEAM_PROFILED(AttendHeads, attend_heads, Floats, const Floats*, int64_t, float*, int64_t, int64_t positions,
                    int64_t heads, int64_t dim) {
   return {positions * heads * dim * kFloat, positions * heads * dim}; } };
-QUICKBEAM_PROFILED(WeighHeads, weigh_heads, Floats, int64_t, const Floats*, int64_t, float*, int64_t positions,
+SHARPBEAM_PROFILED(WeighHeads, weigh_heads, Floats, int64_t, const Floats*, int64_t, float*, int64_t positions,
                    int64_t heads, int64_t dim) {
   return {positions * heads * dim * kFloat, positions * heads * dim}; } };
-QUICKBEAM_PROFILED(AddNorm, add_norm, float*, Floats, Floats, Floats, float, float*, int64_t n) {
+SHARPBEAM_PROFILED(AddNorm, add_norm, float*, Floats, Floats, Floats, float, float*, int64_t n) {
   return {4 * n * kFloat, 3 * n}; } };
-QUICKBEAM_PROFILED(Add, add, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
-QUICKBEAM_PROFILED(Times, times, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
-QUICKBEAM_PROFILED(Relu, relu, float*, int64_t n) { return {2 * n * kFloat, n}; } };
-QUICKBEAM_PROFILED(Swish, swish, float*, float, int64_t n) { return {2 * n * kFloat, n}; } };
-QUICKBEAM_PROFILED(Gelu, gelu, float*, int64_t n) { return {2 * n * kFloat, n}; } };
-QUICKBEAM_PROFILED(Ssru, ssru, Floats, Floats, float*, float*, int64_t dim) { return {5 * dim * kFloat, dim}; } };
-QUICKBEAM_PROFILED(LogSumExp, log_sum_exp, Floats, int64_t n) { return {n * kFloat, n}; } };
-QUICKBEAM_PROFILED(TopK, top_k, Floats, int64_t n, int64_t, float*, int32_t*) { return {n * kFloat, n}; } };
-QUICKBEAM_PROFILED(Reaching, reaching, Floats, Floats, Floats, float, float, float, int64_t n, int32_t*) {
+SHARPBEAM_PROFILED(Add, add, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(Times, times, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(Relu, relu, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(Swish, swish, float*, float, int64_t n) { return {2 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(Gelu, gelu, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(Ssru, ssru, Floats, Floats, float*, float*, int64_t dim) { return {5 * dim * kFloat, dim}; } };
+SHARPBEAM_PROFILED(LogSumExp, log_sum_exp, Floats, int64_t n) { return {n * kFloat, n}; } };
+SHARPBEAM_PROFILED(TopK, top_k, Floats, int64_t n, int64_t, float*, int32_t*) { return {n * kFloat, n}; } };
+SHARPBEAM_PROFILED(Reaching, reaching, Floats, Floats, Floats, float, float, float, int64_t n, int32_t*) {
   return {3 * n * kFloat, n}; } };
 // clang-format on
-#undef QUICKBEAM_PROFILED
+#undef SHARPBEAM_PROFILED
 
 // Stops its clock at the end of a call.
 class Span {
@@ -156,4 +156,4 @@ PartSpan::~PartSpan() {
 
 KernelWork take_work(StepPart part, int kernel) { return std::exchange(works_of(part)[kernel], KernelWork()); }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

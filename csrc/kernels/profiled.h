@@ -6,7 +6,7 @@
 
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Of one kernel, since the last time that somebody asked.
 struct KernelWork {
@@ -43,4 +43,4 @@ class PartSpan {
 // calls and time only.
 KernelWork take_work(StepPart part, int kernel);
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

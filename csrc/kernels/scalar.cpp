@@ -18,31 +18,31 @@ struct Vec {
 using Mask = uint32_t;
 
 // One lane at a time, by `expression` over `i`.
-#define QUICKBEAM_LANES(expression)                      \
+#define SHARPBEAM_LANES(expression)                      \
   Vec out;                                               \
   for (int i = 0; i < 16; ++i) out.lane[i] = expression; \
   return out
 
-inline Vec load(const float* p) { QUICKBEAM_LANES(p[i]); }
-inline Vec load_part(const float* p, int64_t n, float fill) { QUICKBEAM_LANES(i < n ? p[i] : fill); }
+inline Vec load(const float* p) { SHARPBEAM_LANES(p[i]); }
+inline Vec load_part(const float* p, int64_t n, float fill) { SHARPBEAM_LANES(i < n ? p[i] : fill); }
 inline void store(float* p, const Vec& a) {
   for (int i = 0; i < 16; ++i) p[i] = a.lane[i];
 }
 inline void store_part(float* p, int64_t n, const Vec& a) {
   for (int i = 0; i < 16 && i < n; ++i) p[i] = a.lane[i];
 }
-inline Vec set(float x) { QUICKBEAM_LANES(x); }
-inline Vec add(const Vec& a, const Vec& b) { QUICKBEAM_LANES(a.lane[i] + b.lane[i]); }
-inline Vec sub(const Vec& a, const Vec& b) { QUICKBEAM_LANES(a.lane[i] - b.lane[i]); }
-inline Vec mul(const Vec& a, const Vec& b) { QUICKBEAM_LANES(a.lane[i] * b.lane[i]); }
-inline Vec div(const Vec& a, const Vec& b) { QUICKBEAM_LANES(a.lane[i] / b.lane[i]); }
+inline Vec set(float x) { SHARPBEAM_LANES(x); }
+inline Vec add(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] + b.lane[i]); }
+inline Vec sub(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] - b.lane[i]); }
+inline Vec mul(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] * b.lane[i]); }
+inline Vec div(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] / b.lane[i]); }
 inline Vec fma(const Vec& a, const Vec& b, const Vec& c) {
-  QUICKBEAM_LANES(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]));
+  SHARPBEAM_LANES(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]));
 }
-inline Vec max(const Vec& a, const Vec& b) { QUICKBEAM_LANES(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
-inline Vec abs(const Vec& a) { QUICKBEAM_LANES(__builtin_fabsf(a.lane[i])); }
+inline Vec max(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
+inline Vec abs(const Vec& a) { SHARPBEAM_LANES(__builtin_fabsf(a.lane[i])); }
 inline Vec copysign(const Vec& size, const Vec& sign) {
-  QUICKBEAM_LANES(__builtin_copysignf(size.lane[i], sign.lane[i]));
+  SHARPBEAM_LANES(__builtin_copysignf(size.lane[i], sign.lane[i]));
 }
 inline Mask less(const Vec& a, const Vec& b) {
   Mask mask = 0;
@@ -56,7 +56,7 @@ inline int64_t store_found(int32_t* to, uint32_t mask, int32_t first) {
   return count;
 }
 inline Vec select(Mask mask, const Vec& yes, const Vec& no) {
-  QUICKBEAM_LANES((mask >> i & 1) ? yes.lane[i] : no.lane[i]);
+  SHARPBEAM_LANES((mask >> i & 1) ? yes.lane[i] : no.lane[i]);
 }
 inline float power_of_bits(float t) {
   uint32_t word;
@@ -65,7 +65,7 @@ inline float power_of_bits(float t) {
   std::memcpy(&t, &word, sizeof t);
   return t;
 }
-inline Vec power_of_two(const Vec& t) { QUICKBEAM_LANES(power_of_bits(t.lane[i])); }
+inline Vec power_of_two(const Vec& t) { SHARPBEAM_LANES(power_of_bits(t.lane[i])); }
 // Of a Vec or of Doubles.
 template <typename Lanes>
 inline auto sum(const Lanes& a) {
@@ -101,7 +101,7 @@ inline void store_shorts(int16_t* p, int64_t n, const Vec& a) {
 }
 inline Vec load_fours(const float* a, const float* b, const float* c, const float* d) {
   const float* from[] = {a, b, c, d};
-  QUICKBEAM_LANES(from[i / 4][i % 4]);
+  SHARPBEAM_LANES(from[i / 4][i % 4]);
 }
 inline void turn_fours(Vec (&a)[4]) {
   for (int c = 0; c < 4; ++c) {
@@ -119,41 +119,41 @@ struct Doubles {
   double lane[16];
 };
 
-#define QUICKBEAM_DOUBLES(expression)                    \
+#define SHARPBEAM_DOUBLES(expression)                    \
   Doubles out;                                           \
   for (int i = 0; i < 16; ++i) out.lane[i] = expression; \
   return out
 
-inline Doubles set_double(double x) { QUICKBEAM_DOUBLES(x); }
-inline Doubles widen(const Vec& a) { QUICKBEAM_DOUBLES(double{a.lane[i]}); }
-inline Vec narrow(const Doubles& a) { QUICKBEAM_LANES(static_cast<float>(a.lane[i])); }
-inline Doubles load_doubles(const double* p) { QUICKBEAM_DOUBLES(p[i]); }
-inline Doubles load_doubles(const double* p, int64_t n) { QUICKBEAM_DOUBLES(i < n ? p[i] : 0.0); }
+inline Doubles set_double(double x) { SHARPBEAM_DOUBLES(x); }
+inline Doubles widen(const Vec& a) { SHARPBEAM_DOUBLES(double{a.lane[i]}); }
+inline Vec narrow(const Doubles& a) { SHARPBEAM_LANES(static_cast<float>(a.lane[i])); }
+inline Doubles load_doubles(const double* p) { SHARPBEAM_DOUBLES(p[i]); }
+inline Doubles load_doubles(const double* p, int64_t n) { SHARPBEAM_DOUBLES(i < n ? p[i] : 0.0); }
 inline void store_doubles(double* p, const Doubles& a) {
   for (int i = 0; i < 16; ++i) p[i] = a.lane[i];
 }
 inline void store_doubles(double* p, int64_t n, const Doubles& a) {
   for (int i = 0; i < 16 && i < n; ++i) p[i] = a.lane[i];
 }
-inline Doubles add(const Doubles& a, const Doubles& b) { QUICKBEAM_DOUBLES(a.lane[i] + b.lane[i]); }
-inline Doubles sub(const Doubles& a, const Doubles& b) { QUICKBEAM_DOUBLES(a.lane[i] - b.lane[i]); }
-inline Doubles mul(const Doubles& a, const Doubles& b) { QUICKBEAM_DOUBLES(a.lane[i] * b.lane[i]); }
-inline Doubles div(const Doubles& a, const Doubles& b) { QUICKBEAM_DOUBLES(a.lane[i] / b.lane[i]); }
+inline Doubles add(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lane[i] + b.lane[i]); }
+inline Doubles sub(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lane[i] - b.lane[i]); }
+inline Doubles mul(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lane[i] * b.lane[i]); }
+inline Doubles div(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lane[i] / b.lane[i]); }
 inline Doubles fma(const Doubles& a, const Doubles& b, const Doubles& c) {
-  QUICKBEAM_DOUBLES(__builtin_fma(a.lane[i], b.lane[i], c.lane[i]));
+  SHARPBEAM_DOUBLES(__builtin_fma(a.lane[i], b.lane[i], c.lane[i]));
 }
 inline Doubles clamp(const Doubles& a, double most) {
-  QUICKBEAM_DOUBLES(a.lane[i] > most ? most : a.lane[i] < -most ? -most : a.lane[i]);
+  SHARPBEAM_DOUBLES(a.lane[i] > most ? most : a.lane[i] < -most ? -most : a.lane[i]);
 }
 inline double power_of_eighths(double t) {
   uint64_t word;
   std::memcpy(&word, &t, sizeof word);
-  word = quickbeam::kEighths[word % 8] + (word << 49);
+  word = sharpbeam::kEighths[word % 8] + (word << 49);
   std::memcpy(&t, &word, sizeof t);
   return t;
 }
-inline Doubles power_of_eighths(const Doubles& t) { QUICKBEAM_DOUBLES(power_of_eighths(t.lane[i])); }
-#undef QUICKBEAM_DOUBLES
+inline Doubles power_of_eighths(const Doubles& t) { SHARPBEAM_DOUBLES(power_of_eighths(t.lane[i])); }
+#undef SHARPBEAM_DOUBLES
 
 struct Ints {
   int32_t lane[16];
@@ -168,7 +168,7 @@ inline Ints add_ints(const Ints& a, const Ints& b) {
   for (int i = 0; i < 16; ++i) out.lane[i] = a.lane[i] + b.lane[i];
   return out;
 }
-inline Vec to_floats(const Ints& a) { QUICKBEAM_LANES(static_cast<float>(a.lane[i])); }
+inline Vec to_floats(const Ints& a) { SHARPBEAM_LANES(static_cast<float>(a.lane[i])); }
 
 // What both kinds of whole numbers share: neither is unpacked.
 struct Integers {
@@ -211,12 +211,12 @@ inline int32_t sum_ints(const Ints& a) {
   return total;
 }
 
-#undef QUICKBEAM_LANES
+#undef SHARPBEAM_LANES
 
 #include "kernels/body.h"
 
 }  // namespace
 
-namespace quickbeam {
+namespace sharpbeam {
 constinit const Kernels kScalarKernels = make_table("scalar");
 }

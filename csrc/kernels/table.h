@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 constexpr int kLanes = 16;  // lanes of every reduction, whatever the registers are
 constexpr int kPanel = 64;  // output columns that are packed side by side
@@ -130,7 +130,7 @@ struct Kernels {
   void (*top_k)(const float* x, int64_t n, int64_t k, float* values, int32_t* indices);
 };
 
-// The table to use: the best of this machine, or a lower one named by QUICKBEAM_ISA (scalar, avx2, avx512,
+// The table to use: the best of this machine, or a lower one named by SHARPBEAM_ISA (scalar, avx2, avx512,
 // avx512vnni); another name, or one that this machine lacks, throws std::invalid_argument.
 const Kernels& kernels();
 // The table `name`, for tests; throws std::invalid_argument with the names that this machine has.
@@ -138,4 +138,4 @@ const Kernels& kernels(const char* name);
 // Names of the tables that this machine can run, lowest first, null-terminated.
 const char* const* kernel_names();
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

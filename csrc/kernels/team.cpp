@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -222,4 +222,4 @@ void share(int64_t parts, Team::Work work, const void* context) {
   team->helpers_->share(parts, work, context);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

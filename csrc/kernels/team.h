@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 constexpr int64_t kGrain = int64_t{1} << 16;  // some 3 us of a thread
 
@@ -61,4 +61,4 @@ void share(int64_t parts, const Work& work) {
   share(parts, [](const void* context, int64_t part) { (*static_cast<const Work*>(context))(part); }, &work);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -7,11 +7,11 @@ void dot_rows_kernel(const uint8_t* rows, int64_t stride, const int8_t* x, const
   for (int64_t i = 0; i < count; ++i) {
     if (i + kAheadRows < count) {
       const uint8_t* ahead = rows + words[i + kAheadRows] * stride;
-      for (int64_t k = 0; k < stride; k += quickbeam::kRowBytes) __builtin_prefetch(ahead + k);
+      for (int64_t k = 0; k < stride; k += sharpbeam::kRowBytes) __builtin_prefetch(ahead + k);
     }
     const uint8_t* row = rows + words[i] * stride;
     Ints total = set_ints(0);
-    for (int64_t k = 0; k < stride; k += quickbeam::kRowBytes) total = dot_bytes(total, row + k, x + k);
+    for (int64_t k = 0; k < stride; k += sharpbeam::kRowBytes) total = dot_bytes(total, row + k, x + k);
     sums[i] = start + sum_ints(total);
   }
 }

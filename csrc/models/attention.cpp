@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 Attention::Attention(const Weights& weights, const RecurrentConfig& config) : kind_(config.attention) {
   const std::string name = "decoder.attention.";
@@ -63,4 +63,4 @@ void Attention::attend(const Kernels& table, float* query, const StepRows& step,
   }
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

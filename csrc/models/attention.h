@@ -12,7 +12,7 @@
 #include "models/sources.h"
 #include "models/weights.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 class Attention {
  public:
@@ -37,4 +37,4 @@ class Attention {
   std::vector<double> score_;  // [A], mlp only
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -5,7 +5,7 @@
 
 #include "kernels/linear.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // The type of all products, and the steps of SHARP section 4 that spare some of them. A step changes the order of a few
 // sums, so the last bits; it can be left out for comparisons.
@@ -16,4 +16,4 @@ struct Computing {
   bool merge_states = true;      // 4.5: siblings share the products of their state
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

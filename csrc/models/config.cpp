@@ -5,7 +5,7 @@
 
 #include "models/sources.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 void RecurrentConfig::check() const {
   check_size("source_vocab_size", source_vocab_size, 1);
   check_size("target_vocab_size", target_vocab_size, 1);
@@ -30,4 +30,4 @@ void RecurrentConfig::check() const {
                                 std::to_string(source_vocab_size) + " and " + std::to_string(target_vocab_size) + ".");
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -1,9 +1,9 @@
-// The facts of a recurrent model, as in src/quickbeam/models/recurrent/config.py, which says what each one means.
+// The facts of a recurrent model, as in src/sharpbeam/models/recurrent/config.py, which says what each one means.
 #pragma once
 
 #include <cstdint>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 enum class DecoderCell { conditional, attentional };
 enum class AttentionKind { mlp, tanh_dot, general };  // a recurrent model has one of the first two
@@ -42,4 +42,4 @@ struct RecurrentConfig {
   void check() const;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 Decoder::Decoder(const Kernels& table, const Weights& weights, const RecurrentConfig& config)
     : config_(config), computing_(weights.computing()), attention_(weights, config) {
@@ -217,4 +217,4 @@ void Decoder::step(const Kernels& table, const StepRows& given, StepBuffers& buf
   if (c.readout == Readout::tanh) table.tanh(hidden, rows * c.hidden_dim);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -12,7 +12,7 @@
 #include "models/rows.h"
 #include "models/word_products.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Scratch of one decoding run; it only grows, so a warm step allocates nothing.
 struct StepBuffers {
@@ -70,4 +70,4 @@ class Decoder {
   Linear readout_;  // [D, stack_dim]: what the readout reads of the top
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

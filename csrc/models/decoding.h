@@ -16,7 +16,7 @@
 #include "models/sources.h"
 #include "models/state_pool.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // What is in flight in the runs of all models; `Kept` is what stays of an admitted request, `Pool` holds the states.
 template <typename Model, typename Kept, typename Pool>
@@ -151,4 +151,4 @@ class TranslationDecoding : public Decoding<Model, Source> {
   std::vector<const Source*> source_;  // [R]
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

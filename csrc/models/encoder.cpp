@@ -5,7 +5,7 @@
 #include "models/gru.h"
 #include "models/lstm.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 struct Span {
@@ -93,4 +93,4 @@ std::vector<float> Encoder<Cell>::encode(const Kernels& table, const Sources& so
 template class Encoder<Gru>;
 template class Encoder<Lstm>;
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

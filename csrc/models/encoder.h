@@ -8,7 +8,7 @@
 #include "models/sources.h"
 #include "models/weights.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 template <typename Cell>  // Gru or Lstm
 class Encoder {
@@ -33,4 +33,4 @@ class Encoder {
   std::vector<Layer> layers_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

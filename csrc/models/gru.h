@@ -6,7 +6,7 @@
 
 #include "models/weights.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 struct Gru {
   static constexpr int64_t kGates = 3;
@@ -28,4 +28,4 @@ struct Gru {
   }
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -7,7 +7,7 @@
 #include "kernels/file_pages.h"
 #include "kernels/linear.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 class Joined {
  public:
@@ -36,4 +36,4 @@ class Joined {
   std::vector<float> weight_, bias_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 float* LstmStack::step(const Kernels& table, const StepRows& step, const float* embedding, LstmBuffers& buffers) const {
   const int64_t rows = step.rows, gates_dim = Lstm::kGates * dim_;
@@ -36,4 +36,4 @@ float* LstmStack::step(const Kernels& table, const StepRows& step, const float* 
   return inputs;
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

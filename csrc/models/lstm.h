@@ -9,7 +9,7 @@
 #include "models/rows.h"
 #include "models/weights.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 struct Lstm {
   static constexpr int64_t kGates = 4;
@@ -60,4 +60,4 @@ class LstmStack {
   bool residual_ = false;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 const LstmAttentionConfig& checked(const LstmAttentionConfig& config) {
@@ -89,4 +89,4 @@ void LstmAttention::step(const StepRows& rows, Buffers& buffers, float* hidden) 
   for (int64_t row = 0; row < count; ++row) std::copy_n(hidden + row * dim, dim, rows.next[row]);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

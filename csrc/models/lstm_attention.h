@@ -14,9 +14,9 @@
 #include "models/encoder.h"
 #include "models/lstm.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
-// The facts, as in src/quickbeam/models/lstm_attention/config.py, which says what each one means.
+// The facts, as in src/sharpbeam/models/lstm_attention/config.py, which says what each one means.
 struct LstmAttentionConfig {
   int64_t source_vocab_size = 0;
   int64_t target_vocab_size = 0;
@@ -65,4 +65,4 @@ class LstmAttention {
 
 using LstmAttentionDecoding = TranslationDecoding<LstmAttention>;
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 const LstmLmConfig& checked(const LstmLmConfig& config) {
@@ -86,4 +86,4 @@ void LstmLmDecoding::step(const int32_t* request, const int32_t* state, const in
     std::copy_n(model_->hidden(pool_.at(handles[row])), config.hidden_dim, hidden + row * config.hidden_dim);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -12,9 +12,9 @@
 #include "models/decoding.h"
 #include "models/lstm.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
-// The facts of an LSTM language model, as in src/quickbeam/models/lstm_lm/config.py, which says what each one means.
+// The facts of an LSTM language model, as in src/sharpbeam/models/lstm_lm/config.py, which says what each one means.
 struct LstmLmConfig {
   int64_t vocab_size = 0;
   int64_t embedding_dim = 0;
@@ -74,4 +74,4 @@ class LstmLmDecoding : public Decoding<LstmLm, std::monostate> {
   std::vector<int32_t> token_, old_, new_;  // of the rows that are fed: what, and the states before and behind
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 int32_t PathPool::take() {
   if (free_.empty()) {
@@ -83,4 +83,4 @@ void PathPool::path(int32_t state, const float** floats) {
   for (int64_t i = nodes_[state].length - 1; i >= 0; --i, state = nodes_[state].before) floats[i] = at(state);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

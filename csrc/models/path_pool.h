@@ -7,7 +7,7 @@
 
 #include "kernels/buffer.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 class PathPool {
  public:
@@ -54,4 +54,4 @@ class PathPool {
   std::vector<int32_t> free_, held_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

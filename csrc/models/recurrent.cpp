@@ -1,6 +1,6 @@
 #include "models/recurrent.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 const RecurrentConfig& checked(const RecurrentConfig& config) {
@@ -31,4 +31,4 @@ void RecurrentModel::step(const StepRows& rows, Buffers& buffers, float* hidden)
   decoder_.step(table_, rows, buffers, hidden);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -12,7 +12,7 @@
 #include "models/decoding.h"
 #include "models/encoder.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // The weights, packed; immutable, so any number of runs in any number of threads share one.
 class RecurrentModel {
@@ -39,4 +39,4 @@ class RecurrentModel {
 
 using RecurrentDecoding = TranslationDecoding<RecurrentModel>;
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // What a decoder keeps of one encoded request.
 struct Source {
@@ -28,4 +28,4 @@ struct StepRows {
   int64_t width = 0;            // no less than the longest source
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -4,7 +4,7 @@
 #include <string>
 #include <unordered_set>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 void check_size(const char* name, int64_t value, int64_t least) {
   constexpr int64_t kLargest = int64_t{1} << 28;
@@ -44,4 +44,4 @@ void refuse_request(int32_t request) {
                               "; it must be one that was admitted and not yet evicted.");
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Sources one behind the other; every length is 1 or more and every token lies in the vocabulary.
 struct Sources {
@@ -28,4 +28,4 @@ void check_sources(const int32_t* request, const Sources& sources, int64_t vocab
 // Throws that `request` was not admitted.
 [[noreturn]] void refuse_request(int32_t request);
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 void StatePool::grow(int64_t slots) {
   if (slots > std::numeric_limits<int32_t>::max()) throw std::bad_alloc();  // a handle is an int32
@@ -61,4 +61,4 @@ int64_t StatePool::gather(const int32_t* handles, int64_t rows, Buffer& states, 
   return count;
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

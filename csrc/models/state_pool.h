@@ -6,7 +6,7 @@
 
 #include "kernels/buffer.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 class StatePool {
  public:
@@ -38,4 +38,4 @@ class StatePool {
   std::vector<int32_t> place_;  // [slots] place among the gathered states, or -1
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 const TransformerConfig& checked(const TransformerConfig& config) {
@@ -70,4 +70,4 @@ void TransformerDecoding::run(const int32_t* request, const int32_t* state, cons
   model_->decoder().step(model_->table(), step, pool_, buffers_, hidden);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -14,7 +14,7 @@
 #include "models/transformer_decoder.h"
 #include "models/transformer_encoder.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // The weights, packed; immutable, so any number of runs in any number of threads share one.
 class Transformer {
@@ -63,4 +63,4 @@ class TransformerDecoding : public InFlight<Transformer, TransformerSource, Path
   std::vector<int32_t> before_;                   // [R]
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -5,7 +5,7 @@
 
 #include "models/sources.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 void TransformerConfig::check() const {
   check_size("source_vocab_size", source_vocab_size, 1);
@@ -29,4 +29,4 @@ void TransformerConfig::check() const {
                                 "; with sinusoidal positions it must be even, and 4 or more.");
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

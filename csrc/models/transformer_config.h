@@ -1,9 +1,9 @@
-// The facts of a transformer, as in src/quickbeam/models/transformer/config.py, which says what each one means.
+// The facts of a transformer, as in src/sharpbeam/models/transformer/config.py, which says what each one means.
 #pragma once
 
 #include <cstdint>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 enum class Activation { relu, gelu, gelu_sigmoid, swish };
 enum class Positions { sinusoidal, sinusoidal_t2t, learned, none };
@@ -47,4 +47,4 @@ struct TransformerConfig {
   void check() const;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 TransformerDecoder::TransformerDecoder(const Weights& weights, const TransformerConfig& config)
     : config_(config),
@@ -147,4 +147,4 @@ void TransformerDecoder::look_across(const Kernels& table, const TransformerRows
   part.cross_sublayer.leave(table, x, found, step.rows);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -8,7 +8,7 @@
 #include "models/sources.h"
 #include "models/transformer_layers.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // What the decoder keeps of one encoded request: for each layer every position's key and value, as Heads packs them.
 struct TransformerSource {
@@ -63,4 +63,4 @@ class TransformerDecoder {
   Norm norm_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

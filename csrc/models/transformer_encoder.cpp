@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 TransformerEncoder::TransformerEncoder(const Weights& weights, const TransformerConfig& config)
     : dim_(config.hidden_dim),
@@ -58,4 +58,4 @@ void TransformerEncoder::attend(const Kernels& table, const Layer& layer, const 
   layer.sublayer.leave(table, x, found, rows);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -7,7 +7,7 @@
 #include "models/sources.h"
 #include "models/transformer_layers.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 class TransformerEncoder {
  public:
@@ -33,4 +33,4 @@ class TransformerEncoder {
   Norm norm_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

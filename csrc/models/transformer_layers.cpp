@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 constexpr int64_t kReady = 512;     // positions whose sines are kept
@@ -186,4 +186,4 @@ void Embedding::apply(const Kernels& table, int32_t token, int64_t position, flo
   if (config_.embedding_norm) norm_.apply(table, x, nullptr, x, 1);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

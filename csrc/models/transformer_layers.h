@@ -10,7 +10,7 @@
 #include "models/transformer_config.h"
 #include "models/weights.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Scratch of one decoding run or one encoding; it only grows, so a warm step allocates nothing.
 struct TransformerBuffers {
@@ -116,4 +116,4 @@ class Embedding {
   Norm norm_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

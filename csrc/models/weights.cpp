@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 std::string text(const std::vector<int64_t>& shape) {
@@ -30,4 +30,4 @@ Linear Weights::linear(const std::string& name, const std::string& bias, int64_t
   return Linear(computing_.type, array(name, {out, in}).get(), out, in, in, array(bias, {out}).get());
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

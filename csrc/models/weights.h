@@ -10,7 +10,7 @@
 #include "kernels/buffer.h"
 #include "models/computing.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 struct Tensor {
   Array data;                  // shared, so that an embedding table need not be copied
@@ -37,4 +37,4 @@ class Weights {
   Computing computing_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

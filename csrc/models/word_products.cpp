@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 WordProducts::WordProducts(const Kernels& table, const Array& embedding, int64_t vocab_size, Linear product,
                            int64_t kept)
@@ -35,4 +35,4 @@ const float* const* WordProducts::of(const Kernels& table, const int32_t* token,
   return buffers.found.data();
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

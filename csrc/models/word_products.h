@@ -9,7 +9,7 @@
 #include "kernels/linear.h"
 #include "models/weights.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 class WordProducts {
  public:
@@ -36,4 +36,4 @@ class WordProducts {
   int64_t count_ = 0;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 Blocks::Blocks(const int32_t* start, int64_t blocks, int64_t dim, bool bytes)
     : start_(start, start + blocks + 1), panel_(1, 0), dim_(dim), bytes_(bytes) {
@@ -41,4 +41,4 @@ void Blocks::multiply(const Kernels& table, int64_t block, const HiddenRows& x, 
   }
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -9,7 +9,7 @@
 #include "kernels/int8_matrix.h"
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Hidden vectors as a product takes them: [rows, dim] floats, and where the blocks are of bytes, [rows, width] bytes
 // and the scale of each row.
@@ -54,4 +54,4 @@ class Blocks {
   bool bytes_ = false;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 constexpr int64_t kExactShare = 4;  // more than one word in so many could be the best: take them all
@@ -92,4 +92,4 @@ void exact_topk(const Words& words, const float* hidden, float* logits, int64_t 
   rank_all(words, logits, *total, k, log_prob, token);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

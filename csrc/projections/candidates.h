@@ -8,7 +8,7 @@
 #include "kernels/buffer.h"
 #include "projections/words.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // For every word: exact logit <= approximate logit + by_a * a[word] + by_b * b[word].
 struct Bound {
@@ -52,4 +52,4 @@ void exact_topk(const Words& words, const float* hidden, float* logits, int64_t 
                 float* total);
 float exact_total(const Words& words, const float* hidden, float* logits);
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

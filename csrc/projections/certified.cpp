@@ -8,7 +8,7 @@
 
 #include "projections/candidates.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 constexpr double kUnit = 0x1p-24;                // u
@@ -392,4 +392,4 @@ void CertifiedProjection::log_total(const float* hidden, int64_t rows, int64_t r
   });
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

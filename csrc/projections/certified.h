@@ -52,7 +52,7 @@
 #include "projections/rounding.h"
 #include "projections/words.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // What was fitted, and what follows from it, in double precision; the caller keeps the arrays during construction.
 struct PreviewView {
@@ -136,4 +136,4 @@ class CertifiedProjection {
   float tolerance_, trust_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

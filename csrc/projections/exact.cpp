@@ -4,7 +4,7 @@
 #include "kernels/team.h"
 #include "projections/words.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 // The scratch of this thread: it grows to what the largest projection needs, then nothing is allocated any more.
@@ -59,4 +59,4 @@ void ExactProjection::log_prob(const float* hidden, const int32_t* token, int64_
   });
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -6,7 +6,7 @@
 #include "kernels/matrix.h"
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Any number of threads may use one projection at a time: each has its own scratch.
 class ExactProjection {
@@ -35,4 +35,4 @@ class ExactProjection {
   const Kernels* table_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

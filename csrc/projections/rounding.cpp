@@ -5,7 +5,7 @@
 
 #include "kernels/int8_matrix.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 constexpr double kUnit = 0x1p-24;                // u
@@ -68,4 +68,4 @@ void RoundedWords::logits(const Kernels& table, const int8_t* bytes, const Round
   }
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

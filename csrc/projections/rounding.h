@@ -25,7 +25,7 @@
 #include "kernels/table.h"
 #include "projections/words.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // A hidden vector as bytes.
 struct RoundedHidden {
@@ -62,4 +62,4 @@ class RoundedWords {
   int64_t stride_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -5,7 +5,7 @@
 #include "kernels/team.h"
 #include "projections/candidates.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 struct Scratch {
@@ -97,4 +97,4 @@ void ScanProjection::log_prob(const float* hidden, const int32_t* token, int64_t
   });
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

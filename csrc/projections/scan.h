@@ -9,7 +9,7 @@
 #include "projections/rounding.h"
 #include "projections/words.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Any number of threads may use one projection at a time: each has its own scratch.
 class ScanProjection {
@@ -44,4 +44,4 @@ class ScanProjection {
   float trust_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 void check_sizes(const ScreenView& screen, int64_t vocab) {
@@ -62,4 +62,4 @@ WordPlaces::WordPlaces(const ScreenView& screen, int64_t vocab)
   for (int32_t at = 0; at < screen.start[screen.clusters]; ++at) at_[next[screen.token[at]]++] = at;
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // What picks the candidates, as arrays that the caller keeps during construction.
 struct ScreenView {
@@ -46,4 +46,4 @@ class WordPlaces {
   std::vector<int32_t> cluster_;  // [start[clusters]] of each place
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

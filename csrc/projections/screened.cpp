@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 struct Ranked {
@@ -397,4 +397,4 @@ void ScreenedProjection::topk_union(const float* hidden, int64_t rows, int64_t k
   }
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -11,7 +11,7 @@
 #include "projections/screen_view.h"
 #include "projections/words.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Any number of threads may use one projection at a time: each has its own scratch. A row's answer depends on that row
 // alone, unless the union of a batch is asked for.
@@ -105,4 +105,4 @@ class ScreenedProjection {
   mutable std::atomic<int64_t> seen_{0}, doubtful_{0};
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

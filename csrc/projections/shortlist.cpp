@@ -7,7 +7,7 @@
 
 #include "projections/words.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 ShortlistRun::ShortlistRun(Array weight, Array bias, int64_t vocab, int64_t dim, const Kernels& table)
     : weight_(std::move(weight)), bias_(std::move(bias)), vocab_(vocab), dim_(dim), table_(&table) {
@@ -149,4 +149,4 @@ void ShortlistRun::log_prob_among(const float* hidden, const int32_t* words, con
   });
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

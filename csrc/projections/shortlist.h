@@ -10,7 +10,7 @@
 #include "kernels/buffer.h"
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // For one thread at a time. A row's answer depends on that row and on the words of its request only. Memory is
 // allocated while requests enter, not while they are decoded.
@@ -73,4 +73,4 @@ class ShortlistRun {
   Buffer logits_;           // [kRowsAtOnce, words of the largest set]
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -5,7 +5,7 @@
 
 #include "projections/words.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 SuppressedRun::SuppressedRun(LayerRun& layer, const int32_t* suppressed, int64_t count)
     : layer_(layer), banned_(static_cast<size_t>(layer.vocab()), false) {
@@ -38,4 +38,4 @@ void SuppressedRun::topk(const float* hidden, const int32_t* request, int64_t ro
   }
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

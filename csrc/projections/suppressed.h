@@ -1,4 +1,4 @@
-// An output layer without words that a model must never produce: the twin of src/quickbeam/projections/suppressed.py.
+// An output layer without words that a model must never produce: the twin of src/sharpbeam/projections/suppressed.py.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include "forward.h"
 #include "kernels/buffer.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // For one thread at a time. Scratch of one decoding run; it only grows, so warm steps allocate nothing.
 class SuppressedRun : public LayerRun {
@@ -32,4 +32,4 @@ class SuppressedRun : public LayerRun {
   std::vector<int32_t> token_;  // [R, k + most_]
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

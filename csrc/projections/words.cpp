@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 constexpr float kLargest = 1e12f;
@@ -130,4 +130,4 @@ float above(double x) {
   return near >= x ? near : std::nextafter(near, std::numeric_limits<float>::infinity());
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

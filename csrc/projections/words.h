@@ -9,7 +9,7 @@
 #include "kernels/file_pages.h"
 #include "kernels/table.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 constexpr int64_t kRowsAtOnce = 48, kLeastAtOnce = 6;  // of a block; no answer depends on it
 constexpr int64_t kBlockFloats = int64_t{1} << 20;
@@ -86,4 +86,4 @@ float above(double x);
 // logit - total than it has, also after rounding, and 2^-20 of its size is left for the rounding of the comparison.
 float bar_below(float logit, float total, double shift);
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

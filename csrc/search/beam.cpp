@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
@@ -87,7 +87,7 @@ void Beam::select(const SelectionRows& rows) {
     selection_.kept.resize(held_.size());
     finished = {top_.data(), start_.data(), held_.data()};
   }
-  quickbeam::select(rows, finished, rules_, selection_);
+  sharpbeam::select(rows, finished, rules_, selection_);
   if (rules_.stays) drop(requests, rows);
 }
 
@@ -158,4 +158,4 @@ void Beam::settle(const BeamRows& rows) {
   grown_.score.resize(kept);
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

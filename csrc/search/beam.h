@@ -1,5 +1,5 @@
 // The bookkeeping of a step of beam search in one call: which candidates live on and which end, the tree of tokens,
-// what is finished of each request, and which requests are done. src/quickbeam/search/beam.py is the same in Python,
+// what is finished of each request, and which requests are done. src/sharpbeam/search/beam.py is the same in Python,
 // written for reading; tests/search/test_native_beam.py holds the two together.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "search/stopping.h"
 #include "search/tree.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // Rows before a step, and the handles of the states behind it; k candidates each, best first.
 struct BeamRows {
@@ -76,4 +76,4 @@ class Beam {
   std::vector<Done> done_;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

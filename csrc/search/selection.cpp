@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
@@ -99,4 +99,4 @@ void select(const SelectionRows& rows, const SelectionFinished& finished, const 
   }
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

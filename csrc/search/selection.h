@@ -1,13 +1,13 @@
 // Which candidates live on and which end: one step of beam search for any number of requests.
 //
-// The rules are those of src/quickbeam/search/beam.py; tests/search/numpy_selection.py is the same written for reading.
+// The rules are those of src/sharpbeam/search/beam.py; tests/search/numpy_selection.py is the same written for reading.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <vector>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 struct SelectionRules {
   int64_t beam;        // K
@@ -58,4 +58,4 @@ int64_t count_requests(const int32_t* request, int64_t rows);
 
 void select(const SelectionRows& rows, const SelectionFinished& finished, const SelectionRules& rules, Selection& out);
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 void Pool::add(const Finished& finished, int64_t room) {
   top = std::max(top, finished.log_prob);
@@ -27,4 +27,4 @@ bool StopRule::done(const Pool& pool, double best, int64_t length) const {
   return rule == Stop::kTrue || score(best, std::max(length, flatters)) <= pool.best.back().score;
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

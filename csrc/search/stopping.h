@@ -1,4 +1,4 @@
-// When a request is done: src/quickbeam/search/stopping.py, which says what the rules are and why one is proven.
+// When a request is done: src/sharpbeam/search/stopping.py, which says what the rules are and why one is proven.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // A hypothesis that has ended.
 struct Finished {
@@ -45,4 +45,4 @@ struct StopRule {
   bool done(const Pool& pool, double best, int64_t length) const;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

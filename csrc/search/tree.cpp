@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 void TokenTree::reserve(int64_t need, const InFlight& in_flight) {
   const int64_t end = ordered_ ? room() : static_cast<int64_t>(free_.size());
@@ -37,4 +37,4 @@ void TokenTree::clear() {
   for (Node& node : nodes_) node.owner = kNobody;
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -1,11 +1,11 @@
-// The tokens of all hypotheses of a run, kept as a tree so that a step copies no prefix: src/quickbeam/search/tree.py.
+// The tokens of all hypotheses of a run, kept as a tree so that a step copies no prefix: src/sharpbeam/search/tree.py.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-namespace quickbeam {
+namespace sharpbeam {
 
 // A node is its place in the columns, a hypothesis its last node. Nodes belong to a request; when the room is used up,
 // those of requests that are done are given away again.
@@ -51,4 +51,4 @@ class TokenTree {
   bool ordered_ = true;
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

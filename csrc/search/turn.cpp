@@ -5,7 +5,7 @@
 
 #include "kernels/profiled.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 namespace {
 
 // In one call: a sentence of twenty words at beam 6, or one turn of a batch. Whoever calls a run off waits for them.
@@ -59,4 +59,4 @@ bool Turns::turn(ModelRun& model, LayerRun& layer, int64_t k, const LiveRows& ro
   return true;
 }
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

@@ -8,16 +8,16 @@
 #include "kernels/buffer.h"
 #include "search/beam.h"
 
-namespace quickbeam {
+namespace sharpbeam {
 
-// Rows before a turn, columns [R] of src/quickbeam/types.py.
+// Rows before a turn, columns [R] of src/sharpbeam/types.py.
 struct LiveRows {
   int64_t rows;
   const int32_t *request, *state, *token, *node, *length;
   const double* score;
 };
 
-// What searches count: src/quickbeam/search/work.py.
+// What searches count: src/sharpbeam/search/work.py.
 struct TurnWork {
   int64_t steps, rows, requests;
 };
@@ -43,4 +43,4 @@ class Turns {
   TurnWork work_{};
 };
 
-}  // namespace quickbeam
+}  // namespace sharpbeam

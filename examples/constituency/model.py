@@ -19,9 +19,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from examples.constituency.trees import NONE, Tree, actions
-from quickbeam.projections.door import RowProjection
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.types import Floats, Ids, Request, TopK
+from sharpbeam.projections.door import RowProjection
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.types import Floats, Ids, Request, TopK
 
 EOS, SHIFT, COMBINE = 0, 1, 2  # ids of actions; the labels follow, NONE first
 LABELS = 3

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from examples.constituency.model import FORBIDDEN, LABELS, SHIFT, UNKNOWN, Inventory, Parser, State
 from examples.constituency.trees import Tree, read_tree
-from quickbeam.text.lines import read_lines
-from quickbeam.types import Ids
+from sharpbeam.text.lines import read_lines
+from sharpbeam.types import Ids
 
 Example = tuple[Ids, list[int]]  # a sentence and the actions of its tree
 

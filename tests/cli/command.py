@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-COMMAND = [sys.executable, "-m", "quickbeam.cli.main"]
+COMMAND = [sys.executable, "-m", "sharpbeam.cli.main"]
 TIMEOUT = 60  # seconds; nothing here takes more than a few
 
 
@@ -31,7 +31,7 @@ class Result:
         assert "Traceback" not in self.err, self.err
         assert (self.status, self.out) == (status, b""), (self.status, self.out[:200], self.err)
         assert self.err.count("\n") == 1, self.err
-        assert self.err.startswith("quickbeam: ")
+        assert self.err.startswith("sharpbeam: ")
         for part in parts:
             assert part in self.err, self.err
 
@@ -45,10 +45,10 @@ def environment() -> dict[str, str]:
 
 
 def start(*arguments: object, chunk: int = 512) -> subprocess.Popen[bytes]:
-    """`quickbeam` with the arguments in a process of its own that is left running; `chunk` lines are one step."""
+    """`sharpbeam` with the arguments in a process of its own that is left running; `chunk` lines are one step."""
     words = [str(argument) for argument in arguments]
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # ignored in the background
-    call = f"import sys; from quickbeam.cli import job, main; job.CHUNK = {chunk}; sys.exit(main.main({words!r}))"
+    call = f"import sys; from sharpbeam.cli import job, main; job.CHUNK = {chunk}; sys.exit(main.main({words!r}))"
     program = f"{heed}; {call}"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([sys.executable, "-c", program], env=environment(), **pipes)

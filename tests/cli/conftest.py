@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from cli.command import COMMAND, TIMEOUT, Result, Run, environment
 
-from quickbeam.cli.main import main
+from sharpbeam.cli.main import main
 
 
 @pytest.fixture
 def run() -> Run:
-    """Run `quickbeam` with the arguments in a process of its own, `stdin` given as bytes."""
+    """Run `sharpbeam` with the arguments in a process of its own, `stdin` given as bytes."""
 
     def call(*arguments: Any, stdin: bytes = b"", **options: Any) -> Result:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
@@ -34,7 +34,7 @@ def run() -> Run:
 
 @pytest.fixture
 def call(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run `quickbeam` with the arguments in this process; quick, without standard input."""
+    """Run `sharpbeam` with the arguments in this process; quick, without standard input."""
 
     def here(*arguments: Any) -> Result:
         capfdbinary.readouterr()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cli.command import Run
 
-from quickbeam.models.screen_folder import SCREEN
+from sharpbeam.models.screen_folder import SCREEN
 
 LANGUAGES = {"aa": 9, "bb": 10, "cc": 11}
 FLAGS = ("--method", "kmeans", "--clusters", 4, "--budget", 15, "--fidelity", 0.8, "--tolerance", 0.3)

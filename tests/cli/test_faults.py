@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from cli.command import COMMAND, TIMEOUT, Run, environment, start
 
-from quickbeam.cli import job
-from quickbeam.errors import InputError
-from quickbeam.text.lines import check_readable
+from sharpbeam.cli import job
+from sharpbeam.errors import InputError
+from sharpbeam.text.lines import check_readable
 
 BAD_UTF8 = b"Bade ki.\nLo\xff\xfemu.\nBu.\n"
 
@@ -60,7 +60,7 @@ def test_broken_gzip_is_named(call: Run, tiny_model: Path, tmp_path: Path) -> No
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"Bade ki.\n" * 9000)[:-20])
     result = call("translate", tiny_model, tmp_path / "cut.gz", "--max-length", 2, "--beam-size", 1)
     assert result.status == 1
-    assert result.err.startswith(f"quickbeam: cannot read {tmp_path / 'cut.gz'} after line ")
+    assert result.err.startswith(f"sharpbeam: cannot read {tmp_path / 'cut.gz'} after line ")
 
 
 def test_unknown_model_names_what_there_is(call: Run, text: Path) -> None:
@@ -75,7 +75,7 @@ def test_empty_folder_is_no_model(call: Run, text: Path, tmp_path: Path) -> None
 def test_a_model_of_another_program_is_to_be_converted(call: Run, text: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "marian"}')
     call("translate", tmp_path, text).refused(1, "format_version is None", "another program, convert it first")
-    call("translate", "owner/model", text).refused(1, "there is no model 'owner/model'", "quickbeam convert")
+    call("translate", "owner/model", text).refused(1, "there is no model 'owner/model'", "sharpbeam convert")
     file = tmp_path / "model.npz"
     file.write_bytes(b"PK")
     call("translate", file, text).refused(1, f"the model {file} is no folder", "another program, convert it first")
@@ -149,16 +149,16 @@ def test_output_on_a_full_disk_keeps_what_is_done(
     assert result.status == 1
     said = result.err.splitlines()
     assert len(said) == 2
-    kept = re.fullmatch(r"quickbeam: (\d+) lines are kept in .*; run the same command with --resume to go on.", said[0])
+    kept = re.fullmatch(r"sharpbeam: (\d+) lines are kept in .*; run the same command with --resume to go on.", said[0])
     assert kept and 0 < int(kept[1]) < 750
-    assert said[1] == f"quickbeam: cannot write {output}.part: File too large."
+    assert said[1] == f"sharpbeam: cannot write {output}.part: File too large."
     assert not output.exists()
     assert call(*job_, "--resume").status == 0
     assert output.read_bytes() == whole
 
 
 def test_a_closed_pipe_ends_quietly(tiny_model: Path, sentences: list[str]) -> None:
-    """As in `quickbeam translate ... | head -1`."""
+    """As in `sharpbeam translate ... | head -1`."""
     process = start("translate", tiny_model, "--beam-size", 1, "--max-length", 9)
     assert process.stdin and process.stdout and process.stderr
     process.stdout.close()
@@ -190,7 +190,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(
     assert process.returncode == 130, said
     first, second = said.decode().splitlines()
     assert f"lines are kept in {output}.part; run the same command with --resume to go on." in first
-    assert second == "quickbeam: interrupted."
+    assert second == "sharpbeam: interrupted."
     assert not output.exists()
     assert call(*job_, "--resume").status == 0
     resumed = output.read_bytes()
@@ -207,7 +207,7 @@ def test_ctrl_c_without_output_is_quiet(tiny_model: Path) -> None:
     assert process.stdout.readline().endswith(b"\n")  # now it waits for the next line
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, said) == (130, b"quickbeam: interrupted.\n")
+    assert (process.returncode, said) == (130, b"sharpbeam: interrupted.\n")
 
 
 def test_a_named_pipe_is_read_once_also_below_a_progress_bar(run: Run, call: Run, tiny_model: Path, text: Path) -> None:
@@ -256,8 +256,8 @@ def test_standard_input_is_never_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stream", "status", "said"),
     [
-        ("<&-", 1, "quickbeam: cannot read standard input after line 0: Bad file descriptor.\n"),
-        (">&-", 1, "quickbeam: cannot write the result: Bad file descriptor.\n"),
+        ("<&-", 1, "sharpbeam: cannot read standard input after line 0: Bad file descriptor.\n"),
+        (">&-", 1, "sharpbeam: cannot write the result: Bad file descriptor.\n"),
         ("2>&-", 0, ""),
     ],
 )
@@ -276,7 +276,7 @@ def test_an_empty_output_is_refused(call: Run, text: Path) -> None:
 
 def test_an_unknown_command_is_said_in_clean_sentences(call: Run) -> None:
     result = call("translat")
-    result.refused(2, "See 'quickbeam --help'.")
+    result.refused(2, "See 'sharpbeam --help'.")
     assert "?." not in result.err
 
 

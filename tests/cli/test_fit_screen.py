@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cli.command import Run
 
-from quickbeam.models.screen_folder import SCREEN
+from sharpbeam.models.screen_folder import SCREEN
 
 
 def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli.command import Run
 
-from quickbeam.models.shortlist_folder import SHORTLIST
+from sharpbeam.models.shortlist_folder import SHORTLIST
 
 USE = ("--projection", "shortlist", "--max-length", 12)
 
@@ -40,7 +40,7 @@ def test_from_pairs_to_translations_in_any_company(call: Run, model: Path, text:
 
 
 def test_a_list_of_all_words_is_the_exact_layer(call: Run, model: Path, text: Path, tmp_path: Path) -> None:
-    from quickbeam.text.vocabulary import read_vocabularies
+    from sharpbeam.text.vocabulary import read_vocabularies
 
     _, target = read_vocabularies(model)
     vmap = tmp_path / "vmap.txt"

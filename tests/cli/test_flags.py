@@ -12,11 +12,11 @@ import pytest
 import typer
 from cli.command import Run
 
-from quickbeam.cli import main
-from quickbeam.cli.evaluate import evaluate
-from quickbeam.cli.score import score
-from quickbeam.cli.translate import translate
-from quickbeam.options.decode import (
+from sharpbeam.cli import main
+from sharpbeam.cli.evaluate import evaluate
+from sharpbeam.cli.score import score
+from sharpbeam.cli.translate import translate
+from sharpbeam.options.decode import (
     LanguageOptions,
     MachineOptions,
     ProjectionOptions,
@@ -48,7 +48,7 @@ def test_help_has_examples(call: Run, verb: str) -> None:
     result = call(verb, "--help")
     assert result.status == 0
     assert "Examples" in result.out.decode()
-    assert f"quickbeam {verb}" in result.out.decode()
+    assert f"sharpbeam {verb}" in result.out.decode()
 
 
 def test_help_lists_the_verbs(call: Run) -> None:
@@ -62,7 +62,7 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--beam-size", 0], ["beam_size is 0", "between 1 and 10000"]),
         (["--beam-size", -3], ["beam_size is -3", "between 1 and 10000"]),
         (["--beam-size", 201], ["beam_size is 201", "at most 200"]),
-        (["--beam-size", "five"], ["'--beam-size'", "'five'", "quickbeam translate --help"]),
+        (["--beam-size", "five"], ["'--beam-size'", "'five'", "sharpbeam translate --help"]),
         (["--beam-size", 2, "--num-hypotheses", 3], ["num_hypotheses is 3", "between 1 and beam_size (2)"]),
         (["--length-penalty", "nan"], ["length_penalty is nan"]),
         (["--early-stopping", "maybe"], ["early_stopping is 'maybe'", "true or false or never"]),
@@ -75,7 +75,7 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--isa", "mmx"], ["isa is 'mmx'", "auto or scalar or avx2 or avx512"]),
         (["--format", "xml"], ["format is 'xml'", "text, jsonl or pharaoh"]),
         (["--errors", "ignore"], ["errors is 'ignore'", "strict or replace"]),
-        (["--beam-sise", 3], ["--beam-sise", "--beam-size", "quickbeam translate --help"]),
+        (["--beam-sise", 3], ["--beam-sise", "--beam-size", "sharpbeam translate --help"]),
         (["--resume"], ["--resume and --restart need --output"]),
     ],
 )
@@ -97,10 +97,10 @@ def test_what_pydantic_says_is_said_in_our_words() -> None:
             pydantic.TypeAdapter(kind).validate_python(value)
         wrong = typer.BadParameter(caught.value.errors()[0]["msg"], param_hint="--n")
         wrong.__cause__ = caught.value
-        assert main._explain(wrong) == (2, f"Invalid value for --n: {says}. See 'quickbeam --help'.")
+        assert main._explain(wrong) == (2, f"Invalid value for --n: {says}. See 'sharpbeam --help'.")
 
 
 def test_wrong_use_is_one_line(call: Run) -> None:
-    call("translate").refused(2, "model", "quickbeam translate --help")
-    assert call("--version").out.startswith(b"quickbeam ")
-    call("transalte", "x").refused(2, "transalte", "quickbeam --help")
+    call("translate").refused(2, "model", "sharpbeam translate --help")
+    assert call("--version").out.startswith(b"sharpbeam ")
+    call("transalte", "x").refused(2, "transalte", "sharpbeam --help")

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from cli.command import Run, start
 
-from quickbeam import Translator
-from quickbeam.cli import job
-from quickbeam.cli.output import OutputFile
-from quickbeam.models.folder import read_config, read_tensors, save_model
+from sharpbeam import Translator
+from sharpbeam.cli import job
+from sharpbeam.cli.output import OutputFile
+from sharpbeam.models.folder import read_config, read_tensors, save_model
 
 KILLS = 5
 
@@ -136,7 +136,7 @@ def test_ctrl_c_before_the_first_chunk_says_that_nothing_is_kept(
 
     monkeypatch.setattr(Translator, "translate", interrupt)
     result = call(*arguments(tiny_model, source))
-    said = "quickbeam: no line was done yet, so nothing is kept.\nquickbeam: interrupted.\n"
+    said = "sharpbeam: no line was done yet, so nothing is kept.\nsharpbeam: interrupted.\n"
     assert (result.status, result.err) == (130, said)
     assert [path.name for path in source.parent.iterdir()] == ["in"]
 
@@ -186,7 +186,7 @@ def test_resume_with_nothing_to_resume_begins(call: Run, tiny_model: Path, sourc
     again = call(*command, "--resume")
     assert (again.status, again.err) == (
         0,
-        f"quickbeam: no interrupted run of {source.with_name('out')}; starting anew.\n",
+        f"sharpbeam: no interrupted run of {source.with_name('out')}; starting anew.\n",
     )
 
 
@@ -195,7 +195,7 @@ def finished(
     call: Run, tiny_model: Path, source: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[object, ...]:
     """A command line whose run has ended, with a cache for its note."""
-    monkeypatch.setenv("QUICKBEAM_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("SHARPBEAM_CACHE", str(tmp_path_factory.mktemp("cache")))
     command = arguments(tiny_model, source)
     assert call(*command).status == 0
     return command
@@ -206,7 +206,7 @@ def test_what_is_finished_is_not_translated_again(call: Run, source: Path, finis
     before, text = output.stat(), output.read_bytes()
     for same in ((), ("--threads", 2), ("--batch-tokens", 90)):
         result = call(*finished, "--resume", *same)
-        said = f"quickbeam: {output} is finished; there is nothing to resume. To translate it again, give --restart.\n"
+        said = f"sharpbeam: {output} is finished; there is nothing to resume. To translate it again, give --restart.\n"
         assert (result.status, result.err) == (0, said)
     after = output.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -251,7 +251,7 @@ def test_what_is_finished_is_not_lost_to_other_options(
     assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]
     assert call(*command, "--restart").err == ""
     assert output.read_bytes() != before
-    assert call(*command, "--resume").err.startswith(f"quickbeam: {output} is finished; there is nothing")
+    assert call(*command, "--resume").err.startswith(f"sharpbeam: {output} is finished; there is nothing")
 
 
 def test_what_was_changed_since_it_was_finished_is_translated_anew(
@@ -261,7 +261,7 @@ def test_what_was_changed_since_it_was_finished_is_translated_anew(
     before = output.read_bytes()
     output.write_bytes(before[:-1] + b"?")
     result = call(*finished, "--resume")
-    assert (result.status, result.err) == (0, f"quickbeam: no interrupted run of {output}; starting anew.\n")
+    assert (result.status, result.err) == (0, f"sharpbeam: no interrupted run of {output}; starting anew.\n")
     assert output.read_bytes() == before
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli.command import Run
 
-from quickbeam.models.screen_folder import SCREEN
+from sharpbeam.models.screen_folder import SCREEN
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`quickbeam trace`: the record agrees with the search that it is of."""
+"""`sharpbeam trace`: the record agrees with the search that it is of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli.command import Run
 
-from quickbeam import OptionError, Translator
+from sharpbeam import OptionError, Translator
 
 TEXT = "Bade ki lomu."
 

@@ -1,4 +1,4 @@
-"""`quickbeam translate`: lines in = lines out, in order, whatever the lines are and however they come."""
+"""`sharpbeam translate`: lines in = lines out, in order, whatever the lines are and however they come."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from cli.command import Run
 
-from quickbeam import Translator
-from quickbeam.cli import job
+from sharpbeam import Translator
+from sharpbeam.cli import job
 
 ODD_LINES = {
     "empty": "",

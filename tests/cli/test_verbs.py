@@ -1,4 +1,4 @@
-"""`quickbeam score`, `evaluate`, `info` and `train`."""
+"""`sharpbeam score`, `evaluate`, `info` and `train`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from cli.command import Run
 
-from quickbeam import Translator
-from quickbeam.cli import score as score_verb
-from quickbeam.convert.converted import START
-from quickbeam.models.folder import save_model
-from quickbeam.models.lstm_lm.config import LstmLmConfig
-from quickbeam.models.lstm_lm.tensors import tensor_shapes
-from quickbeam.text.pieces import PieceVocabulary
-from quickbeam.text.words import SPECIAL_WORDS, WordVocabulary
+from sharpbeam import Translator
+from sharpbeam.cli import score as score_verb
+from sharpbeam.convert.converted import START
+from sharpbeam.models.folder import save_model
+from sharpbeam.models.lstm_lm.config import LstmLmConfig
+from sharpbeam.models.lstm_lm.tensors import tensor_shapes
+from sharpbeam.text.pieces import PieceVocabulary
+from sharpbeam.text.words import SPECIAL_WORDS, WordVocabulary
 
 OPTIONS = {"beam_size": 2, "max_length": 15}
 
@@ -215,9 +215,9 @@ def test_train_without_pytorch_says_what_to_install(
     call: Run, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "quickbeam.train.loop", raising=False)
+    monkeypatch.delitem(sys.modules, "sharpbeam.train.loop", raising=False)
     result = call("train", recipe, "--output", tmp_path / "run")
-    result.refused(1, "quickbeam train needs the package torch", "pip install 'quickbeam[train]'")
+    result.refused(1, "sharpbeam train needs the package torch", "pip install 'sharpbeam[train]'")
 
 
 def test_train_names_what_is_wrong_in_a_recipe(call: Run, recipe: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from quickbeam.convert.ctranslate2_file import read_model_file
+from sharpbeam.convert.ctranslate2_file import read_model_file
 
 TYPES = ("float32", "int8", "int16", "int32", "float16")
 ROOT = ("num_heads", "pre_norm", "activation", "alignment_layer", "alignment_heads", "embeddings_merge")

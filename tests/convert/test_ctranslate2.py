@@ -12,12 +12,12 @@ import pytest
 from ctranslate2_writer import as_version_5
 from foreign import demo_sentences
 
-from quickbeam import Translator
-from quickbeam.convert import ctranslate2 as reader
-from quickbeam.convert.ctranslate2_file import read_model_file
-from quickbeam.convert.read import read_model
-from quickbeam.errors import ModelError
-from quickbeam.options.decode import MachineOptions
+from sharpbeam import Translator
+from sharpbeam.convert import ctranslate2 as reader
+from sharpbeam.convert.ctranslate2_file import read_model_file
+from sharpbeam.convert.read import read_model
+from sharpbeam.errors import ModelError
+from sharpbeam.options.decode import MachineOptions
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
 TEXTS = demo_sentences()[:8]

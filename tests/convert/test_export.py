@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from foreign import demo_sentences, train_pieces
 
-from quickbeam import Translator
-from quickbeam.convert.export import export_hugging_face
-from quickbeam.convert.hugging_face import read_hugging_face
-from quickbeam.errors import ModelError
-from quickbeam.models.folder import save_model
-from quickbeam.models.transformer.config import TransformerConfig
-from quickbeam.models.transformer.tensors import tensor_shapes
-from quickbeam.options.decode import MachineOptions
+from sharpbeam import Translator
+from sharpbeam.convert.export import export_hugging_face
+from sharpbeam.convert.hugging_face import read_hugging_face
+from sharpbeam.errors import ModelError
+from sharpbeam.models.folder import save_model
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes
+from sharpbeam.options.decode import MachineOptions
 
 CONFIG = TransformerConfig(
     source_vocab_size=180,

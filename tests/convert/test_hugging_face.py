@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from foreign import demo_sentences
 
-from quickbeam import Translator
-from quickbeam.cli.convert import convert as convert_command
-from quickbeam.convert.hugging_face import read_hugging_face
-from quickbeam.convert.read import read_model
-from quickbeam.convert.torch_file import read_torch
-from quickbeam.errors import InputError, ModelError, OptionError
-from quickbeam.options.decode import MachineOptions
+from sharpbeam import Translator
+from sharpbeam.cli.convert import convert as convert_command
+from sharpbeam.convert.hugging_face import read_hugging_face
+from sharpbeam.convert.read import read_model
+from sharpbeam.convert.torch_file import read_torch
+from sharpbeam.errors import InputError, ModelError, OptionError
+from sharpbeam.options.decode import MachineOptions
 
 TEXTS = [*demo_sentences()[:6], "Was 😀 ist das?", "  zwei   Leerzeichen "]
 CLOSE = 1e-4
@@ -381,7 +381,7 @@ def test_a_sentencepiece_model_that_would_not_be_heeded_is_refused(marian, tmp_p
             read_model(origin, **{side: marian / "source.spm"})
     read_hugging_face(marian).save(tmp_path / "ours", "toy")
     options = {"export": "hugging-face", "source_spm": None, "target_spm": None} | {side: marian / "source.spm"}
-    with pytest.raises(InputError, match=f"{name} is .*; a model folder of Quickbeam has its own"):
+    with pytest.raises(InputError, match=f"{name} is .*; a model folder of Sharpbeam has its own"):
         convert_command(str(tmp_path / "ours"), tmp_path / "theirs", **options)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from foreign import demo_sentences, train_pieces
 
-from quickbeam import Translator
-from quickbeam.convert.read import read_model
-from quickbeam.errors import InputError, ModelError
-from quickbeam.options.decode import MachineOptions
+from sharpbeam import Translator
+from sharpbeam.convert.read import read_model
+from sharpbeam.errors import InputError, ModelError
+from sharpbeam.options.decode import MachineOptions
 
 DIM, FFN, WORDS = 16, 24, 120
 OPTIONS = {

@@ -7,10 +7,10 @@ import pytest
 from marian_reference import MarianRnn
 from reference_search import greedy
 
-from quickbeam import Translator
-from quickbeam.convert.read import read_model
-from quickbeam.errors import ModelError
-from quickbeam.options.decode import MachineOptions
+from sharpbeam import Translator
+from sharpbeam.convert.read import read_model
+from sharpbeam.errors import ModelError
+from sharpbeam.options.decode import MachineOptions
 
 EMBEDDING, DIM, WORDS = 10, 6, 40
 OPTIONS = {

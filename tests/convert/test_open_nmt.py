@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from reference_search import greedy
 
-from quickbeam import Translator
-from quickbeam.convert.read import read_model
-from quickbeam.errors import ModelError
-from quickbeam.options.decode import MachineOptions
+from sharpbeam import Translator
+from sharpbeam.convert.read import read_model
+from sharpbeam.errors import ModelError
+from sharpbeam.options.decode import MachineOptions
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from open_nmt_reference import Model  # noqa: E402

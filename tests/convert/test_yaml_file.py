@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quickbeam.convert.yaml_file import read_words
-from quickbeam.errors import InputError, ModelError
+from sharpbeam.convert.yaml_file import read_words
+from sharpbeam.errors import InputError, ModelError
 
 WRITTEN = {
     r'"\u00e4\t"': "ä\t", r'"\x41\xE4\U0001F600"': "Aä😀", r'"\ud83d\ude00!"': "😀!", r'"\\\"\/"': '\\"/',

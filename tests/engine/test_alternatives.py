@@ -14,14 +14,14 @@ from test_beam import toy_log_probs
 from test_prefix import with_prefixes
 from toys import BOS, EOS, ToyModel, ToyProjection, toy_requests
 
-from quickbeam import MachineOptions, OptionError, Translator
-from quickbeam.engine.alternatives import decode_alternatives
-from quickbeam.engine.decode import decode
-from quickbeam.options.decode import LONGEST, DecodeOptions, ScheduleOptions, SearchOptions
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.beam import BeamSearch
-from quickbeam.search.expansion import Expansion
-from quickbeam.types import Hypothesis, Request
+from sharpbeam import MachineOptions, OptionError, Translator
+from sharpbeam.engine.alternatives import decode_alternatives
+from sharpbeam.engine.decode import decode
+from sharpbeam.options.decode import LONGEST, DecodeOptions, ScheduleOptions, SearchOptions
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.search.expansion import Expansion
+from sharpbeam.types import Hypothesis, Request
 
 
 def run(model: ToyModel, projection: ToyProjection, requests: list[Request], options: SearchOptions, schedule: str):

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quickbeam import MachineOptions, OptionError, Translator
-from quickbeam.engine.attention import open_attending
-from quickbeam.engine.translation import Answer
-from quickbeam.models.lstm_lm.config import LstmLmConfig
-from quickbeam.models.lstm_lm.tensors import tensor_shapes
-from quickbeam.models.native_model import NativeModel
+from sharpbeam import MachineOptions, OptionError, Translator
+from sharpbeam.engine.attention import open_attending
+from sharpbeam.engine.translation import Answer
+from sharpbeam.models.lstm_lm.config import LstmLmConfig
+from sharpbeam.models.lstm_lm.tensors import tensor_shapes
+from sharpbeam.models.native_model import NativeModel
 
 OPTIONS = {"beam_size": 4, "num_hypotheses": 3, "max_length": 12}
 

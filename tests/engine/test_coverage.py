@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quickbeam import OptionError, Translator
-from quickbeam.engine.coverage import LEAST, coverage
+from sharpbeam import OptionError, Translator
+from sharpbeam.engine.coverage import LEAST, coverage
 
 
 def test_it_is_the_sum_over_the_words_of_the_source() -> None:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from toys import BOS, EOS, ToyModel, ToyProjection, best, toy_requests
 
-from quickbeam.engine.decode import decode
-from quickbeam.engine.forced import force
-from quickbeam.options.decode import ScheduleOptions, SearchOptions
-from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Floats, Hypothesis, Ids, Request, TopK
+from sharpbeam.engine.decode import decode
+from sharpbeam.engine.forced import force
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.schedule.batches import BatchQueue, FixedBatches, pack
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.types import Floats, Hypothesis, Ids, Request, TopK
 
 
 class ListProjection(ToyProjection):

@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quickbeam import MachineOptions, ModelError, OptionError, Translator
-from quickbeam.engine.forced import feed, padded
-from quickbeam.kernels import reference
-from quickbeam.models.architectures import TranslationConfig
-from quickbeam.models.folder import read_config, save_model
-from quickbeam.models.lstm_attention import tensors as lstm_attention
-from quickbeam.models.lstm_attention.config import LstmAttentionConfig
-from quickbeam.models.recurrent import tensors as recurrent
-from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.text.sentencepiece import train_sentencepiece
-from quickbeam.types import Floats
+from sharpbeam import MachineOptions, ModelError, OptionError, Translator
+from sharpbeam.engine.forced import feed, padded
+from sharpbeam.kernels import reference
+from sharpbeam.models.architectures import TranslationConfig
+from sharpbeam.models.folder import read_config, save_model
+from sharpbeam.models.lstm_attention import tensors as lstm_attention
+from sharpbeam.models.lstm_attention.config import LstmAttentionConfig
+from sharpbeam.models.recurrent import tensors as recurrent
+from sharpbeam.models.recurrent.config import RecurrentConfig
+from sharpbeam.text.sentencepiece import train_sentencepiece
+from sharpbeam.types import Floats
 
-pytest.importorskip("quickbeam._core", reason="the native core is not built")
+pytest.importorskip("sharpbeam._core", reason="the native core is not built")
 
 OPTIONS = {"max_length": 20, "batch_tokens": 60}
 TOLERANCE = 2e-5  # of a log probability; the answers of the members differ by whole units

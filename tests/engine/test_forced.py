@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from conftest import random_tensors
 
-from quickbeam import MachineOptions, Translator
-from quickbeam.models.architectures import architecture_of
-from quickbeam.models.folder import read_config, save_model
-from quickbeam.models.lstm_attention import tensors as lstm_attention
-from quickbeam.models.lstm_attention.config import LstmAttentionConfig
-from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.transformer import tensors as transformer
-from quickbeam.models.transformer.config import TransformerConfig
-from quickbeam.options.decode import COMPUTE_TYPES, DecodeOptions
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.models.architectures import architecture_of
+from sharpbeam.models.folder import read_config, save_model
+from sharpbeam.models.lstm_attention import tensors as lstm_attention
+from sharpbeam.models.lstm_attention.config import LstmAttentionConfig
+from sharpbeam.models.recurrent.config import RecurrentConfig
+from sharpbeam.models.transformer import tensors as transformer
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions
 
-_core = pytest.importorskip("quickbeam._core", reason="the native core is not built")
+_core = pytest.importorskip("sharpbeam._core", reason="the native core is not built")
 
 SHARP = {"decoder_cell": "attentional", "attention": "tanh_dot", "fc_layers": 3, "fc_dim": 21, "top": "gru"}
 TRANSFORMER = {"encoder_layers": 1, "decoder_layers": 2, "encoder_heads": 2, "decoder_heads": 2}

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quickbeam import Translator
-from quickbeam.engine.attention import of_text, open_attending
-from quickbeam.engine.coverage import LEAST
-from quickbeam.options.decode import DecodeOptions
+from sharpbeam import Translator
+from sharpbeam.engine.attention import of_text, open_attending
+from sharpbeam.engine.coverage import LEAST
+from sharpbeam.options.decode import DecodeOptions
 
 LANGUAGES = {"languages": {"aa": 9, "bb": 10}, "source_language": "aa", "target_language": "bb"}
 SHARES = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.3, 0.2]], np.float32)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from reference import reference_search
 
-from quickbeam.options.decode import SearchOptions
+from sharpbeam.options.decode import SearchOptions
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("quickbeam._core", reason="the native core is not built")
+pytest.importorskip("sharpbeam._core", reason="the native core is not built")
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own_model.py"
 

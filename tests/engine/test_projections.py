@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quickbeam import Translator
-from quickbeam.errors import ModelError, OptionError
-from quickbeam.models.preview_folder import save_preview
-from quickbeam.models.screen_folder import save_screen
-from quickbeam.options.decode import DecodeOptions
-from quickbeam.projections.certified import Preview
-from quickbeam.types import Doubt, Screen, Tail
+from sharpbeam import Translator
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.models.preview_folder import save_preview
+from sharpbeam.models.screen_folder import save_screen
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.projections.certified import Preview
+from sharpbeam.types import Doubt, Screen, Tail
 
 TEXTS = ["das ist ein haus", "wir gehen nach hause", "ein hund", "der mann sieht das haus"]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quickbeam import Translator
-from quickbeam.engine.load import shortlist_identity
-from quickbeam.errors import ModelError
-from quickbeam.models.screen_folder import save_screen
-from quickbeam.models.shortlist_folder import save_shortlist
-from quickbeam.options.decode import DecodeOptions
-from quickbeam.types import Screen, Shortlist
+from sharpbeam import Translator
+from sharpbeam.engine.load import shortlist_identity
+from sharpbeam.errors import ModelError
+from sharpbeam.models.screen_folder import save_screen
+from sharpbeam.models.shortlist_folder import save_shortlist
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.types import Screen, Shortlist
 
 
 @pytest.fixture()

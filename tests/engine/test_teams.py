@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from quickbeam import MachineOptions, Translator, _core
-from quickbeam.engine import teams as module
-from quickbeam.engine.teams import MOST, Teams
+from sharpbeam import MachineOptions, Translator, _core
+from sharpbeam.engine import teams as module
+from sharpbeam.engine.teams import MOST, Teams
 
 
 def sizes(teams: Teams, workers: int) -> list[int]:

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quickbeam import InputError, MachineOptions, ModelError, OptionError, Translation, Translator
-from quickbeam.engine.forced import force
-from quickbeam.engine.load import find_model
-from quickbeam.models.folder import read_config, read_tensors, save_model
-from quickbeam.options.decode import COMPUTE_TYPES
-from quickbeam.projections.door import RowProjection
-from quickbeam.schedule.batches import BatchQueue, pack
+from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Translation, Translator
+from sharpbeam.engine.forced import force
+from sharpbeam.engine.load import find_model
+from sharpbeam.models.folder import read_config, read_tensors, save_model
+from sharpbeam.options.decode import COMPUTE_TYPES
+from sharpbeam.projections.door import RowProjection
+from sharpbeam.schedule.batches import BatchQueue, pack
 
-_core = pytest.importorskip("quickbeam._core", reason="the native core is not built")
+_core = pytest.importorskip("sharpbeam._core", reason="the native core is not built")
 
 OPTIONS = {"max_length": 20, "batch_tokens": 60}
 # Of a score or a log probability, where PyTorch may round otherwise in another batch: the random model's logits reach
@@ -243,7 +243,7 @@ def test_stopping_early_leaves_no_thread(tiny_model: Path, texts: list[str], thr
 
     with pytest.raises(KeyboardInterrupt):
         translator.translate(texts, progress=interrupt, max_length=50, batch_tokens=10)
-    assert not [t for t in threading.enumerate() if t.name.startswith("quickbeam-")]
+    assert not [t for t in threading.enumerate() if t.name.startswith("sharpbeam-")]
 
 
 def test_progress_counts_every_text(native: Translator, texts: list[str]) -> None:
@@ -280,7 +280,7 @@ def test_names_of_models(tiny_model: Path, tmp_path: Path) -> None:
 
 def test_bundled_models_are_found_by_name(monkeypatch: pytest.MonkeyPatch, tiny_model: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_model, tmp_path / "bundled" / "xx-yy")
-    monkeypatch.setattr("quickbeam.engine.load.resources.files", lambda package: tmp_path)
+    monkeypatch.setattr("sharpbeam.engine.load.resources.files", lambda package: tmp_path)
     assert find_model("xx-yy") == tmp_path / "bundled" / "xx-yy"
     with pytest.raises(ModelError, match=r"Did you mean 'xx-yy'\? Bundled are: xx-yy"):
         find_model("xx-zz")

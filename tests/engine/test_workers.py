@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quickbeam import MachineOptions
-from quickbeam.engine.workers import run_workers
-from quickbeam.models.folder import read_config, save_model
-from quickbeam.models.recurrent.tensors import tensor_shapes
-from quickbeam.options import cores
-from quickbeam.schedule.batches import BatchQueue
-from quickbeam.types import Request
+from sharpbeam import MachineOptions
+from sharpbeam.engine.workers import run_workers
+from sharpbeam.models.folder import read_config, save_model
+from sharpbeam.models.recurrent.tensors import tensor_shapes
+from sharpbeam.options import cores
+from sharpbeam.schedule.batches import BatchQueue
+from sharpbeam.types import Request
 
 
 def full_queue(batches: int) -> BatchQueue:
@@ -27,7 +27,7 @@ def full_queue(batches: int) -> BatchQueue:
 
 
 def ours() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name.startswith("quickbeam-")]
+    return [t for t in threading.enumerate() if t.name.startswith("sharpbeam-")]
 
 
 def drain(queue: BatchQueue) -> Iterator[int]:
@@ -101,8 +101,8 @@ def test_workers_are_as_many_as_cores_that_may_be_used(monkeypatch: pytest.Monke
 
 MEMORY = """
 import sys
-from quickbeam import MachineOptions, Translator
-from quickbeam.evaluate.memory import peak_memory
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.evaluate.memory import peak_memory
 
 texts = [f"{a} {b} ba." for a in ("Na", "Bi", "Mu", "Do", "Ke") for b in ("Li", "Lu", "No", "Ni")]
 translator = Translator(sys.argv[1], machine=MachineOptions(threads=4))

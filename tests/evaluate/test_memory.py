@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 
-from quickbeam.evaluate.memory import peak_memory
+from sharpbeam.evaluate.memory import peak_memory
 
-SMALL = "from quickbeam.evaluate.memory import peak_memory; print(peak_memory())"
+SMALL = "from sharpbeam.evaluate.memory import peak_memory; print(peak_memory())"
 
 
 def test_what_is_touched_counts_and_stays() -> None:

@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quickbeam import InputError, MachineOptions, OptionError, Translator
-from quickbeam.cli.main import main
-from quickbeam.evaluate import profile as kinds
-from quickbeam.evaluate.profile import Ceilings, Profile, ceilings, load_profiled, profile_texts
-from quickbeam.models.folder import save_model
-from quickbeam.models.lstm_lm.config import LstmLmConfig
-from quickbeam.models.lstm_lm.tensors import tensor_shapes
-from quickbeam.options.decode import DecodeOptions, ProjectionOptions, ScheduleOptions, SearchOptions
-from quickbeam.text.words import SPECIAL_WORDS, WordVocabulary
+from sharpbeam import InputError, MachineOptions, OptionError, Translator
+from sharpbeam.cli.main import main
+from sharpbeam.evaluate import profile as kinds
+from sharpbeam.evaluate.profile import Ceilings, Profile, ceilings, load_profiled, profile_texts
+from sharpbeam.models.folder import save_model
+from sharpbeam.models.lstm_lm.config import LstmLmConfig
+from sharpbeam.models.lstm_lm.tensors import tensor_shapes
+from sharpbeam.options.decode import DecodeOptions, ProjectionOptions, ScheduleOptions, SearchOptions
+from sharpbeam.text.words import SPECIAL_WORDS, WordVocabulary
 
-_core = pytest.importorskip("quickbeam._core", reason="the native core is not built")
+_core = pytest.importorskip("sharpbeam._core", reason="the native core is not built")
 
 
 def look(folder: Path, texts: list[str] | None, projection: str = "exact", batch_tokens: int = 1) -> Profile:
@@ -156,7 +156,7 @@ def test_what_ran_and_what_to_try_is_said(
     projection: str,
     large: float,
 ) -> None:
-    monkeypatch.setattr("quickbeam.cli.profile.LARGE_SHARE", large)
+    monkeypatch.setattr("sharpbeam.cli.profile.LARGE_SHARE", large)
     options = ["--projection", projection, "--compute-type", "int8", "--max-length", "9", "--sentences", "3"]
     assert main(["profile", str(tiny_model), *options]) == 0
     said = " ".join(capsys.readouterr().out.split())  # lines break where the terminal ends

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from quickbeam.errors import InputError, QuickbeamError
-from quickbeam.evaluate.quality import quality
+from sharpbeam.errors import InputError, SharpbeamError
+from sharpbeam.evaluate.quality import quality
 
 REFERENCES = ["The cat sat on the mat.", "It rains today in the whole country."]
 
@@ -39,5 +39,5 @@ def test_lengths_must_agree_and_there_must_be_something() -> None:
 
 def test_without_sacrebleu_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(QuickbeamError, match="pip install sacrebleu"):
+    with pytest.raises(SharpbeamError, match="pip install sacrebleu"):
         quality(["a"], ["b"])

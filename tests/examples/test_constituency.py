@@ -19,12 +19,12 @@ from examples.constituency.model import (  # noqa: E402
 )
 from examples.constituency.train import batch_loss, train  # noqa: E402
 from examples.constituency.trees import actions, build, read_tree  # noqa: E402
-from quickbeam.engine.decode import decode  # noqa: E402
-from quickbeam.options.decode import ScheduleOptions, SearchOptions  # noqa: E402
-from quickbeam.schedule.batches import BatchQueue, FixedBatches  # noqa: E402
-from quickbeam.schedule.stream import Stream  # noqa: E402
-from quickbeam.search.beam import BeamSearch  # noqa: E402
-from quickbeam.types import Request  # noqa: E402
+from sharpbeam.engine.decode import decode  # noqa: E402
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions  # noqa: E402
+from sharpbeam.schedule.batches import BatchQueue, FixedBatches  # noqa: E402
+from sharpbeam.schedule.stream import Stream  # noqa: E402
+from sharpbeam.search.beam import BeamSearch  # noqa: E402
+from sharpbeam.types import Request  # noqa: E402
 
 TREES = [
     read_tree(text)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quickbeam import _core
-from quickbeam.kernels import reference, table_names
-from quickbeam.options.decode import COMPUTE_TYPES
+from sharpbeam import _core
+from sharpbeam.kernels import reference, table_names
+from sharpbeam.options.decode import COMPUTE_TYPES
 
 MOST = {"int8": 127, "int16": 2047}  # multiples that inputs are rounded to
 SEEDS = st.integers(0, 2**32 - 1)
@@ -102,7 +102,7 @@ def test_a_type_that_there_is_not_is_refused():
 def test_a_blas_that_is_given_at_run_time_multiplies(monkeypatch):
     package = pytest.importorskip("scipy_openblas32", reason="needs the extra `bench`")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
-    monkeypatch.setenv("QUICKBEAM_BLAS", str(Path(package.get_lib_dir()) / package.get_library(fullname=True)))
+    monkeypatch.setenv("SHARPBEAM_BLAS", str(Path(package.get_lib_dir()) / package.get_library(fullname=True)))
     x, weight, bias = normal(1, 9, 130), normal(2, 75, 130, scale=0.1), normal(3, 75)
     y = _core.Linear(weight, bias, "blas").apply(x)
     assert np.abs(y - reference.multiply(x, weight, bias)).max() <= 2e-6
@@ -114,12 +114,12 @@ def test_a_blas_that_is_given_at_run_time_multiplies(monkeypatch):
 @pytest.mark.parametrize(
     ("library", "says"),
     [
-        ("", "QUICKBEAM_BLAS must name a shared library with cblas_sgemm"),
-        ("/nowhere/libblas.so", 'QUICKBEAM_BLAS is "/nowhere/libblas.so"; it must be a shared library'),
+        ("", "SHARPBEAM_BLAS must name a shared library with cblas_sgemm"),
+        ("/nowhere/libblas.so", 'SHARPBEAM_BLAS is "/nowhere/libblas.so"; it must be a shared library'),
         (_core.__file__, "it must be a library with cblas_sgemm, which this one lacks"),
     ],
 )
 def test_a_blas_that_is_not_there_is_refused(monkeypatch, library, says):
-    monkeypatch.setenv("QUICKBEAM_BLAS", library)
+    monkeypatch.setenv("SHARPBEAM_BLAS", library)
     with pytest.raises(ValueError, match=re.escape(says)):
         _core.Linear(normal(0, 3, 3), None, "blas")

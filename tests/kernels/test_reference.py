@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quickbeam import _core
-from quickbeam.kernels import reference
+from sharpbeam import _core
+from sharpbeam.kernels import reference
 
 SIZES = [1, 7, 16, 40, 65, 512]
 

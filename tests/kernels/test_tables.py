@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quickbeam import _core
-from quickbeam.kernels import table_name, table_names
+from sharpbeam import _core
+from sharpbeam.kernels import table_name, table_names
 
 SIZES = [1, 2, 15, 16, 17, 31, 48, 63, 64, 65, 127, 200, 1000]
 HIGHER = [name for name in table_names() if name != "scalar"]
@@ -65,7 +65,7 @@ CALLS = {
 
 def test_the_table_in_use_is_the_best():
     assert table_names()[0] == "scalar"
-    if not os.environ.get("QUICKBEAM_ISA"):
+    if not os.environ.get("SHARPBEAM_ISA"):
         assert table_name() == table_names()[-1]
 
 
@@ -118,8 +118,8 @@ def test_every_split_of_rows(rows):
 
 
 def run_with(isa: str) -> subprocess.CompletedProcess[str]:
-    code = "from quickbeam.kernels import table_name; print(table_name())"
-    environment = os.environ | {"QUICKBEAM_ISA": isa}
+    code = "from sharpbeam.kernels import table_name; print(table_name())"
+    environment = os.environ | {"SHARPBEAM_ISA": isa}
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
 
 
@@ -131,7 +131,7 @@ def test_the_environment_lowers_the_table(isa):
 def test_an_unknown_table_is_refused():
     result = run_with("avx3")
     assert result.returncode != 0
-    message = f'ValueError: QUICKBEAM_ISA is "avx3"; this machine can run: {", ".join(table_names())}'
+    message = f'ValueError: SHARPBEAM_ISA is "avx3"; this machine can run: {", ".join(table_names())}'
     assert message in result.stderr
     with pytest.raises(ValueError, match='isa is "sse"; this machine can run: scalar'):
         _core.tanh(normal(0, 3), "sse")

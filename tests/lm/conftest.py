@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from models.conftest import Walk
 
-from quickbeam import _core
-from quickbeam.models.door import Model
-from quickbeam.models.lstm_lm.config import LstmLmConfig
-from quickbeam.models.lstm_lm.tensors import tensor_shapes
-from quickbeam.models.native_model import NativeModel
-from quickbeam.types import Floats, Ids, Request
+from sharpbeam import _core
+from sharpbeam.models.door import Model
+from sharpbeam.models.lstm_lm.config import LstmLmConfig
+from sharpbeam.models.lstm_lm.tensors import tensor_shapes
+from sharpbeam.models.native_model import NativeModel
+from sharpbeam.types import Floats, Ids, Request
 
 Tensors = dict[str, Floats]
 
@@ -44,7 +44,7 @@ def build(request: pytest.FixtureRequest) -> Callable[..., Model]:
     if request.param == "native":
         return NativeModel
     pytest.importorskip("torch")
-    from quickbeam.models.torch_model import TorchModel
+    from sharpbeam.models.torch_model import TorchModel
 
     return TorchModel
 

@@ -12,10 +12,10 @@ import pytest
 from cli.conftest import call, run  # noqa: F401  (fixtures)
 from lm.test_engine import PROMPTS, model  # noqa: F401
 
-from quickbeam import Generator, Scorer
-from quickbeam.engine.load import load_parts
-from quickbeam.options.decode import MachineOptions
-from quickbeam.types import Request
+from sharpbeam import Generator, Scorer
+from sharpbeam.engine.load import load_parts
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.types import Request
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from lm.conftest import ids, random_tensors, random_walk
 
-from quickbeam.errors import ModelError, OptionError
-from quickbeam.models.folder import read_config, save_model
-from quickbeam.models.load import load_model
-from quickbeam.models.lstm_lm.config import LstmLmConfig
-from quickbeam.models.native_model import NativeModel
-from quickbeam.types import Request
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.models.folder import read_config, save_model
+from sharpbeam.models.load import load_model
+from sharpbeam.models.lstm_lm.config import LstmLmConfig
+from sharpbeam.models.native_model import NativeModel
+from sharpbeam.types import Request
 
 TINY = LstmLmConfig(vocab_size=9, embedding_dim=5, hidden_dim=6, layers=2)
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from lm.conftest import random_tensors
 
-from quickbeam import Generator, MachineOptions, Scorer, Translator
-from quickbeam.engine.scorer import perplexity
-from quickbeam.errors import InputError, ModelError, OptionError
-from quickbeam.models.folder import save_model
-from quickbeam.models.lstm_lm.config import LstmLmConfig
-from quickbeam.projections.exact import ReferenceProjection
-from quickbeam.text.words import BOS_ID, EOS_ID, PAD_ID, SPECIAL_WORDS, WordVocabulary
-from quickbeam.types import Request
+from sharpbeam import Generator, MachineOptions, Scorer, Translator
+from sharpbeam.engine.scorer import perplexity
+from sharpbeam.errors import InputError, ModelError, OptionError
+from sharpbeam.models.folder import save_model
+from sharpbeam.models.lstm_lm.config import LstmLmConfig
+from sharpbeam.projections.exact import ReferenceProjection
+from sharpbeam.text.words import BOS_ID, EOS_ID, PAD_ID, SPECIAL_WORDS, WordVocabulary
+from sharpbeam.types import Request
 
 WORDS = WordVocabulary([*SPECIAL_WORDS, *(a + b for a in "bdfgk" for b in "aeiou")])
 PROMPTS = ["ba de", "", "ki", "gu gu fo ba ba de da", "what is ba", "ki de do"]
@@ -131,7 +131,7 @@ def test_perplexity_of_a_uniform_model_is_the_number_of_words():
 
 
 def test_long_prompts_lose_their_beginning(generator, caplog):
-    with caplog.at_level(logging.WARNING, logger="quickbeam"):
+    with caplog.at_level(logging.WARNING, logger="sharpbeam"):
         long, short = generator.generate(["ki ki ki ba de", "ba de"], max_input_length=2, beam_size=1, max_length=5)
     assert long.text == short.text
     assert long.truncated and short.truncated  # the sentence's beginning counts too

@@ -15,13 +15,13 @@ torch = pytest.importorskip("torch")
 
 from train.test_loop import run_and_signal, write_recipe  # noqa: E402
 
-from quickbeam.errors import InputError, OptionError  # noqa: E402
-from quickbeam.models.folder import read_config  # noqa: E402
-from quickbeam.options.train import DataOptions, Recipe, TrainOptions, VocabularyOptions  # noqa: E402
-from quickbeam.text.vocabulary import read_vocabularies  # noqa: E402
-from quickbeam.text.words import EOS_ID, UNK_ID, WordVocabulary  # noqa: E402
-from quickbeam.train.language_model import read_stream, segments  # noqa: E402
-from quickbeam.train.loop import Trainer, learning_rate  # noqa: E402
+from sharpbeam.errors import InputError, OptionError  # noqa: E402
+from sharpbeam.models.folder import read_config  # noqa: E402
+from sharpbeam.options.train import DataOptions, Recipe, TrainOptions, VocabularyOptions  # noqa: E402
+from sharpbeam.text.vocabulary import read_vocabularies  # noqa: E402
+from sharpbeam.text.words import EOS_ID, UNK_ID, WordVocabulary  # noqa: E402
+from sharpbeam.train.language_model import read_stream, segments  # noqa: E402
+from sharpbeam.train.loop import Trainer, learning_rate  # noqa: E402
 
 NEXT = {"a": "bc", "b": "d", "c": "de", "d": "a", "e": "ab"}  # a word has one or two that may follow
 

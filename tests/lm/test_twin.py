@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from lm.conftest import ids, random_tensors, random_walk
 
-from quickbeam.models.lstm_lm.config import LstmLmConfig
-from quickbeam.models.native_model import NativeModel
-from quickbeam.types import Request
+from sharpbeam.models.lstm_lm.config import LstmLmConfig
+from sharpbeam.models.native_model import NativeModel
+from sharpbeam.types import Request
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.models.lstm_lm.module import LstmLmModule  # noqa: E402
-from quickbeam.models.torch_model import TorchModel  # noqa: E402
+from sharpbeam.models.lstm_lm.module import LstmLmModule  # noqa: E402
+from sharpbeam.models.torch_model import TorchModel  # noqa: E402
 
 TOLERANCE = 2e-6
 SMALL = LstmLmConfig(vocab_size=37, embedding_dim=18, hidden_dim=20, layers=2)

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quickbeam import _core
-from quickbeam.models.architectures import TranslationConfig
-from quickbeam.models.door import Decoding, Model
-from quickbeam.models.lstm_attention import tensors as lstm_attention
-from quickbeam.models.lstm_attention.config import LstmAttentionConfig
-from quickbeam.models.native_model import NativeModel
-from quickbeam.models.recurrent import tensors as recurrent
-from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.transformer import tensors as transformer
-from quickbeam.models.transformer.config import TransformerConfig
-from quickbeam.types import Floats, Ids, Request
+from sharpbeam import _core
+from sharpbeam.models.architectures import TranslationConfig
+from sharpbeam.models.door import Decoding, Model
+from sharpbeam.models.lstm_attention import tensors as lstm_attention
+from sharpbeam.models.lstm_attention.config import LstmAttentionConfig
+from sharpbeam.models.native_model import NativeModel
+from sharpbeam.models.recurrent import tensors as recurrent
+from sharpbeam.models.recurrent.config import RecurrentConfig
+from sharpbeam.models.transformer import tensors as transformer
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.types import Floats, Ids, Request
 
 Tensors = dict[str, Floats]
 
@@ -168,7 +168,7 @@ def build(request: pytest.FixtureRequest) -> Callable[..., Model]:
     if request.param == "native":
         return NativeModel
     pytest.importorskip("torch")
-    from quickbeam.models.torch_model import TorchModel
+    from sharpbeam.models.torch_model import TorchModel
 
     return TorchModel
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from quickbeam.models.door import Attending, Model
-from quickbeam.models.lstm_attention.config import LstmAttentionConfig
-from quickbeam.models.native_model import NativeModel
-from quickbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.door import Attending, Model
+from sharpbeam.models.lstm_attention.config import LstmAttentionConfig
+from sharpbeam.models.native_model import NativeModel
+from sharpbeam.models.transformer.config import TransformerConfig
 
 TOLERANCE = 1e-5
 
@@ -52,7 +52,7 @@ def test_rows_are_distributions_over_their_own_source(config, build, make_tensor
 
 def test_native_equals_pytorch_on_every_table(config, isa, make_tensors, walk):
     pytest.importorskip("torch")
-    from quickbeam.models.torch_model import TorchModel
+    from sharpbeam.models.torch_model import TorchModel
 
     tensors, path = make_tensors(config), walk(config)
     truth = attention(TorchModel(config, tensors), path)

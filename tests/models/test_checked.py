@@ -9,11 +9,11 @@ import time
 import numpy as np
 import pytest
 
-from quickbeam import notes
-from quickbeam.errors import ModelError
-from quickbeam.models import checked, folder
-from quickbeam.models.folder import read_config, read_tensors, save_model
-from quickbeam.models.recurrent.config import RecurrentConfig
+from sharpbeam import notes
+from sharpbeam.errors import ModelError
+from sharpbeam.models import checked, folder
+from sharpbeam.models.folder import read_config, read_tensors, save_model
+from sharpbeam.models.recurrent.config import RecurrentConfig
 
 TINY = RecurrentConfig(5, 5, 3, 1, 2, 3, attention_dim=2, hidden_dim=3, shared_embedding=True, tied_output=True)
 

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from quickbeam import _core
-from quickbeam.errors import ModelError, OptionError
-from quickbeam.models.architectures import architecture_of
-from quickbeam.models.lstm_attention.config import LstmAttentionConfig
-from quickbeam.models.native_model import NativeModel
-from quickbeam.options.decode import COMPUTE_TYPES, MachineOptions
-from quickbeam.types import Request
+from sharpbeam import _core
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.models.architectures import architecture_of
+from sharpbeam.models.lstm_attention.config import LstmAttentionConfig
+from sharpbeam.models.native_model import NativeModel
+from sharpbeam.options.decode import COMPUTE_TYPES, MachineOptions
+from sharpbeam.types import Request
 
 
 def ids(*values):

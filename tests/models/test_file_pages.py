@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quickbeam import _core
-from quickbeam.models.fitted import output_digest
-from quickbeam.models.folder import MappedTensors, read_tensors, save_model
-from quickbeam.models.native_model import NativeModel
-from quickbeam.models.transformer.config import TransformerConfig
-from quickbeam.models.transformer.tensors import tensor_shapes
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.projections.scan import ScanProjection
-from quickbeam.projections.screened import ScreenedProjection
-from quickbeam.text.pieces import PieceVocabulary
-from quickbeam.types import Floats, Screen
+from sharpbeam import _core
+from sharpbeam.models.fitted import output_digest
+from sharpbeam.models.folder import MappedTensors, read_tensors, save_model
+from sharpbeam.models.native_model import NativeModel
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.projections.scan import ScanProjection
+from sharpbeam.projections.screened import ScreenedProjection
+from sharpbeam.text.pieces import PieceVocabulary
+from sharpbeam.types import Floats, Screen
 
 SMAPS = Path("/proc/self/smaps")
 needs_proc = pytest.mark.skipif(not SMAPS.exists(), reason="there is no /proc/self/smaps")
@@ -178,8 +178,8 @@ def test_what_is_no_mapped_file_is_refused(array: Any, said: str) -> None:
 
 PEAK = """
 import sys
-from quickbeam import Translator
-from quickbeam.evaluate.memory import peak_memory
+from sharpbeam import Translator
+from sharpbeam.evaluate.memory import peak_memory
 began = peak_memory()
 Translator(sys.argv[1], threads=1, compute_type="int8").translate(["w5 w6"], max_length=4, projection=sys.argv[2])
 print(peak_memory() - began)

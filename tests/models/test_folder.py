@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from quickbeam.errors import ModelError, OptionError
-from quickbeam.models.folder import CONFIG_LIMIT, DIGEST, read_config, read_tensors, save_model
-from quickbeam.models.load import load_model
-from quickbeam.models.native_model import NativeModel
-from quickbeam.models.recurrent.config import RecurrentConfig
-from quickbeam.models.transformer.config import TransformerConfig
-from quickbeam.models.transformer.tensors import tensor_shapes
-from quickbeam.types import Request
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.models.folder import CONFIG_LIMIT, DIGEST, read_config, read_tensors, save_model
+from sharpbeam.models.load import load_model
+from sharpbeam.models.native_model import NativeModel
+from sharpbeam.models.recurrent.config import RecurrentConfig
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes
+from sharpbeam.types import Request
 
 TINY = RecurrentConfig(5, 5, 3, 1, 2, 3, attention_dim=2, hidden_dim=3, shared_embedding=True, tied_output=True)
 
@@ -149,7 +149,7 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_folder(folder, monkeypa
 
 
 def test_without_an_exchange_the_folder_is_replaced_all_the_same(folder, monkeypatch, make_tensors):
-    monkeypatch.setattr("quickbeam.models.swap._exchange", lambda one, other: False)
+    monkeypatch.setattr("sharpbeam.models.swap._exchange", lambda one, other: False)
     test_a_replaced_folder_is_whole(folder, make_tensors)
 
 
@@ -364,7 +364,7 @@ def test_a_backend_that_is_not_there_says_what_to_do(folder, monkeypatch):
     with pytest.raises(OptionError, match="sse9"):
         load_model(folder, "native", "sse9")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(OptionError, match=r"pip install 'quickbeam\[train\]'"):
+    with pytest.raises(OptionError, match=r"pip install 'sharpbeam\[train\]'"):
         load_model(folder, "torch")
 
 

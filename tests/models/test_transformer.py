@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from quickbeam.errors import ModelError
-from quickbeam.models.facts import from_facts
-from quickbeam.models.transformer.config import TransformerConfig
+from sharpbeam.errors import ModelError
+from sharpbeam.models.facts import from_facts
+from sharpbeam.models.transformer.config import TransformerConfig
 
 SIZES: dict[str, Any] = {
     "hidden_dim": 24,
@@ -100,7 +100,7 @@ def ours(theirs, config):
 def test_hidden_vectors_are_those_of_hugging_face(config):
     """Broken: positions from one place further on."""
     torch = pytest.importorskip("torch")
-    from quickbeam.models.transformer.module import TransformerModule
+    from sharpbeam.models.transformer.module import TransformerModule
 
     theirs, tensors = hugging_face(config)
     source, target = torch.randint(4, 31, (3, 9)), torch.randint(4, 31, (3, 7))

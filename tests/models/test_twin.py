@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quickbeam.models.lstm_attention.config import LstmAttentionConfig
-from quickbeam.models.native_model import NativeModel
-from quickbeam.models.recurrent.config import RecurrentConfig
+from sharpbeam.models.lstm_attention.config import LstmAttentionConfig
+from sharpbeam.models.native_model import NativeModel
+from sharpbeam.models.recurrent.config import RecurrentConfig
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.models.torch_model import TorchModel  # noqa: E402
+from sharpbeam.models.torch_model import TorchModel  # noqa: E402
 
 TOLERANCE = 1e-5
 

@@ -73,7 +73,7 @@ const bool kCountsAllocations = false;
 
 namespace {
 
-using namespace quickbeam;
+using namespace sharpbeam;
 
 // The counter itself: it sees whatever our code allocates with, or every check of a warm step would say nothing.
 void test_counter() {
@@ -100,7 +100,7 @@ void test_layers_and_selection() {
   Selection selection;
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
     const ExactProjection exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
-    const ScanProjection scan(quickbeam::Array(quickbeam::Array(), weight.get()), bias.get(), kVocab, kDim,
+    const ScanProjection scan(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), kVocab, kDim,
                               kernels(*name), 1.0f);
     for (const int64_t rows : {kMost, int64_t{1}, int64_t{4}, kMost}) {
       const int64_t made = allocated([&] {

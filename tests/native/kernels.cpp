@@ -10,7 +10,7 @@
 
 namespace {
 
-using quickbeam::Kernels;
+using sharpbeam::Kernels;
 using InPlace = void (*)(float*, int64_t);
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -25,7 +25,7 @@ void salt(Guarded<float>& x) {
 }
 
 void test_in_place(const Kernels& table, InPlace Kernels::* kernel, bool salted) {
-  const Kernels& scalar = quickbeam::kernels("scalar");
+  const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t n = 1; n <= 100; ++n) {
     Guarded<float> a(n), b(n);
     fill(a, 30.0f);
@@ -38,7 +38,7 @@ void test_in_place(const Kernels& table, InPlace Kernels::* kernel, bool salted)
 }
 
 void test_softmax(const Kernels& table, bool salted) {
-  const Kernels& scalar = quickbeam::kernels("scalar");
+  const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t n = 1; n <= 100; ++n) {
     const int64_t rows = draw_size(1, 9);
     Guarded<float> a(rows * n), b(rows * n);
@@ -52,7 +52,7 @@ void test_softmax(const Kernels& table, bool salted) {
 }
 
 void test_layers(const Kernels& table) {
-  const Kernels& scalar = quickbeam::kernels("scalar");
+  const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t dim = 1; dim <= 100; ++dim) {
     Guarded<float> input(3 * dim), hidden(3 * dim), a(dim), b(dim);
     fill(input, 3.0f), fill(hidden, 3.0f), fill(a, 1.0f);
@@ -92,14 +92,14 @@ void test_log_sum_exp(const Kernels& table) {
     Guarded<float> x(n);
     fill(x, 10.0f);
     if (n % 2 == 0) salt(x);
-    const float a = quickbeam::kernels("scalar").log_sum_exp(x.get(), n), b = table.log_sum_exp(x.get(), n);
+    const float a = sharpbeam::kernels("scalar").log_sum_exp(x.get(), n), b = table.log_sum_exp(x.get(), n);
     CHECK(same(&a, &b, 1), table.name, n);
   }
 }
 
 // Words by number, one chain of fma each, and the rounding of a row to bytes.
 void test_words(const Kernels& table) {
-  const Kernels& scalar = quickbeam::kernels("scalar");
+  const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t dim = 1; dim <= 40; ++dim) {
     const int64_t vocab = draw_size(1, 30), count = draw_size(0, 40);
     Guarded<float> weight(vocab * dim), bias(vocab), x(dim), wanted(count), got(count);
@@ -142,14 +142,14 @@ void test_top_k(const Kernels& table) {
 }
 
 void test_multiply(const Kernels& table) {
-  const Kernels& scalar = quickbeam::kernels("scalar");
+  const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int round = 0; round < 200; ++round) {
     const int64_t rows = draw_size(0, 20), in = draw_size(1, 40), out = draw_size(1, 200), wider = draw_size(0, 3);
     Guarded<float> weight(out * in), bias(out), x(rows * (in + wider)), a(rows * (out + wider)),
         b(rows * (out + wider));
     fill(weight, 1.0f), fill(bias, 1.0f), fill(x, 1.0f), fill(a, 1.0f);
     std::copy(a.get(), a.get() + a.size(), b.get());  // what lies between the rows must stay
-    const quickbeam::Matrix matrix(weight.get(), out, in, in, round % 2 ? bias.get() : nullptr);
+    const sharpbeam::Matrix matrix(weight.get(), out, in, in, round % 2 ? bias.get() : nullptr);
     matrix.multiply(scalar, x.get(), in + wider, a.get(), out + wider, rows);
     matrix.multiply(table, x.get(), in + wider, b.get(), out + wider, rows);
     CHECK(same(a.get(), b.get(), a.size()), table.name, rows);
@@ -167,20 +167,20 @@ void test_multiply(const Kernels& table) {
 void test_part_of_a_matrix() {
   Guarded<float> weight(70 * 9), x(4), a(70), b(70);
   fill(weight, 1.0f), fill(x, 1.0f);
-  const quickbeam::Matrix part(weight.get() + 5, 70, 4, 9, nullptr);  // columns 5 to 8 of 9
-  part.multiply(quickbeam::kernels(), x.get(), 4, a.get(), 70, 1);
+  const sharpbeam::Matrix part(weight.get() + 5, 70, 4, 9, nullptr);  // columns 5 to 8 of 9
+  part.multiply(sharpbeam::kernels(), x.get(), 4, a.get(), 70, 1);
   for (int64_t n = 0; n < 70; ++n) {
     b[n] = 0.0f;
     for (int64_t k = 0; k < 4; ++k) b[n] = std::fma(x[k], weight[n * 9 + 5 + k], b[n]);
   }
-  CHECK(same(a.get(), b.get(), 70), quickbeam::kernels().name, 70);
+  CHECK(same(a.get(), b.get(), 70), sharpbeam::kernels().name, 70);
 }
 
 void test_names() {
-  CHECK(quickbeam::kernel_names()[0] == std::string("scalar"), "scalar", 0);
+  CHECK(sharpbeam::kernel_names()[0] == std::string("scalar"), "scalar", 0);
   bool thrown = false;
   try {
-    quickbeam::kernels("none");
+    sharpbeam::kernels("none");
   } catch (const std::invalid_argument& error) {
     thrown = std::string(error.what()).find("isa is \"none\"; this machine can run: scalar") == 0;
   }
@@ -192,8 +192,8 @@ void test_names() {
 void test_kernels() {
   test_names();
   test_part_of_a_matrix();
-  for (const char* const* name = quickbeam::kernel_names(); *name != nullptr; ++name) {
-    const Kernels& table = quickbeam::kernels(*name);
+  for (const char* const* name = sharpbeam::kernel_names(); *name != nullptr; ++name) {
+    const Kernels& table = sharpbeam::kernels(*name);
     test_in_place(table, &Kernels::tanh, true);
     test_in_place(table, &Kernels::sigmoid, true);
     test_softmax(table, false);

@@ -7,10 +7,10 @@
 
 namespace {
 
-using namespace quickbeam;
-using namespace quickbeam::tests;
+using namespace sharpbeam;
+using namespace sharpbeam::tests;
 
-// The names and shapes of src/quickbeam/models/lstm_attention/tensors.py.
+// The names and shapes of src/sharpbeam/models/lstm_attention/tensors.py.
 std::map<std::string, Tensor> random_tensors(const LstmAttentionConfig& c) {
   RandomTensors all;
   all.add("target_embedding", {c.target_vocab_size, c.embedding_dim});
@@ -26,7 +26,7 @@ std::map<std::string, Tensor> random_tensors(const LstmAttentionConfig& c) {
   return all.tensors;
 }
 
-// The names and shapes of src/quickbeam/models/lstm_lm/tensors.py.
+// The names and shapes of src/sharpbeam/models/lstm_lm/tensors.py.
 std::map<std::string, Tensor> random_tensors(const LstmLmConfig& c) {
   RandomTensors all;
   all.add("embedding", {c.vocab_size, c.embedding_dim});

@@ -1,5 +1,5 @@
 // Native tests: every table against the scalar one, bit for bit, on arrays that end at a forbidden page. Built with
-// sanitizers by -DQUICKBEAM_SANITIZE=ON. Prints what fails; the exit status is 1 if anything did.
+// sanitizers by -DSHARPBEAM_SANITIZE=ON. Prints what fails; the exit status is 1 if anything did.
 #include <cstdio>
 #include <cstring>
 

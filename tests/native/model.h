@@ -17,7 +17,7 @@
 #include "models/sources.h"
 #include "models/weights.h"
 
-namespace quickbeam::tests {
+namespace sharpbeam::tests {
 
 // Whether `call` throws std::invalid_argument with `message` in its text.
 template <typename Call>
@@ -294,4 +294,4 @@ void wrong_weights(const std::map<std::string, Tensor>& tensors, Build build) {
   }
 }
 
-}  // namespace quickbeam::tests
+}  // namespace sharpbeam::tests

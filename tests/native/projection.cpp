@@ -7,7 +7,7 @@
 
 namespace {
 
-using quickbeam::ExactProjection;
+using sharpbeam::ExactProjection;
 
 struct Answer {
   Guarded<float> log_prob;
@@ -36,10 +36,10 @@ bool refused(Call call) {
 void test_shape(int64_t rows, int64_t dim, int64_t vocab, int64_t k) {
   Guarded<float> weight(vocab * dim), bias(vocab), hidden(rows * dim);
   fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
-  const ExactProjection scalar(weight.get(), bias.get(), vocab, dim, quickbeam::kernels("scalar"));
+  const ExactProjection scalar(weight.get(), bias.get(), vocab, dim, sharpbeam::kernels("scalar"));
   const Answer truth(scalar, hidden, k);
-  for (const char* const* name = quickbeam::kernel_names(); *name != nullptr; ++name) {
-    const ExactProjection projection(weight.get(), bias.get(), vocab, dim, quickbeam::kernels(*name));
+  for (const char* const* name = sharpbeam::kernel_names(); *name != nullptr; ++name) {
+    const ExactProjection projection(weight.get(), bias.get(), vocab, dim, sharpbeam::kernels(*name));
     CHECK(Answer(projection, hidden, k) == truth, *name, vocab);
     Guarded<int32_t> best(rows);
     Guarded<float> wanted(rows), got(rows);
@@ -55,7 +55,7 @@ void test_shape(int64_t rows, int64_t dim, int64_t vocab, int64_t k) {
 void test_threads() {
   Guarded<float> weight(500 * 20), bias(500), hidden(60 * 20);
   fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
-  const ExactProjection projection(weight.get(), bias.get(), 500, 20, quickbeam::kernels());
+  const ExactProjection projection(weight.get(), bias.get(), 500, 20, sharpbeam::kernels());
   const Answer truth(projection, hidden, 5);
   std::vector<int> equal(4, 0);
   std::vector<std::thread> threads;
@@ -65,14 +65,14 @@ void test_threads() {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (int count : equal) CHECK(count == 20, quickbeam::kernels().name, 500);
+  for (int count : equal) CHECK(count == 20, sharpbeam::kernels().name, 500);
 }
 
 void test_refusals() {
   Guarded<float> weight(12), bias(4), hidden(3), out(5);
   fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
   Guarded<int32_t> token(5);
-  const ExactProjection projection(weight.get(), bias.get(), 4, 3, quickbeam::kernels());
+  const ExactProjection projection(weight.get(), bias.get(), 4, 3, sharpbeam::kernels());
   for (const int64_t k : {INT64_MIN, int64_t{-1}, int64_t{0}, int64_t{5}, INT64_MAX}) {
     CHECK(refused([&] { projection.topk(hidden.get(), 1, k, true, out.get(), token.get()); }), "any", k);
   }
@@ -80,7 +80,7 @@ void test_refusals() {
     token[0] = id;
     CHECK(refused([&] { projection.log_prob(hidden.get(), token.get(), 1, true, out.get()); }), "any", id);
   }
-  CHECK(refused([&] { ExactProjection(weight.get(), bias.get(), 0, 3, quickbeam::kernels()); }), "any", 0);
+  CHECK(refused([&] { ExactProjection(weight.get(), bias.get(), 0, 3, sharpbeam::kernels()); }), "any", 0);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 namespace {
 
-using namespace quickbeam;
-using namespace quickbeam::tests;
+using namespace sharpbeam;
+using namespace sharpbeam::tests;
 
 RecurrentConfig cube() {
   RecurrentConfig c;
@@ -36,7 +36,7 @@ RecurrentConfig sharp() {
   return c;
 }
 
-// The names and shapes of src/quickbeam/models/recurrent/tensors.py.
+// The names and shapes of src/sharpbeam/models/recurrent/tensors.py.
 std::map<std::string, Tensor> random_tensors(const RecurrentConfig& c) {
   RandomTensors all;
   all.add("target_embedding", {c.target_vocab_size, c.embedding_dim});

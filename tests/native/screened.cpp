@@ -10,8 +10,8 @@
 
 namespace {
 
-using quickbeam::ScreenedProjection;
-using quickbeam::ScreenView;
+using sharpbeam::ScreenedProjection;
+using sharpbeam::ScreenView;
 
 // Random clusters, each with every `step`-th word from a random one on; all arrays end at forbidden pages.
 struct Screened {
@@ -72,8 +72,8 @@ struct Screened {
     view.loosest = -0.25f;
   }
   ScreenedProjection build(const char* isa, bool bytes) const {
-    return ScreenedProjection(quickbeam::Array(quickbeam::Array(), weight.get()), bias.get(), vocab, dim, view, bytes,
-                              quickbeam::kernels(isa));
+    return ScreenedProjection(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), vocab, dim, view, bytes,
+                              sharpbeam::kernels(isa));
   }
 };
 
@@ -106,7 +106,7 @@ void test_shape(int64_t rows, int64_t clusters, int64_t vocab, int64_t dim, int6
   Guarded<float> hidden(rows * dim);
   fill(hidden, 1.0f);
   const Answer truth(screen.build("scalar", bytes), hidden, rows, k);
-  for (const char* const* name = quickbeam::kernel_names(); *name != nullptr; ++name) {
+  for (const char* const* name = sharpbeam::kernel_names(); *name != nullptr; ++name) {
     const ScreenedProjection projection = screen.build(*name, bytes);
     CHECK(Answer(projection, hidden, rows, k) == truth, *name, vocab);
     Guarded<int32_t> best(rows), doubtful(rows);
@@ -128,7 +128,7 @@ void test_threads(bool bytes) {
   const Screened screen(9, 300, 20, 3);
   Guarded<float> hidden(60 * 20);
   fill(hidden, 1.0f);
-  const ScreenedProjection projection = screen.build(quickbeam::kernels().name, bytes);
+  const ScreenedProjection projection = screen.build(sharpbeam::kernels().name, bytes);
   const Answer truth(projection, hidden, 60, 5);
   std::vector<int> equal(4, 0);
   std::vector<std::thread> threads;
@@ -138,7 +138,7 @@ void test_threads(bool bytes) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (int count : equal) CHECK(count == 20, quickbeam::kernels().name, 300);
+  for (int count : equal) CHECK(count == 20, sharpbeam::kernels().name, 300);
 }
 
 void test_refusals() {

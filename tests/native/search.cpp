@@ -17,7 +17,7 @@
 
 namespace {
 
-using namespace quickbeam;
+using namespace sharpbeam;
 
 constexpr int32_t kEos = 2;
 constexpr int64_t kBeam = 4, kKeep = 8, kTop = 8;

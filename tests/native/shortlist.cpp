@@ -11,7 +11,7 @@
 
 namespace {
 
-using quickbeam::ShortlistRun;
+using sharpbeam::ShortlistRun;
 
 // Requests 0, 1, .. with every `step`-th word from a random one on.
 std::vector<std::vector<int32_t>> draw_sets(int64_t requests, int64_t vocab) {
@@ -42,15 +42,15 @@ void test_shape(int64_t rows, int64_t vocab, int64_t dim, int64_t k) {
   for (int64_t i = 0; i < 6; ++i) every[i] = static_cast<int32_t>(i);
   Guarded<float> wanted(rows * k);
   Guarded<int32_t> wanted_token(rows * k);
-  for (const char* const* name = quickbeam::kernel_names(); *name != nullptr; ++name) {
-    ShortlistRun run({weight, weight->get()}, {bias, bias->get()}, vocab, dim, quickbeam::kernels(*name));
+  for (const char* const* name = sharpbeam::kernel_names(); *name != nullptr; ++name) {
+    ShortlistRun run({weight, weight->get()}, {bias, bias->get()}, vocab, dim, sharpbeam::kernels(*name));
     admit(run, first);
     run.evict(every.get(), every.size());
     admit(run, second);  // into the memory of the first
     Guarded<float> log_prob(rows * k), forced(rows);
     Guarded<int32_t> token(rows * k), best(rows);
     run.topk(hidden.get(), request.get(), rows, k, log_prob.get(), token.get());
-    if (name == quickbeam::kernel_names()) {
+    if (name == sharpbeam::kernel_names()) {
       std::copy_n(log_prob.get(), rows * k, wanted.get());
       std::copy_n(token.get(), rows * k, wanted_token.get());
     }
@@ -66,7 +66,7 @@ void test_shape(int64_t rows, int64_t vocab, int64_t dim, int64_t k) {
 
 void test_refusals() {
   const auto data = std::make_shared<std::vector<float>>(20, 1.0f);
-  ShortlistRun run({data, data->data()}, {data, data->data()}, 5, 4, quickbeam::kernels("scalar"));
+  ShortlistRun run({data, data->data()}, {data, data->data()}, 5, 4, sharpbeam::kernels("scalar"));
   const auto refused = [&](auto call) {
     try {
       call();

@@ -22,7 +22,7 @@
 
 namespace {
 
-using namespace quickbeam;
+using namespace sharpbeam;
 
 struct Entered {
   explicit Entered(Team& entered) : team(entered) { team.enter(); }
@@ -199,7 +199,7 @@ void test_layers() {
   Team team(3, 1);
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
     const ExactProjection exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
-    const ScanProjection scan(quickbeam::Array(quickbeam::Array(), weight.get()), bias.get(), kVocab, kDim,
+    const ScanProjection scan(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), kVocab, kDim,
                               kernels(*name), 1.0f);
     const auto ask = [&](bool scans, int64_t rows, float* to, int32_t* words) {
       if (scans)

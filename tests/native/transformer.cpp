@@ -5,8 +5,8 @@
 
 namespace {
 
-using namespace quickbeam;
-using namespace quickbeam::tests;
+using namespace sharpbeam;
+using namespace sharpbeam::tests;
 
 TransformerConfig attention() {
   TransformerConfig c;
@@ -33,7 +33,7 @@ TransformerConfig recurrent() {
   return c;
 }
 
-// The names and shapes of src/quickbeam/models/transformer/tensors.py.
+// The names and shapes of src/sharpbeam/models/transformer/tensors.py.
 std::map<std::string, Tensor> random_tensors(const TransformerConfig& c) {
   RandomTensors all;
   const int64_t dim = c.hidden_dim;

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from quickbeam import _core
-from quickbeam.kernels import reference
-from quickbeam.types import Floats, Ids
+from sharpbeam import _core
+from sharpbeam.kernels import reference
+from sharpbeam.types import Floats, Ids
 
 
 def normal(seed: int, *shape: int) -> Floats:

@@ -8,17 +8,17 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from quickbeam.errors import OptionError, QuickbeamError
-from quickbeam.projections.baselines.adaptive_softmax import AdaptiveSoftmaxProjection
-from quickbeam.projections.baselines.faiss_ivf import FaissIvfProjection
-from quickbeam.projections.baselines.fgd import FgdProjection
-from quickbeam.projections.baselines.full_softmax import FullSoftmaxProjection
-from quickbeam.projections.baselines.greedy_mips import GreedyMipsProjection
-from quickbeam.projections.baselines.pca_tree import PcaTreeProjection
-from quickbeam.projections.baselines.scann_tree import ScannProjection
-from quickbeam.projections.baselines.simple_lsh import SimpleLshProjection
-from quickbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
-from quickbeam.projections.exact import ReferenceProjection
+from sharpbeam.errors import OptionError, SharpbeamError
+from sharpbeam.projections.baselines.adaptive_softmax import AdaptiveSoftmaxProjection
+from sharpbeam.projections.baselines.faiss_ivf import FaissIvfProjection
+from sharpbeam.projections.baselines.fgd import FgdProjection
+from sharpbeam.projections.baselines.full_softmax import FullSoftmaxProjection
+from sharpbeam.projections.baselines.greedy_mips import GreedyMipsProjection
+from sharpbeam.projections.baselines.pca_tree import PcaTreeProjection
+from sharpbeam.projections.baselines.scann_tree import ScannProjection
+from sharpbeam.projections.baselines.simple_lsh import SimpleLshProjection
+from sharpbeam.projections.baselines.svd_softmax import SvdSoftmaxProjection
+from sharpbeam.projections.exact import ReferenceProjection
 
 VOCAB, WIDTH, ROWS, TOPICS = 600, 16, 60, 12
 
@@ -293,5 +293,5 @@ def test_bad_arguments_are_named(call, message):
 )
 def test_a_missing_peer_is_named(monkeypatch, package, build):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(QuickbeamError, match=rf"package {package}, .* pip install 'quickbeam\[bench\]'"):
+    with pytest.raises(SharpbeamError, match=rf"package {package}, .* pip install 'sharpbeam\[bench\]'"):
         build(WEIGHT, BIAS)

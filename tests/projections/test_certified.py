@@ -10,10 +10,10 @@ from adversarial import check_topk, layers, normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quickbeam import _core
-from quickbeam.kernels import table_names
-from quickbeam.projections.certified import CertifiedProjection, Preview
-from quickbeam.projections.exact import ExactProjection
+from sharpbeam import _core
+from sharpbeam.kernels import table_names
+from sharpbeam.projections.certified import CertifiedProjection, Preview
+from sharpbeam.projections.exact import ExactProjection
 
 KINDS = list(layers(0, 8, 4, 2))
 SHAPES = st.tuples(st.integers(1, 20), st.integers(1, 130), st.integers(1, 700))  # rows, width, vocabulary

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quickbeam.kernels import table_names
-from quickbeam.projections.exact import ExactProjection, ReferenceProjection
+from sharpbeam.kernels import table_names
+from sharpbeam.projections.exact import ExactProjection, ReferenceProjection
 
 TOLERANCE = 2e-5  # of a log probability; hidden vectors and rows are normal and up to 100 wide
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from test_shortlist import SOURCES, TABLES, TOLERANCE, make_requests, make_shortlist, normal, whole
 
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.projections.joined import JoinedProjection
-from quickbeam.types import Screen, Shortlist
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.projections.joined import JoinedProjection
+from sharpbeam.types import Screen, Shortlist
 
 
 def make_screen(seed: int, clusters: int, dim: int, vocab: int, numbers=normal) -> Screen:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quickbeam.kernels import table_names
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.projections.shortlist import ShortlistProjection, ShortlistRun
-from quickbeam.types import Request, Shortlist
+from sharpbeam.kernels import table_names
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.projections.shortlist import ShortlistProjection, ShortlistRun
+from sharpbeam.types import Request, Shortlist
 
 TABLES = table_names()
 TOLERANCE = 2e-5  # of a log probability, as for the exact projection

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quickbeam.projections.exact import ReferenceProjection
+from sharpbeam.projections.exact import ReferenceProjection
 
 pytest.importorskip("torch")
 
-from quickbeam.projections.torch_exact import TorchProjection
+from sharpbeam.projections.torch_exact import TorchProjection
 
 
 @pytest.mark.parametrize("whole", [False, True])

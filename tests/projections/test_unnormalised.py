@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quickbeam import MachineOptions, Translator, _core
-from quickbeam.errors import ModelError, OptionError
-from quickbeam.kernels import table_names
-from quickbeam.projections.exact import ExactProjection, ReferenceProjection
-from quickbeam.projections.scan import ScanProjection
+from sharpbeam import MachineOptions, Translator, _core
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.kernels import table_names
+from sharpbeam.projections.exact import ExactProjection, ReferenceProjection
+from sharpbeam.projections.scan import ScanProjection
 
 LAYERS = {"exact": ExactProjection, "scan": ScanProjection}
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quickbeam.schedule.batches import (
+from sharpbeam.schedule.batches import (
     LEAST_TOKENS,
     MOST_TOKENS,
     WORKER_TOKENS,
@@ -15,7 +15,7 @@ from quickbeam.schedule.batches import (
     pack,
     token_budget,
 )
-from quickbeam.types import Move, Request, Rows
+from sharpbeam.types import Move, Request, Rows
 
 
 def request(index: int, length: int) -> Request:

@@ -11,14 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from toys import BOS, EOS, ToyModel, ToyProjection, toy_requests
 
-from quickbeam.engine.decode import decode
-from quickbeam.options.decode import ScheduleOptions, SearchOptions
-from quickbeam.schedule.batches import pack
-from quickbeam.schedule.door import Schedule
-from quickbeam.schedule.memory import Memory
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Footprint, Hypothesis, Move, Request, Rows
+from sharpbeam.engine.decode import decode
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.schedule.batches import pack
+from sharpbeam.schedule.door import Schedule
+from sharpbeam.schedule.memory import Memory
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.types import Footprint, Hypothesis, Move, Request, Rows
 
 ORDERS = ["stream", "stream-shortest", "stream-longest"]
 FOOTPRINT = Footprint(row=1000, position=100)

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys import BOS, EOS, ToyModel, ToyProjection, toy_requests
 
-from quickbeam.engine.decode import decode
-from quickbeam.errors import OptionError
-from quickbeam.options.decode import ScheduleOptions, SearchOptions
-from quickbeam.schedule.batches import BatchQueue
-from quickbeam.schedule.plan import Plan
-from quickbeam.schedule.stream import Stream
-from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Footprint, Move, Request, Rows
+from sharpbeam.engine.decode import decode
+from sharpbeam.errors import OptionError
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.schedule.batches import BatchQueue
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.schedule.stream import Stream
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.types import Footprint, Move, Request, Rows
 
 ORDERS = ["stream", "stream-shortest", "stream-longest"]
 

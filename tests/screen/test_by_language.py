@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quickbeam import Translator
-from quickbeam.engine.decode import decode
-from quickbeam.engine.load import load_parts
-from quickbeam.errors import ModelError, OptionError
-from quickbeam.models.screen_folder import read_screen, read_screens, save_screens
-from quickbeam.options.decode import LanguageOptions, MachineOptions, SearchOptions
-from quickbeam.projections.by_language import ByLanguage
-from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
-from quickbeam.search.native_beam import NativeBeamSearch
-from quickbeam.train.screen.collect import Collection, Collector
-from quickbeam.train.screen.output import NEVER
-from quickbeam.train.screen.scopes import scopes, shared, shares
-from quickbeam.types import Doubt, Hypothesis, Languages, Per, Request, Screen, Screens, Tail
+from sharpbeam import Translator
+from sharpbeam.engine.decode import decode
+from sharpbeam.engine.load import load_parts
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.models.screen_folder import read_screen, read_screens, save_screens
+from sharpbeam.options.decode import LanguageOptions, MachineOptions, SearchOptions
+from sharpbeam.projections.by_language import ByLanguage
+from sharpbeam.schedule.batches import BatchQueue, FixedBatches, pack
+from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.train.screen.collect import Collection, Collector
+from sharpbeam.train.screen.output import NEVER
+from sharpbeam.train.screen.scopes import scopes, shared, shares
+from sharpbeam.types import Doubt, Hypothesis, Languages, Per, Request, Screen, Screens, Tail
 
 LANGUAGES = {"aa": 9, "bb": 10, "cc": 11}
 DIRECTIONS = ("aa-bb", "bb-aa", "cc-aa")

@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quickbeam.engine.load import load_parts
-from quickbeam.engine.translator import Translator
-from quickbeam.errors import InputError, ModelError, OptionError
-from quickbeam.models.screen_folder import read_screen, save_screen
-from quickbeam.options.decode import MachineOptions
-from quickbeam.options.screen import ScreenOptions
-from quickbeam.projections.door import RowProjection
-from quickbeam.projections.screened import ScreenedProjection
-from quickbeam.train.screen import collect
-from quickbeam.train.screen.bound import lower_bound
-from quickbeam.train.screen.collect import Collection, Collector
-from quickbeam.train.screen.fidelity import Demand, calibrate, measure
-from quickbeam.train.screen.fit import Fitted, deal, fit_screen
-from quickbeam.train.screen.output import NEVER, Output
-from quickbeam.types import Floats, Ids, Tail, TopK
+from sharpbeam.engine.load import load_parts
+from sharpbeam.engine.translator import Translator
+from sharpbeam.errors import InputError, ModelError, OptionError
+from sharpbeam.models.screen_folder import read_screen, save_screen
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.projections.door import RowProjection
+from sharpbeam.projections.screened import ScreenedProjection
+from sharpbeam.train.screen import collect
+from sharpbeam.train.screen.bound import lower_bound
+from sharpbeam.train.screen.collect import Collection, Collector
+from sharpbeam.train.screen.fidelity import Demand, calibrate, measure
+from sharpbeam.train.screen.fit import Fitted, deal, fit_screen
+from sharpbeam.train.screen.output import NEVER, Output
+from sharpbeam.types import Floats, Ids, Tail, TopK
 
 QUIET: list[int] = []
 TOLERANCE = ScreenOptions().tolerance
@@ -318,11 +318,11 @@ def edit(folder: Path, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda f: (f / "screen.json").unlink(), "has no screen; make one: quickbeam fit-screen"),
+        (lambda f: (f / "screen.json").unlink(), "has no screen; make one: sharpbeam fit-screen"),
         (lambda f: (f / "screen.safetensors").unlink(), "screen.safetensors is missing"),
         (lambda f: (f / "screen.json").write_text("{"), "cannot be read as JSON"),
         (lambda f: (f / "screen.json").write_text("[]"), "format_version is None"),
-        (lambda f: edit(f, format_version=9), "format_version is 9; this Quickbeam reads 3"),
+        (lambda f: edit(f, format_version=9), "format_version is 9; this Sharpbeam reads 3"),
         (lambda f: edit(f, doubt={"k": 3}), "it needs k, margin, by_tail, by_far, offset, loosest"),
         (lambda f: edit(f, doubt=None), "it must hold weight, bias, start, token, tail_weight, tail_bias"),
         (lambda f: (f / "screen.safetensors").write_bytes(b"x" * 99), "its SHA-256 differs"),

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quickbeam import Head, InputError, ModelError, OptionError, fit_head
-from quickbeam.engine.row_layers import ROW_LAYERS
-from quickbeam.errors import OutputError
-from quickbeam.options.screen import ScreenOptions
-from quickbeam.projections.exact import ReferenceProjection
-from quickbeam.types import Floats
+from sharpbeam import Head, InputError, ModelError, OptionError, fit_head
+from sharpbeam.engine.row_layers import ROW_LAYERS
+from sharpbeam.errors import OutputError
+from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.projections.exact import ReferenceProjection
+from sharpbeam.types import Floats
 
 WORDS, WIDTH, BUNCHES = 300, 12, 6
 OPTIONS = ScreenOptions(method="kmeans", clusters=BUNCHES, fidelity=0.9)

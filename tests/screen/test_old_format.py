@@ -1,4 +1,4 @@
-"""A screen that an older Quickbeam wrote: format 2 had tails of one piece, and no test of normalisers."""
+"""A screen that an older Sharpbeam wrote: format 2 had tails of one piece, and no test of normalisers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from quickbeam.models.screen_folder import read_screen, save_screen
-from quickbeam.types import Doubt, Screen, Tail
+from sharpbeam.models.screen_folder import read_screen, save_screen
+from sharpbeam.types import Doubt, Screen, Tail
 
 
 def test_format_2_is_read(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-from quickbeam.train.screen.bound import design_effect, incomplete_beta, lower_bound
-from quickbeam.train.screen.kmeans import assign, kmeans, nearby
-from quickbeam.train.screen.output import Output
-from quickbeam.train.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of, widen
-from quickbeam.train.screen.tail import complete, fit_tail, weigh
-from quickbeam.types import Screen, Tail
+from sharpbeam.train.screen.bound import design_effect, incomplete_beta, lower_bound
+from sharpbeam.train.screen.kmeans import assign, kmeans, nearby
+from sharpbeam.train.screen.output import Output
+from sharpbeam.train.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of, widen
+from sharpbeam.train.screen.tail import complete, fit_tail, weigh
+from sharpbeam.types import Screen, Tail
 
 EOS = np.array([2], np.int32)
 
@@ -195,7 +195,7 @@ def needs_words(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_l2s_lowers_its_loss_from_the_spherical_start():
     pytest.importorskip("torch")
-    from quickbeam.train.screen.l2s import Task, learn, objective
+    from sharpbeam.train.screen.l2s import Task, learn, objective
 
     hidden, top = needs_words(1)
     task = Task(hidden, top, 60, EOS, budget=12.0)
@@ -212,7 +212,7 @@ def test_l2s_lowers_its_loss_from_the_spherical_start():
 
 def test_the_objective_counts_misses_and_useless_words():
     pytest.importorskip("torch")
-    from quickbeam.train.screen.l2s import PENALTY, objective
+    from sharpbeam.train.screen.l2s import PENALTY, objective
 
     counts = Counts(
         np.array([10]), np.zeros(3, np.int32), np.arange(3, dtype=np.int32), np.array([10, 4, 6]), np.zeros(3)

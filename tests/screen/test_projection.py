@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quickbeam.kernels import table_names
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.projections.screened import ReferenceScreenedProjection, ScreenedProjection, Signs
-from quickbeam.types import Doubt, Screen, Tail
+from sharpbeam.kernels import table_names
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.projections.screened import ReferenceScreenedProjection, ScreenedProjection, Signs
+from sharpbeam.types import Doubt, Screen, Tail
 
 TABLES = table_names()
 TOLERANCE = 2e-5  # of a log probability, as for the exact projection

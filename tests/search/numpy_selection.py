@@ -6,17 +6,17 @@ import math
 
 import numpy as np
 
-from quickbeam.options.decode import SearchOptions
-from quickbeam.search.ranking import rank
-from quickbeam.search.selection import Grown, Selected
-from quickbeam.search.stopping import Pool
-from quickbeam.types import Candidates, Rows
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.search.ranking import rank
+from sharpbeam.search.selection import Grown, Selected
+from sharpbeam.search.stopping import Pool
+from sharpbeam.types import Candidates, Rows
 
 
 def select(
     options: SearchOptions, eos_id: int, keep: int, rows: Rows, found: Candidates, pools: list[Pool]
 ) -> Selected:
-    """As `quickbeam.search.selection.Selector.select`."""
+    """As `sharpbeam.search.selection.Selector.select`."""
     beam = options.beam_size
     first = np.append(0, (rows.request[1:] != rows.request[:-1]).nonzero()[0] + 1)  # [B]
     cell, score = rank(rows.score[:, None] + found.value, first, keep)  # [B, C]

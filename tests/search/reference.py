@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quickbeam.options.decode import SearchOptions
+from sharpbeam.options.decode import SearchOptions
 
 NextLogProbs = Callable[[tuple[int, ...]], np.ndarray]  # tokens so far -> log probabilities [V]
 

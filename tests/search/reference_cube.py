@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from reference import Beam, NextLogProbs, continuations, reference_search
 
-from quickbeam.options.decode import SearchOptions
+from sharpbeam.options.decode import SearchOptions
 
 Vector = Callable[[tuple[int, ...]], np.ndarray]  # tokens that the model was fed -> hidden vector [D]
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from reference import NextLogProbs, reference_greedy, reference_search
 from toys import EOS, ToyModel, ToyProjection, asked, best, toy_requests
 
-from quickbeam.engine.decode import decode
-from quickbeam.errors import ModelError, OptionError
-from quickbeam.options.decode import SearchOptions
-from quickbeam.schedule.batches import BatchQueue, FixedBatches, pack
-from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Hypothesis, Request, TopK
+from sharpbeam.engine.decode import decode
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.schedule.batches import BatchQueue, FixedBatches, pack
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.types import Hypothesis, Request, TopK
 
 
 def run(model: ToyModel, projection: ToyProjection, requests: list[Request], options: SearchOptions, batch_tokens: int):

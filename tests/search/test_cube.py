@@ -15,19 +15,19 @@ from reference_cube import Vector, reference_cube
 from test_beam import Table, assert_equal
 from toys import BOS, EOS, ToyModel, ToyProjection, asked, best, toy_requests
 
-from quickbeam import MachineOptions, Translator
-from quickbeam.engine.decode import decode
-from quickbeam.engine.forced import force
-from quickbeam.errors import OptionError
-from quickbeam.kernels import table_names
-from quickbeam.options.decode import ScheduleOptions, SearchOptions
-from quickbeam.schedule.batches import BatchQueue, pack
-from quickbeam.schedule.plan import Plan
-from quickbeam.search import cube
-from quickbeam.search.beam import BeamSearch
-from quickbeam.search.cube import CubeSearch
-from quickbeam.search.merging import by_likeness, by_word, each_alone
-from quickbeam.types import Floats, Hypothesis, Ids, Request, Rows, TopK
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.engine.decode import decode
+from sharpbeam.engine.forced import force
+from sharpbeam.errors import OptionError
+from sharpbeam.kernels import table_names
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.schedule.batches import BatchQueue, pack
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search import cube
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.search.cube import CubeSearch
+from sharpbeam.search.merging import by_likeness, by_word, each_alone
+from sharpbeam.types import Floats, Hypothesis, Ids, Request, Rows, TopK
 
 
 class TableForward:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks import fuzz
-from quickbeam.schedule.stream import Stream
-from quickbeam.search.stopping import StopRule
-from quickbeam.types import Rows
+from sharpbeam.schedule.stream import Stream
+from sharpbeam.search.stopping import StopRule
+from sharpbeam.types import Rows
 
 
 def test_nothing_is_found() -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from toys import ToyProjection
 
-from quickbeam.engine.decode import decode
-from quickbeam.options.decode import SearchOptions
-from quickbeam.schedule.batches import BatchQueue, FixedBatches
-from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Floats, Ids, Prefix, Request
+from sharpbeam.engine.decode import decode
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.schedule.batches import BatchQueue, FixedBatches
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.types import Floats, Ids, Prefix, Request
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -12,15 +12,15 @@ import pytest
 from cli.command import TIMEOUT, environment
 
 from benchmarks.fuzz import BOS, EOS, FOOTPRINT, VOCAB, TableModel, random_schedule, random_search
-from quickbeam import _core
-from quickbeam.engine.decode import decode
-from quickbeam.errors import ModelError
-from quickbeam.options.decode import SearchOptions
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.beam import BeamSearch
-from quickbeam.search.native_beam import NativeBeamSearch
-from quickbeam.search.work import Work
-from quickbeam.types import Hypothesis, Prefix, Request, TopK
+from sharpbeam import _core
+from sharpbeam.engine.decode import decode
+from sharpbeam.errors import ModelError
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.search.work import Work
+from sharpbeam.types import Hypothesis, Prefix, Request, TopK
 
 Found = tuple[dict[int, list[Hypothesis]], Work]
 
@@ -123,9 +123,9 @@ def test_misuse_is_named_and_changes_nothing() -> None:
 RACE = """
 import sys, threading
 import numpy as np
-from quickbeam.options.decode import SearchOptions
-from quickbeam.search.native_beam import NativeBeamSearch
-from quickbeam.types import Request, TopK
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.types import Request, TopK
 search = NativeBeamSearch(SearchOptions(beam_size=64, max_length=10_000), 1, 2, 500)
 rows = search.begin([Request(0, np.array([3], np.int32))], np.zeros(1, np.int32))
 draw = np.random.default_rng(1)

@@ -13,12 +13,12 @@ from reference import reference_search
 from test_beam import assert_equal, toy_log_probs
 from toys import BOS, EOS, ToyModel, ToyProjection, toy_requests
 
-from quickbeam import InputError, Translator
-from quickbeam.engine.decode import decode
-from quickbeam.options.decode import ScheduleOptions, SearchOptions
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.beam import BeamSearch
-from quickbeam.types import Prefix, Request
+from sharpbeam import InputError, Translator
+from sharpbeam.engine.decode import decode
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.types import Prefix, Request
 
 
 def with_prefixes(requests: list[Request], seed: int, longest: int) -> list[Request]:

@@ -11,11 +11,11 @@ from test_beam import toy_log_probs
 from test_prefix import with_prefixes
 from toys import BOS, EOS, ToyModel, ToyProjection, toy_requests
 
-from quickbeam import OptionError, Translator
-from quickbeam.engine.decode import decode
-from quickbeam.options.decode import ScheduleOptions, SearchOptions
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.beam import BeamSearch
+from sharpbeam import OptionError, Translator
+from sharpbeam.engine.decode import decode
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.beam import BeamSearch
 
 
 @pytest.mark.parametrize("beta", [0.01, 0.3, 0.99])

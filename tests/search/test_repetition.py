@@ -15,11 +15,11 @@ from test_prefix import with_prefixes
 from test_sampling import run as sample
 from toys import BOS, EOS, ToyModel, ToyProjection, asked, best, toy_requests
 
-from quickbeam import OptionError
-from quickbeam.engine.decode import decode
-from quickbeam.options.decode import SamplingOptions, ScheduleOptions, SearchOptions
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.beam import BeamSearch
+from sharpbeam import OptionError
+from sharpbeam.engine.decode import decode
+from sharpbeam.options.decode import SamplingOptions, ScheduleOptions, SearchOptions
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.beam import BeamSearch
 
 RULES: list[dict[str, Any]] = [
     {"repetition_penalty": 1.3},

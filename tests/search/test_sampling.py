@@ -14,13 +14,13 @@ from reference import reference_greedy
 from test_beam import toy_log_probs
 from toys import BOS, EOS, ToyModel, ToyProjection, asked, best, toy_requests
 
-from quickbeam import MachineOptions, OptionError, Translator
-from quickbeam.engine.decode import decode
-from quickbeam.errors import ModelError
-from quickbeam.options.decode import DecodeOptions, SamplingOptions, ScheduleOptions, SearchOptions
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.sampling import SamplingSearch
-from quickbeam.types import Hypothesis, Prefix, Request, TopK
+from sharpbeam import MachineOptions, OptionError, Translator
+from sharpbeam.engine.decode import decode
+from sharpbeam.errors import ModelError
+from sharpbeam.options.decode import DecodeOptions, SamplingOptions, ScheduleOptions, SearchOptions
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.sampling import SamplingSearch
+from sharpbeam.types import Hypothesis, Prefix, Request, TopK
 
 
 def run(model: ToyModel, requests: list[Request], options: SearchOptions, sampling: SamplingOptions, **schedule: Any):

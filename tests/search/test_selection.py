@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy_selection import floors, select
 
-from quickbeam.options.decode import SearchOptions
-from quickbeam.search.selection import Selector
-from quickbeam.search.stopping import Finished, Pool
-from quickbeam.types import Candidates, Rows
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.search.selection import Selector
+from sharpbeam.search.stopping import Finished, Pool
+from sharpbeam.types import Candidates, Rows
 
 EOS = 2
 

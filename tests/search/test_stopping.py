@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys import EOS, ToyModel, ToyProjection, asked, best, toy_requests
 
-from quickbeam.engine.decode import decode
-from quickbeam.errors import ModelError, OptionError
-from quickbeam.options.decode import SearchOptions
-from quickbeam.schedule.batches import BatchQueue, FixedBatches
-from quickbeam.search.beam import BeamSearch
-from quickbeam.search.work import Work
-from quickbeam.types import Hypothesis, TopK
+from sharpbeam.engine.decode import decode
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.schedule.batches import BatchQueue, FixedBatches
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.search.work import Work
+from sharpbeam.types import Hypothesis, TopK
 
 
 def run(seed: int, options: SearchOptions, steps: int, eos_bias: float) -> tuple[dict[int, list[Hypothesis]], Work]:

@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quickbeam import MachineOptions, ModelError, Translator
-from quickbeam.engine.decode import decode
-from quickbeam.engine.loaded import Setup
-from quickbeam.options.decode import DecodeOptions
-from quickbeam.projections.certified import CertifiedProjection, Preview
-from quickbeam.projections.door import Projection
-from quickbeam.projections.exact import ExactProjection
-from quickbeam.projections.scan import ScanProjection
-from quickbeam.projections.screened import ScreenedProjection
-from quickbeam.projections.shortlist import ShortlistProjection
-from quickbeam.projections.suppressed import without
-from quickbeam.schedule.plan import Plan
-from quickbeam.search.native_beam import NativeBeamSearch
-from quickbeam.search.work import Work
-from quickbeam.types import Doubt, Hypothesis, Screen, Shortlist, Tail
+from sharpbeam import MachineOptions, ModelError, Translator
+from sharpbeam.engine.decode import decode
+from sharpbeam.engine.loaded import Setup
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.projections.certified import CertifiedProjection, Preview
+from sharpbeam.projections.door import Projection
+from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.projections.scan import ScanProjection
+from sharpbeam.projections.screened import ScreenedProjection
+from sharpbeam.projections.shortlist import ShortlistProjection
+from sharpbeam.projections.suppressed import without
+from sharpbeam.schedule.plan import Plan
+from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.search.work import Work
+from sharpbeam.types import Doubt, Hypothesis, Screen, Shortlist, Tail
 
 SCHEDULES = ({"batch_tokens": 1}, {"batch_tokens": 40}, {"schedule": "stream", "max_rows": 9})
 # What the layers say without: among them words that they would say, and 0, which stands where a screen or a shortlist

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from toys import EOS, ToyModel, ToyProjection, asked, best, toy_requests
 
-from quickbeam.engine.decode import decode
-from quickbeam.errors import OptionError
-from quickbeam.options.decode import SearchOptions
-from quickbeam.schedule.batches import BatchQueue, FixedBatches
-from quickbeam.search.beam import BeamSearch
-from quickbeam.search.work import Work
-from quickbeam.types import Hypothesis
+from sharpbeam.engine.decode import decode
+from sharpbeam.errors import OptionError
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.schedule.batches import BatchQueue, FixedBatches
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.search.work import Work
+from sharpbeam.types import Hypothesis
 
 
 def run(seed: int, **values) -> tuple[dict[int, list[Hypothesis]], Work]:

@@ -7,8 +7,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from quickbeam.train.shortlist import alignment
-from quickbeam.train.shortlist.alignment import align
+from sharpbeam.train.shortlist import alignment
+from sharpbeam.train.shortlist.alignment import align
 
 
 def ids(*rows: list[int]) -> list[np.ndarray]:

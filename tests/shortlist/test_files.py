@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from quickbeam.errors import InputError, ModelError
-from quickbeam.models.shortlist_folder import SHORTLIST, read_shortlist, save_shortlist
-from quickbeam.options.shortlist import ShortlistOptions
-from quickbeam.text.words import WordVocabulary
-from quickbeam.train.shortlist.alignment import Translations
-from quickbeam.train.shortlist.files import read_lex, read_vmap, write_vmap
-from quickbeam.train.shortlist.fit import PairSet, coverage, fit_shortlist, read_pairs, shortlist_of
-from quickbeam.types import Shortlist
+from sharpbeam.errors import InputError, ModelError
+from sharpbeam.models.shortlist_folder import SHORTLIST, read_shortlist, save_shortlist
+from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.text.words import WordVocabulary
+from sharpbeam.train.shortlist.alignment import Translations
+from sharpbeam.train.shortlist.files import read_lex, read_vmap, write_vmap
+from sharpbeam.train.shortlist.fit import PairSet, coverage, fit_shortlist, read_pairs, shortlist_of
+from sharpbeam.types import Shortlist
 
 SPECIAL = [0, 1, 2, 3]
 
@@ -162,7 +162,7 @@ def test_save_and_load(tmp_path, shortlist):
 
 
 def test_what_does_not_belong_together_is_refused(tmp_path, shortlist):
-    with pytest.raises(ModelError, match="has no shortlist; make one: quickbeam fit-shortlist"):
+    with pytest.raises(ModelError, match="has no shortlist; make one: sharpbeam fit-shortlist"):
         read_shortlist(tmp_path, IDENTITY, 3, 5)
     save_shortlist(tmp_path, shortlist, IDENTITY, {})
     for name, what in (("output_sha256", "output weights"), ("source_vocabulary_sha256", "source vocabulary")):
@@ -178,7 +178,7 @@ def test_what_does_not_belong_together_is_refused(tmp_path, shortlist):
         with pytest.raises(ModelError, match=said):
             read_shortlist(tmp_path, IDENTITY, 3, 5)
     record.write_text(json.dumps(json.loads(sound) | {"format_version": 2}))
-    with pytest.raises(ModelError, match="this Quickbeam reads 1"):
+    with pytest.raises(ModelError, match="this Sharpbeam reads 1"):
         read_shortlist(tmp_path, IDENTITY, 3, 5)
     record.write_text(sound)
     tensors.write_bytes(tensors.read_bytes()[:-1])

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from quickbeam.errors import InputError
-from quickbeam.text.lines import check_readable, read_all, read_lines
-from quickbeam.text.pairs import column_pairs, file_pairs
+from sharpbeam.errors import InputError
+from sharpbeam.text.lines import check_readable, read_all, read_lines
+from sharpbeam.text.pairs import column_pairs, file_pairs
 
 
 def write(path: Path, data: bytes) -> Path:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quickbeam.text import piece_table
-from quickbeam.text.piece_table import PieceTable
+from sharpbeam.text import piece_table
+from sharpbeam.text.piece_table import PieceTable
 
 # Short, so that pieces come twice; with halves of characters, as JSON may have them.
 PIECES = st.lists(st.text(st.sampled_from("aé▁日\0\ud800\udc00"), max_size=2), max_size=30)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quickbeam.errors import InputError, ModelError
-from quickbeam.text.sentencepiece import SentencePieceVocabulary
-from quickbeam.text.vocabulary import read_vocabularies
-from quickbeam.text.words import SPECIAL_WORDS, WordVocabulary
+from sharpbeam.errors import InputError, ModelError
+from sharpbeam.text.sentencepiece import SentencePieceVocabulary
+from sharpbeam.text.vocabulary import read_vocabularies
+from sharpbeam.text.words import SPECIAL_WORDS, WordVocabulary
 
 WORDS = WordVocabulary([*SPECIAL_WORDS, "the", "green", "house", "Straße", "naïve", "日本", "."])
 

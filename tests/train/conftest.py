@@ -13,8 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.options.train import DataOptions, Recipe, TrainOptions, VocabularyOptions  # noqa: E402
-from quickbeam.train.loop import Trainer  # noqa: E402
+from sharpbeam.options.train import DataOptions, Recipe, TrainOptions, VocabularyOptions  # noqa: E402
+from sharpbeam.train.loop import Trainer  # noqa: E402
 
 WORDS = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu")
 TIMES = ("tokens_per_second", "seconds")

@@ -9,10 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.errors import InputError  # noqa: E402
-from quickbeam.options.train import DataOptions  # noqa: E402
-from quickbeam.text.sentencepiece import EOS_ID, PAD_ID, SentencePieceVocabulary, train_sentencepiece  # noqa: E402
-from quickbeam.train.data import ParallelData, read_pairs  # noqa: E402
+from sharpbeam.errors import InputError  # noqa: E402
+from sharpbeam.options.train import DataOptions  # noqa: E402
+from sharpbeam.text.sentencepiece import EOS_ID, PAD_ID, SentencePieceVocabulary, train_sentencepiece  # noqa: E402
+from sharpbeam.train.data import ParallelData, read_pairs  # noqa: E402
 
 PAIRS = [("eins", "one"), ("zwei", "two"), ("drei\u2028vier", "three")]  # U+2028 ends no line
 

@@ -17,17 +17,17 @@ torch = pytest.importorskip("torch")
 from safetensors import safe_open  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
-from quickbeam.errors import ModelError, QuickbeamError  # noqa: E402
-from quickbeam.models.folder import read_config, read_tensors  # noqa: E402
-from quickbeam.options.train import TrainOptions  # noqa: E402
-from quickbeam.train.loop import Trainer, learning_rate  # noqa: E402
+from sharpbeam.errors import ModelError, SharpbeamError  # noqa: E402
+from sharpbeam.models.folder import read_config, read_tensors  # noqa: E402
+from sharpbeam.options.train import TrainOptions  # noqa: E402
+from sharpbeam.train.loop import Trainer, learning_rate  # noqa: E402
 
 STEPS = 150
 CHILD = """
 import sys
 from pathlib import Path
-from quickbeam.train.loop import Trainer
-from quickbeam.train.recipe import read_recipe
+from sharpbeam.train.loop import Trainer
+from sharpbeam.train.recipe import read_recipe
 recipe = Path(sys.argv[1])
 Trainer(read_recipe(recipe), recipe.parent, Path(sys.argv[2])).run()
 """
@@ -128,7 +128,7 @@ def test_a_full_disk_keeps_the_old_checkpoint(recipe, toy, train, losses):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))  # no file may grow beyond this
     try:
-        with pytest.raises(QuickbeamError, match=r"stopped at step 14.*Make room"):
+        with pytest.raises(SharpbeamError, match=r"stopped at step 14.*Make room"):
             train(recipe, "out", max_steps=20, schedule="constant")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -179,7 +179,7 @@ def test_a_checkpoint_without_settings_is_read(recipe, toy, train):
 
 def test_two_runs_in_one_folder_are_refused(recipe, toy):
     first = Trainer(recipe, toy, toy / "out")
-    with pytest.raises(QuickbeamError, match=r"another run is training in .*out; wait for its end"):
+    with pytest.raises(SharpbeamError, match=r"another run is training in .*out; wait for its end"):
         Trainer(recipe, toy, toy / "out")
     first.run()
     Trainer(recipe, toy, toy / "out")
@@ -191,14 +191,14 @@ def test_a_run_that_diverges_stops_with_its_last_good_checkpoint(recipe, toy, tr
     trainer = Trainer(recipe, toy, toy / "out")
     with torch.no_grad():
         next(trainer.model.parameters()).fill_(float("nan"))
-    with pytest.raises(QuickbeamError, match=r"diverged at step 8: the loss is nan .* Lower train.learning_rate"):
+    with pytest.raises(SharpbeamError, match=r"diverged at step 8: the loss is nan .* Lower train.learning_rate"):
         trainer.run()
     assert (toy / "out/checkpoint.safetensors").read_bytes() == before
 
 
 @pytest.mark.parametrize("rate", [1e30, 1e8, float("inf")])
 def test_a_rate_that_is_too_high_leaves_no_model_and_no_nan(recipe, toy, train, rate):
-    with pytest.raises(QuickbeamError, match="training diverged at step"):
+    with pytest.raises(SharpbeamError, match="training diverged at step"):
         train(recipe, "out", learning_rate=rate, warmup_steps=0, log_every=1, max_steps=3, validate_every=1)
     assert not (toy / "out/best").exists() and not (toy / "out/checkpoint.safetensors").exists()
     assert "NaN" not in (toy / "out/metrics.jsonl").read_text()

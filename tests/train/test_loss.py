@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.train.loss import CHUNK, output_loss, sample_words  # noqa: E402
+from sharpbeam.train.loss import CHUNK, output_loss, sample_words  # noqa: E402
 
 ROWS, WIDTH, VOCAB = CHUNK + 44, 12, 37  # more than one chunk, and a last one that is not full
 

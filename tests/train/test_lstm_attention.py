@@ -8,10 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.engine.translator import Translator  # noqa: E402
-from quickbeam.errors import OptionError  # noqa: E402
-from quickbeam.options.decode import MachineOptions  # noqa: E402
-from quickbeam.options.train import VocabularyOptions  # noqa: E402
+from sharpbeam.engine.translator import Translator  # noqa: E402
+from sharpbeam.errors import OptionError  # noqa: E402
+from sharpbeam.options.decode import MachineOptions  # noqa: E402
+from sharpbeam.options.train import VocabularyOptions  # noqa: E402
 
 FACTS = {"architecture": "lstm-attention", "embedding_dim": 16, "hidden_dim": 24}
 TEXTS = ["ba ce di", "lo mu", "gu ha je ki"]

@@ -6,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.models.architectures import architecture_of  # noqa: E402
-from quickbeam.models.lstm_attention.config import LstmAttentionConfig  # noqa: E402
-from quickbeam.models.recurrent.config import RecurrentConfig  # noqa: E402
-from quickbeam.models.transformer.config import TransformerConfig  # noqa: E402
+from sharpbeam.models.architectures import architecture_of  # noqa: E402
+from sharpbeam.models.lstm_attention.config import LstmAttentionConfig  # noqa: E402
+from sharpbeam.models.recurrent.config import RecurrentConfig  # noqa: E402
+from sharpbeam.models.transformer.config import TransformerConfig  # noqa: E402
 
 CUBE = RecurrentConfig(
     50, 40, embedding_dim=8, encoder_layers=3, encoder_dim=6, decoder_dim=10, attention_dim=7, hidden_dim=9

@@ -13,9 +13,9 @@ import pytest
 for _name in ("sacrebleu", "matplotlib"):
     pytest.importorskip(_name)
 
-from quickbeam import Translator  # noqa: E402
-from quickbeam.cli.main import main as quickbeam  # noqa: E402
-from quickbeam.models.screen_folder import SCREEN  # noqa: E402
+from sharpbeam import Translator  # noqa: E402
+from sharpbeam.cli.main import main as sharpbeam  # noqa: E402
+from sharpbeam.models.screen_folder import SCREEN  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 DIRECTIONS = ("de-en", "en-de", "fr-en", "en-fr")
@@ -68,7 +68,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             with gzip.open(home / "tatoeba" / f"eng-{other}.{part}.tsv.gz", "wt", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n")
     (home / "three.toml").write_text(RECIPE)
-    assert quickbeam(["train", str(home / "three.toml"), "--output", str(home / "run")]) == 0
+    assert sharpbeam(["train", str(home / "three.toml"), "--output", str(home / "run")]) == 0
     return home
 
 
@@ -84,18 +84,18 @@ def test_from_recipe_to_translations_with_screens_per_direction(
         path.write_text("\n".join(lines) + "\n")
         texts += ["--text", f"{direction}={path}"]
     flags = "--per direction --method kmeans --clusters 3 --fidelity 0.5 --tolerance inf --beam-size 1 --top-k 1"
-    assert quickbeam(["fit-screen", str(model), *texts, *flags.split(), "--keep-best"]) == 0
+    assert sharpbeam(["fit-screen", str(model), *texts, *flags.split(), "--keep-best"]) == 0
     assert tuple(SCREEN.read_facts(model)["screens"]) == DIRECTIONS
     for direction in DIRECTIONS:
         source, target = direction.split("-")
         languages = ["--source-language", source] * (source != "en") + ["--target-language", target]
         asked = ["translate", str(model), str(data / f"{direction}.txt"), "--beam-size", "1", *languages]
         capfdbinary.readouterr()
-        assert quickbeam(asked) == 0
+        assert sharpbeam(asked) == 0
         exact = capfdbinary.readouterr().out.splitlines()
         if source == "en":
             asked += ["--source-language", source]
-        assert quickbeam([*asked, "--projection", "screen"]) == 0
+        assert sharpbeam([*asked, "--projection", "screen"]) == 0
         screened = capfdbinary.readouterr().out.splitlines()
         assert sum(a == b for a, b in zip(exact, screened, strict=True)) > 0.5 * len(exact) == 60
     model_ = Translator(model)

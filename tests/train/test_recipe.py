@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.errors import InputError, ModelError, OptionError  # noqa: E402
-from quickbeam.train.loop import Trainer  # noqa: E402
-from quickbeam.train.recipe import read_recipe  # noqa: E402
+from sharpbeam.errors import InputError, ModelError, OptionError  # noqa: E402
+from sharpbeam.train.loop import Trainer  # noqa: E402
+from sharpbeam.train.recipe import read_recipe  # noqa: E402
 
 GOOD = """
 name = "toy"

@@ -10,7 +10,7 @@ import safetensors.numpy
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.errors import ModelError, OptionError  # noqa: E402
+from sharpbeam.errors import ModelError, OptionError  # noqa: E402
 
 
 @pytest.fixture

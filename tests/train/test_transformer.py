@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quickbeam.engine.translator import Translator  # noqa: E402
-from quickbeam.errors import OptionError  # noqa: E402
-from quickbeam.options.decode import MachineOptions  # noqa: E402
+from sharpbeam.engine.translator import Translator  # noqa: E402
+from sharpbeam.errors import OptionError  # noqa: E402
+from sharpbeam.options.decode import MachineOptions  # noqa: E402
 
 FACTS = {
     "architecture": "transformer",

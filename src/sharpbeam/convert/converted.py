@@ -1,0 +1,108 @@
+"""A model of another program in our terms, and its way into a model folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sharpbeam.errors import ModelError
+from sharpbeam.models.folder import save_model
+from sharpbeam.models.recurrent.config import RecurrentConfig
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.text.pieces import PieceVocabulary
+from sharpbeam.types import Floats
+
+SUPPRESSED_BIAS = -1000.0
+"""What is added to the logit of a word that the normaliser must not count: its probability is 0 in float32."""
+START = "<start>"
+"""The word that is put in where a decoder starts from no word at all."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    """All that a model folder needs."""
+
+    origin: str  # the format it came from, for people
+    config: TransformerConfig | RecurrentConfig
+    tensors: Mapping[str, Floats]
+    source: PieceVocabulary
+    target: PieceVocabulary
+    notes: tuple[str, ...] = ()  # what a user should know, a sentence each
+
+    @property
+    def summary(self) -> str:
+        """Its size, for people."""
+        c = self.config
+        words = (
+            f"{len(self.source)} words"
+            if self.source is self.target
+            else f"{len(self.source)} and {len(self.target)} words"
+        )
+        millions = sum(tensor.size for tensor in self.tensors.values()) / 1e6
+        if isinstance(c, RecurrentConfig):
+            layers = f"{c.encoder_layers}+{1 if c.top == 'none' else 2} recurrent layers of width {c.decoder_dim}"
+        else:
+            layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"
+        count = len(c.languages) if isinstance(c, TransformerConfig) else 0
+        languages = f", {count} language{'s' * (count > 1)}" if count else ""
+        return f"{self.origin}, {layers}, {words}{languages}, {millions:.1f} million weights"
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write the model folder; `name` is what the model is called in its card."""
+        files = _files("source", self.source)
+        if self.target is not self.source:
+            files |= _files("target", self.target)
+        notes = "".join(f"* {note}\n" for note in self.notes)
+        card = f"# {name}\n\nConverted from {self.origin} by `sharpbeam convert`. Its licence is that of its origin.\n"
+        save_model(folder, self.config, self.tensors, files, card + (notes and f"\n{notes}"))
+
+
+def _files(side: str, vocabulary: PieceVocabulary) -> dict[str, bytes]:
+    files = {f"{side}.pieces.json": vocabulary.listed}
+    if vocabulary.spm is not None:
+        files[f"{side}.spm"] = vocabulary.spm
+    return files
+
+
+def with_start(
+    path: Path, tensors: Mapping[str, Floats], source: Sequence[str], target: Sequence[str]
+) -> tuple[dict[str, Floats], list[str], list[str], int]:
+    """Tensors and words with START, whose embedding is zero and which no normaliser counts, and its id.
+
+    The id is the same on both sides, for one set of special ids serves both: behind the target's words, and so among
+    the source's where it has more. Raises ModelError where it has fewer.
+    """
+    start = len(target)
+    if len(source) < start:
+        raise ModelError(f"{path}: its source vocabulary is smaller than the target's; Sharpbeam lacks that.")
+    longer = {
+        name: np.insert(tensors[name], start, np.float32(0.0), axis=0)
+        for name in ("source_embedding", "target_embedding", "output_weight")
+        if name in tensors
+    }
+    longer["output_bias"] = np.append(tensors["output_bias"], np.float32(SUPPRESSED_BIAS))
+    return {**tensors, **longer}, [*source[:start], START, *source[start:]], [*target, START], start
+
+
+def id_of(path: Path, words: Sequence[str], name: str, word: str) -> int:
+    """The id of `word`, which `path` calls its `name`; raises ModelError where the vocabulary lacks it."""
+    if word not in words:
+        raise ModelError(f"{path}: {name} is {word!r:.40}, which its vocabulary lacks.")
+    return words.index(word)
+
+
+def check_same_words(path: Path, source: Sequence[str], target: Sequence[str], ids: Mapping[str, int]) -> None:
+    """Raise ModelError where one of `ids` is another word of the source than of the target.
+
+    Sharpbeam has one set of special ids for both sides; a source word of such an id would never be read.
+    """
+    for name, token in ids.items():
+        words = [repr(words[token])[:40] if token < len(words) else "no word" for words in (source, target)]
+        if words[0] != words[1]:
+            raise ModelError(
+                f"{path}: {name} {token} is {words[0]} in the source vocabulary and {words[1]} in the target's; "
+                "Sharpbeam reads models whose special words have the same ids in both."
+            )

@@ -1,0 +1,171 @@
+"""A model folder of ours -> a folder of Hugging Face's MarianMT, so that anyone can check us with their own tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from sharpbeam.errors import ModelError
+from sharpbeam.models.folder import read_config, read_tensors
+from sharpbeam.models.swap import replacing
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.text.pieces import PieceVocabulary
+from sharpbeam.text.sentencepiece import SentencePieceVocabulary
+from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
+from sharpbeam.types import Floats
+
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "gelu_sigmoid": "quick_gelu"}
+_MOST_POSITIONS = 1024
+# What MarianMT can say; anything else is refused.
+_FACTS: dict[str, tuple[Any, ...]] = {
+    "norm": ("post",),
+    "encoder_final_norm": (False,),
+    "decoder_final_norm": (False,),
+    "embedding_norm": (False,),
+    "norm_epsilon": (1e-5,),
+    "gated_ffn": (False,),
+    "positions": ("sinusoidal",),
+    "position_offset": (0,),
+    "decoder_kind": ("attention",),
+    "source_tag": ("none", "target"),
+    "target_tag": (False,),
+    "source_eos": (True,),
+}
+
+
+def export_hugging_face(folder: Path, to: Path) -> None:
+    """Write the model in `folder` as MarianMT; raises ModelError, by the fact's name, for one that it cannot say."""
+    config = _readable(folder)
+    files = _tokenizer(folder, config, *read_vocabularies(folder))
+    with replacing(to) as beside:
+        write_marian(folder, beside)
+        for name, data in files.items():
+            (beside / name).write_bytes(data)
+
+
+def write_marian(folder: Path, to: Path) -> None:
+    """Config and weights of the model in `folder` into the folder `to`; raises as `export_hugging_face`."""
+    config = _readable(folder)
+    save_file(_tensors(config, read_tensors(folder, config)), to / "model.safetensors", {"format": "pt"})
+    (to / "model.safetensors").chmod(0o644)
+    for name, facts in (("config.json", _config(config)), ("generation_config.json", _generation(config))):
+        (to / name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def _readable(folder: Path) -> TransformerConfig:
+    config = read_config(folder)
+    if not isinstance(config, TransformerConfig):
+        raise ModelError(f"{folder} is no transformer; Hugging Face's MarianMT is one, so it cannot be exported.")
+    for name, allowed in _FACTS.items():
+        if getattr(config, name) not in allowed:
+            said = " or ".join(map(repr, allowed))
+            raise ModelError(f"{folder}: {name} is {getattr(config, name)!r}; MarianMT can only say {said}.")
+    return config
+
+
+def _special(config: TransformerConfig) -> dict[str, Any]:
+    return {
+        "bos_token_id": None,
+        "eos_token_id": config.eos_id,
+        "pad_token_id": config.pad_id,
+        "decoder_start_token_id": config.bos_id,
+        "forced_eos_token_id": None,
+    }
+
+
+def _config(config: TransformerConfig) -> dict[str, Any]:
+    c = asdict(config)
+    facts = {"model_type": "marian", "architectures": ["MarianMTModel"], "is_encoder_decoder": True, **_special(config)}
+    for side in ("encoder", "decoder"):
+        facts |= {f"{side}_layers": c[f"{side}_layers"], f"{side}_ffn_dim": c[f"{side}_ffn_dim"]}
+        facts[f"{side}_attention_heads"] = c[f"{side}_heads"]
+    return facts | {
+        "vocab_size": config.source_vocab_size,
+        "decoder_vocab_size": config.target_vocab_size,
+        "d_model": config.hidden_dim,
+        "num_hidden_layers": config.encoder_layers,
+        "activation_function": _ACTIVATIONS[config.activation],
+        "scale_embedding": config.scaled_embedding,
+        "share_encoder_decoder_embeddings": config.shared_embedding,
+        "tie_word_embeddings": config.tied_output,
+        "max_position_embeddings": _MOST_POSITIONS,
+        "normalize_before": False,
+        "normalize_embedding": False,
+        "add_final_layer_norm": False,
+        "add_bias_logits": False,
+        "static_position_embeddings": True,
+        "dtype": "float32",
+    }
+
+
+def _generation(config: TransformerConfig) -> dict[str, Any]:
+    banned = {"bad_words_ids": [[token] for token in config.suppressed_ids]} if config.suppressed_ids else {}
+    return _special(config) | banned
+
+
+def _tensors(config: TransformerConfig, ours: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Weights under the names of MarianMT; products of one input are cut apart, missing biases are zeros."""
+    found = {"final_logits_bias": ours["output_bias"][None]}
+    if config.shared_embedding:
+        found["model.shared.weight"] = ours["target_embedding"]
+    else:
+        found["model.encoder.embed_tokens.weight"] = ours["source_embedding"]
+        found["model.decoder.embed_tokens.weight"] = ours["target_embedding"]
+    if not config.tied_output:
+        found["lm_head.weight"] = ours["output_weight"]
+
+    def put(theirs: str, name: str) -> None:
+        weight = ours[f"{name}.weight"]
+        found[f"{theirs}.weight"] = weight
+        found[f"{theirs}.bias"] = ours.get(f"{name}.bias", np.zeros(len(weight), np.float32))
+
+    def put_attention(theirs: str, name: str, products: Mapping[str, str]) -> None:
+        put(f"{theirs}_layer_norm", f"{name}.norm")
+        put(f"{theirs}.out_proj", f"{name}.out")
+        for product, letters in products.items():
+            put("whole", f"{name}.{product}")
+            for part in ("weight", "bias"):
+                for letter, piece in zip(letters, np.split(found.pop(f"whole.{part}"), len(letters)), strict=True):
+                    found[f"{theirs}.{letter}_proj.{part}"] = np.ascontiguousarray(piece)
+
+    for side in ("encoder", "decoder"):
+        for layer in range(getattr(config, f"{side}_layers")):
+            theirs, name = f"model.{side}.layers.{layer}", f"{side}.{layer}"
+            put_attention(f"{theirs}.self_attn", f"{name}.attention", {"qkv": "qkv"})
+            if side == "decoder":
+                put_attention(f"{theirs}.encoder_attn", f"{name}.cross", {"query": "q", "key_value": "kv"})
+            put(f"{theirs}.fc1", f"{name}.ffn.up")
+            put(f"{theirs}.fc2", f"{name}.ffn.down")
+            put(f"{theirs}.final_layer_norm", f"{name}.ffn.norm")
+    return found
+
+
+def _tokenizer(folder: Path, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> dict[str, bytes]:
+    """The files of MarianTokenizer."""
+    spm, ids = [], []
+    for side, vocabulary in (("source", source), ("target", target)):
+        data = vocabulary.spm if isinstance(vocabulary, PieceVocabulary) else None
+        if isinstance(vocabulary, SentencePieceVocabulary):
+            data = vocabulary.serialized
+        if data is None:
+            raise ModelError(f"{folder}: the {side} vocabulary has no SentencePiece model, which MarianMT needs.")
+        spm.append(data)
+        ids.append({vocabulary.piece(token): token for token in range(len(vocabulary))})
+        if len(ids[-1]) < len(vocabulary):
+            raise ModelError(f"{folder}: two words of the {side} vocabulary have one name, which MarianMT cannot say.")
+    named = {"unk": config.unk_id, "eos": config.eos_id, "pad": config.pad_id}
+    facts: dict[str, Any] = {f"{name}_token": target.piece(token) for name, token in named.items()}
+    apart = ids[0] != ids[1]
+    facts |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": apart, "model_max_length": _MOST_POSITIONS}
+    files = {"source.spm": spm[0], "target.spm": spm[1], "vocab.json": _json(ids[0])}
+    return files | {"tokenizer_config.json": _json(facts)} | ({"target_vocab.json": _json(ids[1])} if apart else {})
+
+
+def _json(facts: Mapping[str, Any]) -> bytes:
+    return (json.dumps(facts, ensure_ascii=False, indent=2) + "\n").encode()

@@ -1,0 +1,67 @@
+"""The facts of another program's config, each checked and taken by name."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sharpbeam.errors import ModelError
+
+T = TypeVar("T")
+
+
+class Facts:
+    """A JSON or YAML object from `path`, with the defaults that its program has for what is left out."""
+
+    def __init__(self, path: Path, values: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
+        self.path = path
+        self._values = {**(defaults or {}), **values}
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Facts:
+        """The same facts, with more `defaults`."""
+        return Facts(self.path, self._values, defaults)
+
+    def get(self, name: str) -> Any:
+        """Whatever stands there; None where nothing does."""
+        return self._values.get(name)
+
+    def integer(self, name: str) -> int:
+        """A whole number of 0 or more."""
+        value = self.get(name)
+        if type(value) is not int or value < 0:
+            raise self.refusal(name, "a whole number of 0 or more")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """True or false; left out is false."""
+        value = self.get(name)
+        if value is not None and type(value) is not bool:
+            raise self.refusal(name, "true or false")
+        return bool(value)
+
+    def text(self, name: str) -> str:
+        """A text; left out is empty."""
+        value = self.get(name)
+        if value is not None and not isinstance(value, str):
+            raise self.refusal(name, "a text")
+        return value or ""
+
+    def choice(self, name: str, meanings: Mapping[str, T]) -> T:
+        """What one of several names means."""
+        value = self.get(name)
+        if not isinstance(value, str) or value not in meanings:
+            raise self.refusal(name, f"one of {', '.join(map(repr, meanings))}; the model has a feature that we lack")
+        return meanings[value]
+
+    def require(self, name: str, allowed: Collection[Any]) -> None:
+        """Raise ModelError where a fact is there and is another one: then the model has a feature that we lack."""
+        value = self.get(name)
+        if value is not None and not any(type(value) is type(one) and value == one for one in allowed):
+            said = " or ".join(map(repr, allowed))
+            raise self.refusal(name, f"{said}; Sharpbeam lacks what it asks for")
+
+    def refusal(self, name: str, allowed: str) -> ModelError:
+        """The error for a value that is not `allowed`."""
+        return ModelError(f"{self.path}: {name} is {reprlib.repr(self.get(name))}; it must be {allowed}.")

@@ -1,0 +1,42 @@
+"""JSON files of other programs: of a size that such a file may have, and an object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sharpbeam.errors import ModelError
+
+FACTS, WORDS = 1 << 20, 1 << 28  # bytes that a file of facts or a vocabulary may have
+
+
+def read_json(path: Path, most_bytes: int = FACTS) -> dict[str, Any]:
+    """The object in `path`; raises ModelError where there is none."""
+    found = read_any_json(path, most_bytes)
+    if not isinstance(found, dict):
+        raise ModelError(f"{path} must hold a JSON object.")
+    return found
+
+
+def check_words(path: Path, words: Iterable[str]) -> None:
+    """Raise ModelError for a word that is no text: JSON can name half of a pair of surrogates, UTF-8 cannot hold it."""
+    try:
+        "\n".join(words).encode()
+    except UnicodeEncodeError as error:
+        raise ModelError(f"{path} has a word with {error.object[error.start]!r}, which is no character.") from error
+
+
+def read_any_json(path: Path, most_bytes: int = FACTS) -> Any:
+    """What `path` holds; raises ModelError where it is no JSON."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(most_bytes + 1)
+        if len(data) > most_bytes:
+            raise ModelError(f"{path} is larger than {most_bytes} bytes; such a file has less.")
+        return json.loads(data.decode("utf-8"))
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, a number of 5,000 digits, or too deep
+        raise ModelError(f"{path} is not JSON: {error}.") from error

@@ -1,0 +1,78 @@
+"""Any model of another program: what kind it is, and its reader."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sharpbeam.convert.converted import Converted
+from sharpbeam.convert.ctranslate2 import read_ctranslate2
+from sharpbeam.convert.hub import fetch
+from sharpbeam.convert.hugging_face import read_hugging_face
+from sharpbeam.convert.json_file import read_json
+from sharpbeam.convert.marian import read_marian
+from sharpbeam.convert.marian_file import is_marian_file
+from sharpbeam.convert.open_nmt import read_open_nmt
+from sharpbeam.convert.spm import Pieces
+from sharpbeam.errors import InputError, ModelError
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def read_model(
+    origin: str, source_spm: Path | None = None, target_spm: Path | None = None, source_eos: bool = False
+) -> Converted:
+    """The model at `origin`: a folder, a file, or a name in the Hugging Face hub. Raises ModelError or InputError.
+
+    SentencePiece models may be given for kinds that do not come with them; others have their own, and refuse them.
+    With `source_eos` a model of CTranslate2 that does not say so was trained on sources that end in eos.
+    """
+    path = Path(origin)
+    if not path.exists():
+        if _HUB_NAME.fullmatch(origin):
+            refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
+            return read_hugging_face(fetch(origin))
+        raise InputError(
+            f"there is no folder or file {origin!r}, and it is no name in the Hugging Face hub (owner/name); check it."
+        )
+    if path.is_dir() and (path / "config.json").is_file():
+        facts = read_json(path / "config.json")
+        if "format_version" in facts and "architecture" in facts:
+            raise InputError(
+                f"{path} is a model of Sharpbeam already; use it as it is, or export it with --to hugging-face."
+            )
+        if "model_type" in facts:
+            refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
+            return read_hugging_face(path)
+    if path.is_dir() and (path / "model.bin").is_file() and not is_marian_file(path / "model.bin"):
+        return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm), source_eos)
+    refuse_flags(None, None, source_eos, "this model")
+    inside = _models_in(path) if path.is_dir() else [path]
+    if len(inside) == 1 and (inside[0].suffix == ".npz" or is_marian_file(inside[0])):
+        return read_marian(inside[0], source_spm, target_spm)
+    if len(inside) == 1 and inside[0].suffix == ".pt":
+        return read_open_nmt(inside[0], Pieces.find(inside[0].parent, source_spm, target_spm))
+    if len(inside) > 1:
+        raise InputError(f"{path} holds {len(inside)} models; give one of {', '.join(map(str, inside))}.")
+    raise ModelError(
+        f"{path} is no model that can be read: give a folder of CTranslate2, a model (.npz or .bin) of Marian, a "
+        "checkpoint (.pt) of OpenNMT-py, or a folder of a MarianMT, M2M100 or NLLB model of Hugging Face."
+    )
+
+
+def _models_in(folder: Path) -> list[Path]:
+    """The models of Marian and OpenNMT-py in a folder, without the state of its optimiser that Marian writes there."""
+    found = [one for end in ("*.npz", "*.pt") for one in sorted(folder.glob(end))]
+    found += filter(is_marian_file, sorted(folder.glob("*.bin")))
+    return [one for one in found if not one.name.endswith(".optimizer.npz")]
+
+
+def refuse_flags(source_spm: Path | None, target_spm: Path | None, source_eos: bool, owner: str) -> None:
+    """Raise InputError where something was given that would not be heeded, since `owner` says it itself."""
+    for name, given in (("source-spm", source_spm), ("target-spm", target_spm)):
+        if given is not None:
+            raise InputError(f"{name} is {given}; {owner} has its own SentencePiece models, so leave it out.")
+    if source_eos:
+        raise InputError(
+            f"source-eos is for folders of CTranslate2; {owner} says how its sources end, so leave it out."
+        )

@@ -1,0 +1,32 @@
+"""Errors that users may see. Each says the name, the value got, what is allowed, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SharpbeamError(Exception):
+    """Base of every error that Sharpbeam raises on purpose; the command line prints it without a traceback."""
+
+
+class OptionError(SharpbeamError, ValueError):
+    """An option has a value that is not allowed, or a name that does not exist."""
+
+
+class InputError(SharpbeamError, ValueError):
+    """Text or a file that was given cannot be read as what it should be."""
+
+
+class OutputError(SharpbeamError):
+    """A result cannot be written where it should go."""
+
+
+class ModelError(SharpbeamError):
+    """A model folder is missing, incomplete, of another version, or does not fit together."""
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """Return the sentence ' Did you mean ...?' for the closest of `allowed`, or nothing when none is close."""
+    close = difflib.get_close_matches(name, list(allowed), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,72 @@
+"""The picture of a screen: fidelity against speed of all settings of its fit, and the sizes of its sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+MOST_MISSES, LEAST_MISSES = 1.0, 1e-5  # share of rows, the ends of the axis
+
+
+def draw_screen(report: Mapping[str, Any], path: Path) -> None:
+    """Draw the report of `sharpbeam screen-report` to `path`, as PNG, written beside and renamed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4.5))
+    _curve(left, report)
+    _histogram(right, report["sets"])
+    figure.suptitle(f"{report['model']}: {report['method']}, {report['sets']['clusters']} clusters")
+    figure.tight_layout()
+    beside = path.with_name(path.name + ".new")
+    figure.savefig(beside, format="png", dpi=120)
+    os.replace(beside, path)
+    pyplot.close(figure)
+
+
+def _curve(axis: Any, report: Mapping[str, Any]) -> None:
+    """Misses over the bytes that are saved: for each method and number of clusters, without and with its test."""
+    groups: dict[str, list[dict[str, float]]] = {}
+    for point in report["curve"]:
+        groups.setdefault(f"{point['method']}, {point['clusters']} clusters", []).append(point["measure"])
+    for i, (name, measures) in enumerate(sorted(groups.items())):
+        color, order = f"C{i % 10}", sorted(measures, key=lambda m: m["average_set"])
+        faster = [_faster(report, m["cost"]) for m in order]
+        axis.plot(faster, [_misses(m["fidelity"]) for m in order], marker="o", color=color, label=name)
+        if any(m["fallback"] for m in order):
+            alone = [_faster(report, m["cost"] - m["fallback"] * report["scan_bytes"]) for m in order]
+            axis.plot(alone, [_misses(m["agreement"]) for m in order], marker=".", linestyle=":", color=color)
+    chosen = report["held_out"]
+    if chosen:
+        place = _faster(report, chosen["cost"]), _misses(chosen["fidelity"])
+        axis.plot(*place, marker="*", markersize=16, color="black", linestyle="", label="chosen, held-out text")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        ylim=(LEAST_MISSES / 2, MOST_MISSES * 2),
+        xlabel="times fewer bytes than an int8 scan of all words",
+        ylabel="share of rows that are not the exact top k",
+        title="fit: with fallback (solid), alone (dotted)",
+    )
+    axis.grid(alpha=0.3)
+    if groups:
+        axis.legend(fontsize=7)
+
+
+def _faster(report: Mapping[str, Any], cost: float) -> float:
+    return float(report["scan_bytes"] / max(cost, 1.0))
+
+
+def _misses(right: float) -> float:
+    return max(1 - right, LEAST_MISSES)
+
+
+def _histogram(axis: Any, sets: Mapping[str, Any]) -> None:
+    names = [f"{least}-{most}" for least, most, _ in sets["histogram"]]
+    axis.bar(names, [count for _, _, count in sets["histogram"]])
+    axis.set(xlabel="words in a set", ylabel="clusters", title=f"sets: {sets['mean']:.0f} words on average")
+    axis.tick_params(axis="x", rotation=45)

@@ -1,0 +1,102 @@
+"""Several models that answer as one (SHARP-7, Devlin 2017, Table 2: E1 and E2), behind the models' door.
+
+The hidden vectors of the members stand side by side, and so do their output matrices, divided by the number of members:
+the logits are then the mean of the members' logits, and whatever output layer is built from that matrix gives
+
+    log p(w) = 1/M sum_m log p_m(w) - log Z,
+
+the mean of the log probabilities made a distribution again, since the members' own normalisers cancel. The paper does
+not say what it takes the mean of. So output layers, searches and schedules know no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from sharpbeam.models.door import Attending, Decoding, Model
+from sharpbeam.types import Floats, Footprint, Ids, Request
+
+
+class EnsembleDecoding:
+    """`models.door.Decoding` of all members at once. A state has the handle that the first member gave it."""
+
+    def __init__(self, members: Sequence[Decoding]) -> None:
+        self._first, *self._others = members
+        self._handles = np.empty((len(self._others), 0), np.int32)  # of the other members, by handle of the first
+
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        """Encode `requests` with every member; returns the handle of each one's initial state, [B] int32."""
+        return self._name([member.admit(requests) for member in (self._first, *self._others)])
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each of R rows; returns hidden [R, D], D the sum of the members', and handles [R] int32."""
+        steps = [self._first.step(request, state, token)]  # which checks the handles
+        steps += [m.step(request, s, token) for m, s in zip(self._others, self._of(state), strict=True)]
+        return np.concatenate([hidden for hidden, _ in steps], axis=1), self._name([handle for _, handle in steps])
+
+    def retain(self, state: Ids) -> None:
+        """Free every state but the named ones (repeats allowed)."""
+        self._first.retain(state)
+        for member, own in zip(self._others, self._of(state), strict=True):
+            member.retain(own)
+
+    def evict(self, request: Ids) -> None:
+        """Forget the sources of the requests named by index, [n] int32."""
+        for member in (self._first, *self._others):
+            member.evict(request)
+
+    def _of(self, state: Ids) -> Ids:
+        """The handles of the other members, [M - 1, n]."""
+        return self._handles.take(state, axis=1)
+
+    def _name(self, handles: Sequence[Ids]) -> Ids:
+        """Remember which states of the others go with the first one's; returns that one's handles."""
+        first, *others = handles
+        missing = int(first.max(initial=-1)) + 1 - self._handles.shape[1]
+        if missing > 0:
+            more = np.empty((len(others), max(missing, self._handles.shape[1])), np.int32)
+            self._handles = np.concatenate([self._handles, more], axis=1)
+        for known, given in zip(self._handles, others, strict=True):
+            known[first] = given
+        return first
+
+
+class AttendingEnsemble(EnsembleDecoding):
+    """`models.door.Attending` of members that all have attention."""
+
+    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """The same step for the mean of the members' attention weights, [R, S] float32."""
+        members = cast(list[Attending], [self._first, *self._others])
+        steps = [members[0].attend(request, state, token)]
+        steps += [m.attend(request, s, token) for m, s in zip(members[1:], self._of(state), strict=True)]
+        mean: Floats = np.mean([weights for weights, _ in steps], axis=0, dtype=np.float32)
+        return mean, self._name([handle for _, handle in steps])
+
+
+class EnsembleModel:
+    """`models.door.Model` of members with the same vocabularies; their architectures and widths may differ."""
+
+    def __init__(self, members: Sequence[Model]) -> None:
+        """Put two members or more side by side."""
+        self._members = tuple(members)
+        self.bos_id, self.eos_id = members[0].bos_id, members[0].eos_id
+
+    def output(self) -> tuple[Floats, Floats]:
+        """Output matrix [V, D], D the sum of the members', and bias [V]; new arrays at each call."""
+        weights, biases = zip(*(member.output() for member in self._members), strict=True)
+        share = np.float32(1 / len(weights))
+        bias: Floats = np.mean(biases, axis=0, dtype=np.float32)
+        return np.concatenate(weights, axis=1) * share, bias
+
+    def open(self) -> EnsembleDecoding:
+        """Fresh caches for one decoding run, to be used by one thread at a time."""
+        runs = [member.open() for member in self._members]
+        return (AttendingEnsemble if all(isinstance(run, Attending) for run in runs) else EnsembleDecoding)(runs)
+
+
+def sum_of(footprints: Sequence[Footprint]) -> Footprint:
+    """What an ensemble keeps in memory for what is in flight."""
+    return Footprint(sum(f.row for f in footprints), sum(f.position for f in footprints))

@@ -1,0 +1,136 @@
+"""What is fitted for a model and kept in its folder: NAME.safetensors with NAME.json, written beside and renamed.
+
+NAME.json holds the digest of NAME.safetensors, so that a crash between the two renames is seen, and digests of what it
+was fitted for, so that it is refused for others. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from sharpbeam import _core
+from sharpbeam.errors import ModelError
+from sharpbeam.types import Floats
+
+OUTPUT = "output_sha256"  # key of the digest of the output layer
+_SUFFIX = "_sha256"
+_ROWS = 1024  # that are hashed together
+
+
+def output_digest(weight: Floats, bias: Floats) -> str:
+    """SHA-256 over the output matrix and its bias, as float32."""
+    digest, matrix = hashlib.sha256(), np.ascontiguousarray(weight, np.float32)
+    for first in range(0, len(matrix), _ROWS):
+        rows = matrix[first : first + _ROWS]
+        digest.update(rows.data)
+        _core.give_back(rows)  # all of a mapped file would fill the memory
+    digest.update(np.ascontiguousarray(bias, np.float32).data)
+    return digest.hexdigest()
+
+
+@contextmanager
+def replacing_files(folder: Path, *names: str) -> Iterator[Path]:
+    """An empty folder to write files `names` in, which take the place of those in `folder` at the end, in this order.
+
+    An error inside leaves the old files.
+    """
+    with tempfile.TemporaryDirectory(prefix=".fitted.", dir=folder) as beside:
+        yield Path(beside)
+        for name in names:
+            path = Path(beside) / name
+            path.chmod(0o644)  # safetensors makes it private
+            os.replace(path, folder / name)
+
+
+def check_made_for(path: Path, facts: Mapping[str, Any], identity: Mapping[str, str], again: str) -> None:
+    """Raise ModelError where a digest of `identity` is another one in `facts`, which `path` holds."""
+    for name, digest in identity.items():
+        if facts.get(name) != digest:
+            what = "output weights" if name == OUTPUT else name.removesuffix(_SUFFIX).replace("_", " ")
+            raise ModelError(f"{path} was fitted for other {what} than this model has. {again}")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The pair of files of one kind."""
+
+    name: str
+    version: int  # of the format
+    command: str  # that makes it, and its options: "fit-screen", "--text FILE"
+    options: str
+    older: tuple[int, ...] = ()  # versions that are read too
+
+    @property
+    def tensors(self) -> str:
+        """Name of the file of tensors."""
+        return f"{self.name}.safetensors"
+
+    @property
+    def facts(self) -> str:
+        """Name of the file of facts."""
+        return f"{self.name}.json"
+
+    @property
+    def again(self) -> str:
+        """What to do where the files are not sound."""
+        return f"Make the {self.name} again: sharpbeam {self.command}."
+
+    def save(
+        self, folder: Path, tensors: Mapping[str, NDArray[Any]], identity: Mapping[str, str], facts: Mapping[str, Any]
+    ) -> None:
+        """Write both files into the model folder; `identity` holds digests of what they are fitted for, by name."""
+        with replacing_files(folder, self.tensors, self.facts) as beside:
+            path = beside / self.tensors
+            save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, path)
+            record = {
+                "format_version": self.version,
+                **identity,
+                f"{self.name}{_SUFFIX}": hashlib.sha256(path.read_bytes()).hexdigest(),
+                **facts,
+            }
+            (beside / self.facts).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+    def read(self, folder: Path, identity: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Facts and tensors in the model folder, checked by their digests; raises ModelError."""
+        facts, path = self.read_facts(folder), folder / self.tensors
+        check_made_for(folder / self.facts, facts, identity, self.again)
+        try:
+            if hashlib.sha256(path.read_bytes()).hexdigest() != facts.get(f"{self.name}{_SUFFIX}"):
+                raise ModelError(
+                    f"{path} is not the file that {self.facts} belongs to: its SHA-256 differs. {self.again}"
+                )
+            return facts, load_file(path)
+        except FileNotFoundError as error:
+            raise ModelError(f"{path} is missing, though {self.facts} is there. {self.again}") from error
+        except (SafetensorError, OSError, ValueError) as error:
+            raise ModelError(f"{path} cannot be read as safetensors ({error}). {self.again}") from error
+
+    def read_facts(self, folder: Path) -> dict[str, Any]:
+        """What the file of facts says; raises ModelError where there is none, or one of another version."""
+        path = folder / self.facts
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            how = f"sharpbeam {self.command} {folder} {self.options}"
+            raise ModelError(f"{folder} has no {self.name}; make one: {how}.") from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise ModelError(f"{path} cannot be read as JSON ({error}). {self.again}") from error
+        version = facts.get("format_version") if isinstance(facts, dict) else None
+        if version != self.version and version not in self.older:
+            raise ModelError(
+                f"{path}: format_version is {version!r}; this Sharpbeam reads {self.version}. {self.again}"
+            )
+        return dict(facts)

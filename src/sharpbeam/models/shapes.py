@@ -1,0 +1,23 @@
+"""Comparing the tensors that were found with those that a config asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sharpbeam.errors import ModelError
+
+Shape = tuple[int, ...]
+
+
+def compare_shapes(layers: int, wanted: Callable[[], Mapping[str, Shape]], found: Mapping[str, Shape]) -> None:
+    """Raise ModelError unless `found` has exactly the names and shapes of `wanted()`, which has `layers` layers."""
+    if layers > len(found):  # a damaged config must not make us list billions of names
+        raise ModelError(f"the config asks for {layers} layers, but there are only {len(found)} tensors.")
+    shapes = wanted()
+    for name in sorted(shapes.keys() | found.keys()):
+        if name not in found:
+            raise ModelError(f"tensor {name!r} is missing.")
+        if name not in shapes:
+            raise ModelError(f"unknown tensor {name!r}.")
+        if found[name] != shapes[name]:
+            raise ModelError(f"tensor {name!r} has shape {found[name]}; the config asks for {shapes[name]}.")

@@ -1,0 +1,141 @@
+"""The facts of a transformer encoder-decoder (Vaswani et al. 2017), as Marian, M2M100, NLLB and others have it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sharpbeam.errors import ModelError
+from sharpbeam.models.facts import check_choices, check_positive, check_translation
+from sharpbeam.types import Footprint
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Sizes and shape of a transformer; saved in ``config.json`` beside the weights."""
+
+    source_vocab_size: int
+    target_vocab_size: int
+    hidden_dim: int = 512  # D, of embeddings and all layers, and what the projection sees
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    encoder_heads: int = 8
+    decoder_heads: int = 8  # of the attention to itself and to the source
+    encoder_ffn_dim: int = 2048  # F
+    decoder_ffn_dim: int = 2048
+    norm: Literal["pre", "post"] = "pre"  # x + f(norm(x)), or norm(x + f(x))
+    encoder_final_norm: bool = True  # a norm above the uppermost layer
+    decoder_final_norm: bool = True
+    embedding_norm: bool = False  # a norm of word and position together, each side its own
+    norm_epsilon: float = 1e-5
+    activation: Literal["relu", "gelu", "gelu_sigmoid", "swish"] = "relu"  # gelu_sigmoid: x sigmoid(1.702 x), Marian's
+    gated_ffn: bool = False  # down(act(up_1 x) * up_2 x) in place of down(act(up x))
+    # D/2 sines, then D/2 cosines, of position times 10000^(-2i/D) (Vaswani; Hugging Face's MarianMT), or times
+    # 10000^(-i/(D/2 - 1)) (tensor2tensor, fairseq, M2M100, NLLB, Marian).
+    positions: Literal["sinusoidal", "sinusoidal-t2t", "learned", "none"] = "sinusoidal"
+    position_offset: int = 0  # number of the first position; 2 in fairseq's models
+    max_positions: int = 0  # rows of the tables of learned positions
+    scaled_embedding: bool = True  # embeddings, not the output matrix, times sqrt(D)
+    shared_embedding: bool = False  # source and target embeddings are one tensor
+    tied_output: bool = False  # the output matrix is the target embedding
+    attention_bias: bool = True
+    ffn_bias: bool = True
+    decoder_kind: Literal["attention", "ssru"] = "attention"  # what looks back: attention, or a recurrent unit
+    ssru_projection: bool = False  # a product behind the recurrent unit
+    unk_id: int = 0
+    bos_id: int = 1  # what the decoder is fed first; may be eos_id or pad_id
+    eos_id: int = 2
+    pad_id: int = 3
+    languages: dict[str, int] = field(default_factory=dict)  # token of each language, the same on both sides
+    source_language: str = ""  # where nobody names one
+    target_language: str = ""
+    # Whose language's token stands before the source; "source-behind": the source's, behind eos.
+    source_tag: Literal["none", "source", "target", "source-behind"] = "none"
+    source_eos: bool = True  # whether sources end in eos; those of OpenNMT-py do not
+    target_tag: bool = False  # every translation begins with the token of its language, which adds nothing to its score
+    suppressed_ids: tuple[int, ...] = ()  # words that are never produced, though the normaliser counts them
+
+    def __post_init__(self) -> None:
+        check_positive(
+            self,
+            (
+                "source_vocab_size",
+                "target_vocab_size",
+                "hidden_dim",
+                "encoder_layers",
+                "decoder_layers",
+                "encoder_heads",
+                "decoder_heads",
+                "encoder_ffn_dim",
+                "decoder_ffn_dim",
+            ),
+        )
+        check_choices(self)
+        for name in ("encoder_heads", "decoder_heads"):
+            if self.hidden_dim % getattr(self, name):
+                raise ModelError(f"{name} is {getattr(self, name)}; it must divide hidden_dim, {self.hidden_dim}.")
+        if not 0.0 < self.norm_epsilon < 1.0:
+            raise ModelError(f"norm_epsilon is {self.norm_epsilon}; it must lie between 0 and 1.")
+        self._check_positions()
+        check_translation(self)
+        self._check_languages()
+
+    def _check_positions(self) -> None:
+        if self.positions.startswith("sinusoidal") and (self.hidden_dim % 2 or self.hidden_dim < 4):
+            raise ModelError(
+                f"hidden_dim is {self.hidden_dim}; with positions {self.positions!r} it must be even, and 4 or more."
+            )
+        if (self.positions == "learned") != (self.max_positions > 0):
+            raise ModelError(
+                f"max_positions is {self.max_positions}; it must be 1 or more with positions 'learned', and 0 with "
+                f"others, but positions is {self.positions!r}."
+            )
+        sinusoidal = self.positions.startswith("sinusoidal")
+        if not 0 <= self.position_offset <= 2**28 or (self.position_offset and not sinusoidal):
+            raise ModelError(
+                f"position_offset is {self.position_offset}; it must be between 0 and {2**28}, and 0 with positions "
+                f"{self.positions!r}."
+                if not sinusoidal
+                else f"position_offset is {self.position_offset}; it must be between 0 and {2**28}."
+            )
+
+    def _check_languages(self) -> None:
+        size = min(self.source_vocab_size, self.target_vocab_size)
+        for code, token in self.languages.items():
+            if not 0 <= token < size:
+                raise ModelError(f"languages gives {code!r} the token {token}; it must lie inside both vocabularies.")
+        for name in ("source_language", "target_language"):
+            code = getattr(self, name)
+            if code and code not in self.languages:
+                raise ModelError(f"{name} is {code!r}; it must be one of languages: {', '.join(self.languages)}.")
+        if (self.source_tag != "none" or self.target_tag) and not self.languages:
+            raise ModelError(
+                f"source_tag is {self.source_tag!r} and target_tag {self.target_tag}; with no languages there are "
+                "no tokens to put there."
+            )
+        for token in self.suppressed_ids:
+            if not 0 <= token < self.target_vocab_size:
+                raise ModelError(f"suppressed_ids has {token}; it must be below {self.target_vocab_size}.")
+
+    @property
+    def embedding_dim(self) -> int:
+        """Width of the embeddings."""
+        return self.hidden_dim
+
+    @property
+    def footprint(self) -> Footprint:
+        """What rows and source positions take in float32.
+
+        A row's own keys and values grow with its length, and siblings share them; so much is counted as 64 words take.
+        Keys of the source are packed with 64 positions side by side, so those of a request's last positions may take 64
+        of them, which are counted with its row; its values are packed with 64 numbers of a head side by side.
+        """
+        dim, layers = self.hidden_dim, self.decoder_layers
+        own = 2 * layers * dim if self.decoder_kind == "ssru" else 64 * 2 * layers * dim
+        own += 64 * layers * dim
+        value = self.decoder_heads * 64 * math.ceil(dim / self.decoder_heads / 64)
+        gates = 2 if self.gated_ffn else 1
+        step = 6 * dim + (1 + gates) * self.decoder_ffn_dim
+        encoding = 6 * dim + (1 + gates) * self.encoder_ffn_dim
+        return Footprint(row=4 * (own + step), position=4 * (layers * (dim + value) + encoding))

@@ -1,0 +1,344 @@
+"""The transformer in PyTorch: training, GPU, and the slow truth that the native twin must equal.
+
+Shapes: B requests, R rows, S source length, T target length, D hidden, H heads, L decoder layers, F feed-forward width.
+Softmax and norms are in float32, also where `forward` runs under bfloat16 autocast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.positions import position_table
+from sharpbeam.models.translation_module import LockedDropout, Memory, TranslationModule
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x),
+    "swish": F.silu,
+}
+
+
+@dataclass
+class Past:
+    """What the decoder keeps of the words that rows have fed so far."""
+
+    length: Tensor  # [R] int64, how many words
+    values: Tensor  # keys and values [R, T, L, 2 D], padded behind; of an SSRU decoder the cells [R, L, D]
+
+
+def linear(inputs: int, outputs: int, bias: bool, parts: int = 1) -> nn.Linear:
+    """A product of `parts` matrices, one below the other, each initialised as if it stood alone."""
+    layer = nn.Linear(inputs, outputs, bias)
+    for part in layer.weight.data.chunk(parts):
+        nn.init.xavier_uniform_(part)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """[..., D] -> [..., H, D / H]."""
+    return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
+
+
+def attend(query: Tensor, keys: Tensor, values: Tensor, seen: Tensor | None, heads: int) -> tuple[Tensor, Tensor]:
+    """Queries [B, T, D], keys and values [B, S, D] -> [B, T, D], H heads side by side, and weights [B, H, T, S].
+
+    `seen` says which positions a query may look at, a bool mask that broadcasts to [B, H, T, S]; None for all. Products
+    and softmax stand here one by one: PyTorch's joint call takes longer for sentences on a CPU, above all backwards.
+    """
+    query, keys, values = (split_heads(x, heads).transpose(1, 2) for x in (query, keys, values))
+    scores = torch.matmul(query, keys.transpose(-1, -2)).float() * query.shape[-1] ** -0.5
+    if seen is not None:
+        scores = scores.masked_fill(~seen, float("-inf"))
+    weights = torch.softmax(scores, dim=-1)
+    return torch.matmul(weights.to(values.dtype), values).transpose(1, 2).flatten(2), weights
+
+
+def words_only(mask: Tensor | None) -> Tensor | None:
+    """A mask of source words [B, S] for `attend`."""
+    return None if mask is None else mask[:, None, None, :]
+
+
+class Sublayer(nn.Module):
+    """A norm, dropout, and the sum with what came in: f becomes x + f(norm(x)), or norm(x + f(x))."""
+
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.hidden_dim, config.norm_epsilon)
+        self.before, self.dropout = config.norm == "pre", dropout
+
+    def enter(self, x: Tensor) -> Tensor:
+        """What f sees of `x`."""
+        result: Tensor = self.norm(x) if self.before else x
+        return result
+
+    def leave(self, x: Tensor, found: Tensor) -> Tensor:
+        """The sublayer's answer, given `x` and f's."""
+        total = x + self.dropout(found)
+        result: Tensor = total if self.before else self.norm(total)
+        return result
+
+
+class SelfAttention(Sublayer):
+    """Attention of a sequence to itself."""
+
+    def __init__(self, config: TransformerConfig, heads: int, dropout: LockedDropout) -> None:
+        super().__init__(config, dropout)
+        dim, bias = config.hidden_dim, config.attention_bias
+        self.heads = heads
+        self.qkv = linear(dim, 3 * dim, bias, parts=3)
+        self.out = linear(dim, dim, bias)
+
+    def forward(self, x: Tensor, seen: Tensor | None) -> Tensor:
+        """[B, T, D], and where each position may look, as in `attend` -> [B, T, D]."""
+        query, keys, values = self.qkv(self.enter(x)).chunk(3, dim=-1)
+        return self.leave(x, self.out(attend(query, keys, values, seen, self.heads)[0]))
+
+    def step(self, x: Tensor, past: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """One word [R, D] behind `past` [R, T, 2 D]; `seen` [R, T + 1] says what is no padding, the word the last.
+
+        Returns [R, D] and the keys and values of the word [R, 2 D].
+        """
+        query, own = self.qkv(self.enter(x)).tensor_split([x.shape[-1]], dim=-1)
+        keys, values = torch.cat([past, own[:, None]], dim=1).chunk(2, dim=-1)
+        found = attend(query[:, None], keys, values, words_only(seen), self.heads)[0][:, 0]
+        return self.leave(x, self.out(found)), own
+
+
+class RecurrentUnit(Sublayer):
+    """Marian's simpler simple recurrent unit (Kim et al. 2019): c' = s(f) c + (1 - s(f)) x, answer relu(c')."""
+
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
+        super().__init__(config, dropout)
+        dim = config.hidden_dim
+        self.cell = linear(dim, 2 * dim, True, parts=2)
+        self.out = linear(dim, dim, config.attention_bias) if config.ssru_projection else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, D] -> [B, T, D]."""
+        candidate, forget = self.cell(self.enter(x)).float().chunk(2, dim=-1)
+        gate = torch.sigmoid(forget)
+        cell, cells = x.new_zeros(x.shape[0], x.shape[-1], dtype=torch.float32), []
+        for new, keep in zip(candidate.unbind(1), gate.unbind(1), strict=True):
+            cell = new + keep * (cell - new)
+            cells.append(cell)
+        return self.leave(x, self.out(torch.relu(torch.stack(cells, dim=1))))
+
+    def step(self, x: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """One word [R, D] and cells [R, D] -> [R, D] and the next cells."""
+        new, forget = self.cell(self.enter(x)).chunk(2, dim=-1)
+        cell = new + torch.sigmoid(forget) * (cell - new)
+        return self.leave(x, self.out(torch.relu(cell))), cell
+
+
+class CrossAttention(Sublayer):
+    """Attention to the source, whose keys and values are computed once for a request."""
+
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
+        super().__init__(config, dropout)
+        dim, bias = config.hidden_dim, config.attention_bias
+        self.heads = config.decoder_heads
+        self.query = linear(dim, dim, bias)
+        self.key_value = linear(dim, 2 * dim, bias, parts=2)
+        self.out = linear(dim, dim, bias)
+
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """[B, T, D], keys and values [B, S, D], mask [B, S] -> [B, T, D] and weights [B, H, T, S]."""
+        found, weights = attend(self.query(self.enter(x)), keys, values, words_only(mask), self.heads)
+        return self.leave(x, self.out(found)), weights
+
+
+class FeedForward(Sublayer):
+    """Two products with an activation between them."""
+
+    def __init__(self, config: TransformerConfig, width: int, dropout: LockedDropout) -> None:
+        super().__init__(config, dropout)
+        gates = 2 if config.gated_ffn else 1
+        self.up = linear(config.hidden_dim, gates * width, config.ffn_bias, parts=gates)
+        self.down = linear(width, config.hidden_dim, config.ffn_bias)
+        self.activation, self.gated = ACTIVATIONS[config.activation], config.gated_ffn
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., D] -> [..., D]."""
+        inner = self.up(self.enter(x))
+        if self.gated:
+            inner, gate = inner.chunk(2, dim=-1)
+            inner = self.activation(inner) * gate
+        else:
+            inner = self.activation(inner)
+        return self.leave(x, self.down(self.dropout(inner)))
+
+
+class EncoderLayer(nn.Module):
+    """Attention to the source itself, then the feed-forward part."""
+
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
+        super().__init__()
+        self.attention = SelfAttention(config, config.encoder_heads, dropout)
+        self.ffn = FeedForward(config, config.encoder_ffn_dim, dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """[B, S, D], mask [B, S] -> [B, S, D]."""
+        result: Tensor = self.ffn(self.attention(x, words_only(mask)))
+        return result
+
+
+class DecoderLayer(nn.Module):
+    """What looks back, attention to the source, then the feed-forward part."""
+
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
+        super().__init__()
+        if config.decoder_kind == "attention":
+            self.attention = SelfAttention(config, config.decoder_heads, dropout)
+        else:
+            self.ssru = RecurrentUnit(config, dropout)
+        self.cross = CrossAttention(config, dropout)
+        self.ffn = FeedForward(config, config.decoder_ffn_dim, dropout)
+        self.attends = config.decoder_kind == "attention"
+
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """[B, T, D], keys and values of the source [B, S, D], its mask [B, S] -> [B, T, D]."""
+        if self.attends:
+            x = self.attention(x, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril())
+        else:
+            x = self.ssru(x)
+        result: Tensor = self.ffn(self.cross(x, keys, values, mask)[0])
+        return result
+
+
+class TransformerModule(TranslationModule):
+    """Source and target ids -> hidden vectors. Dropout is on the embeddings, in and behind each sublayer."""
+
+    config: TransformerConfig
+
+    def __init__(self, config: TransformerConfig, dropout: float = 0.0) -> None:
+        super().__init__(config, dropout)
+        dim = config.hidden_dim
+        if config.positions == "learned":
+            self.longest = config.max_positions
+            self.source_positions = nn.Parameter(torch.randn(config.max_positions, dim) * dim**-0.5)
+            self.target_positions = nn.Parameter(torch.randn(config.max_positions, dim) * dim**-0.5)
+        if config.embedding_norm:
+            self.source_embedding_norm = nn.LayerNorm(dim, config.norm_epsilon)
+            self.target_embedding_norm = nn.LayerNorm(dim, config.norm_epsilon)
+        self.encoder = nn.ModuleList(EncoderLayer(config, self.dropout) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config, self.dropout) for _ in range(config.decoder_layers))
+        self.encoder_norm = nn.LayerNorm(dim, config.norm_epsilon) if config.encoder_final_norm else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(dim, config.norm_epsilon) if config.decoder_final_norm else nn.Identity()
+        self._table = torch.empty(0, dim)  # of the sinusoids, longer when a longer text comes
+
+    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Memory, Past]:
+        """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory and the states before the first word.
+
+        The memory's keys and values are those of all decoder layers side by side, [B, S, L D].
+        """
+        x = self._embed("source", source, torch.arange(source.shape[1], device=source.device))
+        for layer in self.encoder:
+            x = layer(x, mask)
+        x = self.encoder_norm(x)
+        pairs = [layer.cross.key_value(x).chunk(2, dim=-1) for layer in self._layers()]
+        memory = Memory(torch.cat([v for _, v in pairs], -1), torch.cat([k for k, _ in pairs], -1), mask)
+        c = self.config
+        width = (
+            (c.decoder_layers, c.hidden_dim) if c.decoder_kind == "ssru" else (0, c.decoder_layers, 2 * c.hidden_dim)
+        )
+        none = torch.zeros(len(source), dtype=torch.int64, device=source.device)
+        return memory, Past(none, x.new_zeros(len(source), *width, dtype=torch.float32))
+
+    def step(self, token: Tensor, state: Past, memory: Memory) -> tuple[Tensor, Past, Tensor]:
+        """Ids [R] and what rows fed before -> hidden [R, D], the same with this word, attention [R, S].
+
+        The attention is that of the uppermost layer, the mean over its heads. Not for training.
+        """
+        x = self._embed("target", token, state.length)
+        count, attends = self.config.decoder_layers, self.config.decoder_kind == "attention"
+        if attends:
+            before = torch.arange(state.values.shape[1] + 1, device=x.device)[None] < state.length[:, None]
+            before[:, -1] = True
+        own, weights = [], x  # the weights of the uppermost layer stay
+        keys, values = memory.keys.chunk(count, dim=-1), memory.values.chunk(count, dim=-1)
+        for i, layer in enumerate(self._layers()):
+            if attends:
+                x, new = layer.attention.step(x, state.values[:, :, i], before)
+            else:
+                x, new = layer.ssru.step(x, state.values[:, i])
+            own.append(new)
+            x, weights = layer.cross(x[:, None], keys[i], values[i], memory.mask)
+            x = layer.ffn(x[:, 0])
+        new = torch.stack(own, dim=1)
+        return (
+            self.decoder_norm(x),
+            self._append(state, new) if attends else Past(state.length + 1, new),
+            weights.mean(1)[:, 0],
+        )
+
+    def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
+        """Source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
+        memory, _ = self.encode(source, mask)
+        x = self._embed("target", target, torch.arange(target.shape[1], device=target.device))
+        count = self.config.decoder_layers
+        keys, values = memory.keys.chunk(count, dim=-1), memory.values.chunk(count, dim=-1)
+        for i, layer in enumerate(self._layers()):
+            x = layer(x, keys[i], values[i], mask)
+        hidden: Tensor = self.decoder_norm(x)
+        return hidden
+
+    def join(self, states: Sequence[Past]) -> Past:
+        """The states of single rows, as `split` gives them, padded to those of a batch."""
+        length = torch.cat([state.length for state in states])
+        if self.config.decoder_kind == "ssru":
+            return Past(length, torch.cat([state.values for state in states]))
+        return Past(length, pad_sequence([state.values[0] for state in states], batch_first=True))
+
+    def split(self, state: Past) -> list[Past]:
+        """The states of a batch, row by row, without padding."""
+        ssru = self.config.decoder_kind == "ssru"
+        return [
+            Past(state.length[i : i + 1], state.values[i : i + 1] if ssru else state.values[i : i + 1, :size])
+            for i, size in enumerate(state.length.tolist())
+        ]
+
+    def _layers(self) -> list[DecoderLayer]:
+        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+
+    @staticmethod
+    def _append(past: Past, new: Tensor) -> Past:
+        """`past` and the keys and values [R, L, 2 D] of one word more, behind each row's last one."""
+        values = torch.cat([past.values, torch.zeros_like(new)[:, None]], dim=1)
+        values[torch.arange(len(new), device=new.device), past.length] = new
+        return Past(past.length + 1, values)
+
+    def _embed(self, side: str, token: Tensor, position: Tensor) -> Tensor:
+        """Ids [B, S] at positions [S], or [R] at [R] -> [..., D]."""
+        c = self.config
+        table = self.target_embedding if side == "target" or c.shared_embedding else self.source_embedding
+        x = F.embedding(token, table)
+        if c.scaled_embedding:
+            x = x * c.hidden_dim**0.5
+        if c.positions != "none":
+            x = x + self._positions(side, position)
+        if c.embedding_norm:
+            x = (self.target_embedding_norm if side == "target" else self.source_embedding_norm)(x)
+        result: Tensor = self.dropout(x)
+        return result
+
+    def _positions(self, side: str, position: Tensor) -> Tensor:
+        """What is added at positions [...], counted from 0: [..., D]. ValueError beyond a learned table."""
+        c, most = self.config, int(position.max()) + 1 if position.numel() else 0
+        if c.positions == "learned":
+            if most > c.max_positions:
+                raise ValueError(f"{side} position {most} is beyond the model's {c.max_positions}; give shorter texts.")
+            return F.embedding(position, self.target_positions if side == "target" else self.source_positions)
+        if most > len(self._table) or self._table.device != position.device:
+            size = max(most, 2 * len(self._table), 64)
+            self._table = torch.from_numpy(position_table(c, size)).to(position.device)
+        return F.embedding(position, self._table)

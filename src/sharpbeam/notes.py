@@ -1,0 +1,66 @@
+"""Notes about files, in the user's cache: what was found out about a file, for as long as it is not changed.
+
+A note holds the file's device, number, size and times of change, and speaks for it only while all of these are the
+same. What cannot be read or written is as if it were not there. SHARPBEAM_CACHE names another folder for notes, or none
+if it is empty.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HOME = "SHARPBEAM_CACHE"  # variable that names the cache's folder; "" for none
+_LIMIT = 1 << 16  # bytes of a note, at most
+
+
+def file_state(path: Path) -> list[int]:
+    """What changes when a file does: device, number, size, and times of change in nanoseconds."""
+    found = path.stat()
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def read_note(kind: str, path: Path) -> dict[str, Any] | None:
+    """The facts of the note of this kind about `path`; None where there is none, or the file has changed since."""
+    note = _place(kind, path)
+    if note is None:
+        return None
+    try:
+        with note.open("rb") as file:
+            found = json.loads(file.read(_LIMIT))
+        return dict(found["facts"]) if found["state"] == file_state(path) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def write_note(kind: str, path: Path, state: list[int], facts: dict[str, Any]) -> None:
+    """Note `facts`, which hold for `path` in `state`; an older note of this kind is replaced."""
+    note = _place(kind, path)
+    if note is None:
+        return
+    beside = None
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=note.parent, delete=False, encoding="utf-8") as file:
+            beside = file.name
+            json.dump({"state": state, "facts": facts}, file)
+        os.replace(beside, note)
+    except OSError:
+        if beside is not None:
+            Path(beside).unlink(missing_ok=True)
+
+
+def _place(kind: str, path: Path) -> Path | None:
+    """The file of the note; None where the user wants no cache."""
+    home = os.environ.get(HOME)
+    if home == "":
+        return None
+    try:
+        folder = Path(home) if home else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sharpbeam"
+    except RuntimeError:  # there is no home
+        return None
+    return folder / kind / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:32]}.json"

@@ -1,0 +1,133 @@
+"""Vocabularies of imported models: SentencePiece cuts the text, a list says which id each piece has.
+
+Hugging Face's MarianMT, M2M100 and NLLB number the pieces otherwise than the SentencePiece model does, and have words
+that it lacks. Without a SentencePiece model the text is pieces already, with spaces between, as CTranslate2 takes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from sharpbeam.errors import ModelError
+from sharpbeam.text.piece_table import PieceTable
+
+FORMAT_VERSION = 1
+_SPECIAL = ("unk_id", "bos_id", "eos_id", "pad_id")
+
+
+class PieceVocabulary:
+    """Pieces with ids from 0. What has no piece is unk; bos, eos, pad and `silent` ones are never text.
+
+    A text may begin with a piece of the form >>code<<, as OPUS-MT models with several target languages ask for.
+    """
+
+    def __init__(
+        self, pieces: Sequence[str], special_ids: Mapping[str, int], silent: Collection[int], spm: bytes | None
+    ) -> None:
+        """`special_ids` has unk_id, bos_id, eos_id and pad_id; `spm` is a serialized SentencePiece model."""
+        self._special = {name: special_ids[name] for name in _SPECIAL}
+        self._silent = frozenset(silent)
+        self._spm = spm
+        self._processor = None if spm is None else _processor(spm)
+        hidden = {self._special[name] for name in ("bos_id", "eos_id", "pad_id")} | self._silent
+        self._hidden = frozenset(hidden)
+        # Text cannot name a special word: a "</s>" that somebody typed is pieces, or unknown.
+        self._pieces = PieceTable(pieces, hidden)
+        self._tags = {piece: i for i, piece in enumerate(pieces) if is_tag(piece) and i in self._silent}
+
+    @classmethod
+    def load(cls, path: Path, spm: Path) -> PieceVocabulary:
+        """Read the list in `path`, and the SentencePiece model where the file `spm` is there. Raises ModelError."""
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            data = spm.read_bytes() if spm.exists() else None
+        except OSError as error:
+            raise ModelError(f"cannot read the vocabulary {error.filename}: {error.strerror or error}.") from error
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"{path} is not JSON ({error}); convert the model again.") from error
+        _check(path, facts)
+        return cls(facts["pieces"], facts, facts["silent"], data)
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Ids of unk, bos, eos and pad."""
+        return dict(self._special)
+
+    @property
+    def serialized(self) -> bytes:
+        """The bytes of the list's file, and behind them those of the SentencePiece model."""
+        return self.listed + (self._spm or b"")
+
+    @property
+    def listed(self) -> bytes:
+        """The bytes of the list's file, which `load` reads."""
+        facts: dict[str, Any] = {"format_version": FORMAT_VERSION, **self._special, "silent": sorted(self._silent)}
+        return (json.dumps(facts | {"pieces": list(self._pieces)}, ensure_ascii=False, indent=0) + "\n").encode()
+
+    @property
+    def spm(self) -> bytes | None:
+        """The serialized SentencePiece model."""
+        return self._spm
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def encode(self, text: str) -> list[int]:
+        """Text -> ids, no bos or eos."""
+        ids: list[int] = []
+        if self._tags and text.startswith(">>"):
+            tag, end, rest = text.partition("<<")
+            if tag + end in self._tags:
+                ids, text = [self._tags[tag + end]], rest
+        found = map(self._pieces.find, self._cut(text))
+        return ids + [self._special["unk_id"] if token is None else token for token in found]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ids -> text; bos, eos, pad and what is silent are left out."""
+        pieces = [self._pieces.piece(i) for i in map(int, ids) if i not in self._hidden]
+        if self._processor is None:
+            return " ".join(pieces)
+        # Pieces of the other side's vocabulary are no pieces to the processor, which leaves their sign for a space.
+        return str(self._processor.DecodePieces(pieces)).replace("▁", " ").strip()
+
+    def piece(self, token: int) -> str:
+        """The piece of one id."""
+        return self._pieces.piece(int(token))
+
+    def _cut(self, text: str) -> list[str]:
+        if self._processor is None:
+            return text.split()
+        return list(self._processor.EncodeAsPieces(text.replace("\0", " ")))
+
+
+def is_tag(piece: str) -> bool:
+    """Whether a piece has the form >>code<<."""
+    return piece.startswith(">>") and piece.endswith("<<")
+
+
+def _processor(data: bytes) -> sentencepiece.SentencePieceProcessor:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(data)
+    except RuntimeError as error:
+        raise ModelError("the vocabulary's file is not a SentencePiece model; copy or convert it again.") from error
+    return processor
+
+
+def _check(path: Path, facts: Any) -> None:
+    """Raise ModelError unless `facts` are what `listed` writes."""
+    again = "convert the model again."
+    if not isinstance(facts, dict) or facts.get("format_version") != FORMAT_VERSION:
+        raise ModelError(f"{path} is no list of pieces of format_version {FORMAT_VERSION}; {again}")
+    pieces, silent = facts.get("pieces"), facts.get("silent")
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+        raise ModelError(f"{path}: pieces must be a list of texts; {again}")
+    ids = [facts.get(name) for name in _SPECIAL]
+    ids += silent if isinstance(silent, list) else [None]
+    if not all(type(token) is int and 0 <= token < len(pieces) for token in ids):
+        raise ModelError(f"{path}: {', '.join(_SPECIAL)} and silent must be ids below {len(pieces)}; {again}")

@@ -1,0 +1,122 @@
+"""SentencePiece vocabularies: text <-> ids, and their training."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import sentencepiece
+
+from sharpbeam.errors import InputError, ModelError
+
+UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
+
+
+class SentencePieceVocabulary:
+    """A SentencePiece model read from a file. Ids are SentencePiece's own: unk 0, bos 1, eos 2, pad 3 in ours."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ModelError(f"cannot read the vocabulary {path}: {error.strerror or error}.") from error
+        self._processor = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(data)
+        except RuntimeError as error:
+            raise ModelError(f"{path} is not a SentencePiece model; restore or convert the model again.") from error
+        self._data = data
+
+    @property
+    def serialized(self) -> bytes:
+        """The bytes of the file."""
+        return self._data
+
+    def __len__(self) -> int:
+        return int(self._processor.GetPieceSize())
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Ids of those of unk_id, bos_id, eos_id and pad_id that the model has."""
+        processor = self._processor
+        ids = {
+            "unk_id": processor.unk_id(),
+            "bos_id": processor.bos_id(),
+            "eos_id": processor.eos_id(),
+            "pad_id": processor.pad_id(),
+        }
+        return {name: int(token) for name, token in ids.items() if token >= 0}
+
+    def encode(self, text: str) -> list[int]:
+        """Text -> ids, no bos or eos. NUL is read as a space, since SentencePiece ends the text there."""
+        return list(self._processor.EncodeAsIds(text.replace("\0", " ")))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ids -> text; bos, eos and pad are silent."""
+        return str(self._processor.DecodeIds([int(i) for i in ids]))
+
+    def piece(self, token: int) -> str:
+        """The piece of one id."""
+        return str(self._processor.IdToPiece(int(token)))
+
+    def token(self, piece: str) -> int:
+        """The id of one piece, that of unk where there is none."""
+        return int(self._processor.PieceToId(piece))
+
+    def save(self, path: Path) -> None:
+        """Write the model beside `path`, then rename."""
+        beside = path.with_name(path.name + ".new")
+        beside.write_bytes(self.serialized)
+        os.replace(beside, path)
+
+
+def train_sentencepiece(
+    lines: Iterable[str], path: Path, size: int, coverage: float, seed: int, symbols: Sequence[str] = ()
+) -> None:
+    """Train a unigram model of `size` pieces on `lines`, written to `path`; the same lines and seed give the same.
+
+    `symbols` are pieces beside those of the text, and count.
+
+    Raises InputError where the text does not allow `size`, saying which sizes it does.
+    """
+    sentencepiece.set_random_generator_seed(seed)
+    beside = path.with_name(path.name + ".new")
+    try:
+        with beside.open("wb") as out:
+            sentencepiece.SentencePieceTrainer.Train(
+                sentence_iterator=iter(lines),
+                model_writer=out,
+                vocab_size=size,
+                model_type="unigram",
+                character_coverage=coverage,
+                unk_id=UNK_ID,
+                bos_id=BOS_ID,
+                eos_id=EOS_ID,
+                pad_id=PAD_ID,
+                user_defined_symbols=list(symbols),
+                num_threads=1,  # more threads change the model
+                minloglevel=2,
+            )
+        os.replace(beside, path)
+    except RuntimeError as error:
+        raise _refusal(str(error), path, size) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _refusal(said: str, path: Path, size: int) -> InputError:
+    """What SentencePiece says about a text, in our words."""
+    if "!sentences_.empty()" in said:
+        return InputError(f"cannot make {path.name}: the text has no line with a word in it; check files and columns.")
+    if found := re.search(r"to a value <= (\d+)", said):
+        return InputError(
+            f"vocabulary.size is {size}; the text for {path.name} allows at most {found[1]}. Lower it or add text."
+        )
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", said):
+        return InputError(
+            f"vocabulary.size is {size}; the text for {path.name} needs at least {found[1]}, one for each character. "
+            "Raise it or lower vocabulary.character_coverage."
+        )
+    return InputError(f"cannot make {path.name} with vocabulary.size {size}: {said}")

@@ -1,0 +1,89 @@
+"""Word vocabularies: a closed list of words separated by spaces, everything else is <unk>."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from sharpbeam.errors import InputError, ModelError
+
+SPECIAL_WORDS = ("<unk>", "<s>", "</s>", "<pad>")  # ids 0 to 3, as in our SentencePiece vocabularies
+UNK_ID, BOS_ID, EOS_ID, PAD_ID = range(4)
+
+
+class WordVocabulary:
+    """Words with ids from 0; the first four are the special words. `encode(decode(ids)) == ids` for all other ids."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        """`words` begins with the special words. A repeated word, or one with a space in it, raises InputError."""
+        self.words = tuple(words)
+        if self.words[: len(SPECIAL_WORDS)] != SPECIAL_WORDS:
+            raise InputError(f"a word vocabulary must begin with {' '.join(SPECIAL_WORDS)}, not {self.words[:4]!r}.")
+        ids: dict[str, int] = {}
+        for i, word in enumerate(self.words):
+            if not isinstance(word, str) or word.split() != [word]:
+                raise InputError(f"word {i} is {word!r}; a word must be text without spaces.")
+            if ids.setdefault(word, i) != i:
+                raise InputError(f"word {word!r} stands twice, as {ids[word]} and {i}.")
+        # Text cannot name a special word: a "</s>" that somebody typed is an unknown word, not an end.
+        self._ids = {word: i for word, i in ids.items() if word not in SPECIAL_WORDS}
+
+    @classmethod
+    def build(cls, lines: Iterable[str], size: int, least: int = 1) -> WordVocabulary:
+        """The `size` - 4 most frequent words of `lines` (equal counts: by spelling) after the special words.
+
+        Words that come less than `least` times are left out.
+        """
+        counts = Counter(word for line in lines for word in line.split())
+        for special in SPECIAL_WORDS:
+            counts.pop(special, None)
+        often = [word for word, count in counts.items() if count >= least]
+        ranked = sorted(often, key=lambda word: (-counts[word], word))
+        return cls([*SPECIAL_WORDS, *ranked[: max(size - len(SPECIAL_WORDS), 0)]])
+
+    @classmethod
+    def load(cls, path: Path) -> WordVocabulary:
+        """Read a vocabulary that `save` wrote; anything else raises ModelError."""
+        try:
+            words = json.loads(path.read_text(encoding="utf-8"))["words"]
+            if not isinstance(words, list):
+                raise InputError(f"'words' is {words!r:.40}; it must be a list.")
+            return cls(words)
+        except OSError as error:
+            raise ModelError(f"cannot read the vocabulary {path}: {error.strerror or error}.") from error
+        except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, InputError) as error:
+            raise ModelError(f"{path} is not a word vocabulary: {error}") from error
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Ids of the special words: unk_id, bos_id, eos_id and pad_id."""
+        return {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
+
+    def encode(self, text: str) -> list[int]:
+        """Text -> ids, no bos or eos; a word that is not in the list is unk."""
+        return [self._ids.get(word, UNK_ID) for word in text.split()]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ids -> words with single spaces between; bos, eos and pad are silent."""
+        return " ".join(self.words[i] for i in ids if i not in (BOS_ID, EOS_ID, PAD_ID))
+
+    def piece(self, token: int) -> str:
+        """The word of one id."""
+        return self.words[token]
+
+    @property
+    def serialized(self) -> bytes:
+        """The bytes of the file that `load` reads."""
+        return (json.dumps({"words": self.words}, ensure_ascii=False, indent=0) + "\n").encode()
+
+    def save(self, path: Path) -> None:
+        """Write the vocabulary beside `path`, then rename."""
+        beside = path.with_name(path.name + ".new")
+        beside.write_bytes(self.serialized)
+        os.replace(beside, path)

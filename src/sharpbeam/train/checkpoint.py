@@ -1,0 +1,117 @@
+"""Checkpoints: all that a run needs to go on with the same losses, in one safetensors file, renamed into place."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from sharpbeam.errors import ModelError
+from sharpbeam.train.identity import differences
+
+
+@dataclass
+class Progress:
+    """Where a run stands."""
+
+    step: int = 0  # optimiser steps done
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch done
+    best_bleu: float = -1.0  # of a translation model
+    best_nll: float = math.inf  # of a language model, in nats for each word
+    since_best: int = 0  # validations since the best one
+    words: int = 0  # target tokens seen
+    seconds: float = 0.0  # spent training, all runs together
+    # Sums of loss, nll, (log Z)^2 and right guesses since the last line of metrics, and the target tokens behind them.
+    sums: list[float] = field(default_factory=lambda: [0.0] * 4)
+    sum_words: int = 0
+
+
+def write_checkpoint(
+    path: Path,
+    model: nn.Module,
+    average: dict[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+    progress: Progress,
+    carried: dict[str, Tensor],
+    settings: dict[str, Any],
+) -> None:
+    """Write model, running average, Adam's moments, random states, progress and what the task carries to `path`.
+
+    `settings` are those of `train.identity`, compared at the next reading.
+
+    A write that fails raises OSError and leaves the checkpoint that was there before.
+    """
+    tensors: dict[str, Tensor] = {"random_state": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        tensors["cuda_random_state"] = torch.cuda.get_rng_state()
+    for name, parameter in model.named_parameters():
+        tensors[f"model.{name}"] = parameter.detach()
+        state = optimizer.state.get(parameter)
+        if state:
+            for key in ("exp_avg", "exp_avg_sq", "step"):
+                tensors[f"{key}.{name}"] = torch.as_tensor(state[key])
+    for name, value in average.items():
+        tensors[f"average.{name}"] = value
+    for name, value in carried.items():
+        tensors[f"carried.{name}"] = value
+    beside = path.with_name(path.name + ".new")
+    metadata = {"progress": json.dumps(asdict(progress)), "settings": json.dumps(settings)}
+    try:
+        save_file({k: v.contiguous() for k, v in tensors.items()}, beside, metadata=metadata)
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except SafetensorError as error:
+        beside.unlink(missing_ok=True)
+        raise OSError(str(error)) from error
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def read_checkpoint(
+    path: Path,
+    model: nn.Module,
+    average: dict[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+    settings: dict[str, Any],
+) -> tuple[Progress, dict[str, Tensor]]:
+    """Fill model, average and optimizer from `path`, set the random state; returns progress and what was carried.
+
+    Raises ModelError where the file is damaged, or was written under other `settings`.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+            changed = differences(json.loads(metadata.get("settings", "{}")), settings)  # older ones have none
+            if changed:
+                raise ValueError("; ".join(changed))
+            progress = Progress(**json.loads(metadata["progress"]))
+            names = set(file.keys())
+            for name, parameter in model.named_parameters():
+                parameter.data.copy_(file.get_tensor(f"model.{name}"))
+                if f"exp_avg.{name}" in names:
+                    optimizer.state[parameter] = {
+                        key: file.get_tensor(f"{key}.{name}").to(parameter.device)
+                        for key in ("exp_avg", "exp_avg_sq", "step")
+                    }
+                if name in average:
+                    average[name].copy_(file.get_tensor(f"average.{name}"))
+            carried = {n.removeprefix("carried."): file.get_tensor(n) for n in names if n.startswith("carried.")}
+            torch.set_rng_state(file.get_tensor("random_state"))
+            if torch.cuda.is_available() and "cuda_random_state" in names:
+                torch.cuda.set_rng_state(file.get_tensor("cuda_random_state"))
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RuntimeError, OSError) as error:
+        raise ModelError(
+            f"{path} is no checkpoint of this recipe ({error}); start in another --output folder."
+        ) from error
+    return progress, carried

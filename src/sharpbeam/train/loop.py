@@ -1,0 +1,224 @@
+"""The training loop: a recipe in, a model folder out; killed at any moment it goes on with the same losses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from sharpbeam.errors import OptionError, SharpbeamError
+from sharpbeam.models.architectures import find_architecture
+from sharpbeam.models.folder import save_model
+from sharpbeam.options.train import Recipe, TrainOptions
+from sharpbeam.train.checkpoint import Progress, read_checkpoint, write_checkpoint
+from sharpbeam.train.identity import identity
+from sharpbeam.train.interrupt import Interrupt
+from sharpbeam.train.language_model import LanguageTask
+from sharpbeam.train.lock import FolderLock
+from sharpbeam.train.report import Report
+from sharpbeam.train.start import centre_log_z, copy_vocabularies, load_start
+from sharpbeam.train.task import Task
+from sharpbeam.train.translation import TranslationTask
+
+TASKS: dict[str, Callable[[Recipe, Path, Path], Task]] = {"translation": TranslationTask, "language": LanguageTask}
+
+
+def learning_rate(options: TrainOptions, step: int, epoch: int = 0) -> float:
+    """Rate of step `step` (from 1) in epoch `epoch` (from 0): a linear warm-up to the peak, then the schedule."""
+    peak, warmup = options.learning_rate, options.warmup_steps
+    if step <= warmup:
+        return peak * step / max(warmup, 1)
+    if options.schedule == "linear":
+        return peak * max(options.max_steps - step, 0) / max(options.max_steps - warmup, 1)
+    if options.schedule == "inverse_sqrt":
+        return peak * float((max(warmup, 1) / step) ** 0.5)
+    if options.schedule == "epochs":
+        return peak * float(options.epoch_decay ** max(epoch + 1 - options.hold_epochs, 0))
+    return peak
+
+
+class Trainer:
+    """One run of a recipe in one output folder: vocabularies, checkpoint, metrics, and the best model so far."""
+
+    def __init__(self, recipe: Recipe, base: Path, output: Path) -> None:
+        self.recipe, self.options, self.output = recipe, recipe.train, output
+        if self.options.device == "cuda" and not torch.cuda.is_available():
+            raise OptionError("train.device is 'cuda', but PyTorch finds no CUDA device here; set it to 'cpu'.")
+        output.mkdir(parents=True, exist_ok=True)
+        self._lock = FolderLock(output)
+        try:
+            self._prepare(base)
+        except BaseException:
+            self._lock.release()  # whoever keeps the error must not keep the lock
+            raise
+
+    def _prepare(self, base: Path) -> None:
+        """Read the text, make the model, and go to where the checkpoint stands."""
+        recipe, output = self.recipe, self.output
+        if self.options.threads:
+            torch.set_num_threads(self.options.threads)
+        start = base / self.options.start if self.options.start else None
+        if start is not None:
+            copy_vocabularies(start, output)
+        task = find_architecture(recipe.model.get("architecture", "recurrent")).task
+        self.task = TASKS[task](recipe, base, output)
+        torch.manual_seed(self.options.seed)
+        self.device = torch.device(self.options.device)
+        self.model = self.task.module().to(self.device)
+        if start is not None:
+            load_start(start, self.task.config, self.model, self.options.start_matching)
+            if self.options.self_normalisation:
+                centre_log_z(self.task, self.model, next(iter(self.task.epoch(0, 0))))
+        self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
+        self.optimizer = _optimizer(self.options, self.model)
+        self.progress = Progress()
+        self.settings = identity(recipe, self.task.config, base, self.task.vocabularies())
+        self.checkpoint = output / "checkpoint.safetensors"
+        if self.checkpoint.exists():
+            self.progress, carried = read_checkpoint(
+                self.checkpoint, self.model, self.average, self.optimizer, self.settings
+            )
+            self.task.carry(carried)
+
+    @property
+    def finished(self) -> bool:
+        """Whether max_steps are done, or patience has run out without a better validation."""
+        patience, progress = self.options.patience, self.progress
+        return progress.step >= self.options.max_steps or 0 < patience <= progress.since_best
+
+    def run(self) -> None:
+        """Train until `finished`.
+
+        Ctrl-C ends after the step at work with a checkpoint, and raises KeyboardInterrupt; a write that fails (a full
+        disk) raises SharpbeamError and leaves the checkpoint before. Either way a new run goes on from the checkpoint.
+        A loss, gradient, weight or figure that is not finite raises SharpbeamError, and nothing of it is written.
+        """
+        torch.set_flush_denormal(True)  # tiny softmax values would take the slow path of the CPU
+        try:
+            with (
+                Report(self.output, self.options.max_steps, self.progress.step, self.task.measure) as report,
+                Interrupt() as interrupt,
+            ):
+                self._run(report, interrupt)
+        except (OSError, SafetensorError) as error:
+            raise SharpbeamError(
+                f"training stopped at step {self.progress.step}, since {self.output} cannot be written: {error}. Make "
+                "room, then give the same command again: it goes on from the last checkpoint."
+            ) from error
+        finally:
+            torch.set_flush_denormal(False)  # the caller's arithmetic is his own
+            self._lock.release()
+
+    def _run(self, report: Report, interrupt: Interrupt) -> None:
+        """Step by step; what happens between two steps, in this order: metrics, validation, checkpoint, the end."""
+        options, progress = self.options, self.progress
+        for batch in self._batches():
+            began = time.perf_counter()
+            figures = self._step(batch)
+            progress.seconds += time.perf_counter() - began
+            report.step(progress, figures, self._rate(), options.log_every)
+            if progress.step % options.validate_every == 0 or progress.step >= options.max_steps:
+                self._validate(report)
+            if progress.step % options.checkpoint_every == 0 or self.finished or interrupt.wanted:
+                self._write_checkpoint()
+            if self.finished:
+                return
+            if interrupt.wanted:
+                report.say(f"Stopped at step {progress.step} with a checkpoint; the same command goes on from there.")
+                raise KeyboardInterrupt
+
+    def _batches(self) -> Iterator[Any]:
+        """Batches from where the run stands, epoch after epoch; progress counts each before it is trained on."""
+        while not self.finished:
+            progress = self.progress
+            for batch in self.task.epoch(progress.epoch, progress.batch):
+                progress.batch += 1
+                yield batch
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+
+    def _step(self, batch: Any) -> tuple[Tensor, int]:
+        """One optimiser step; returns the sums of `output_loss` and the number of target tokens."""
+        self.model.train()
+        figures, words = self.task.loss(self.model, batch)
+        (figures[0] / words).backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_norm)
+        self.progress.step += 1
+        self.progress.words += words
+        rate = self._rate()
+        if not (isfinite(rate) and bool(torch.isfinite(torch.cat([figures.detach(), norm.detach()[None]])).all())):
+            raise self._diverged(
+                f"the loss is {float(figures.detach()[0]) / words:g} and the norm of its gradient {norm:g}"
+            )
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self._update_average()
+        return figures.detach(), words
+
+    def _rate(self) -> float:
+        return learning_rate(self.options, self.progress.step, self.progress.epoch)
+
+    def _diverged(self, found: str) -> SharpbeamError:
+        """The error of a run whose numbers are no longer finite."""
+        return SharpbeamError(
+            f"training diverged at step {self.progress.step}: {found}. Lower train.learning_rate (now "
+            f"{self.options.learning_rate:g}) or raise train.warmup_steps, and start in another --output folder."
+        )
+
+    def _write_checkpoint(self) -> None:
+        """Write where the run stands, unless the weights have gone beyond all numbers."""
+        if not all(bool(torch.isfinite(p).all()) for p in self.model.parameters()):
+            raise self._diverged("a weight is not finite")
+        progress, carried = self.progress, self.task.carried()
+        write_checkpoint(self.checkpoint, self.model, self.average, self.optimizer, progress, carried, self.settings)
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        """Exponential running average of the weights, with a shorter memory at the start."""
+        step = self.progress.step
+        decay = min(self.options.average_decay, (1 + step) / (10 + step)) if self.options.average_decay else 0.0
+        parameters = [p.detach() for p in self.model.parameters()]
+        torch._foreach_lerp_(list(self.average.values()), parameters, 1 - decay)
+
+    def _validate(self, report: Report) -> None:
+        """Measure the averaged weights, keep them if they are the best so far."""
+        figures = self.task.validate(self.average)
+        if not all(map(isfinite, figures.values())):
+            raise self._diverged(f"the validation gives {figures}")
+        better = self.task.better(figures, self.progress)
+        self.progress.since_best = 0 if better else self.progress.since_best + 1
+        report.validation(self.progress, figures)
+        if better:
+            self._save(figures)
+
+    def _save(self, figures: dict[str, float]) -> None:
+        """Save the averaged weights as a float16 model folder with a card of recipe, progress and `figures`."""
+        with np.errstate(over="ignore"):  # looked for below
+            tensors = {name: value.detach().cpu().numpy().astype(np.float16) for name, value in self.average.items()}
+        for name, tensor in tensors.items():
+            if not np.isfinite(tensor).all():
+                raise self._diverged(f"the weights {name!r} have a value beyond float16, whose largest is 65504")
+        data, progress = self.recipe.data, self.progress
+        key, measure = self.task.measure
+        card = (
+            f"# {self.recipe.name}\n\nTrained by `sharpbeam train` on {', '.join((*data.train, *data.train_target))}."
+            f"\n\n| figure | value |\n|---|---|\n| steps | {progress.step} |\n| epochs | {progress.epoch + 1} |\n"
+            f"| target tokens seen | {progress.words} |\n| training time, s | {progress.seconds:.0f} |\n"
+            f"| {measure} | {figures[key]:.2f} |\n"
+        )
+        save_model(self.output / "best", self.task.config, tensors, self.task.vocabularies(), card)
+
+
+def _optimizer(options: TrainOptions, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimiser that `options` name, its rate still zero."""
+    if options.optimizer == "sgd":
+        return torch.optim.SGD(model.parameters(), lr=0.0)
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, options.adam_beta2), eps=1e-8, fused=True)

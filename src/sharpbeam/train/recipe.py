@@ -1,0 +1,38 @@
+"""Recipes: the TOML files that describe a training run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from sharpbeam.errors import InputError, ModelError, OptionError
+from sharpbeam.models.architectures import find_architecture
+from sharpbeam.options.schema import build
+from sharpbeam.options.train import Recipe
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in `path`.
+
+    Raises InputError where the file cannot be read as TOML, OptionError by name where an option is unknown, missing,
+    of the wrong type or out of range.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the recipe {path}: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"the recipe {path} is not UTF-8; save it as UTF-8.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"the recipe {path} is not TOML: {error}.") from error
+    recipe = build(Recipe, table, path.name)
+    try:
+        find_architecture(recipe.model.get("architecture", "recurrent"))
+    except ModelError as error:
+        raise OptionError(f"{path.name}: model: {error}") from error
+    return recipe

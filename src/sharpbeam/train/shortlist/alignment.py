@@ -1,0 +1,88 @@
+"""Word alignment by IBM model 1 (Brown et al. 1993, section 4.2), fitted by expectation and maximisation.
+
+Each target word is the translation of one word of the source sentence, or of the empty word, every one being as
+likely: P(t_j = w) = sum over the words s of the source, the empty word included, of t(w | s) / (S + 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpbeam.types import Ids, Scores
+
+CELLS = 1 << 21  # pairs of words that are looked at together: bounds memory beside 4 bytes for each
+
+
+@dataclass(frozen=True)
+class Translations:
+    """t(target | source) of all pairs of words that stand in one pair of sentences, sorted by source, then target."""
+
+    source: Ids  # [n]
+    target: Ids  # [n]
+    probability: Scores  # [n]; those of one source word have the sum 1
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Some sentence pairs: a cell for each target position and each word of its source."""
+
+    entry: NDArray[np.int64]  # [L] where the different pairs of words stand in the table
+    which: Ids  # [n] the pair of words of each cell, as a place in `entry`
+    width: NDArray[np.int64]  # [positions] cells of each target position, one behind the other
+
+
+def align(
+    sources: Sequence[Ids], targets: Sequence[Ids], source_vocab: int, rounds: int, progress: Callable[[int], None]
+) -> Translations:
+    """Fit t(target | source) on sentence pairs, ids [S] and [T] each, in `rounds` rounds; starts uniform.
+
+    Source ids are below `source_vocab`. Takes 4 bytes for each pair of words that stand in one pair of sentences.
+    `progress` is called with 1 after each round.
+    """
+    keys, cells = _collect(sources, targets, source_vocab)
+    source = (keys >> 32).astype(np.int32)
+    table = np.ones(len(keys))
+    for _ in range(rounds):
+        count = np.zeros(len(keys))
+        for part in cells:
+            likely = table[part.entry][part.which]
+            first = np.cumsum(part.width) - part.width
+            share = likely / np.add.reduceat(likely, first).repeat(part.width)  # P(aligned | both sentences)
+            count[part.entry] += np.bincount(part.which, share, len(part.entry))
+        total = np.bincount(source, count, source_vocab + 1)
+        table = count / np.maximum(total, np.finfo(float).tiny)[source]
+        progress(1)
+    real = source < source_vocab  # the empty word has done its work
+    return Translations(source[real], keys[real].astype(np.int32), table[real])
+
+
+def _collect(sources: Sequence[Ids], targets: Sequence[Ids], empty: int) -> tuple[NDArray[np.int64], list[_Cells]]:
+    """The different pairs of words as source << 32 | target, ascending, and the cells of all sentence pairs."""
+    size = np.array([(len(s) + 1) * len(t) for s, t in zip(sources, targets, strict=True)], np.int64)
+    found: list[tuple[NDArray[np.int64], Ids, NDArray[np.int64]]] = []
+    for part in np.split(np.arange(len(size)), _cuts(size)):
+        chosen = [i for i in part.tolist() if size[i]]
+        if not chosen:
+            continue
+        keys = np.concatenate([_keys(sources[i], targets[i], empty) for i in chosen])
+        local, which = np.unique(keys, return_inverse=True)
+        width = np.repeat([len(sources[i]) + 1 for i in chosen], [len(targets[i]) for i in chosen])
+        found.append((local, which.ravel().astype(np.int32), width))
+    every = np.unique(np.concatenate([np.empty(0, np.int64), *(local for local, _, _ in found)]))
+    return every, [_Cells(np.searchsorted(every, local), which, width) for local, which, width in found]
+
+
+def _cuts(size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where to cut, so that a part has about CELLS cells."""
+    number = np.cumsum(size) // CELLS
+    return np.flatnonzero(np.diff(number)) + 1
+
+
+def _keys(source: Ids, target: Ids, empty: int) -> NDArray[np.int64]:
+    """[T (S + 1)] the pairs of words of one sentence pair, target position by target position."""
+    words = np.append(source, empty).astype(np.int64) << 32
+    return (words[None, :] | target.astype(np.int64)[:, None]).ravel()

@@ -1,0 +1,45 @@
+"""The door between the training loop and what it trains: a task has the text, the model, the loss and the measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from sharpbeam.models.architectures import Config
+from sharpbeam.train.checkpoint import Progress
+
+
+class Task(Protocol):
+    """What is trained. `Batch` below stands for whatever `epoch` yields."""
+
+    measure: tuple[str, str]  # key of the figure that decides which model is best, and its name for people
+
+    @property
+    def config(self) -> Config:
+        """The facts of the model."""
+
+    def module(self) -> nn.Module:
+        """A fresh model with dropout, on the CPU; draws from PyTorch's random numbers."""
+
+    def epoch(self, epoch: int, skip: int) -> Iterator[Any]:
+        """The batches of an epoch without the first `skip`; the same arguments give the same."""
+
+    def loss(self, model: Any, batch: Any) -> tuple[Tensor, int]:
+        """The sums of `output_loss` [4] over a batch, the first one with a gradient, and its number of words."""
+
+    def carried(self) -> dict[str, Tensor]:
+        """What goes from one batch to the next and is no weight; belongs into the checkpoint."""
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Go on with what `carried` gave."""
+
+    def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
+        """Figures of a model on the validation text: `valid_nll`, nats for each word, and the one of `measure`."""
+
+    def better(self, figures: dict[str, float], progress: Progress) -> bool:
+        """Whether these are the best figures so far, which `progress` then keeps."""
+
+    def vocabularies(self) -> dict[str, bytes]:
+        """Files of the model folder."""

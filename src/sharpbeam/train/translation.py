@@ -1,0 +1,100 @@
+"""The task of translation: parallel text, its vocabularies, a translation model, greedy BLEU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sharpbeam.models.architectures import TranslationConfig, find_architecture
+from sharpbeam.models.translation_module import TranslationModule
+from sharpbeam.options.schema import build, require
+from sharpbeam.options.train import Recipe
+from sharpbeam.train.checkpoint import Progress
+from sharpbeam.train.data import Batch, ParallelData, read_directions
+from sharpbeam.train.loss import training_loss, word_frequency
+from sharpbeam.train.validate import validate
+from sharpbeam.train.vocabularies import Vocabularies
+
+
+class TranslationTask:
+    """`train.task.Task` for the translation models."""
+
+    measure = ("bleu", "validation BLEU, greedy")
+
+    def __init__(self, recipe: Recipe, base: Path, output: Path) -> None:
+        """Read the text; vocabularies are made once, a resumed run reads them back from `output`."""
+        self.recipe, self.options, self.output = recipe, recipe.train, output
+        self.device = torch.device(self.options.device)
+        data = recipe.data
+        pairs, codes = read_directions(data.train, data.train_target, data, base)
+        self.valid_pairs, valid_codes = read_directions(data.valid, data.valid_target, data, base)
+        self._made = Vocabularies(pairs, recipe.vocabulary, self.options.seed, output, sorted(set(codes)))
+        self.source, self.target = self._made.source, self._made.target
+        facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
+        self.architecture = find_architecture(facts.pop("architecture", "recurrent"))
+        tags = self._made.tags()
+        if tags:
+            transformer = self.architecture.name == "transformer"
+            require(transformer, "data.languages", data.languages, "empty unless model.architecture is 'transformer'")
+            facts |= {"languages": tags, "source_tag": "target"}
+        config: Any = build(self.architecture.config, facts, "recipe: model")
+        require(getattr(config, "source_eos", True), "model.source_eos", False, "true, which training puts there")
+        self.config: TranslationConfig = config
+        longest = getattr(config, "max_positions", 0) or 1 << 20
+        self.train_data = ParallelData(
+            pairs, self.source, self.target, min(data.max_length, longest), [tags[code] for code in codes]
+        )
+        words = torch.tensor([token for _, target in self.train_data.items for token in (*target, self.train_data.eos)])
+        self.frequency = word_frequency(words, len(self.target)).to(self.device)
+        self.valid_data = ParallelData(
+            self.valid_pairs, self.source, self.target, longest, [tags[code] for code in valid_codes]
+        )
+
+    def module(self) -> TranslationModule:
+        """A fresh model."""
+        module: TranslationModule = self.architecture.module(self.config, self.options.dropout)
+        return module
+
+    def epoch(self, epoch: int, skip: int) -> Iterator[Batch]:
+        """All pairs once, in an order that seed and epoch fix."""
+        return self.train_data.epoch(self.options.batch_tokens, self.options.seed, epoch, skip)
+
+    def loss(self, model: TranslationModule, batch: Batch) -> tuple[Tensor, int]:
+        """Sums over the target tokens of a batch, and their number."""
+        options = self.options
+        low = options.precision == "bfloat16"
+        mask = None if batch.source_mask is None else batch.source_mask.to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
+            hidden = model(batch.source.to(self.device), mask, batch.target.to(self.device))
+        keep = batch.label_mask.to(self.device)
+        label = batch.label.to(self.device)[keep]
+        figures = training_loss(hidden.float()[keep], *model.output(), label, self.frequency, options)
+        return figures, label.numel()
+
+    def carried(self) -> dict[str, Tensor]:
+        """Nothing: sentences stand alone."""
+        return {}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Nothing is carried."""
+
+    def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
+        """Loss and greedy BLEU."""
+        model = self.architecture.module(self.config).to(self.device)
+        model.load_state_dict(weights)
+        loss, bleu = validate(model.eval(), self.valid_data, self.valid_pairs, self.target, self.device)
+        return {"valid_nll": loss, "bleu": bleu}
+
+    def better(self, figures: dict[str, float], progress: Progress) -> bool:
+        """Whether the BLEU is higher than any before."""
+        best = progress.best_bleu
+        progress.best_bleu = max(best, figures["bleu"])
+        return figures["bleu"] > best
+
+    def vocabularies(self) -> dict[str, bytes]:
+        """One file, or two where the sides have their own."""
+        return self._made.files()

@@ -1,0 +1,82 @@
+"""The vocabularies of a translation model: made once from the training text, read back by a run that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sharpbeam.errors import OptionError
+from sharpbeam.options.schema import require
+from sharpbeam.options.train import VocabularyOptions
+from sharpbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
+from sharpbeam.text.vocabulary import Vocabulary
+from sharpbeam.text.words import WordVocabulary
+
+ENDINGS = {"pieces": "spm", "words": "vocab.json"}
+
+
+def tag(language: str) -> str:
+    """The piece that says which language is asked for."""
+    return f"<2{language}>"
+
+
+class Vocabularies:
+    """Source and target, which are one object where the options share them."""
+
+    def __init__(
+        self,
+        pairs: list[tuple[str, str]],
+        options: VocabularyOptions,
+        seed: int,
+        output: Path,
+        languages: Sequence[str] = (),
+    ) -> None:
+        """Files lie in the folder `output`. Raises OptionError where an earlier run there has others.
+
+        Where there are `languages`, the vocabulary is one of pieces for all, and has a tag for each.
+        """
+        self._options, self._seed, self._output, self._languages = options, seed, output, languages
+        one = options.shared and options.kind == "pieces"
+        require(not languages or one, "data.languages", tuple(languages), "empty unless both sides share pieces")
+        sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
+        if options.shared:
+            self.source = self.target = self._one("source", sources + targets, "size", options.size)
+            return
+        self.source = self._one("source", sources, "size", options.size)
+        if options.target_size:
+            self.target = self._one("target", targets, "target_size", options.target_size)
+        else:
+            self.target = self._one("target", targets, "size", options.size)
+
+    def tags(self) -> dict[str, int]:
+        """The token of each language."""
+        if not isinstance(self.source, SentencePieceVocabulary):
+            return {}
+        return {code: self.source.token(tag(code)) for code in self._languages}
+
+    def files(self) -> dict[str, bytes]:
+        """Names and bytes of the files in a model folder: one, or two where the sides have their own."""
+        found = {self._name("source"): self.source.serialized}
+        if self.target is not self.source:
+            found[self._name("target")] = self.target.serialized
+        return found
+
+    def _name(self, side: str) -> str:
+        return f"{side}.{ENDINGS[self._options.kind]}"
+
+    def _one(self, side: str, lines: list[str], option: str, size: int) -> Vocabulary:
+        path, options = self._output / self._name(side), self._options
+        if not path.exists():
+            if options.kind == "words":
+                WordVocabulary.build(lines, size, options.least_count).save(path)
+            else:
+                symbols = [tag(code) for code in self._languages]
+                train_sentencepiece(lines, path, size, options.character_coverage, self._seed, symbols)
+        words = options.kind == "words"
+        vocabulary = WordVocabulary.load(path) if words else SentencePieceVocabulary(path)
+        if len(vocabulary) > size or (len(vocabulary) < size and not words):  # a text may have fewer words than asked
+            raise OptionError(
+                f"vocabulary.{option} is {size}, but {path} of an earlier run has {len(vocabulary)} {options.kind}; "
+                "start in another --output folder."
+            )
+        return vocabulary
