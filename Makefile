@@ -13,7 +13,7 @@ JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
 SOURCES := $(shell find src csrc models -type f -not -name '*.so' -not -name '*.pyc' 2>/dev/null) \
   CMakeLists.txt pyproject.toml README.md LICENSE
-NATIVE := $(shell find csrc tests/native benchmarks -name '*.cpp' -o -name '*.h' 2>/dev/null)
+NATIVE := $(shell find csrc tests/native bench -name '*.cpp' -o -name '*.h' 2>/dev/null)
 
 .PHONY: help demo install test check lint types rooms native sanitize bench scoreboard clean
 .DELETE_ON_ERROR:
@@ -22,8 +22,8 @@ help:
 	@echo "make demo                      translate demo/german.txt with the bundled model"
 	@echo "make test                      run all tests"
 	@echo "make check                     lint, types, rooms, C++ format, warnings as errors, sanitizers"
-	@echo "make bench PART=machine        measure the ceilings of this machine (or PART=decode, PART=resume)"
-	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold (or projection, search, sharp, transformer)"
+	@echo "make bench PART=harness.machine        measure the ceilings of this machine (or decode.speed, decode.resume)"
+	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold (or output_layer, search, sharp, transformer)"
 	@echo "                               [CLAIM=\"2a 5\"] [MODEL=de-en] [MODELS=\"folder ...\"]"
 	@echo "make clean                     remove .venv and build"
 
@@ -76,7 +76,7 @@ lint: $(MADE)/tests
 
 types: $(MADE)/tests
 	$(BIN)/mypy --strict
-	$(BIN)/mypy --strict -p benchmarks -p examples.constituency
+	MYPYPATH=src:tests:. $(BIN)/mypy --strict -p bench -p examples.constituency
 
 rooms: $(MADE)/tests
 	PYTHONPATH=src $(BIN)/lint-imports
@@ -95,24 +95,24 @@ sanitize: $(MADE)/tests
 
 # ---- figures ----
 
-build/bench/machine: benchmarks/machine.cpp
+build/bench/machine: bench/harness/machine.cpp
 	@mkdir -p build/bench
 	$${CXX:-c++} -std=c++20 -O3 -march=native -ffp-contract=fast -pthread -Wall -Wextra -o $@ $<
 
-build/bench/products: $(MADE)/bench benchmarks/products.cpp $(shell find csrc/kernels -type f)
+build/bench/gemm: $(MADE)/bench bench/micro/gemm.cpp $(shell find csrc/kernels csrc/core csrc/linear -type f)
 	@mkdir -p build/bench
-	@$(BIN)/cmake -S . -B build/products -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	@$(BIN)/cmake -S . -B build/gemm -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DSHARPBEAM_BENCH=ON >/dev/null
-	@$(BIN)/cmake --build build/products --parallel $(JOBS) --target products
-	@cp build/products/products $@
+	@$(BIN)/cmake --build build/gemm --parallel $(JOBS) --target gemm
+	@cp build/gemm/gemm $@
 
-bench: $(MADE)/tests build/bench/machine $(if $(filter products,$(PART)),build/bench/products)
-	@test -f "benchmarks/$(PART).py" || { echo "make bench PART=machine, decode, resume or another of benchmarks/" >&2; exit 2; }
-	$(BIN)/python -m benchmarks.$(PART) --data $(DATA)
+bench: $(MADE)/tests build/bench/machine $(if $(filter micro.gemm,$(PART)),build/bench/gemm)
+	@test -n "$(PART)" || { echo "make bench PART=harness.machine, decode.speed, micro.latency or another module of bench/" >&2; exit 2; }
+	$(BIN)/python -m bench.$(PART) --data $(DATA)
 
-scoreboard: $(if $(filter projection,$(PART)),$(MADE)/bench,$(MADE)/tests) build/bench/machine $(if $(filter sharp,$(PART)),build/bench/products)
-	@test -n "$(PART)" || { echo "make scoreboard PART=foundation, projection, search, sharp or transformer [QUICK=1]" >&2; exit 2; }
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scoreboard $(PART) --data $(DATA) --models $(MODELS) \
+scoreboard: $(if $(filter output_layer,$(PART)),$(MADE)/bench,$(MADE)/tests) build/bench/machine $(if $(filter sharp,$(PART)),build/bench/gemm)
+	@test -n "$(PART)" || { echo "make scoreboard PART=foundation, output_layer, search, sharp or transformer [QUICK=1]" >&2; exit 2; }
+	PYTHONPATH=tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.scoreboard $(PART) --data $(DATA) --models $(MODELS) \
 	  $(if $(MODEL),--model $(MODEL)) $(if $(CLAIM),--claim $(CLAIM)) $(if $(filter-out 0,$(QUICK)),--quick)
 
 clean:

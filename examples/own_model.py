@@ -1,4 +1,4 @@
-"""Search with a PyTorch model of your own: thirty lines behind the models' door (src/sharpbeam/models/door.py).
+"""Search with a PyTorch model of your own: thirty lines behind the models' door (src/sharpbeam/models/interface.py).
 
 Every search, schedule and output layer then works with it. The weights here are random; load yours.
 """
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 
-from sharpbeam.engine.decode import decode
+from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
-from sharpbeam.projections.exact import ExactProjection
-from sharpbeam.schedule.plan import Plan
+from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.types import Floats, Ids, Request
 
@@ -83,8 +83,8 @@ def search(model: OwnModel, sources: Sequence[Sequence[int]], beam_size: int = 4
         model.vocab_size,
     )
     schedule = Plan(requests, ScheduleOptions(schedule="stream"), beam_size, threads=1).schedule()
-    projection = ExactProjection.build(*model.output())
-    return {index: best.tokens for index, (best, *_) in decode(model.open(), projection, beam, schedule)}
+    output_layer = ExactLayer.build(*model.output())
+    return {index: best.tokens for index, (best, *_) in decode(model.open(), output_layer, beam, schedule)}
 
 
 if __name__ == "__main__":

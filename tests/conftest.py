@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sharpbeam.models.folder import save_model
-from sharpbeam.models.recurrent.config import RecurrentConfig
-from sharpbeam.models.recurrent.tensors import tensor_shapes
+from sharpbeam.models.gru.config import GruConfig
+from sharpbeam.models.gru.tensors import tensor_shapes
 from sharpbeam.models.transformer import tensors as transformer
 from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.storage.model_folder import save_model
 from sharpbeam.text.sentencepiece import train_sentencepiece
 
 # Read when PyTorch is loaded: the products of tests are tiny, and threads that wait for each other on a busy
@@ -36,7 +36,7 @@ def make_sentences(count: int, seed: int) -> list[str]:
     return [" ".join(draw.choices(words, k=draw.randint(1, 12))).capitalize() + "." for _ in range(count)]
 
 
-def random_tensors(config: RecurrentConfig, seed: int) -> dict[str, np.ndarray]:
+def random_tensors(config: GruConfig, seed: int) -> dict[str, np.ndarray]:
     """Weights for `config` large enough that the words and the ends of the answers depend on the input."""
     draw = np.random.default_rng(seed)
     tensors = {}
@@ -58,7 +58,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -
     """A model folder: 200 pieces, every width tiny, random weights. Treat it as read-only: all tests share it."""
     root = tmp_path_factory.mktemp("tiny")
     train_sentencepiece(sentences, root / "pieces.spm", size=200, coverage=1.0, seed=1)
-    config = RecurrentConfig(
+    config = GruConfig(
         source_vocab_size=200,
         target_vocab_size=200,
         embedding_dim=16,

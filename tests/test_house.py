@@ -52,7 +52,7 @@ def test_translating_needs_no_extra():
     code = (
         "import sys\n"
         "for name in ('torch', 'sacrebleu', 'matplotlib', 'tomli', 'tomllib'): sys.modules[name] = None\n"
-        "import sharpbeam, sharpbeam.cli.main, sharpbeam.engine.translator, sharpbeam.models.native_model\n"
+        "import sharpbeam, sharpbeam.cli.main, sharpbeam.api.translator, sharpbeam.models.native\n"
     )
     result = run(sys.executable, "-c", code)
     assert result.returncode == 0, result.stderr
@@ -88,7 +88,7 @@ def test_the_changelog_knows_the_version():
 @pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "models/README.md"])
 def test_paths_named_in_the_documents_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    paths = re.findall(r"`((?:src|csrc|tests|benchmarks|models|recipes|demo|examples)/[\w./-]*)`", text)
+    paths = re.findall(r"`((?:src|csrc|tests|bench|models|recipes|demo|examples)/[\w./-]*)`", text)
     paths += [link for link in re.findall(r"\]\(([\w./-]+)\)", text) if not link.startswith("http")]
     missing = [path for path in paths if not (ROOT / path).exists()]
     assert not missing

@@ -1,6 +1,6 @@
 // The bookkeeping of a step of beam search in one call: which candidates live on and which end, the tree of tokens,
 // what is finished of each request, and which requests are done. src/sharpbeam/search/beam.py is the same in Python,
-// written for reading; tests/search/test_native_beam.py holds the two together.
+// written for reading; tests/unit/search/test_native_beam.py holds the two together.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Which candidates live on and which end: one step of beam search for any number of requests.
 //
-// The rules are those of src/sharpbeam/search/beam.py; tests/search/numpy_selection.py is the same written for reading.
+// The rules are those of src/sharpbeam/search/beam.py; tests/reference/selection.py is the same written for reading.
 #pragma once
 
 #include <cstdint>

@@ -19,8 +19,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from examples.constituency.trees import NONE, Tree, actions
-from sharpbeam.projections.door import RowProjection
-from sharpbeam.projections.exact import ExactProjection
+from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.types import Floats, Ids, Request, TopK
 
 EOS, SHIFT, COMBINE = 0, 1, 2  # ids of actions; the labels follow, NONE first
@@ -184,7 +184,7 @@ class Parser(nn.Module):
 
 
 class ParserDecoding:
-    """`models.door.Decoding`: the caches of one decoding run. A handle names a `State`."""
+    """`models.interface.Decoding`: the caches of one decoding run. A handle names a `State`."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
@@ -244,11 +244,11 @@ class ParserDecoding:
         return self._next
 
 
-class ActionProjection(RowProjection):
-    """`projections.door.Projection`: the exact layer, with a log probability of -inf for what is forbidden."""
+class ActionLayer(RowLayer):
+    """`output_layers.interface.OutputLayer`: the exact layer, with a log probability of -inf for what is forbidden."""
 
     def __init__(self, parser: Parser) -> None:
-        self._exact = ExactProjection.build(*parser.output())
+        self._exact = ExactLayer.build(*parser.output())
         self.vocab_size = self._exact.vocab_size
 
     def topk(self, hidden: Floats, k: int) -> TopK:

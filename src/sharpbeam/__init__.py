@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from sharpbeam.errors import InputError, ModelError, OptionError, SharpbeamError
 
 if TYPE_CHECKING:
-    from sharpbeam.engine.generator import Generation, Generator
-    from sharpbeam.engine.head import Head
-    from sharpbeam.engine.scorer import Scorer
-    from sharpbeam.engine.trace import Trace
-    from sharpbeam.engine.translation import Answer, Translation
-    from sharpbeam.engine.translator import Translator
+    from sharpbeam.api.generator import Generation, Generator
+    from sharpbeam.api.head import Head
+    from sharpbeam.api.scorer import Scorer
+    from sharpbeam.api.translator import Translator
+    from sharpbeam.decoding.results import Answer, Translation
+    from sharpbeam.decoding.trace import Trace
+    from sharpbeam.fit.head import fit_head
     from sharpbeam.options.decode import MachineOptions
-    from sharpbeam.train.screen.head import fit_head
 
 __all__ = [
     "Answer",
@@ -30,8 +30,8 @@ __all__ = [
     "MachineOptions",
     "ModelError",
     "OptionError",
-    "SharpbeamError",
     "Scorer",
+    "SharpbeamError",
     "Trace",
     "Translation",
     "Translator",
@@ -39,16 +39,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answer": "sharpbeam.engine.translation",
-    "Generation": "sharpbeam.engine.generator",
-    "Generator": "sharpbeam.engine.generator",
-    "Head": "sharpbeam.engine.head",
+    "Answer": "sharpbeam.decoding.results",
+    "Generation": "sharpbeam.api.generator",
+    "Generator": "sharpbeam.api.generator",
+    "Head": "sharpbeam.api.head",
     "MachineOptions": "sharpbeam.options.decode",
-    "Scorer": "sharpbeam.engine.scorer",
-    "Trace": "sharpbeam.engine.trace",
-    "Translation": "sharpbeam.engine.translation",
-    "Translator": "sharpbeam.engine.translator",
-    "fit_head": "sharpbeam.train.screen.head",
+    "Scorer": "sharpbeam.api.scorer",
+    "Trace": "sharpbeam.decoding.trace",
+    "Translation": "sharpbeam.decoding.results",
+    "Translator": "sharpbeam.api.translator",
+    "fit_head": "sharpbeam.fit.head",
 }
 
 

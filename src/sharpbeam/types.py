@@ -122,7 +122,7 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class FallbackTest:
     """Which rows a screen must not answer: those that may lack a word, and those whose normaliser may be wrong.
 
     The first are those with bar - by_tail * tail - by_far * far < offset. bar is the lowest logit that matters, the
@@ -154,7 +154,7 @@ class Screen:
     start: Ids  # [C + 1] the words of cluster t are token[start[t] : start[t + 1]], at least one
     token: Ids  # [start[C]] ids, ascending within a cluster
     tail: Tail | None = None  # None: words outside have probability zero
-    doubt: Doubt | None = None  # None: every row is answered; needs a tail
+    doubt: FallbackTest | None = None  # None: every row is answered; needs a tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class StepResult:
     """What a search made of one step: the rows that go on, and the requests that are done."""
 
     rows: Rows  # [R'] surviving rows; `state` is the handle that the step gave to their parent

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli.command import COMMAND, TIMEOUT, Result, Run, environment
+from support.command import COMMAND, TIMEOUT, Result, Run, environment
 
 from sharpbeam.cli.main import main
 

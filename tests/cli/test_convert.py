@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from cli.command import Run
+from support.command import Run
 
 HUGGING_FACE, OURS = '{"model_type": "marian"}', '{"format_version": 1}'
 

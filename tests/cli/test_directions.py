@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from cli.command import Run
+from support.command import Run
 
-from sharpbeam.models.screen_folder import SCREEN
+from sharpbeam.storage.screens import SCREEN
 
 LANGUAGES = {"aa": 9, "bb": 10, "cc": 11}
 FLAGS = ("--method", "kmeans", "--clusters", 4, "--budget", 15, "--fidelity", 0.8, "--tolerance", 0.3)
@@ -27,7 +27,7 @@ def test_screens_per_direction_from_text_to_translation(
     assert [file["direction"] for file in facts["screens"]["cc-aa"]["text"]] == ["cc-aa"]
     assert facts["screens"]["aa-bb"]["held_out"] != facts["screens"]["cc-aa"]["held_out"]
     cc_aa = ("--source-language", "cc", "--target-language", "aa")
-    result = call("translate", model, text, "--projection", "screen", "--stats", *cc_aa)
+    result = call("translate", model, text, "--output-layer", "screen", "--stats", *cc_aa)
     assert result.status == 0 and 0 <= json.loads(result.err)["fallback_share"] < 1
     assert json.loads(call("info", model, "--json").out)["screen"] == "per direction: aa-bb, cc-aa"
     report = call("screen-report", model)
@@ -39,7 +39,7 @@ def test_screens_per_direction_from_text_to_translation(
     assert measured["sentences"] > held_out["sentences"] and measured["fallback"] < 1
     call("screen-report", model, "--text", f"aa-cc={text}").refused(2, "direction is 'aa-cc'", "aa-bb, cc-aa")
     languages = ("--source-language", "aa", "--target-language", "cc")
-    call("translate", model, text, "--projection", "screen", *languages).refused(2, "direction is 'aa-cc'", "aa-bb")
+    call("translate", model, text, "--output-layer", "screen", *languages).refused(2, "direction is 'aa-cc'", "aa-bb")
     # The same vectors do for other scopes, and with one more direction.
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "transformer.vectors").rglob("*.npy")}
     assert len(kept) == 2
@@ -54,7 +54,7 @@ def test_screens_per_direction_from_text_to_translation(
     facts = SCREEN.read_facts(model)
     assert json.loads(call("info", model, "--json").out)["screen"] == "for all"
     assert "per" not in facts and facts["clusters"] == 4 and len(facts["text"]) == 2
-    assert call("translate", model, text, "--projection", "screen", *languages).status == 0
+    assert call("translate", model, text, "--output-layer", "screen", *languages).status == 0
 
 
 def test_where_no_source_language_is_said_each_target_has_a_screen(
@@ -63,7 +63,7 @@ def test_where_no_source_language_is_said_each_target_has_a_screen(
     model = make_transformer(source_tag="target", languages=LANGUAGES)
     assert call("fit-screen", model, "--text", f"bb={text}", *FLAGS).status == 0
     assert SCREEN.read_facts(model)["per"] == "target"
-    assert call("translate", model, text, "--projection", "screen", "--target-language", "bb").status == 0
+    assert call("translate", model, text, "--output-layer", "screen", "--target-language", "bb").status == 0
     call("fit-screen", model, "--text", text, *FLAGS).refused(2, "direction of --text is ''", "given as TARGET=FILE")
     each = ("--per", "direction", *FLAGS)
     call("fit-screen", model, "--text", f"bb={text}", *each).refused(2, "is 'bb'", "SOURCE-TARGET=FILE", "--per target")
@@ -85,7 +85,7 @@ def test_a_shortlist_of_one_direction(
     assert result.status == 0, result.err
     own = call("translate", model, text, "--beam-size", 1, *languages)
     assert (tmp_path / "transformer.translations").read_bytes() == own.out
-    assert call("translate", model, text, "--projection", "shortlist", *languages).status == 0
+    assert call("translate", model, text, "--output-layer", "shortlist", *languages).status == 0
     call("fit-shortlist", model, "--text", text).refused(2, "source_language is missing")
     call("fit-shortlist", model, "--lex", text, *languages).refused(2, "source_language is 'cc'", "without --text")
 

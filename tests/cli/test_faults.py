@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 
 import pytest
-from cli.command import COMMAND, TIMEOUT, Run, environment, start
+from support.command import COMMAND, TIMEOUT, Run, environment, start
 
-from sharpbeam.cli import job
 from sharpbeam.errors import InputError
+from sharpbeam.jobs import translate_file as job
 from sharpbeam.text.lines import check_readable
 
 BAD_UTF8 = b"Bade ki.\nLo\xff\xfemu.\nBu.\n"
@@ -282,4 +282,6 @@ def test_an_unknown_command_is_said_in_clean_sentences(call: Run) -> None:
 
 @pytest.mark.parametrize("value", [-1, 2**28 + 1, 99999999999999999999])
 def test_numbers_of_words_that_the_core_cannot_count_are_refused(call: Run, tiny_model: Path, value: int) -> None:
-    call("translate", tiny_model, "--word-products", value).refused(2, f"word_products is {value}; it must be between")
+    call("translate", tiny_model, "--precomputed-embeddings", value).refused(
+        2, f"precomputed_embeddings is {value}; it must be between"
+    )

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from cli.command import Run
+from support.command import Run
 
-from sharpbeam.models.screen_folder import SCREEN
+from sharpbeam.storage.screens import SCREEN
 
 
 def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
@@ -29,10 +29,10 @@ def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Pa
     first = (model / "screen.safetensors").read_bytes()
     assert call("fit-screen", model, "--text", text, *flags).status == 0  # from the vectors that are there
     assert (model / "screen.safetensors").read_bytes() == first
-    result = call("translate", model, text, "--projection", "screen", "--stats")
+    result = call("translate", model, text, "--output-layer", "screen", "--stats")
     assert result.status == 0
     assert 0 <= json.loads(result.err)["fallback_share"] < 1
-    proven = call("translate", model, text, "--projection", "certified")
+    proven = call("translate", model, text, "--output-layer", "certified")
     assert proven.status == 0
     assert proven.out == call("translate", model, text).out
     sound = (model / "screen.json").read_bytes()
@@ -43,8 +43,8 @@ def test_a_screen_from_text_to_translation(call: Run, tiny_model: Path, text: Pa
     kept = call("fit-screen", model, "--text", text, *strict, "--keep-best")
     assert kept.status == 0 and "as --keep-best asks" in kept.out.decode()
     assert not SCREEN.read_facts(model)["fidelity_reached"]
-    call("translate", tiny_model, text, "--projection", "screen").refused(1, "has no screen")
-    call("translate", tiny_model, text, "--projection", "best").refused(2, "projection is 'best'")
+    call("translate", tiny_model, text, "--output-layer", "screen").refused(1, "has no screen")
+    call("translate", tiny_model, text, "--output-layer", "best").refused(2, "output_layer is 'best'")
     call("fit-screen", model, "--text", tmp_path / "none").refused(1, "cannot read")
     call("fit-screen", model, "--text", text, "--top-k", 100_000).refused(2, "top_k is 100000; it must be at most")
     (tmp_path / "short").write_text("Bu.\n\nBade ki.\nBu.\n")

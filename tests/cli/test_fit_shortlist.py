@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli.command import Run
+from support.command import Run
 
-from sharpbeam.models.shortlist_folder import SHORTLIST
+from sharpbeam.storage.shortlists import SHORTLIST
 
-USE = ("--projection", "shortlist", "--max-length", 12)
+USE = ("--output-layer", "shortlist", "--max-length", 12)
 
 
 @pytest.fixture()
@@ -48,7 +48,7 @@ def test_a_list_of_all_words_is_the_exact_layer(call: Run, model: Path, text: Pa
     assert call("fit-shortlist", model, "--vmap", vmap).status == 0
     for flags in (["--beam-size", 1], ["--beam-size", 4, "--num-hypotheses", 3]):
         wanted = call("translate", model, text, "--format", "jsonl", *flags)
-        got = call("translate", model, text, "--format", "jsonl", *flags, "--projection", "shortlist")
+        got = call("translate", model, text, "--format", "jsonl", *flags, "--output-layer", "shortlist")
         assert (got.status, got.out) == (0, wanted.out)
     again = tmp_path / "again.txt"
     assert call("fit-shortlist", model, "--export-vmap", again).status == 0
@@ -64,13 +64,13 @@ def test_from_the_models_own_translations(call: Run, model: Path, text: Path, tm
     assert "can be removed" in result.err
     assert SHORTLIST.read_facts(model)["from"] == "text"
     wanted = call("translate", model, text, "--beam-size", 1).lines
-    got = call("translate", model, text, "--beam-size", 1, "--projection", "shortlist").lines
+    got = call("translate", model, text, "--beam-size", 1, "--output-layer", "shortlist").lines
     same = sum(a == b for a, b in zip(got, wanted, strict=True))
     assert same > 0.8 * len(wanted)  # what it was fitted on; not all, as text cut into pieces anew may differ
 
 
 def test_misuse(call: Run, model: Path, tiny_model: Path, text: Path, tmp_path: Path) -> None:
-    call("translate", tiny_model, text, "--projection", "shortlist").refused(1, "has no shortlist", "fit-shortlist")
+    call("translate", tiny_model, text, "--output-layer", "shortlist").refused(1, "has no shortlist", "fit-shortlist")
     call("fit-shortlist", model).refused(2, "give one of --pairs, --text, --lex and --vmap")
     call("fit-shortlist", model, "--lex", text, "--vmap", text).refused(2, "give one of")
     call("fit-shortlist", model, "--pairs", tmp_path / "none").refused(1, "cannot read")

@@ -10,22 +10,22 @@ from typing import Annotated, Any
 
 import pytest
 import typer
-from cli.command import Run
+from support.command import Run
 
 from sharpbeam.cli import main
-from sharpbeam.cli.evaluate import evaluate
-from sharpbeam.cli.score import score
-from sharpbeam.cli.translate import translate
+from sharpbeam.cli.verbs.evaluate import evaluate
+from sharpbeam.cli.verbs.score import score
+from sharpbeam.cli.verbs.translate import translate
 from sharpbeam.options.decode import (
     LanguageOptions,
     MachineOptions,
-    ProjectionOptions,
+    OutputLayerOptions,
     SamplingOptions,
     ScheduleOptions,
     SearchOptions,
 )
 
-ALL = (SearchOptions, SamplingOptions, ScheduleOptions, ProjectionOptions, LanguageOptions, MachineOptions)
+ALL = (SearchOptions, SamplingOptions, ScheduleOptions, OutputLayerOptions, LanguageOptions, MachineOptions)
 
 
 @pytest.mark.parametrize("verb", [translate, score, evaluate])

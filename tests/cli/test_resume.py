@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
-from cli.command import Run, start
+from support.command import Run, start
 
 from sharpbeam import Translator
-from sharpbeam.cli import job
-from sharpbeam.cli.output import OutputFile
-from sharpbeam.models.folder import read_config, read_tensors, save_model
+from sharpbeam.jobs import translate_file as job
+from sharpbeam.jobs.journal import OutputFile
+from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
 
 KILLS = 5
 
@@ -283,8 +283,8 @@ def test_a_kill_before_the_first_chunk_leaves_nothing_in_the_way(
         (("--max-input-length", 9), "max_input_length was 1024 and is 9"),
         (("--format", "text"), "format was 'jsonl' and is 'text'"),
         (("--errors", "replace"), "errors was 'strict' and is 'replace'"),
-        (("--word-products", 50), "word_products was 0 and is 50"),
-        (("--source-products",), "source_products was False and is True"),
+        (("--precomputed-embeddings", 50), "precomputed_embeddings was 0 and is 50"),
+        (("--precomputed-attention",), "precomputed_attention was False and is True"),
         (("--no-merge-states",), "merge_states was True and is False"),
         (("--isa", "plain"), "plain was False and is True"),
     ],

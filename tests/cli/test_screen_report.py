@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli.command import Run
+from support.command import Run
 
-from sharpbeam.models.screen_folder import SCREEN
+from sharpbeam.storage.screens import SCREEN
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli.command import Run
+from support.command import Run
 
 from sharpbeam import OptionError, Translator
 
@@ -37,7 +37,7 @@ def test_the_record_is_that_of_the_search(tiny_model: Path, options: dict) -> No
     finished = {}
     for number, step in enumerate(trace.steps):
         assert len(step.rows) <= options["beam_size"]
-        lives = [candidate for candidate in step.candidates if candidate.fate == "lives"]
+        lives = [candidate for candidate in step.candidates if candidate.outcome == "lives"]
         assert [candidate.next_row for candidate in lives] == list(range(len(lives)))
         if number + 1 < len(trace.steps):
             following = trace.steps[number + 1].rows
@@ -45,9 +45,9 @@ def test_the_record_is_that_of_the_search(tiny_model: Path, options: dict) -> No
             assert [row.pieces[:-1] for row in following] == [step.rows[c.row].pieces for c in lives]
         for candidate in step.candidates:
             row = step.rows[candidate.row]
-            if candidate.fate != "banned" and "no_repeat_ngram_size" not in options:
+            if candidate.outcome != "banned" and "no_repeat_ngram_size" not in options:
                 assert candidate.score == pytest.approx(row.score + candidate.log_prob)
-            if candidate.fate == "finished":
+            if candidate.outcome == "finished":
                 finished[(*row.pieces, candidate.piece)] = candidate.score
     for answer in trace.answers:
         eos = [piece for piece in finished if piece[: len(answer.tokens)] == answer.tokens]
@@ -57,7 +57,7 @@ def test_the_record_is_that_of_the_search(tiny_model: Path, options: dict) -> No
     if "cube_pruning" in options:
         assert any(len({row.group for row in step.rows}) < len(step.rows) for step in trace.steps)
     if "max_score_margin" in options:
-        assert any(candidate.fate == "threshold" for step in trace.steps for candidate in step.candidates)
+        assert any(candidate.outcome == "threshold" for step in trace.steps for candidate in step.candidates)
 
 
 def test_text_json_and_picture(call: Run, tiny_model: Path, tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pty
 from pathlib import Path
 
 import pytest
-from cli.command import Run
+from support.command import Run
 
 from sharpbeam import Translator
-from sharpbeam.cli import job
+from sharpbeam.jobs import translate_file as job
 
 ODD_LINES = {
     "empty": "",

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli.command import Run
+from support.command import Run
 
 from sharpbeam import Translator
-from sharpbeam.cli import score as score_verb
+from sharpbeam.cli.verbs import score as score_verb
 from sharpbeam.convert.converted import START
-from sharpbeam.models.folder import save_model
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.models.lstm_lm.tensors import tensor_shapes
+from sharpbeam.storage.model_folder import save_model
 from sharpbeam.text.pieces import PieceVocabulary
 from sharpbeam.text.words import SPECIAL_WORDS, WordVocabulary
 

@@ -12,17 +12,17 @@ from examples.constituency.model import (  # noqa: E402
     EOS,
     LABELS,
     SHIFT,
-    ActionProjection,
+    ActionLayer,
     Inventory,
     Parser,
     ParserDecoding,
 )
 from examples.constituency.train import batch_loss, train  # noqa: E402
 from examples.constituency.trees import actions, build, read_tree  # noqa: E402
-from sharpbeam.engine.decode import decode  # noqa: E402
+from sharpbeam.decoding.loop import decode  # noqa: E402
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions  # noqa: E402
-from sharpbeam.schedule.batches import BatchQueue, FixedBatches  # noqa: E402
-from sharpbeam.schedule.stream import Stream  # noqa: E402
+from sharpbeam.scheduling.batches import BatchQueue, FixedBatches  # noqa: E402
+from sharpbeam.scheduling.stream import Stream  # noqa: E402
 from sharpbeam.search.beam import BeamSearch  # noqa: E402
 from sharpbeam.types import Request  # noqa: E402
 
@@ -49,7 +49,7 @@ def requests(parser):
 
 def parse(parser, schedule, **options):
     search = BeamSearch(SearchOptions(max_length=60, length_penalty=0.0, **options), -1, EOS, parser_size(parser))
-    return dict(decode(ParserDecoding(parser), ActionProjection(parser), search, schedule))
+    return dict(decode(ParserDecoding(parser), ActionLayer(parser), search, schedule))
 
 
 def parser_size(parser):
@@ -91,7 +91,7 @@ def test_every_answer_is_a_tree_and_streams_say_the_same(parser):
 
 
 def test_impossible_actions_have_no_probability(parser):
-    model, layer = ParserDecoding(parser), ActionProjection(parser)
+    model, layer = ParserDecoding(parser), ActionLayer(parser)
     state = model.admit(requests(parser)[1:2])  # one word
     hidden, state = model.step(np.array([1]), state, np.array([-1]))
     first = layer.topk(hidden, parser_size(parser))

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "check.h"
-#include "kernels/buffer.h"
+#include "core/buffer.h"
 #include "kernels/table.h"
-#include "projections/exact.h"
-#include "projections/scan.h"
+#include "output/exact.h"
+#include "output/scan.h"
 #include "search/selection.h"
 
 namespace {
@@ -99,9 +99,9 @@ void test_layers_and_selection() {
     request[row] = static_cast<int32_t>(row / 4), length[row] = 3, score[row] = -1.0;
   Selection selection;
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
-    const ExactProjection exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
-    const ScanProjection scan(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), kVocab, kDim,
-                              kernels(*name), 1.0f);
+    const ExactLayer exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
+    const ScanLayer scan(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), kVocab, kDim, kernels(*name),
+                         1.0f);
     for (const int64_t rows : {kMost, int64_t{1}, int64_t{4}, kMost}) {
       const int64_t made = allocated([&] {
         exact.topk(hidden.get(), rows, k, true, log_prob.get(), token.get());

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "check.h"
-#include "kernels/matrix.h"
 #include "kernels/table.h"
+#include "linear/matrix.h"
 
 namespace {
 

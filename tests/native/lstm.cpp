@@ -2,15 +2,15 @@
 #include <string>
 
 #include "model.h"
-#include "models/lstm_attention.h"
-#include "models/lstm_lm.h"
+#include "models/lstm/lstm_attention.h"
+#include "models/lstm/lstm_lm.h"
 
 namespace {
 
 using namespace sharpbeam;
 using namespace sharpbeam::tests;
 
-// The names and shapes of src/sharpbeam/models/lstm_attention/tensors.py.
+// The names and shapes of src/sharpbeam/models/lstm/tensors.py.
 std::map<std::string, Tensor> random_tensors(const LstmAttentionConfig& c) {
   RandomTensors all;
   all.add("target_embedding", {c.target_vocab_size, c.embedding_dim});

@@ -12,10 +12,10 @@
 
 #include "allocations.h"
 #include "check.h"
+#include "core/team.h"
 #include "kernels/table.h"
-#include "kernels/team.h"
-#include "models/sources.h"
-#include "models/weights.h"
+#include "models/common/sources.h"
+#include "models/common/weights.h"
 
 namespace sharpbeam::tests {
 

@@ -1,5 +1,5 @@
 // The recurrent translation model, of both papers: the tests of model.h.
-#include "models/recurrent.h"
+#include "models/gru/model.h"
 
 #include "model.h"
 
@@ -8,8 +8,8 @@ namespace {
 using namespace sharpbeam;
 using namespace sharpbeam::tests;
 
-RecurrentConfig cube() {
-  RecurrentConfig c;
+GruConfig cube() {
+  GruConfig c;
   c.source_vocab_size = 11;
   c.target_vocab_size = 13;
   c.embedding_dim = 6;
@@ -21,8 +21,8 @@ RecurrentConfig cube() {
   return c;
 }
 
-RecurrentConfig sharp() {
-  RecurrentConfig c = cube();
+GruConfig sharp() {
+  GruConfig c = cube();
   c.target_vocab_size = c.source_vocab_size;
   c.shared_embedding = true;
   c.decoder_cell = DecoderCell::attentional;
@@ -36,8 +36,8 @@ RecurrentConfig sharp() {
   return c;
 }
 
-// The names and shapes of src/sharpbeam/models/recurrent/tensors.py.
-std::map<std::string, Tensor> random_tensors(const RecurrentConfig& c) {
+// The names and shapes of src/sharpbeam/models/gru/tensors.py.
+std::map<std::string, Tensor> random_tensors(const GruConfig& c) {
   RandomTensors all;
   all.add("target_embedding", {c.target_vocab_size, c.embedding_dim});
   if (!c.shared_embedding) all.add("source_embedding", {c.source_vocab_size, c.embedding_dim});
@@ -66,12 +66,12 @@ std::map<std::string, Tensor> random_tensors(const RecurrentConfig& c) {
 }  // namespace
 
 void test_recurrent() {
-  for (const RecurrentConfig& config : {cube(), sharp()}) {
+  for (const GruConfig& config : {cube(), sharp()}) {
     const std::map<std::string, Tensor> tensors = random_tensors(config);
     for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
-      const auto model = std::make_shared<const RecurrentModel>(config, Weights(tensors), kernels(*name));
-      ModelTests<RecurrentModel, RecurrentDecoding>(model, config.source_vocab_size, config.target_vocab_size).run();
+      const auto model = std::make_shared<const GruModel>(config, Weights(tensors), kernels(*name));
+      ModelTests<GruModel, GruDecoding>(model, config.source_vocab_size, config.target_vocab_size).run();
     }
-    wrong_weights(tensors, [&](const Weights& weights) { RecurrentModel(config, weights, kernels()); });
+    wrong_weights(tensors, [&](const Weights& weights) { GruModel(config, weights, kernels()); });
   }
 }

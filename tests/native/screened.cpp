@@ -6,11 +6,11 @@
 
 #include "allocations.h"
 #include "check.h"
-#include "projections/screened.h"
+#include "output/screen.h"
 
 namespace {
 
-using sharpbeam::ScreenedProjection;
+using sharpbeam::ScreenLayer;
 using sharpbeam::ScreenView;
 
 // Random clusters, each with every `step`-th word from a random one on; all arrays end at forbidden pages.
@@ -71,9 +71,9 @@ struct Screened {
     view.by_tail = view.by_far = 0.25f;
     view.loosest = -0.25f;
   }
-  ScreenedProjection build(const char* isa, bool bytes) const {
-    return ScreenedProjection(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), vocab, dim, view, bytes,
-                              sharpbeam::kernels(isa));
+  ScreenLayer build(const char* isa, bool bytes) const {
+    return ScreenLayer(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), vocab, dim, view, bytes,
+                       sharpbeam::kernels(isa));
   }
 };
 
@@ -82,14 +82,14 @@ struct Answer {
   Guarded<int32_t> token, shared_token, doubtful;  // `doubtful`: numbers, and -1 behind them
   int64_t found;
 
-  Answer(const ScreenedProjection& projection, Guarded<float>& hidden, int64_t rows, int64_t k)
+  Answer(const ScreenLayer& output_layer, Guarded<float>& hidden, int64_t rows, int64_t k)
       : log_prob(rows * k), shared(rows * k), token(rows * k), shared_token(rows * k), doubtful(rows) {
     std::fill_n(log_prob.get(), rows * k, 0.0f);  // rows that are doubtful are not written, and must be equal too
     std::fill_n(token.get(), rows * k, 0);
     std::fill_n(doubtful.get(), rows, -1);
-    found = projection.topk(hidden.get(), rows, k, log_prob.get(), token.get(), doubtful.get());
+    found = output_layer.topk(hidden.get(), rows, k, log_prob.get(), token.get(), doubtful.get());
     std::fill_n(doubtful.get() + found, rows - found, -1);
-    projection.topk_union(hidden.get(), rows, k, shared.get(), shared_token.get());
+    output_layer.topk_union(hidden.get(), rows, k, shared.get(), shared_token.get());
   }
   bool is_doubtful(int64_t row) const { return std::binary_search(doubtful.get(), doubtful.get() + found, row); }
   bool operator==(const Answer& other) const {
@@ -107,16 +107,16 @@ void test_shape(int64_t rows, int64_t clusters, int64_t vocab, int64_t dim, int6
   fill(hidden, 1.0f);
   const Answer truth(screen.build("scalar", bytes), hidden, rows, k);
   for (const char* const* name = sharpbeam::kernel_names(); *name != nullptr; ++name) {
-    const ScreenedProjection projection = screen.build(*name, bytes);
-    CHECK(Answer(projection, hidden, rows, k) == truth, *name, vocab);
+    const ScreenLayer output_layer = screen.build(*name, bytes);
+    CHECK(Answer(output_layer, hidden, rows, k) == truth, *name, vocab);
     Guarded<int32_t> best(rows), doubtful(rows);
     Guarded<float> got(rows);
     Guarded<float> again(rows * k);
     Guarded<int32_t> token(rows * k);
-    const auto warm = [&] { projection.topk(hidden.get(), rows, k, again.get(), token.get(), doubtful.get()); };
+    const auto warm = [&] { output_layer.topk(hidden.get(), rows, k, again.get(), token.get(), doubtful.get()); };
     CHECK(allocated(warm) == 0, *name, vocab);
     for (int64_t r = 0; r < rows; ++r) best[r] = truth.token.get()[r * k];
-    const int64_t found = projection.log_prob(hidden.get(), best.get(), rows, got.get(), doubtful.get());
+    const int64_t found = output_layer.log_prob(hidden.get(), best.get(), rows, got.get(), doubtful.get());
     CHECK(found == truth.found && same(doubtful.get(), truth.doubtful.get(), found), *name, vocab);
     for (int64_t r = 0; r < rows; ++r) {
       CHECK(truth.is_doubtful(r) || same(got.get() + r, truth.log_prob.get() + r * k, 1), *name, vocab);
@@ -128,13 +128,13 @@ void test_threads(bool bytes) {
   const Screened screen(9, 300, 20, 3);
   Guarded<float> hidden(60 * 20);
   fill(hidden, 1.0f);
-  const ScreenedProjection projection = screen.build(sharpbeam::kernels().name, bytes);
-  const Answer truth(projection, hidden, 60, 5);
+  const ScreenLayer output_layer = screen.build(sharpbeam::kernels().name, bytes);
+  const Answer truth(output_layer, hidden, 60, 5);
   std::vector<int> equal(4, 0);
   std::vector<std::thread> threads;
   for (int& count : equal) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 20; ++i) count += Answer(projection, hidden, 60, 5) == truth;
+      for (int i = 0; i < 20; ++i) count += Answer(output_layer, hidden, 60, 5) == truth;
     });
   }
   for (std::thread& thread : threads) thread.join();

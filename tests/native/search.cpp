@@ -12,8 +12,8 @@
 
 #include "allocations.h"
 #include "check.h"
-#include "projections/suppressed.h"
-#include "search/turn.h"
+#include "output/suppressed.h"
+#include "search/step.h"
 
 namespace {
 
@@ -251,7 +251,7 @@ void test_turns(int64_t max_length, int64_t ends, int64_t sound) {
   ToyLayer layer, same;
   layer.ends = same.ends = ends;
   layer.sound = same.sound = sound;
-  Turns turns, whole;
+  NativeSteps turns, whole;
   auto rows = std::make_unique<Columns>(2);
   start(*rows);
   rows->token[0] = rows->token[1] = 1;
@@ -259,7 +259,7 @@ void test_turns(int64_t max_length, int64_t ends, int64_t sound) {
   all.begin(rows->request.get(), 2);
   const bool first = whole.run(model, same, kTop, true, live(*rows), all);
   CHECK(first == (sound != 1), "any", sound);
-  TurnWork work{};
+  StepWork work{};
   for (int64_t turn = 0; first && turn < whole.work().steps; ++turn) {
     bool went = false;
     const int64_t made = allocated([&] { went = turns.run(model, layer, kTop, false, live(*rows), one); });

@@ -1,5 +1,5 @@
 // The words of requests: every table against the scalar one, memory that is used again, and what is refused.
-#include "projections/shortlist.h"
+#include "output/shortlist.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,6 +1,6 @@
 // Teams: every part is done once, whoever asks and however many ask; errors arrive; nothing is allocated; a fork has a
 // team of its own; and products that are shared have the bits of those that are not.
-#include "kernels/team.h"
+#include "core/team.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,10 +15,10 @@
 
 #include "allocations.h"
 #include "check.h"
-#include "kernels/linear.h"
+#include "linear/linear.h"
 #include "model.h"
-#include "projections/exact.h"
-#include "projections/scan.h"
+#include "output/exact.h"
+#include "output/scan.h"
 
 namespace {
 
@@ -198,9 +198,9 @@ void test_layers() {
   Guarded<int32_t> token(kMost * k), chosen(kMost * k), rescored(kMost);
   Team team(3, 1);
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
-    const ExactProjection exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
-    const ScanProjection scan(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), kVocab, kDim,
-                              kernels(*name), 1.0f);
+    const ExactLayer exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
+    const ScanLayer scan(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), kVocab, kDim, kernels(*name),
+                         1.0f);
     const auto ask = [&](bool scans, int64_t rows, float* to, int32_t* words) {
       if (scans)
         scan.topk(hidden.get(), rows, k, true, to, words, total.get(), rescored.get());

@@ -1,5 +1,5 @@
 // The transformer, with attention and with recurrent units in its decoder: the tests of model.h.
-#include "models/transformer.h"
+#include "models/transformer/model.h"
 
 #include "model.h"
 

@@ -11,20 +11,20 @@ from typing import Annotated, Any
 
 import typer
 
-from sharpbeam.cli.convert import convert
-from sharpbeam.cli.evaluate import evaluate
-from sharpbeam.cli.fit_screen import fit_screen
-from sharpbeam.cli.fit_shortlist import fit_shortlist
-from sharpbeam.cli.generate import generate
-from sharpbeam.cli.info import info
-from sharpbeam.cli.profile import profile
-from sharpbeam.cli.score import score
-from sharpbeam.cli.screen_report import screen_report
-from sharpbeam.cli.trace import trace
-from sharpbeam.cli.train import train
-from sharpbeam.cli.translate import translate
-from sharpbeam.cli.version import program_version
+from sharpbeam.cli.verbs.convert import convert
+from sharpbeam.cli.verbs.evaluate import evaluate
+from sharpbeam.cli.verbs.fit_screen import fit_screen
+from sharpbeam.cli.verbs.fit_shortlist import fit_shortlist
+from sharpbeam.cli.verbs.generate import generate
+from sharpbeam.cli.verbs.info import info
+from sharpbeam.cli.verbs.profile import profile
+from sharpbeam.cli.verbs.score import score
+from sharpbeam.cli.verbs.screen_report import screen_report
+from sharpbeam.cli.verbs.trace import trace
+from sharpbeam.cli.verbs.train import train
+from sharpbeam.cli.verbs.translate import translate
 from sharpbeam.errors import OptionError, SharpbeamError
+from sharpbeam.version import program_version
 
 FAILED, WRONG_USE, INTERRUPTED, CLOSED_PIPE = 1, 2, 130, 141  # the last two as shells count SIGINT and SIGPIPE
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from sharpbeam.errors import ModelError
-from sharpbeam.models.folder import save_model
-from sharpbeam.models.recurrent.config import RecurrentConfig
+from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.storage.model_folder import save_model
 from sharpbeam.text.pieces import PieceVocabulary
 from sharpbeam.types import Floats
 
@@ -26,7 +26,7 @@ class Converted:
     """All that a model folder needs."""
 
     origin: str  # the format it came from, for people
-    config: TransformerConfig | RecurrentConfig
+    config: TransformerConfig | GruConfig
     tensors: Mapping[str, Floats]
     source: PieceVocabulary
     target: PieceVocabulary
@@ -42,7 +42,7 @@ class Converted:
             else f"{len(self.source)} and {len(self.target)} words"
         )
         millions = sum(tensor.size for tensor in self.tensors.values()) / 1e6
-        if isinstance(c, RecurrentConfig):
+        if isinstance(c, GruConfig):
             layers = f"{c.encoder_layers}+{1 if c.top == 'none' else 2} recurrent layers of width {c.decoder_dim}"
         else:
             layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"

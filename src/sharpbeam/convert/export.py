@@ -12,9 +12,9 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from sharpbeam.errors import ModelError
-from sharpbeam.models.folder import read_config, read_tensors
-from sharpbeam.models.swap import replacing
 from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.storage.atomic import replacing
+from sharpbeam.storage.model_folder import read_config, read_tensors
 from sharpbeam.text.pieces import PieceVocabulary
 from sharpbeam.text.sentencepiece import SentencePieceVocabulary
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies

@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 from sharpbeam.convert.converted import Converted
-from sharpbeam.convert.ctranslate2 import read_ctranslate2
+from sharpbeam.convert.formats.json import read_json
+from sharpbeam.convert.formats.marian import is_marian_file
+from sharpbeam.convert.formats.spm import Pieces
 from sharpbeam.convert.hub import fetch
-from sharpbeam.convert.hugging_face import read_hugging_face
-from sharpbeam.convert.json_file import read_json
-from sharpbeam.convert.marian import read_marian
-from sharpbeam.convert.marian_file import is_marian_file
-from sharpbeam.convert.open_nmt import read_open_nmt
-from sharpbeam.convert.spm import Pieces
+from sharpbeam.convert.readers.ctranslate2 import read_ctranslate2
+from sharpbeam.convert.readers.hugging_face import read_hugging_face
+from sharpbeam.convert.readers.marian import read_marian
+from sharpbeam.convert.readers.open_nmt import read_open_nmt
 from sharpbeam.errors import InputError, ModelError
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")

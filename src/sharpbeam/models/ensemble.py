@@ -16,12 +16,12 @@ from typing import cast
 
 import numpy as np
 
-from sharpbeam.models.door import Attending, Decoding, Model
+from sharpbeam.models.interface import Attending, Decoding, Model
 from sharpbeam.types import Floats, Footprint, Ids, Request
 
 
 class EnsembleDecoding:
-    """`models.door.Decoding` of all members at once. A state has the handle that the first member gave it."""
+    """`models.interface.Decoding` of all members at once. A state has the handle that the first member gave it."""
 
     def __init__(self, members: Sequence[Decoding]) -> None:
         self._first, *self._others = members
@@ -65,7 +65,7 @@ class EnsembleDecoding:
 
 
 class AttendingEnsemble(EnsembleDecoding):
-    """`models.door.Attending` of members that all have attention."""
+    """`models.interface.Attending` of members that all have attention."""
 
     def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """The same step for the mean of the members' attention weights, [R, S] float32."""
@@ -77,7 +77,7 @@ class AttendingEnsemble(EnsembleDecoding):
 
 
 class EnsembleModel:
-    """`models.door.Model` of members with the same vocabularies; their architectures and widths may differ."""
+    """`models.interface.Model` of members with the same vocabularies; their architectures and widths may differ."""
 
     def __init__(self, members: Sequence[Model]) -> None:
         """Put two members or more side by side."""

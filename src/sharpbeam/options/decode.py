@@ -18,7 +18,7 @@ __all__ = [
     "DecodeOptions",
     "LanguageOptions",
     "MachineOptions",
-    "ProjectionOptions",
+    "OutputLayerOptions",
     "SamplingOptions",
     "ScheduleOptions",
     "SearchOptions",
@@ -289,10 +289,10 @@ class ScheduleOptions:
 
 
 @dataclass(frozen=True)
-class ProjectionOptions:
+class OutputLayerOptions:
     """The output layer: how the next words are found."""
 
-    projection: Literal[
+    output_layer: Literal[
         "exact", "scan", "certified", "screen", "shortlist", "screen-and-shortlist", "screen-or-shortlist"
     ] = option(
         "exact",
@@ -304,14 +304,14 @@ class ProjectionOptions:
     normalise: bool = option(
         True,
         "if not, the logit stands for the log probability, no softmax; for models trained with self_normalisation, and "
-        "projection exact or scan. A model does not say how it was trained: of any other the scores mean little and "
+        "output_layer exact or scan. A model does not say how it was trained: of any other the scores mean little and "
         "the answers are worse",
     )
 
     def __post_init__(self) -> None:
         joined = ("screen-and-shortlist", "screen-or-shortlist")
         allowed = ("exact", "scan", "certified", "screen", "shortlist", *joined)
-        require(self.projection in allowed, "projection", self.projection, " or ".join(allowed))
+        require(self.output_layer in allowed, "output_layer", self.output_layer, " or ".join(allowed))
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ class DecodeOptions:
     search: SearchOptions = SearchOptions()
     sampling: SamplingOptions = SamplingOptions()
     schedule: ScheduleOptions = ScheduleOptions()
-    output: ProjectionOptions = ProjectionOptions()
+    output: OutputLayerOptions = OutputLayerOptions()
     languages: LanguageOptions = LanguageOptions()
 
     def __post_init__(self) -> None:
@@ -369,7 +369,7 @@ class DecodeOptions:
             build(SearchOptions, tables["search"], "search options"),
             build(SamplingOptions, tables["sampling"], "sampling options"),
             build(ScheduleOptions, tables["schedule"], "schedule options"),
-            build(ProjectionOptions, tables["output"], "projection options"),
+            build(OutputLayerOptions, tables["output"], "output_layer options"),
             build(LanguageOptions, tables["languages"], "language options"),
         )
 

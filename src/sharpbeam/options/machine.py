@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sharpbeam.options.cores import usable_cores
 from sharpbeam.options.schema import option, require
+from sharpbeam.options.workers import usable_cores
 
 COMPUTE_TYPES = ("float32", "int16", "int8")  # of our own kernels
 
@@ -32,14 +32,14 @@ class MachineOptions:
         "float32",
         "what the model computes its products in; int16 and int8 round weights and inputs, a scale for each row; "
         "blas: float32 by the shared library that SHARPBEAM_BLAS names, for comparisons (SHARP-0). "
-        "What follows the model, the output layer, has choices of its own (projection)",
+        "What follows the model, the output layer, has choices of its own (output_layer)",
     )
-    word_products: int = option(
+    precomputed_embeddings: int = option(
         0,
         "GRU models: keep what the decoder's first layer computes of so many words, the first of the vocabulary, which "
         "are the frequent ones, at most all: saves a product, takes a few kilobytes for each word (SHARP 4.2)",
     )
-    source_products: bool = option(
+    precomputed_attention: bool = option(
         False,
         "GRU models: compute once for each source token what is read of it, instead of in each step (SHARP 4.3); "
         "pays for short sentences",
@@ -58,11 +58,18 @@ class MachineOptions:
         rounds = self.compute_type != "float32" and self.backend == "torch"
         require(not rounds, "compute_type", self.compute_type, "float32 with backend torch")
         most = 2**28  # words, or places: more than any vocabulary has, and what the core can count
-        require(0 <= self.word_products <= most, "word_products", self.word_products, f"between 0 and {most}")
+        require(
+            0 <= self.precomputed_embeddings <= most,
+            "precomputed_embeddings",
+            self.precomputed_embeddings,
+            f"between 0 and {most}",
+        )
 
     def shortcuts(self) -> dict[str, Any]:
         """The steps of SHARP that spare products, by name."""
-        return {name: getattr(self, name) for name in ("word_products", "source_products", "merge_states")}
+        return {
+            name: getattr(self, name) for name in ("precomputed_embeddings", "precomputed_attention", "merge_states")
+        }
 
     @property
     def batch_invariant(self) -> bool:

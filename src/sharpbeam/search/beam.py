@@ -2,7 +2,7 @@
 
 Each step, for each request (K = beam_size):
 1. The 2K best continuations of all its rows are its candidates, ranked by the sum of log probabilities. Equal sums
-   stand in the order of their rows, then in the projection's order (higher log probability, then lower id).
+   stand in the order of their rows, then in the output layer's order (higher log probability, then lower id).
    Of one row at most `max_children` are taken, and none below the thresholds of search/selection.py.
 2. A candidate that ends (with eos, or because it reaches max_length) is finished if it ranks among the first K, and
    dropped otherwise. It scores log_prob / length ** length_penalty, where length counts eos. The K best finished
@@ -29,14 +29,14 @@ from numpy.typing import NDArray
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import require
 from sharpbeam.search.candidates import CandidateRules
-from sharpbeam.search.door import Forward
+from sharpbeam.search.interface import Forward
 from sharpbeam.search.observer import Choice, Fate, Observer
 from sharpbeam.search.ranking import Index, rank
 from sharpbeam.search.selection import Grown, Selected, Selector
 from sharpbeam.search.stopping import Finished, Pool, StopRule
 from sharpbeam.search.tree import TokenTree, first_rows
 from sharpbeam.search.work import Work
-from sharpbeam.types import Candidates, Hypothesis, Ids, Move, Request, Rows, Scores, TopK
+from sharpbeam.types import Candidates, Hypothesis, Ids, Request, Rows, Scores, StepResult, TopK
 
 Mask = NDArray[np.bool_]
 
@@ -78,13 +78,13 @@ class BeamSearch:
         self._finished.update((request.index, Pool()) for request in requests)
         return first_rows(requests, state, self._bos_id)
 
-    def turn(self, rows: Rows, forward: Forward) -> Move:
+    def step(self, rows: Rows, forward: Forward) -> StepResult:
         """Run every row, and advance."""
         hidden = forward.step(rows)
         top = forward.topk(hidden, self._rules.wanted(rows), rows.request)
         return self.advance(rows, self._rules.complete(rows, top, hidden, forward))
 
-    def advance(self, rows: Rows, top: TopK) -> Move:
+    def advance(self, rows: Rows, top: TopK) -> StepResult:
         """One step for every request in `rows`, whose states are the new ones; `top` has at least `candidates` of each.
 
         Raises ModelError where a log probability is not a number.
@@ -103,7 +103,7 @@ class BeamSearch:
         if len(chosen.ended.rows):
             self._finish(self._grow(chosen.ended))
         if not self._ripe and chosen.best.min() > -math.inf:
-            return Move(going, {})
+            return StepResult(going, {})
         return self._settle(rows, chosen.first, going, chosen.best)
 
     def _report(self, observer: Observer, rows: Rows, found: Candidates, chosen: Selected) -> None:
@@ -116,14 +116,14 @@ class BeamSearch:
             floor = self._selector.floor(max(self._finished[request].top, float(score[b, 0])))
             choices: list[Choice] = []
             for place, total, alive, end in zip(cell[b], score[b], lives[b], ended[b], strict=True):
-                fate: Fate = "lives" if alive else "finished" if end else "width"
+                outcome: Fate = "lives" if alive else "finished" if end else "width"
                 if not alive and not end and total < floor:
-                    fate = "threshold"
+                    outcome = "threshold"
                 if total == -math.inf:
-                    fate = "banned"
+                    outcome = "banned"
                 if place // k - start < (rows.request == request).sum():  # else it is padding
                     token, log_prob = int(found.token.flat[place]), float(found.log_prob.flat[place])
-                    choices.append(Choice(int(place // k - start), token, log_prob, float(total), fate))
+                    choices.append(Choice(int(place // k - start), token, log_prob, float(total), outcome))
             observer.advanced(request, choices)
 
     def _pools(self, rows: Rows) -> list[Pool]:
@@ -164,7 +164,7 @@ class BeamSearch:
             pool.add(Finished(stop.score(log_prob, length), log_prob, node), stop.room)
             self._ripe += not was_ripe and len(pool) >= stop.enough
 
-    def _settle(self, rows: Rows, first: Index, going: Rows, best: Scores) -> Move:
+    def _settle(self, rows: Rows, first: Index, going: Rows, best: Scores) -> StepResult:
         """Close the requests that are done; `best` [B] is the score of each one's best live row, -inf without any."""
         done: dict[int, list[Hypothesis]] = {}
         lengths = (rows.length[first] + 1).tolist()
@@ -189,4 +189,4 @@ class BeamSearch:
             going = going.select(~np.isin(going.request, list(done)))
         if not self._finished:
             self._tree.clear()
-        return Move(going, done)
+        return StepResult(going, done)

@@ -1,4 +1,4 @@
-"""What may follow a row: the projection's candidates under the rules of the options.
+"""What may follow a row: the output layer's candidates under the rules of the options.
 
 The rules, in this order:
 * No log probability may be NaN or +inf.
@@ -18,7 +18,7 @@ import numpy as np
 
 from sharpbeam.errors import ModelError
 from sharpbeam.options.decode import SearchOptions
-from sharpbeam.search.door import Forward
+from sharpbeam.search.interface import Forward
 from sharpbeam.search.prefix_bias import PrefixBias
 from sharpbeam.search.repetition import Repetition
 from sharpbeam.search.tree import TokenTree
@@ -38,10 +38,10 @@ class CandidateRules:
         self._prefixes: dict[int, Prefix] = {}  # of the requests in flight that have one
         self._bias = PrefixBias(options.prefix_bias_beta, tree, self._prefixes)
         self.least = min(keep + (options.min_length > 0), vocab_size)
-        """How many candidates of each row the projection has to find: one more where eos may be banned."""
+        """How many candidates of each row the output layer has to find: one more where eos may be banned."""
 
     def wanted(self, rows: Rows) -> int:
-        """How many candidates of each of these rows the projection has to find."""
+        """How many candidates of each of these rows the output layer has to find."""
         if not self._repetition.active:
             return min(self.least + self._bias.active, self._vocab_size)
         return min(self.least + self._repetition.most(rows) + self._bias.active, self._vocab_size)

@@ -28,10 +28,10 @@ import numpy as np
 
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.search.beam import BeamSearch, Mask
-from sharpbeam.search.door import Forward
+from sharpbeam.search.interface import Forward
 from sharpbeam.search.merging import Groups, by_likeness, by_word, each_alone
 from sharpbeam.search.ranking import Index, rank
-from sharpbeam.types import Candidates, Floats, Move, Rows, TopK
+from sharpbeam.types import Candidates, Floats, Rows, StepResult, TopK
 
 
 class CubeSearch(BeamSearch):
@@ -43,7 +43,7 @@ class CubeSearch(BeamSearch):
         self._by_word = options.merge_by in ("word", "both")
         self._by_likeness = options.merge_by in ("likeness", "both")
 
-    def turn(self, rows: Rows, forward: Forward) -> Move:
+    def step(self, rows: Rows, forward: Forward) -> StepResult:
         """Run one row of each group, and more where scores are to be exact; then as beam search."""
         ran = _Ran(rows, by_word(rows) if self._by_word else each_alone(len(rows)), forward)
         request = rows.request[ran.first]

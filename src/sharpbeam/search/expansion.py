@@ -10,10 +10,10 @@ import numpy as np
 
 from sharpbeam.options.decode import LONGEST, SearchOptions
 from sharpbeam.search.candidates import CandidateRules
-from sharpbeam.search.door import Forward
+from sharpbeam.search.interface import Forward
 from sharpbeam.search.tree import TokenTree, first_rows
 from sharpbeam.search.work import Work
-from sharpbeam.types import Hypothesis, Ids, Move, Request, Rows, TopK
+from sharpbeam.types import Hypothesis, Ids, Request, Rows, StepResult, TopK
 
 
 class Expansion:
@@ -44,11 +44,11 @@ class Expansion:
             self._prefix[request.index] = 0 if request.prefix is None else len(request.prefix.token)
         return first_rows(requests, state, self._bos_id)
 
-    def turn(self, rows: Rows, forward: Forward) -> Move:
+    def step(self, rows: Rows, forward: Forward) -> StepResult:
         """Run every row; those behind their prefix are done."""
         return self.advance(rows, forward.topk(forward.step(rows), self._rules.wanted(rows), rows.request))
 
-    def advance(self, rows: Rows, top: TopK) -> Move:
+    def advance(self, rows: Rows, top: TopK) -> StepResult:
         """One word more of each prefix, or the words that may stand behind it."""
         self.work.steps += 1
         self.work.expansions += len(rows)
@@ -72,4 +72,4 @@ class Expansion:
             del self._prefix[index]
         self._rules.leave(done)
         self.work.requests += len(done)
-        return Move(going, done)
+        return StepResult(going, done)

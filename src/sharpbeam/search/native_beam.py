@@ -1,9 +1,9 @@
-"""Beam search whose turns are native (csrc/search/turn.h) where model and output layer are too: one call takes as many
+"""Beam search whose turns are native (csrc/search/step.h) where model and output layer are too: one call takes as many
 as the schedule leaves to it. Elsewhere its bookkeeping is one native call a step (csrc/search/beam.h), in place of some
 forty of NumPy's.
 
-It says what search/beam.py says, to the last bit; tests/search/test_native_beam.py holds it to that. What may follow a
-row is asked of search/candidates.py, where there is any rule.
+It says what search/beam.py says, to the last bit; tests/unit/search/test_native_beam.py holds it to that. What may
+follow a row is asked of search/candidates.py, where there is any rule.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from sharpbeam import _core
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.door import Forward
+from sharpbeam.search.interface import Forward
 from sharpbeam.search.selection import facts
 from sharpbeam.search.tree import first_rows
-from sharpbeam.types import Hypothesis, Ids, Move, Request, Rows, TopK
+from sharpbeam.types import Hypothesis, Ids, Request, Rows, StepResult, TopK
 
 
 class NativeBeamSearch(BeamSearch):
@@ -41,19 +41,19 @@ class NativeBeamSearch(BeamSearch):
         self._core.begin(rows.request)
         return rows
 
-    def turn(self, rows: Rows, forward: Forward) -> Move:
+    def step(self, rows: Rows, forward: Forward) -> StepResult:
         """As BeamSearch's."""
         self._rules.forget_past(rows)
         if forward.core is None or not self._rules.idle:
-            return super().turn(rows, forward)
+            return super().step(rows, forward)
         model, layer = forward.core
         columns = (rows.request, rows.state, rows.token, rows.node, rows.length)
-        answer = self._core.turn(model, layer, self.candidates, forward.whole, *columns, rows.score)
+        answer = self._core.step(model, layer, self.candidates, forward.whole, *columns, rows.score)
         if answer is None:
-            return super().turn(rows, forward)  # raises, as it can say which log probability is no number
+            return super().step(rows, forward)  # raises, as it can say which log probability is no number
         return self._move(answer)
 
-    def advance(self, rows: Rows, top: TopK) -> Move:
+    def advance(self, rows: Rows, top: TopK) -> StepResult:
         """As BeamSearch's."""
         found = top if self._rules.idle else self._rules.apply(rows, top)
         value = found.log_prob if isinstance(found, TopK) else found.value
@@ -66,7 +66,7 @@ class NativeBeamSearch(BeamSearch):
             raise AssertionError("the compiled core refused what is sound")
         return self._move(answer)
 
-    def _move(self, answer: _core.Moved) -> Move:
+    def _move(self, answer: _core.Moved) -> StepResult:
         """What a step came to, or several."""
         ids, score, (steps, expansions, requests), done = answer
         work = self.work
@@ -75,7 +75,7 @@ class NativeBeamSearch(BeamSearch):
         work.request_steps += requests
         request, state, token, node, length = ids
         going = Rows(request, state, token, node, length, score)
-        return Move(going, {} if done is None else self._close(done))
+        return StepResult(going, {} if done is None else self._close(done))
 
     def _close(self, done: _core.Done) -> dict[int, list[Hypothesis]]:
         """The answers of the requests that are done."""

@@ -19,7 +19,7 @@ class Choice:
     token: int
     log_prob: float  # what the model says of the token
     score: float  # sum of the hypothesis that it makes
-    fate: Fate
+    outcome: Fate
 
 
 class Observer(Protocol):

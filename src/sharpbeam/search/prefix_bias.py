@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.search.door import Forward
+from sharpbeam.search.interface import Forward
 from sharpbeam.search.tree import TokenTree
 from sharpbeam.types import Candidates, Floats, Ids, Prefix, Rows, TopK
 
@@ -38,7 +38,7 @@ class PrefixBias:
     def complete(self, rows: Rows, top: TopK, hidden: Floats, forward: Forward) -> TopK:
         """`top` [R, k] with the prefix's next word among the candidates of each row that follows it.
 
-        Where the projection did not find it, it takes the place of the last candidate.
+        Where the output layer did not find it, it takes the place of the last candidate.
         """
         place, word = self._following(rows)
         absent = (top.token[place] != word[:, None]).all(axis=1)

@@ -10,7 +10,7 @@
 Both look at what was generated and at the target prefix, as in CTranslate2; not at the source or the prompt. The end of
 a sentence is never in a row, so neither changes it.
 
-Both are exact, though the projection gives the best words only: neither makes a word likelier, so whatever ends up
+Both are exact, though the output layer gives the best words only: neither makes a word likelier, so whatever ends up
 among the k best of a row was among its best k + m, where m is the number of words of the row that get worse.
 """
 

@@ -23,11 +23,11 @@ import numpy as np
 
 from sharpbeam.options.decode import SamplingOptions, SearchOptions
 from sharpbeam.search.candidates import CandidateRules
-from sharpbeam.search.door import Forward
+from sharpbeam.search.interface import Forward
 from sharpbeam.search.ranking import Index
 from sharpbeam.search.tree import TokenTree, first_rows
 from sharpbeam.search.work import Work
-from sharpbeam.types import Floats, Hypothesis, Ids, Move, Request, Rows, Scores, TopK
+from sharpbeam.types import Floats, Hypothesis, Ids, Request, Rows, Scores, StepResult, TopK
 
 
 class Sample:
@@ -70,11 +70,11 @@ class SamplingSearch:
             self._answers[request.index] = {}
         return first_rows(requests, state, self._bos_id, each=samples)
 
-    def turn(self, rows: Rows, forward: Forward) -> Move:
+    def step(self, rows: Rows, forward: Forward) -> StepResult:
         """Run every row, and draw."""
         return self.advance(rows, forward.topk(forward.step(rows), self._rules.wanted(rows), rows.request))
 
-    def advance(self, rows: Rows, top: TopK) -> Move:
+    def advance(self, rows: Rows, top: TopK) -> StepResult:
         """One word more for every row; raises ModelError where a log probability is not a number."""
         found = self._rules.apply(rows, top)
         requests = list(dict.fromkeys(rows.request.tolist()))
@@ -96,10 +96,10 @@ class SamplingSearch:
         if not possible.all():  # these had no candidate: they end as they are
             self._finish(rows.select(~possible), [samples[row] for row in place[~possible]])
         if goes_on.all():
-            return Move(grown, {})
+            return StepResult(grown, {})
         for request in requests:
             self._live[request] = [s for s in self._live[request] if s.number not in self._answers[request]]
-        return Move(grown.select(~ends), self._settle(requests))
+        return StepResult(grown.select(~ends), self._settle(requests))
 
     def _choose(self, value: Floats, number: Scores) -> Index:
         """Which of the candidates with log probabilities `value` [R, k] each row takes, by a number in [0, 1) [R]."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Work:
     """Counts of one search, or of several after `add`."""
 
-    steps: int = 0  # calls of `advance`: one run of the model and of the projection each
+    steps: int = 0  # calls of `advance`: one run of the model and of the output layer each
     expansions: int = 0  # rows in all of these steps; the paper's "candidate expansions"
     model_rows: int = 0  # with cube pruning: rows that the model was run for
     sub_cubes: int = 0  # with cube pruning: rows that the output layer gave candidates for

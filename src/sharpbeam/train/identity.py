@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.models.architectures import Config, architecture_of
+from sharpbeam.models.registry import Config, architecture_of
 from sharpbeam.options.train import Recipe
 from sharpbeam.text.lines import file_digest
 

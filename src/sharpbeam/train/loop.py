@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from sharpbeam.errors import OptionError, SharpbeamError
-from sharpbeam.models.architectures import find_architecture
-from sharpbeam.models.folder import save_model
+from sharpbeam.models.registry import find_architecture
 from sharpbeam.options.train import Recipe, TrainOptions
+from sharpbeam.storage.model_folder import save_model
 from sharpbeam.train.checkpoint import Progress, read_checkpoint, write_checkpoint
 from sharpbeam.train.identity import identity
 from sharpbeam.train.interrupt import Interrupt

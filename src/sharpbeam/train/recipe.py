@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from sharpbeam.errors import InputError, ModelError, OptionError
-from sharpbeam.models.architectures import find_architecture
+from sharpbeam.models.registry import find_architecture
 from sharpbeam.options.schema import build
 from sharpbeam.options.train import Recipe
 

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from sharpbeam.errors import OptionError
-from sharpbeam.models.architectures import Config
-from sharpbeam.models.folder import read_config, read_tensors
+from sharpbeam.models.registry import Config
+from sharpbeam.storage.model_folder import read_config, read_tensors
 from sharpbeam.train.task import Task
 
 VOCABULARIES = ("source.spm", "target.spm", "source.vocab.json", "target.vocab.json", "vocab.json")

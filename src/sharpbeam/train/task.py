@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from sharpbeam.models.architectures import Config
+from sharpbeam.models.registry import Config
 from sharpbeam.train.checkpoint import Progress
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sharpbeam.models.architectures import TranslationConfig, find_architecture
-from sharpbeam.models.translation_module import TranslationModule
+from sharpbeam.models.registry import TranslationConfig, find_architecture
+from sharpbeam.models.torch.module import TranslationModule
 from sharpbeam.options.schema import build, require
 from sharpbeam.options.train import Recipe
 from sharpbeam.train.checkpoint import Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sacrebleu
 import torch
 
-from sharpbeam.models.translation_module import TranslationModule
+from sharpbeam.models.torch.module import TranslationModule
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.train.data import Batch, ParallelData
 from sharpbeam.train.loss import output_loss

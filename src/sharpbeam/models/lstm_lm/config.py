@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sharpbeam.errors import ModelError
-from sharpbeam.models.facts import check_positive, check_special_ids, check_tied
+from sharpbeam.models.config import check_positive, check_special_ids, check_tied
 from sharpbeam.types import Footprint
 
 
@@ -15,7 +15,7 @@ class LstmLmConfig:
 
     vocab_size: int
     embedding_dim: int = 200  # E
-    hidden_dim: int = 200  # D, of every layer; the uppermost one is what the projection sees
+    hidden_dim: int = 200  # D, of every layer; the uppermost one is what the output layer sees
     layers: int = 2
     tied_output: bool = False  # the output matrix is the embedding
     unk_id: int = 0

@@ -15,7 +15,7 @@ State = tuple[Tensor, Tensor]  # outputs and cells of all layers, [L, B, D] each
 
 
 class LstmLmModule(nn.Module):
-    """Word ids -> hidden vectors. The output matrix is held here but applied by a projection only.
+    """Word ids -> hidden vectors. The output matrix is held here but applied by an output layer only.
 
     For each layer i, f, o = sigmoid(W x + b + U h + c), g = tanh(W x + b + U h + c), cell' = f cell + i g,
     h' = o tanh(cell'). Dropout is between layers only, never from one position to the next (Zaremba et al. 2014).
@@ -36,7 +36,7 @@ class LstmLmModule(nn.Module):
             nn.init.uniform_(parameter, -scale, scale)
 
     def output(self) -> tuple[Tensor, Tensor]:
-        """Output matrix [V, D] and bias [V], for the projection."""
+        """Output matrix [V, D] and bias [V], for the output_layer."""
         return (self.embedding if self.config.tied_output else self.output_weight), self.output_bias
 
     def begin(self, columns: int) -> State:

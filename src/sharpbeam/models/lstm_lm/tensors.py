@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
-from sharpbeam.models.shapes import Shape, compare_shapes
+from sharpbeam.models.tensors import Shape, compare_shapes
 
 
 def tensor_shapes(config: LstmLmConfig) -> dict[str, Shape]:

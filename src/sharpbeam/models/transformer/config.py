@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sharpbeam.errors import ModelError
-from sharpbeam.models.facts import check_choices, check_positive, check_translation
+from sharpbeam.models.config import check_choices, check_positive, check_translation
 from sharpbeam.types import Footprint
 
 
@@ -17,7 +17,7 @@ class TransformerConfig:
 
     source_vocab_size: int
     target_vocab_size: int
-    hidden_dim: int = 512  # D, of embeddings and all layers, and what the projection sees
+    hidden_dim: int = 512  # D, of embeddings and all layers, and what the output layer sees
     encoder_layers: int = 6
     decoder_layers: int = 6
     encoder_heads: int = 8

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from sharpbeam.models.torch.module import LockedDropout, Memory, TranslationModule
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.positions import position_table
-from sharpbeam.models.translation_module import LockedDropout, Memory, TranslationModule
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sharpbeam.models.shapes import Shape, compare_shapes
+from sharpbeam.models.tensors import Shape, compare_shapes
 from sharpbeam.models.transformer.config import TransformerConfig
 
 Shapes = dict[str, Shape]

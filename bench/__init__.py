@@ -1,0 +1,7 @@
+"""Benchmarks: they check, then time. `python -m bench.decode.speed --help`; figures go to bench/results."""
+
+import os
+
+# One thread, for our workers and for the libraries, unless a benchmark asks for more by name. Read when NumPy and
+# PyTorch are loaded, so it stands here.
+os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -1,0 +1,1 @@
+"""Whole translations, timed against other engines."""

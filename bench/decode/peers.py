@@ -1,0 +1,182 @@
+"""Ours against CTranslate2, Marian and Hugging Face: the same weights, the same text, in turns, in one run.
+
+Random shapes (`--shape opus-6+6`, `opus-12+1`, `nllb-600m`) are given sources of 32 words with eos and asked for 32, so
+every engine takes the same steps; NLLB's begin with the tags of their languages. A model folder (`--model`, a trained
+transformer of ours) translates Tatoeba's test set, and BLEU is printed beside. First everybody's answers are checked:
+their lengths, or their BLEU.
+
+How the others are set is said in engines.py; CTranslate2's vocabulary map and Marian's shortlist are our shortlist.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.engines.run import (
+    LENGTH,
+    Ours,
+    Run,
+    Task,
+    best_ctranslate2,
+    best_marian,
+    best_onnx_runtime,
+    ctranslate2,
+    hugging_face,
+    marian,
+    onnx_runtime,
+    pieces,
+)
+from bench.harness import record
+from bench.harness.interleave import interleave
+from bench.harness.testset import DATA, german_english
+from bench.papers.l2s import shapes
+from bench.papers.stream.stream import VARIABLE
+from sharpbeam import Translator
+from sharpbeam.storage.shortlists import FACTS
+
+BLEU_DISTANCE = 1.0
+
+
+class DisagreementError(Exception):
+    """A contender does not say what it should, so its time means nothing."""
+
+
+def task(shape: str | None, model: str | None, data: str, sentences: int, batch: int, beam: int, threads: int) -> Task:
+    """The task on random weights of a shape, or on a trained model."""
+    if shape is not None:
+        folder, references = shapes.model(shape), None
+        texts = shapes.sources(shape, sentences, LENGTH - 1)
+    else:
+        assert model is not None
+        folder, (texts, references) = Path(model), german_english(data, sentences)
+    return Task(folder, texts, *pieces(folder, texts), references, batch, beam, threads)
+
+
+def bleu(job: Task, answers: Sequence[Sequence[str]]) -> float:
+    """Of pieces, put together by our vocabulary."""
+    from sharpbeam.report.quality import quality
+
+    assert job.references is not None
+    target = Translator(job.folder).parts.target
+    ids = {target.piece(token): token for token in range(len(target))}
+    texts = [target.decode([ids[piece] for piece in answer if piece in ids]) for answer in answers]
+    return quality(texts, job.references).bleu
+
+
+def exact_bleu(job: Task) -> float:
+    """BLEU of the exact layer in float32."""
+    return bleu(job, Ours(job, "exact", "float32")())
+
+
+def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Sequence[str] = ()) -> dict[str, Any]:
+    """One line: ratios against plain CTranslate2, and BLEU where the weights are trained.
+
+    `others` are slow ones to be timed as well: "hugging-face", "marian", "onnx-runtime".
+    """
+    chosen = best_ctranslate2(job)
+    contenders: dict[str, Run] = {"CTranslate2": ctranslate2(job, **chosen)}
+    if (job.folder / FACTS).is_file():
+        contenders["CTranslate2 with map"] = ctranslate2(job, **chosen, vmap=True)
+    contenders |= {f"ours {layer}": Ours(job, layer) for layer in layers}
+    if not job.fixed and job.beam > 1:
+        contenders[f"ours {layers[-1]}, variable widths"] = Ours(job, layers[-1], **VARIABLE)
+    if "hugging-face" in others:
+        contenders["Hugging Face"] = hugging_face(job)
+    if "marian" in others:
+        kind = best_marian(job)
+        contenders["Marian"] = marian(job, kind)
+        contenders["Marian with shortlist"] = marian(job, kind, shortlist=True)
+    if "onnx-runtime" in others:
+        rounded = best_onnx_runtime(job)
+        contenders["ONNX Runtime"] = onnx_runtime(job, rounded)
+    scores: dict[str, float] = {}
+
+    def check(outputs: dict[str, list[list[str]]]) -> None:
+        for who, answers in outputs.items():
+            if job.fixed:
+                wrong = [len(answer) for answer in answers if not LENGTH - 1 <= len(answer) <= LENGTH]
+                if wrong:
+                    raise DisagreementError(f"{who}: an answer has {wrong[0]} tokens, not {LENGTH}.")
+                continue
+            scores[who] = bleu(job, answers)
+            # Greedily, a model that is not trained to the end repeats itself, and one such answer moves BLEU by points.
+            if job.beam > 1 and scores[who] < scores["CTranslate2"] - BLEU_DISTANCE:
+                raise DisagreementError(f"{who}: BLEU {scores[who]:.2f}, CTranslate2 {scores['CTranslate2']:.2f}.")
+
+    timings = interleave(contenders, "CTranslate2", rounds, check)
+    per_sentence = {who: timing.median_s / len(job.texts) for who, timing in timings.items()}
+    figures = {
+        "ctranslate2": chosen,
+        **({"marian": kind} if "marian" in others else {}),
+        **({"onnx-runtime": rounded} if "onnx-runtime" in others else {}),
+        "contenders": {
+            who: {
+                "ratio": timing.ratio,
+                "least_ratio": timing.least_ratio,
+                "most_ratio": timing.most_ratio,
+                "ms_per_sentence": per_sentence[who] * 1e3,
+                **({"bleu": scores[who]} if who in scores else {}),
+                **_fallback(contenders[who]),
+            }
+            for who, timing in timings.items()
+        },
+    }
+    options = {"name": name, "batch": job.batch, "beam": job.beam, "sentences": len(job.texts), "rounds": rounds}
+    return record.write("peers", figures, threads=job.threads, options=options)
+
+
+def _fallback(contender: Run) -> dict[str, float]:
+    """The share of the rows that a screen of ours sent to the exact layer, the same in every round."""
+    share = contender.fallback_share if isinstance(contender, Ours) else None
+    return {} if share is None else {"fallback_share": share}
+
+
+def lines(line: dict[str, Any]) -> str:
+    """A table for people."""
+    o = line["options"]
+    said = [f"{o['name']}, batch {o['batch']}, beam {o['beam']}, {line['threads']} thread(s); {line['ctranslate2']}"]
+    for who, found in line["contenders"].items():
+        score = f"  BLEU {found['bleu']:.2f}" if "bleu" in found else ""
+        score += f"  {found['fallback_share']:.1%} of the rows fell back" if "fallback_share" in found else ""
+        spread = f"({found['least_ratio']:.2f} to {found['most_ratio']:.2f})"
+        said.append(f"  {who:<28} x{found['ratio']:.2f} {spread}  {found['ms_per_sentence']:.1f} ms a sentence{score}")
+    return "\n".join(said)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default=DATA)
+    parser.add_argument("--shape", choices=sorted(shapes.SHAPES))
+    parser.add_argument("--model", help="a trained transformer of ours")
+    parser.add_argument("--layers", nargs="+", default=["scan", "shortlist", "screen"])
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--sentences", type=int, default=0, help="0: 8 at batch 1 and 64 otherwise; all of a test set")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--others",
+        nargs="+",
+        default=[],
+        choices=["hugging-face", "marian", "onnx-runtime"],
+        help="slow ones, to be timed as well",
+    )
+    arguments = parser.parse_args()
+    if (arguments.shape is None) == (arguments.model is None):
+        parser.error("give one of --shape and --model")
+    count = arguments.sentences or (0 if arguments.model else 8 if arguments.batch == 1 else 64)
+    job = task(
+        arguments.shape, arguments.model, arguments.data, count, arguments.batch, arguments.beam, arguments.threads
+    )
+    name = arguments.shape or Path(arguments.model).resolve().parent.name
+    line = measure(job, name, arguments.layers, arguments.rounds, arguments.others)
+    print(lines(line))
+    print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Words per second on one thread, native f32 against the PyTorch twin in one interleaved run; where a step's time goes.
+
+Both contenders share vocabulary, search, schedule and output layer; the model is what differs. Outputs are compared
+first: no time is printed when they disagree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from bench.harness import machine, record
+from bench.harness.interleave import interleave
+from bench.harness.testset import DATA, german_english
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.decoding.loading import Parts, find_models
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.report.profile import load_profiled, profile_texts
+from sharpbeam.report.quality import quality
+
+BEAM = 5
+EQUAL_SHARE = 0.98  # of the translations; the rest are near ties, where float rounding may choose another word
+BLEU_DISTANCE = 0.3
+ALL_TOGETHER = 1 << 30  # batch_tokens: whatever is given at once is one batch
+
+
+class DisagreementError(Exception):
+    """Contenders do not say the same, so their times mean nothing."""
+
+
+def speed(model: str, data: str, batch: int, sentences: int, rounds: int) -> dict[str, Any]:
+    """Time `batch` sentences at a time, beam 5, one thread; returns and records words/s, ratios and BLEU."""
+    torch.set_num_threads(1)
+    sources, references = german_english(data, sentences)
+    translators = {b: Translator(model, machine=MachineOptions(backend=b)) for b in ("torch", "native")}
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths together, for both
+    batches = [order[start : start + batch] for start in range(0, len(order), batch)]
+
+    def contender(translator: Translator) -> Callable[[], list[str]]:
+        def run() -> list[str]:
+            texts = [""] * len(sources)
+            for indices in batches:
+                given = [sources[i] for i in indices]
+                for i, found in zip(
+                    indices, translator.translate(given, beam_size=BEAM, batch_tokens=ALL_TOGETHER), strict=True
+                ):
+                    texts[i] = found.text
+            return texts
+
+        return run
+
+    scores: dict[str, Any] = {}
+
+    def check(outputs: dict[str, list[str]]) -> None:
+        same = sum(a == b for a, b in zip(outputs["torch"], outputs["native"], strict=True)) / len(sources)
+        scores["same_translations"] = round(same, 4)
+        scores["bleu"] = {name: round(quality(texts, references).bleu, 2) for name, texts in outputs.items()}
+        if same < EQUAL_SHARE or abs(scores["bleu"]["torch"] - scores["bleu"]["native"]) > BLEU_DISTANCE:
+            raise DisagreementError(f"native and torch disagree: {scores}")
+
+    timings = interleave({n: contender(t) for n, t in translators.items()}, "torch", rounds, check)
+    words = sum(len(source.split()) for source in sources)
+    figures = scores | {
+        "baseline": "torch",
+        "contenders": {
+            name: {k: round(v, 4) for k, v in dataclasses.asdict(timing).items()}
+            | {"words_per_second": round(words / timing.median_s, 1)}
+            for name, timing in timings.items()
+        },
+    }
+    options = {"model": model, "beam_size": BEAM, "batch": batch, "sentences": len(sources), "rounds": rounds}
+    return record.write("decode", figures, threads=1, options=options)
+
+
+def step_shares(model: str, data: str, sentences: int, batch_tokens: int = 1) -> dict[str, Any]:
+    """Where the time of a beam-5 step goes, as `sharpbeam profile` has it: encoding is no part of a step.
+
+    Bookkeeping is all that is neither model nor output layer. The floor is the time to read the output matrix once at
+    this machine's measured bandwidth.
+    """
+    loaded = load_profiled(find_models(model), MachineOptions())
+    sources, _ = german_english(data, sentences)
+    choices = DecodeOptions.from_names({"beam_size": BEAM, "batch_tokens": batch_tokens})
+    found = profile_texts(loaded, sources, sentences, choices)
+    step = found.seconds * (1 - found.share("encoder")) / found.steps
+    figures = {
+        "steps": found.steps,
+        "step_ms": round(1e3 * step, 4),
+        "bookkeeping_us": round(1e6 * found.bookkeeping * step, 1),
+        "bookkeeping": round(found.bookkeeping, 4),
+        "shares": {part.name: round(part.seconds / found.seconds, 4) for part in found.parts},
+        **_floor(loaded.parts, step),
+    }
+    options = {"model": model, "beam_size": BEAM, "batch_tokens": batch_tokens, "sentences": len(sources)}
+    return record.write("step", figures, threads=1, options=options)
+
+
+def _floor(parts: Parts, seconds: float) -> dict[str, Any]:
+    """The output matrix's time at the measured bandwidth, and the step's as a multiple of it."""
+    ceiling = machine.ceilings(1)
+    if ceiling is None:
+        return {"output_floor_ms": None}
+    size = parts.model.output()[0].nbytes
+    floor = size / machine.bandwidth(ceiling, size / 2**20) / 1e9
+    return {"output_floor_ms": round(1e3 * floor, 4), "times_output_floor": round(seconds / floor, 2)}
+
+
+def describe(line: dict[str, Any]) -> str:
+    """One measurement of `speed`, for people."""
+    options, contenders = line["options"], line["contenders"]
+    each = "; ".join(
+        f"{name} {figures['words_per_second']:.0f} words/s (x{figures['ratio']:.2f}, "
+        f"{figures['least_ratio']:.2f}-{figures['most_ratio']:.2f}; BLEU {line['bleu'][name]:.2f})"
+        for name, figures in contenders.items()
+    )
+    return f"batch {options['batch']}, beam {options['beam_size']}, {options['sentences']} sentences: {each}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=DATA, help="folder of the text")
+    parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
+    parser.add_argument("--sentences", type=int, default=320, help="sentences of the test set")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each contender")
+    arguments = parser.parse_args()
+    for batch in (1, 32):
+        found = speed(arguments.model, arguments.data, batch, arguments.sentences, arguments.rounds)
+        print(describe(found), flush=True)
+    shares = step_shares(arguments.model, arguments.data, arguments.sentences)
+    print(f"a step of batch 1, beam {BEAM}: {shares['step_ms']:.3f} ms, {shares['bookkeeping']:.1%} of it bookkeeping")
+    print("  " + ", ".join(f"{name} {share:.1%}" for name, share in shares["shares"].items()))
+    print(f"  output layer at the bandwidth ceiling: {shares['output_floor_ms']} ms")
+
+
+if __name__ == "__main__":
+    main()

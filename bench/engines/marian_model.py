@@ -1,0 +1,165 @@
+"""A transformer of ours as a model of Marian, so that both engines decode with the same weights.
+
+Marian's decoder starts from a vector of zeros where ours starts from the word bos, so the two say different things: for
+timings only. Nor can it be told a least length, so the bias of eos keeps it from ending before the greatest.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.harness.cache import model_name, place, stamp
+from sharpbeam.decoding.loading import load_parts, shortlist_identity
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.storage.model_folder import read_config, read_tensors
+from sharpbeam.storage.shortlists import read_shortlist
+from sharpbeam.text.vocabulary import read_vocabularies
+from sharpbeam.types import Floats
+
+Array = NDArray[Any]
+NEVER = -1e4  # the bias of a word that is not to be said
+VOCABULARY = "vocabulary.yml"
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu_sigmoid": "gelu"}
+
+
+def home(folder: Path) -> Path:
+    """Where the copies of the model in `folder` are kept, one for each type of products."""
+    return place("marian", model_name(folder), stamp(folder, code=("bench/marian_model.py",)))
+
+
+def write(folder: Path, to: Path, gemm_type: str) -> Path:
+    """The model in `folder` as TO/model.npz, and where `gemm_type` is not float32 as TO/GEMM_TYPE.bin; its path."""
+    import _pymarian
+
+    plain = to / "model.npz"
+    if not plain.is_file():
+        to.mkdir(parents=True, exist_ok=True)
+        source, _ = read_vocabularies(folder)
+        (to / VOCABULARY).write_text("".join(f'"{source.piece(i)}": {i}\n' for i in range(len(source))))
+        np.savez(plain, **cast("Any", arrays(folder)))
+    if gemm_type == "float32":
+        return plain
+    packed = to / f"{gemm_type}.bin"
+    if not packed.is_file():
+        made = _pymarian.main(["convert", "-f", str(plain), "-t", str(packed), "--gemm-type", gemm_type])
+        assert made == 0, f"marian convert --gemm-type {gemm_type} ended with {made}"
+    return packed
+
+
+def write_lex(folder: Path, path: Path) -> tuple[int, int]:
+    """Our shortlist in the form of Marian's: how many words are in every set, and how many translations each source
+    word has at most. Marian's every set is of the first words, as many as ours has.
+    """
+    parts = load_parts(folder, MachineOptions())
+    shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
+    most = int(np.diff(shortlist.start).max())
+    with path.open("w") as file:
+        for word in range(len(parts.source)):
+            for rank, token in enumerate(shortlist.token[shortlist.start[word] : shortlist.start[word + 1]]):
+                file.write(f"{parts.target.piece(int(token))} {parts.source.piece(word)} {1 / (rank + 2)}\n")
+    return len(shortlist.always), most
+
+
+def arrays(folder: Path) -> dict[str, Array]:
+    """What Marian has in model.npz for the model of ours in `folder`; eos is never said."""
+    config = read_config(folder)
+    assert isinstance(config, TransformerConfig) and config.decoder_kind == "attention"
+    assert config.shared_embedding and config.tied_output and not config.gated_ffn and not config.embedding_norm
+    text = "".join(f"{name}: {value}\n" for name, value in _options(config).items()) + "\0"
+    weights: dict[str, Array] = dict(_weights(config, read_tensors(folder, config)))
+    return weights | {"special:model.yml": np.frombuffer(text.encode(), np.int8)}
+
+
+def binary(arrays: dict[str, Array], rounded: bool) -> bytes:
+    """The same as a binary file of Marian; `rounded`, its matrices are int8 as `--gemm-type intgemm8` makes them."""
+    bodies, kinds = [], []
+    for name, array in arrays.items():
+        if rounded and array.dtype.kind == "f" and min(array.shape) > 1:
+            scale = np.float32(127 / np.abs(array).max())
+            turned = array if "Wemb" in name else array.T
+            bodies.append(np.rint(turned * scale).astype(np.int8).tobytes() + scale.tobytes())
+            kinds.append(0x10001)
+        else:
+            bodies.append(array.tobytes())
+            kinds.append(0x404 if array.dtype.kind == "f" else 0x101)
+    names = [name.encode() + b"\0" for name in arrays]
+    rows = zip(names, kinds, arrays.values(), bodies, strict=True)
+    headers = b"".join(struct.pack("<QQQQ", len(name), kind, array.ndim, len(body)) for name, kind, array, body in rows)
+    shapes = b"".join(struct.pack(f"<{array.ndim}i", *array.shape) for array in arrays.values())
+    head = struct.pack("<QQ", 1, len(names)) + headers + b"".join(names) + shapes
+    gap = -(len(head) + 8) % 256
+    return head + struct.pack("<Q", gap) + bytes(gap) + b"".join(bodies)
+
+
+def _options(c: TransformerConfig) -> dict[str, Any]:
+    """What Marian keeps in a model: all of its options that say what the network is."""
+    post = c.norm == "post"
+    return {
+        "type": "transformer",
+        "version": "v1.12.0",
+        "dim-emb": c.hidden_dim,
+        "dim-vocabs": [c.source_vocab_size, c.target_vocab_size],
+        "enc-depth": c.encoder_layers,
+        "dec-depth": c.decoder_layers,
+        "dec-cell": "gru",
+        "input-types": [],
+        "tied-embeddings": "false",
+        "tied-embeddings-src": "false",
+        "tied-embeddings-all": "true",
+        "transformer-heads": c.encoder_heads,
+        "transformer-dim-ffn": c.encoder_ffn_dim,
+        "transformer-decoder-dim-ffn": c.decoder_ffn_dim,
+        "transformer-ffn-depth": 2,
+        "transformer-decoder-ffn-depth": 2,
+        "transformer-ffn-activation": _ACTIVATIONS[c.activation],
+        "transformer-decoder-autoreg": "self-attention",
+        "transformer-attention-mask": "default",
+        "transformer-preprocess": '""' if post else "n",
+        "transformer-postprocess": "an" if post else "a",
+        "transformer-postprocess-emb": '""',
+        "transformer-postprocess-top": '""' if post else "n",
+        "transformer-tied-layers": [],
+    }
+
+
+def _weights(c: TransformerConfig, tensors: Any) -> dict[str, Floats]:
+    """Marian's names; matrices are [in, out] there, vectors rows."""
+    bias = np.array(tensors["output_bias"])
+    bias[c.eos_id] = NEVER
+    arrays = {"Wemb": tensors["target_embedding"], "decoder_ff_logit_out_b": bias[None]}
+
+    def norm(to: str, name: str, suffix: str = "") -> None:
+        arrays[f"{to}_ln_scale{suffix}"] = tensors[f"{name}.weight"][None]
+        arrays[f"{to}_ln_bias{suffix}"] = tensors[f"{name}.bias"][None]
+
+    def linear(to: str, letters: str, name: str) -> None:
+        weight, row = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
+        for letter, part, offset in zip(
+            letters, np.split(weight, len(letters)), np.split(row, len(letters)), strict=True
+        ):
+            arrays[f"{to}_W{letter}"], arrays[f"{to}_b{letter}"] = np.ascontiguousarray(part.T), offset[None]
+
+    suffix = "_pre" if c.norm == "pre" else ""
+    for side, layers in (("encoder", c.encoder_layers), ("decoder", c.decoder_layers)):
+        for i in range(layers):
+            ours, theirs = f"{side}.{i}", f"{side}_l{i + 1}"
+            linear(f"{theirs}_self", "qkv", f"{ours}.attention.qkv")
+            linear(f"{theirs}_self", "o", f"{ours}.attention.out")
+            norm(f"{theirs}_self_Wo", f"{ours}.attention.norm", suffix)
+            if side == "decoder":
+                linear(f"{theirs}_context", "q", f"{ours}.cross.query")
+                linear(f"{theirs}_context", "kv", f"{ours}.cross.key_value")
+                linear(f"{theirs}_context", "o", f"{ours}.cross.out")
+                norm(f"{theirs}_context_Wo", f"{ours}.cross.norm", suffix)
+            linear(f"{theirs}_ffn", "1", f"{ours}.ffn.up")
+            linear(f"{theirs}_ffn", "2", f"{ours}.ffn.down")
+            norm(f"{theirs}_ffn_ffn", f"{ours}.ffn.norm", suffix)
+        if c.norm == "pre":
+            norm(f"{side}_top", f"{side}_norm", "_pre")
+    return arrays

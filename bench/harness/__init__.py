@@ -1,0 +1,1 @@
+"""What all benchmarks share: interleaved timing, result lines, test sets, kept files."""

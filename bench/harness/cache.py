@@ -1,0 +1,88 @@
+"""What is kept between runs, and when it is stale: it must come from the same model, text and code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from bench.harness import record
+from sharpbeam.cli.main import main as sharpbeam
+from sharpbeam.storage.model_folder import WEIGHTS, weights_digest
+from sharpbeam.text.lines import file_digest
+
+HOME = record.ROOT / "build" / "bench"
+VOCABULARIES = ("source.spm", "target.spm", "vocab.json", "source.pieces.json", "target.pieces.json")
+MODEL = ("config.json", WEIGHTS, *VOCABULARIES)
+COLLECTING = ("src/sharpbeam/fit/screen/collect.py", "bench/harness/vectors.py")  # what hidden vectors are made by
+FITTING = (
+    "src/sharpbeam/fit/screen",
+    "src/sharpbeam/options/screen.py",
+    "bench/harness/vectors.py",
+    "bench/screens.py",
+    "bench/prepare.py",
+)
+
+
+_STAMP = "-[0-9a-f]{12}"
+
+
+@cache
+def stamp(folder: Path, *more: Path, code: tuple[str, ...] = FITTING) -> str:
+    """Twelve digits of a digest over a model folder, more files, and the `code`, files or folders, that makes it."""
+    files = [folder / name for name in MODEL] + list(more)
+    for room in (record.ROOT / name for name in code):
+        files += [room] if room.is_file() else sorted(room.rglob("*.py"))
+    digests = "".join(_digest(path) for path in files if path.is_file())
+    return hashlib.sha256(digests.encode()).hexdigest()[:12]
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file; of weights that which their config.json says, for they may be gigabytes."""
+    known = weights_digest(path.parent) if path.name == WEIGHTS else None
+    return known or file_digest(path)
+
+
+def model_name(folder: Path) -> str:
+    """What copies of a model are called: as its folder, or its training where that is `best`; a copy as its model."""
+    folder = folder.resolve()
+    name = folder.parent.name if folder.name == "best" else folder.name
+    return re.sub(f"({_STAMP})+(-quick)?$", "", name)
+
+
+def place(room: str, name: str, made_of: str, ending: str = "") -> Path:
+    """build/bench/ROOM/NAME-STAMP for what is kept under a name, `made_of` being its stamp.
+
+    What has the same name and ending and another stamp is stale, and removed.
+    """
+    path = HOME / room / f"{name}-{made_of}{ending}"
+    others = re.compile(re.escape(name) + _STAMP + re.escape(ending))
+    for other in path.parent.iterdir() if path.parent.is_dir() else ():
+        if other != path and others.fullmatch(other.name):
+            shutil.rmtree(other)
+    return path
+
+
+def fitted_copy(folder: Path, copy: Path, made: str, command: Callable[[Path, Path], list[str]]) -> Path:
+    """`copy`: the model in `folder` with what a command of sharpbeam makes in it, the file `made` among others.
+
+    Made where it is not there yet, beside and renamed. `command` gets the model to fit and a folder for files of its
+    own, which is removed at the end; raises RuntimeError where the command fails.
+    """
+    if (copy / made).is_file():
+        return copy
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(copy, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=copy.parent) as work:
+        model = Path(work) / folder.name
+        shutil.copytree(folder, model)
+        arguments = command(model, Path(work))
+        if status := sharpbeam(arguments):
+            raise RuntimeError(f"{arguments[0]} failed with status {status}")
+        os.replace(model, copy)
+    return copy

@@ -1,0 +1,52 @@
+"""The ceilings of this machine, which every later figure is held against. `make bench PART=machine` runs it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+from typing import Any
+
+from bench.harness import record
+
+PROGRAM = record.ROOT / "build" / "bench" / "machine"
+SETS_MB = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+def measure(threads: int, seconds: float, sets: tuple[int, ...] = SETS_MB) -> dict[str, Any]:
+    """Read bandwidth (GB/s by MB of the set, all threads together) and multiply-accumulate peaks (GMAC/s)."""
+    command = [str(PROGRAM), str(threads), str(seconds), *map(str, sets)]
+    result: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return result
+
+
+def ceilings(threads: int) -> dict[str, Any] | None:
+    """The latest measurement on a machine with this processor, or None."""
+    lines = [r for r in record.read("machine") if r["cpu"] == record.cpu() and r["threads"] == threads]
+    return lines[-1] if lines else None
+
+
+def bandwidth(ceiling: dict[str, Any], megabytes: float) -> float:
+    """GB/s for a set of `megabytes`: that of the smallest measured set which is no smaller, else of the largest."""
+    rates = {int(size): rate for size, rate in ceiling["read_gb_s"].items()}
+    return float(rates[min((size for size in rates if size >= megabytes), default=max(rates))])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", help="not needed here; every benchmark takes it")
+    parser.add_argument("--seconds", type=float, default=0.2, help="time of one measurement; five are taken of each")
+    parser.add_argument("--sets", type=int, nargs="+", default=SETS_MB, metavar="MB", help="sizes to read")
+    arguments = parser.parse_args()
+    for threads in sorted({1, min(2, os.cpu_count() or 1)}):
+        figures = measure(threads, arguments.seconds, tuple(arguments.sets))
+        line = record.write("machine", figures, threads=threads, options={"seconds": arguments.seconds})
+        print(f"{line['cpu']}, {threads} thread(s), integers by {figures['integer_unit']}")
+        print("  set, MB     " + "".join(f"{size:>7}" for size in figures["read_gb_s"]))
+        print("  read, GB/s  " + "".join(f"{rate:>7.0f}" for rate in figures["read_gb_s"].values()))
+        print("  GMAC/s      " + "  ".join(f"{kind} {rate}" for kind, rate in figures["gmac_s"].items()))
+
+
+if __name__ == "__main__":
+    main()

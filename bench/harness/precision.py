@@ -1,0 +1,94 @@
+"""Precision and time of output layers on held-out hidden vectors: checked first, then timed in turns.
+
+Precision is P@1, P@5 and the share of rows with all five right. Time is that of a call for one row through Python's
+door, on one thread; ratios are against the full softmax in NumPy, the baseline of the paper (L2S section 4.1). Methods
+that take milliseconds a row are measured on fewer rows; how many is said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.harness.interleave import Timing, interleave
+from bench.harness.vectors import K, Sample
+from bench.papers.l2s.methods import BASELINE, PROVEN, Contender, TopKLayer
+from sharpbeam.types import Floats
+
+SAME_SHARE = 0.999  # of the tokens of BASELINE: float32 sums are rounded in another order, so near ties may turn
+CHUNK = 16  # rows between two looks at the clock
+TURN = 0.02  # seconds of one turn of a contender
+FEWEST = 4  # rows of a turn
+Point = dict[str, Any]
+
+
+class WrongAnswerError(Exception):
+    """A layer that claims to be exact is not, so its time means nothing."""
+
+
+def precision(layer: TopKLayer, sample: Sample, seconds: float) -> Point:
+    """P@1, P@5 and the share of rows with all five right, on as many rows as `seconds` allow."""
+    found, began = [], time.perf_counter()
+    for first in range(0, len(sample), CHUNK):
+        top = layer.topk(sample.hidden[first : first + CHUNK], K)
+        found.append(np.where(top.log_prob > -np.inf, top.token, -1))
+        if time.perf_counter() - began > seconds:
+            break
+    token = np.concatenate(found)
+    wanted = sample.top[: len(token)]
+    hits = (token[:, :, None] == wanted[:, None, :]).any(axis=2).sum(axis=1)
+    return {
+        "rows": len(token),
+        "p_at_1": round(float(np.mean(token[:, 0] == wanted[:, 0])), 5),
+        "p_at_5": round(float(hits.mean() / K), 5),
+        "all_five": round(float(np.mean(hits == K)), 5),
+        "order": round(float(np.mean((token == wanted).all(axis=1))), 5),
+    }
+
+
+def measure(contenders: Sequence[Contender], sample: Sample, rounds: int, seconds: float) -> list[Point]:
+    """Precision and time of each contender; raises WrongAnswerError where one that claims to be exact is not."""
+    points = []
+    for one in contenders:
+        exact = one.method in (*PROVEN, BASELINE)
+        found = precision(one.layer, sample, 10 * seconds if exact else seconds)
+        wrong = found["order"] < 1 if one.method in PROVEN else found["p_at_5"] < SAME_SHARE
+        if exact and wrong:
+            raise WrongAnswerError(f"{one.method} is not exact: {found}")
+        points.append({"method": one.method, "dial": one.dial} | found)
+    rows = [_rows(one.layer, sample) for one in contenders]
+    runs = {str(i): _one_by_one(one.layer, sample.hidden[: rows[i]]) for i, one in enumerate(contenders)}
+    base = next(i for i, one in enumerate(contenders) if one.method == BASELINE)
+    timings = interleave(runs, str(base), rounds, lambda _: None)  # what they return has been checked above
+    return [point | _times(timings[str(i)], rows[i], rows[base]) for i, point in enumerate(points)]
+
+
+def _rows(layer: TopKLayer, sample: Sample) -> int:
+    """Rows of one turn."""
+    began = time.perf_counter()
+    for row in range(FEWEST):
+        layer.topk(sample.hidden[row : row + 1], K)
+    return int(np.clip(TURN / (time.perf_counter() - began) * FEWEST, FEWEST, len(sample)))
+
+
+def _one_by_one(layer: TopKLayer, hidden: Floats) -> Callable[[], None]:
+    rows = [hidden[row : row + 1] for row in range(len(hidden))]
+
+    def run() -> None:
+        for row in rows:
+            layer.topk(row, K)
+
+    return run
+
+
+def _times(timing: Timing, rows: int, base_rows: int) -> dict[str, float]:
+    scale = rows / base_rows  # the turns have different numbers of rows
+    return {
+        "us": round(1e6 * timing.median_s / rows, 3),
+        "ratio": round(timing.ratio * scale, 3),
+        "least_ratio": round(timing.least_ratio * scale, 3),
+        "most_ratio": round(timing.most_ratio * scale, 3),
+    }

@@ -1,0 +1,1 @@
+"""Benchmarks of single parts: matmuls, latency, load time, workers."""

@@ -1,0 +1,230 @@
+"""Perplexity of a language model, exact and with a screened output layer (L2S Table 6, section 7.3).
+
+Words of a method's set have exact logits, the others those of a factor of low rank, in NumPy, one row at a time. Beside
+it stands our own way: a tail predicts what the words outside the set weigh together, and a word that is asked for takes
+its exact logit, in the native core. Over the set alone a word outside it has probability zero, so that the perplexity
+of any text is infinite: how often that happens is said instead, with the perplexity of the other words.
+
+`python -m bench.papers.l2s.perplexity` records the perplexity of each language model that is there, with the exact
+layer.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.baselines.adaptive_softmax import AdaptiveSoftmaxLayer
+from bench.baselines.candidates import largest, log_sum_exp
+from bench.baselines.fgd import FgdLayer
+from bench.baselines.svd_softmax import SvdSoftmaxLayer
+from bench.harness import record
+from bench.harness.interleave import interleave
+from bench.harness.prepare import Prepared
+from bench.harness.testset import DATA
+from bench.harness.vectors import Layer, read_text
+from bench.papers.l2s.subjects import MODELS, SUBJECTS, Subject, find_folder, present
+from sharpbeam.decoding.loading import load_parts
+from sharpbeam.fit.screen.kmeans import assign
+from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.residual_mass import complete, weigh
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.output_layers.screen import ScreenLayer
+from sharpbeam.types import Floats, Ids, Screen
+
+WORDS, QUICK_WORDS = 8_000, 2_000
+TEXT_WORDS = 100_000  # of the test text
+TIMED = 100  # words of one turn of the clock
+ROUNDS = 5
+PAPER = {  # speed-up and perplexity in L2S Table 6
+    "lm-ptb-small": {
+        "full": (1, 112.28),
+        "SVD-softmax": (0.84, 116.64),
+        "adaptive softmax": (1.69, 121.43),
+        "FGD": (0.95, 116.49),
+        "l2s": (5.69, 115.91),
+    },
+    "lm-ptb-large": {
+        "full": (1, 78.32),
+        "SVD-softmax": (0.61, 80.30),
+        "adaptive softmax": (1.76, 82.59),
+        "FGD": (2.27, 80.47),
+        "l2s": (8.11, 80.09),
+    },
+}
+PAPER["lm-ptb-wide"] = PAPER["lm-ptb-large"]
+TAIL_ROWS = 40_000  # vectors that a tail is fitted on
+Candidates = Callable[[Floats], Ids]
+LogProb = Callable[[Floats, int], float]
+
+
+class Completed:
+    """Exact logits of the candidates of a row, logits of low rank for all others."""
+
+    def __init__(self, weight: Floats, bias: Floats, rank: int, candidates: Candidates) -> None:
+        factors = SvdSoftmaxLayer.build(weight, bias, rank=rank, rescored=1)
+        self._weight, self._bias, self._candidates = weight, bias, candidates
+        self.previews = factors.previews
+
+    def log_prob(self, h: Floats, word: int) -> float:
+        """Log probability of a word after the hidden vector h [D]."""
+        words, logits = self._candidates(h), self.previews(h)
+        logits[words] = self._weight[words] @ h + self._bias[words]
+        return float(logits[word] - log_sum_exp(logits))
+
+
+def whole_text(subject: Subject, folder: Path, data: str, words: int = TEXT_WORDS) -> dict[str, Any]:
+    """Perplexity of the test text with the exact layer, ends of lines included, recorded; at most `words` words.
+
+    The text is read at 32 places side by side; the first 16 words of each are only read.
+    """
+    parts = load_parts(folder, MachineOptions(), "language")
+    tokens = sum(len(parts.source.encode(line)) + 1 for line in subject.lines(data, "test"))
+    hidden, word = read_text(parts, subject.lines(data, "test"), min(words, tokens), spread=1)
+    blocks = np.array_split(np.arange(len(word)), max(1, len(word) // 1024))
+    cost = -sum(float(parts.output_layer.log_prob(hidden[at], word[at]).sum(dtype=np.float64)) for at in blocks)
+    figures = {"words": len(word), "of": tokens, "perplexity": round(exp(cost / len(word)), 2)}
+    return record.write("text_perplexity", figures, threads=1, options={"model": subject.name, "text": subject.test})
+
+
+def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
+    """The table of one language model, recorded."""
+    subject, weight, bias = prepared.subject, prepared.layer.weight, prepared.layer.bias
+    parts = load_parts(prepared.folder, MachineOptions(), "language")
+    hidden, word = read_text(parts, subject.lines(data, "test"), QUICK_WORDS if quick else WORDS)
+    rows = list(zip(hidden, word.tolist(), strict=True))
+    runs = contenders(prepared, subject)
+    costs = {name: np.array([-run(*row) for row in rows]) for name, run in runs.items()}
+    exact = -ExactLayer.build(weight, bias).log_prob(hidden, word)
+    timed = rows[:TIMED]
+
+    def check(_: Any) -> None:
+        off = float(np.abs(costs["full"] - exact).max())
+        assert off < 1e-3, f"the full softmax in NumPy differs from the exact layer by {off}"
+
+    timings = interleave({name: _all(run, timed) for name, run in runs.items()}, "full", ROUNDS, check)
+    screens = {
+        fit.name: set_only(weight, bias, fit.screen, hidden, word) for fit in prepared.fits if fit.screen.doubt is None
+    }
+    figures = {
+        "baseline": "full",
+        "completed": {
+            name: {
+                "perplexity": round(exp(float(cost.mean())), 3),
+                "us": round(1e6 * timings[name].median_s / TIMED, 1),
+                "ratio": round(timings[name].ratio, 2),
+            }
+            for name, cost in costs.items()
+        },
+        "set_only": screens,
+    }
+    options = {"model": subject.name, "words": len(word), "rank": subject.rank, "quick": quick}
+    return record.write("perplexity", figures, threads=1, options=options)
+
+
+def contenders(prepared: Prepared, subject: Subject) -> dict[str, LogProb]:
+    """Log probability of one word by each method of L2S Table 6, and of the screens."""
+    layer = prepared.layer
+    weight, bias, rank = layer.weight, layer.bias, subject.rank
+    few = min(200, len(bias))
+    svd = Completed(weight, bias, rank, lambda h: largest(svd.previews(h), few))
+    adaptive = AdaptiveSoftmaxLayer.build(weight, bias, layer.fit.hidden[:2000], head=len(bias) // 5)
+    fgd = FgdLayer.build(weight, bias, links=32, searched=few, kept=few // 4)
+    methods: dict[str, Candidates] = {"adaptive softmax": adaptive.candidates, "FGD": fgd.candidates}
+    methods |= {fit.name: _set_of(fit.screen) for fit in prepared.fits if fit.screen.doubt is None}
+
+    def full(h: Floats, word: int) -> float:
+        logits = weight @ h + bias
+        return float(logits[word] - log_sum_exp(logits))
+
+    completed: dict[str, LogProb] = {
+        name: Completed(weight, bias, rank, found).log_prob for name, found in methods.items()
+    }
+    tails = {
+        f"{fit.name} with a tail": _native(layer, with_tail(layer, fit.screen))
+        for fit in prepared.fits
+        if fit.name == "l2s"
+    }
+    tails |= {fit.name: _native(layer, fit.screen) for fit in prepared.fits if fit.screen.doubt is not None}
+    return {"full": full, "SVD-softmax": svd.log_prob} | completed | tails
+
+
+def with_tail(layer: Layer, screen: Screen) -> Screen:
+    """`screen` with what the words outside the sets weigh, fitted on vectors of the training text."""
+    hidden, output = layer.fit.hidden[:TAIL_ROWS], Output(layer.weight, layer.bias)
+    exact = ExactLayer.build(layer.weight, layer.bias)
+    best = exact.topk(hidden, 1)
+    word = best.token[:, 0]
+    total = np.einsum("nd,nd->n", hidden, layer.weight[word]) + layer.bias[word] - best.log_prob[:, 0]
+    label = assign(hidden, screen.weight, screen.bias)
+    return complete(screen, output, weigh(hidden, total, label, len(screen.weight), output), hidden, total)
+
+
+def _native(layer: Layer, screen: Screen) -> LogProb:
+    """One word at a time through the native layer, doubtful rows by our scan."""
+    scan = ScanLayer.build(layer.weight, layer.bias)
+    native = ScreenLayer.build(layer.weight, layer.bias, screen, scan)
+    return lambda h, word: float(native.log_prob(h[None], np.array([word], np.int32))[0])
+
+
+def _set_of(screen: Screen) -> Candidates:
+    def words(h: Floats) -> Ids:
+        cluster = int(np.argmax(screen.weight @ h + screen.bias))
+        return screen.token[screen.start[cluster] : screen.start[cluster + 1]]
+
+    return words
+
+
+def set_only(weight: Floats, bias: Floats, screen: Screen, hidden: Floats, word: Ids) -> dict[str, float]:
+    """Share of the words outside their sets, and the perplexity of the others, normalised over the set."""
+    log_prob = ScreenLayer.build(weight, bias, screen).log_prob(hidden, word)
+    inside = np.isfinite(log_prob)
+    return {
+        "outside": round(float(1 - inside.mean()), 5),
+        "perplexity_inside": round(exp(-float(log_prob[inside].mean())), 3),
+    }
+
+
+def _all(run: LogProb, rows: list[tuple[Floats, int]]) -> Callable[[], float]:
+    return lambda: sum(run(h, word) for h, word in rows)
+
+
+def describe(line: dict[str, Any]) -> str:
+    """The table, for people; the paper's figures beside those of its models."""
+    paper = PAPER.get(line["options"]["model"], {})
+    rows = [
+        f"{line['options']['model']}: perplexity of {line['options']['words']} words of the test text (L2S Table 6)"
+    ]
+    for name, found in line["completed"].items():
+        beside = "   paper x{} {}".format(*paper[name]) if name in paper else ""
+        only = line["set_only"].get(name)
+        alone = ""
+        if only:
+            alone = f"; set only: {only['outside']:.2%} of the words outside, {only['perplexity_inside']} of the others"
+        rows.append(f"  {name:<24} {found['perplexity']:8.2f}  x{found['ratio']:.2f}{beside}{alone}")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="perplexity", description=__doc__)
+    parser.add_argument("--data", default=DATA, help="folder of the text")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that the models are looked for in")
+    arguments = parser.parse_args()
+    for subject in (present(one, arguments.models) for one in SUBJECTS if one.columns is None):
+        folder = find_folder(subject, arguments.models)
+        if folder is None:
+            print(f"{subject.name}: no model below {', '.join(arguments.models)}")
+            continue
+        line = whole_text(subject, folder, arguments.data)
+        print(f"{subject.name}: perplexity {line['perplexity']} on {line['words']} of {line['of']} words")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Transformers of the sizes that people use, with random weights: for speed only, since they say nothing sensible.
+
+`model(name)` is a folder of ours in build/bench/shapes; words are w0, w1, .. with spaces between. Beside the weights it
+has a shortlist of about 1,000 words for a source and a screen of 600 words for a cluster, both made at random. The
+shortlist costs what a fitted one of the same size costs. The screen costs what a fitted one does without its doubtful
+rows: it sends no row back to `scan`, where one that was fitted for a fidelity sends some (a quarter of them for de-en
+at 0.999).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from bench.harness.record import ROOT
+from sharpbeam.decoding.loading import load_parts, shortlist_identity
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.storage.model_folder import read_config, save_model
+from sharpbeam.storage.screens import save_screen
+from sharpbeam.storage.shortlists import save_shortlist
+from sharpbeam.text.pieces import PieceVocabulary
+from sharpbeam.types import Floats, Screen, Shortlist
+
+HOME = ROOT / "build" / "bench" / "shapes"
+ALWAYS, TRANSLATIONS = 400, 20  # words of every set; of each source word
+CLUSTERS, SET = 100, 600
+FIRST_WORD = 4
+
+_OPUS = TransformerConfig(
+    source_vocab_size=58101,
+    target_vocab_size=58101,
+    norm="post",
+    encoder_final_norm=False,
+    decoder_final_norm=False,
+    activation="swish",
+    shared_embedding=True,
+    tied_output=True,
+)
+SHAPES: Mapping[str, TransformerConfig] = {
+    "opus-6+6": _OPUS,
+    "opus-12+1": dataclasses.replace(_OPUS, encoder_layers=12, decoder_layers=1),
+    "nllb-600m": TransformerConfig(
+        source_vocab_size=256206,
+        target_vocab_size=256206,
+        hidden_dim=1024,
+        encoder_layers=12,
+        decoder_layers=12,
+        encoder_heads=16,
+        decoder_heads=16,
+        encoder_ffn_dim=4096,
+        decoder_ffn_dim=4096,
+        positions="sinusoidal-t2t",
+        position_offset=2,
+        shared_embedding=True,
+        tied_output=True,
+        languages={"deu_Latn": 256204, "eng_Latn": 256205},
+        source_language="deu_Latn",
+        target_language="eng_Latn",
+        source_tag="source",
+        target_tag=True,
+    ),
+    "tiny": dataclasses.replace(
+        _OPUS, source_vocab_size=3000, target_vocab_size=3000, hidden_dim=64, encoder_ffn_dim=64
+    ),
+}
+
+
+def model(name: str) -> Path:
+    """The folder of the model `name`, made where it is not there yet.
+
+    Weights stay where only other facts of a shape have changed; sizes that have changed are refused when it is loaded.
+    """
+    folder, config = HOME / name, SHAPES[name]
+    if not (folder / "screen.json").is_file():
+        _make(folder, config)
+    elif read_config(folder) != config:
+        _write_facts(folder / "config.json", config)
+    return folder
+
+
+def _write_facts(path: Path, config: TransformerConfig) -> None:
+    """Put `config` into a config.json, which goes on saying what its weights are."""
+    facts = json.loads(path.read_text(encoding="utf-8")) | dataclasses.asdict(config)
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    os.replace(beside, path)
+
+
+def sources(name: str, count: int, length: int, seed: int = 0) -> list[str]:
+    """`count` texts of `length` words."""
+    draw = np.random.default_rng(seed)
+    ids = draw.integers(FIRST_WORD, SHAPES[name].source_vocab_size, (count, length))
+    return [" ".join(f"w{word}" for word in row) for row in ids.tolist()]
+
+
+def _make(folder: Path, config: TransformerConfig) -> None:
+    draw = np.random.default_rng(1)
+    size = config.target_vocab_size
+    special = {"unk_id": config.unk_id, "bos_id": config.bos_id, "eos_id": config.eos_id, "pad_id": config.pad_id}
+    pieces = ["<unk>", "<s>", "</s>", "<pad>", *(f"w{i}" for i in range(FIRST_WORD, size))]
+    words = PieceVocabulary(pieces, special, (), None)
+    tensors = {name: _random(draw, name, shape) for name, shape in tensor_shapes(config).items()}
+    save_model(folder, config, tensors, {"source.pieces.json": words.listed}, "# random weights, for timing only\n")
+    parts = load_parts(folder, MachineOptions())
+    always = np.unique([*special.values(), *draw.integers(FIRST_WORD, size, ALWAYS)]).astype(np.int32)
+    start = np.arange(0, TRANSLATIONS * size + 1, TRANSLATIONS, dtype=np.int32)
+    token = draw.integers(FIRST_WORD, size, TRANSLATIONS * size, np.int32)
+    save_shortlist(folder, Shortlist(always, start, token), shortlist_identity(parts), {"from": "random numbers"})
+    sets = [np.unique([config.eos_id, *draw.integers(FIRST_WORD, size, min(SET, size // 2))]) for _ in range(CLUSTERS)]
+    bounds = np.cumsum([0, *map(len, sets)]).astype(np.int32)
+    center = draw.standard_normal((CLUSTERS, config.hidden_dim)).astype(np.float32)
+    screen = Screen(center, np.zeros(CLUSTERS, np.float32), bounds, np.concatenate(sets).astype(np.int32))
+    save_screen(folder, screen, *parts.model.output(), {"from": "random numbers"})
+
+
+def _random(draw: np.random.Generator, name: str, shape: tuple[int, ...]) -> Floats:
+    """Weights as they are begun with: outputs have about the size of the inputs."""
+    if name.endswith("norm.weight"):
+        return np.ones(shape, np.float32)
+    if len(shape) == 1:
+        return np.zeros(shape, np.float32)
+    return draw.standard_normal(shape, np.float32) * np.float32(shape[1] ** -0.5)

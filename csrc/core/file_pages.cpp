@@ -1,0 +1,83 @@
+#include "core/file_pages.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+namespace sharpbeam {
+namespace {
+
+constexpr int64_t kLarge = int64_t{1} << 28;  // bytes of a matrix that would fill the memory
+
+struct File {
+  uintptr_t begin, end;
+  int descriptor;
+};
+
+struct Files {
+  std::mutex mutex;
+  std::map<uintptr_t, File> by_begin;
+
+  // That which holds `at`, or null; the mutex must be held.
+  const File* of(const float* at) const {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(at);
+    const auto next = by_begin.upper_bound(address);
+    if (next == by_begin.begin()) return nullptr;
+    const File& file = std::prev(next)->second;
+    return address < file.end ? &file : nullptr;
+  }
+};
+
+// Never destroyed, since arrays may outlive static objects when the process ends.
+Files& files() {
+  static Files& all = *new Files;
+  return all;
+}
+
+}  // namespace
+
+FilePages::FilePages(const void* begin, size_t bytes, int file)
+    : begin_(reinterpret_cast<uintptr_t>(begin)), file_(fcntl(file, F_DUPFD_CLOEXEC, 0)) {
+  if (file_ < 0) throw std::invalid_argument("file is " + std::to_string(file) + ", which is no open file");
+  const std::lock_guard lock(files().mutex);
+  files().by_begin.insert_or_assign(begin_, File{begin_, begin_ + bytes, file_});
+}
+
+FilePages::~FilePages() {
+  const std::lock_guard lock(files().mutex);
+  files().by_begin.erase(begin_);
+  close(file_);
+}
+
+FileRows::FileRows(const float* matrix, int64_t rows, int64_t width) : bytes_(width * int64_t{sizeof(float)}) {
+  if (rows * bytes_ < kLarge) return;
+  const std::lock_guard lock(files().mutex);
+  const File* file = files().of(matrix);
+  if (file == nullptr) return;
+  file_ = file->descriptor;
+  offset_ = static_cast<int64_t>(reinterpret_cast<uintptr_t>(matrix) - file->begin);
+}
+
+bool FileRows::read(int64_t row, float* to) const {
+  return pread(file_, to, static_cast<size_t>(bytes_), offset_ + row * bytes_) == bytes_;
+}
+
+void give_back(const float* begin, const float* end) {
+  const std::lock_guard lock(files().mutex);
+  const File* file = files().of(begin);
+  if (file == nullptr) return;
+  // Whole pages, also those that tensors on either side share: they are the file's as well, which begins on a page.
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = std::max(reinterpret_cast<uintptr_t>(begin) / page * page, file->begin);
+  const uintptr_t last = std::min(reinterpret_cast<uintptr_t>(end), file->end);
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
+}  // namespace sharpbeam

@@ -1,0 +1,378 @@
+// The kernels, written once over 16-lane vectors. Included by each instruction set's file inside its anonymous
+// namespace, after that file has defined:
+//
+//   Vec, Mask         16 floats, 16 truth values
+//   load, store       16 floats; load_part, store_part: the first n of them (n may be < 0 or > 16), with a filling
+//   set               the same float in every lane
+//   add, sub, mul, div, fma(a, b, c) = a * b + c, abs, copysign(size, sign)
+//   max(a, b)         a > b ? a : b, so b where either is NaN
+//   less, select, bits
+//   store_found(to, mask, first)   first + i for each bit i of a mask, ascending, and how many; 16 places are there
+//   power_of_two(t)   2^n for t = kRound + n
+//   store_bytes, store_shorts   the low 8 or 16 bits of each of the first n lanes
+//   load_fours        4 floats from each of four places
+//   turn_fours(a[4])  lane 4 g + j of a[c] and lane 4 g + c of a[j] change places
+//   fold_fours(p, a)  p[j] = (lane j + lane j + 8) + (lane j + 4 + lane j + 12), j < 4
+//   sum, highest      over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
+//   Doubles           16 doubles: set_double, widen and narrow from and to floats, load_doubles (all, or the first
+//                     n and zeros), store_doubles, add, sub, mul, div, fma, clamp(x, most) to [-most, most] (NaN
+//                     stays), power_of_eighths(t) = 2^(n / 8) for t = kRoundDouble + n, sum
+//   Ints              16 whole numbers of 32 bits: set_ints, add_ints, to_floats
+//   Int8, Int16       products of whole numbers: Weights, 64 bytes of packed ones, and Inputs, 4 bytes of a row for all
+//                     lanes: load_weights, load_inputs, dot(total, w, x) = total + the products of each lane's 4 bytes;
+//                     kRows, the most rows of a register block, vecs(rows), how wide that is, and kShifted, whether dot
+//                     takes bytes of weights as they are packed, which is with 128 added
+//   dot_bytes(total, w, x)   total + the products of 64 bytes each; sum_ints over the lanes
+//   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a product of floats
+//
+// No order of operations here may depend on the registers, and the build forbids the compiler to fuse or reorder
+// floats: so all tables give the same bits (a NaN is a NaN, its bits may differ).
+
+using sharpbeam::Kernels;
+using sharpbeam::kLanes;
+using sharpbeam::kPanel;
+
+constexpr float kInfinity = __builtin_inff();
+constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
+constexpr float kExpLow = -87.3f;      // below it exp is no normal number, and taken as zero
+
+// exp(x) = scale + scale * rest, for kExpLow <= x <= 0.
+struct Exp {
+  Vec scale;  // 2^n, n = x / ln 2 rounded
+  Vec rest;   // expm1(x - n ln 2)
+};
+
+inline Exp split_exp(Vec x) {
+  const Vec t = fma(x, set(0x1.715476p+0f), set(kRound));  // 1 / ln 2
+  const Vec n = sub(t, set(kRound));
+  Vec r = fma(n, set(-0x1.62e4p-1f), x);  // ln 2 in two parts: n times the first is exact
+  r = fma(n, set(-0x1.7f7d1cp-20f), r);
+  // (expm1(r) - r) / r^2, minimax on |r| <= ln 2 / 2: relative error of expm1 below 2^-26.
+  Vec q = fma(set(0x1.6bebfep-10f), r, set(0x1.1227bp-7f));
+  q = fma(q, r, set(0x1.555674p-5f));
+  q = fma(q, r, set(0x1.5554bp-3f));
+  q = fma(q, r, set(0x1.fffffep-2f));
+  return {power_of_two(t), fma(mul(r, r), q, r)};
+}
+
+// exp(x) for x <= 0; 0 below kExpLow; NaN stays.
+inline Vec exp_nonpositive(Vec x) {
+  const Exp e = split_exp(max(set(kExpLow), x));
+  return select(less(x, set(kExpLow)), set(0.0f), fma(e.scale, e.rest, e.scale));
+}
+
+// 1 / (1 + exp(-x)), by exp(-|x|) so that nothing overflows.
+inline Vec sigmoid_vec(Vec x) {
+  const Vec e = exp_nonpositive(sub(set(0.0f), abs(x)));
+  return div(select(less(x, set(0.0f)), e, set(1.0f)), add(set(1.0f), e));
+}
+
+// `part` of each 16 places of n: whole vectors first, since a mask for each of them takes as long as the rest.
+template <typename Part>
+inline void for_each(int64_t n, Part part) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    part([=](const float* p, float) { return load(p + i); }, [=](float* p, Vec a) { store(p + i, a); });
+  }
+  const int64_t left = n - i;
+  if (left > 0) {
+    part([=](const float* p, float fill) { return load_part(p + i, left, fill); },
+         [=](float* p, Vec a) { store_part(p + i, left, a); });
+  }
+}
+
+#include "kernels/body/recurrent_body.h"
+
+// ---------------------------------------------------------------------------------------------- attention
+
+// The scores of kCount positions side by side: as many chains hide the latency of fma.
+template <int kCount>
+inline void dot_block(const float* query, const float* keys, float* scores, int64_t dim) {
+  Vec total[kCount];
+#pragma GCC unroll 4
+  for (int c = 0; c < kCount; ++c) total[c] = set(0.0f);
+  int64_t i = 0;
+  for (; i + kLanes <= dim; i += kLanes) {
+    const Vec q = load(query + i);
+#pragma GCC unroll 4
+    for (int c = 0; c < kCount; ++c) total[c] = fma(load(keys + c * dim + i), q, total[c]);
+  }
+  if (i < dim) {
+    const int64_t left = dim - i;
+    const Vec q = load_part(query + i, left, 0.0f);
+#pragma GCC unroll 4
+    for (int c = 0; c < kCount; ++c) total[c] = fma(load_part(keys + c * dim + i, left, 0.0f), q, total[c]);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < kCount; ++c) scores[c] = sum(total[c]);
+}
+
+void attend_dot_kernel(const float* query, const float* keys, float* scores, int64_t positions, int64_t dim) {
+  int64_t s = 0;
+  for (; s + 4 <= positions; s += 4) dot_block<4>(query, keys + s * dim, scores + s, dim);
+  for (; s < positions; ++s) dot_block<1>(query, keys + s * dim, scores + s, dim);
+}
+
+void weighted_sum_kernel(const float* weights, const float* values, float* out, int64_t positions, int64_t dim) {
+  constexpr int kVecs = 4;
+  int64_t d = 0;
+  for (; d + kVecs * kLanes <= dim; d += kVecs * kLanes) {
+    Vec total[kVecs];
+#pragma GCC unroll 4
+    for (int c = 0; c < kVecs; ++c) total[c] = set(0.0f);
+    for (int64_t s = 0; s < positions; ++s) {
+      const Vec w = set(weights[s]);
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c) total[c] = fma(w, load(values + s * dim + d + c * kLanes), total[c]);
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < kVecs; ++c) store(out + d + c * kLanes, total[c]);
+  }
+  for (; d < dim; d += kLanes) {
+    const int64_t left = dim - d;
+    Vec total = set(0.0f);
+    for (int64_t s = 0; s < positions; ++s) {
+      total = fma(set(weights[s]), load_part(values + s * dim + d, left, 0.0f), total);
+    }
+    store_part(out + d, left, total);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- softmax
+
+// The largest of n >= 1 numbers; a NaN may be passed over.
+inline float maximum(const float* x, int64_t n) {
+  Vec top[4] = {set(-kInfinity), set(-kInfinity), set(-kInfinity), set(-kInfinity)};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) top[c] = max(top[c], load(x + i + c * kLanes));
+  }
+  for (; i < n; i += kLanes) top[0] = max(top[0], load_part(x + i, n - i, -kInfinity));
+  return highest(max(max(top[0], top[1]), max(top[2], top[3])));
+}
+
+// What is taken off before exp: the maximum, or nothing where all is -inf.
+inline float shift_of(float top) { return top == -kInfinity ? 0.0f : top; }
+
+// Rows side by side: a row of few numbers is a chain in which each operation waits for the one before.
+template <int kRows>
+inline void softmax_rows(float* x, int64_t n) {
+  Vec top[kRows], total[kRows];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) top[r] = set(-kInfinity), total[r] = set(0.0f);
+  for_each(n, [&](auto at, auto) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) top[r] = max(top[r], at(x + r * n, -kInfinity));
+  });
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) top[r] = set(shift_of(highest(top[r])));
+  for_each(n, [&](auto at, auto put) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const Vec e = exp_nonpositive(sub(at(x + r * n, -kInfinity), top[r]));
+      put(x + r * n, e);
+      total[r] = add(total[r], e);
+    }
+  });
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) total[r] = set(sum(total[r]));
+  for_each(n, [&](auto at, auto put) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) put(x + r * n, div(at(x + r * n, 0.0f), total[r]));
+  });
+}
+
+void softmax_kernel(float* x, int64_t rows, int64_t n) {
+  if (n <= 0) return;
+  for (; rows >= 4; rows -= 4, x += 4 * n) softmax_rows<4>(x, n);
+  for (; rows > 0; --rows, x += n) softmax_rows<1>(x, n);
+}
+
+// The natural logarithm of a normal x > 0 to about 1e-13, of 0, and of NaN. Not libm's, which may choose its code by
+// the machine. x = 2^e m with m in [sqrt 1/2, sqrt 2); log m = 2 atanh(f), f = (m - 1) / (m + 1).
+inline double log_of(double x) {
+  if (x == 0.0) return -__builtin_inf();
+  if (!(x < __builtin_inf())) return x;
+  uint64_t word;
+  __builtin_memcpy(&word, &x, sizeof word);
+  int64_t e = static_cast<int64_t>(word >> 52) - 1023;
+  word = (word & 0x000fffffffffffffull) | 0x3ff0000000000000ull;
+  double m;
+  __builtin_memcpy(&m, &word, sizeof m);
+  if (m > 0x1.6a09e667f3bcdp+0) {
+    m = m * 0.5;
+    e = e + 1;
+  }
+  const double f = (m - 1.0) / (m + 1.0);
+  const double g = f * f;
+  double series = 1.0 / 17.0;
+  for (int n = 15; n >= 1; n -= 2) series = series * g + 1.0 / n;
+  return static_cast<double>(e) * 0x1.62e42fefa39efp-1 + 2.0 * f * series;
+}
+
+float log_sum_exp_kernel(const float* x, int64_t n) {
+  if (n <= 0) return -kInfinity;
+  const float top = shift_of(maximum(x, n));
+  const Vec shift = set(top);
+  Vec total = set(0.0f);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) total = add(total, exp_nonpositive(sub(load(x + i), shift)));
+  if (i < n) total = add(total, exp_nonpositive(sub(load_part(x + i, n - i, -kInfinity), shift)));
+  return static_cast<float>(static_cast<double>(top) + log_of(static_cast<double>(sum(total))));
+}
+
+// ---------------------------------------------------------------------------------------------- top k
+
+#include "kernels/body/top_k_body.h"
+
+// ---------------------------------------------------------------------------------------------- product
+
+// Whole panels are read from end to end, which the processor foresees. Blocks that are narrower read a part of each
+// step of a panel, which it does not: they ask for whole steps of 256 bytes, of any numbers, some steps ahead.
+inline void prefetch_panel(const void* step) {
+  constexpr int64_t kAhead = 4096, kLine = 64, kStep = kPanel * 4;
+#pragma GCC unroll 4
+  for (int64_t line = 0; line < kStep; line += kLine) {
+    __builtin_prefetch(static_cast<const char*>(step) + kAhead + line);
+  }
+}
+
+// With three rows and more the processor is busy with sums and looks only a few steps ahead, so that reading and
+// arithmetic take turns. Asking the second cache for the panels that follow, and for the next matrix, which mostly lies
+// behind this one, lets them overlap. With one or two rows it reads ahead itself, and asking costs more than it gives.
+inline void prefetch_panels(const void* step, int64_t ahead) {
+  constexpr int64_t kLine = 64, kStep = kPanel * 4;
+#pragma GCC unroll 4
+  for (int64_t line = 0; line < kStep; line += kLine) {
+    __builtin_prefetch(static_cast<const char*>(step) + ahead + line, 0, 2);
+  }
+}
+
+// How many bytes ahead it pays to ask: none where the last cache cannot keep the weights from one step to the next, for
+// then memory is what they wait for, and the processor's own streams are no slower.
+inline int64_t ahead_of(int64_t bytes) {
+  constexpr int64_t kMostKept = int64_t{16} << 20, kAhead = 49152;
+  return bytes <= kMostKept ? kAhead : 0;
+}
+
+// kRows rows by kVecs vectors of columns. `weight` points at the first column of a panel (the vectors after the
+// fourth are in the next panel), `columns` says how many columns exist from there on.
+template <int kRows, int kVecs>
+inline void product_block(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
+                          int64_t y_stride, int64_t in, int64_t columns) {
+  constexpr int kPanelVecs = kPanel / kLanes;
+  Vec total[kRows][kVecs];
+#pragma GCC unroll 8
+  for (int c = 0; c < kVecs; ++c) {
+    const Vec start = bias ? load_part(bias + c * kLanes, columns - c * kLanes, 0.0f) : set(0.0f);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) total[r][c] = start;
+  }
+  const float* next = weight + in * kPanel;
+  for (int64_t k = 0; k < in; ++k, weight += kPanel, next += kPanel) {
+    if constexpr (kVecs < kPanelVecs) prefetch_panel(weight);
+#pragma GCC unroll 8
+    for (int c = 0; c < kVecs; ++c) {
+      const float* from = c < kPanelVecs ? weight + c * kLanes : next + (c - kPanelVecs) * kLanes;
+      const Vec w = load(from);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) total[r][c] = fma(set(x[r * x_stride + k]), w, total[r][c]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kVecs; ++c) {
+      const int64_t left = columns - c * kLanes;
+      if (left >= kLanes) {
+        store(y + r * y_stride + c * kLanes, total[r][c]);
+      } else if (left > 0) {
+        store_part(y + r * y_stride + c * kLanes, left, total[r][c]);
+      }
+    }
+  }
+}
+
+// One panel for kRows rows or fewer.
+template <int kRows>
+inline void product_rows(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
+                         int64_t y_stride, int64_t rows, int64_t in, int64_t columns) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) {
+      product_rows<kRows - 1>(weight, bias, x, x_stride, y, y_stride, rows, in, columns);
+      return;
+    }
+  }
+  constexpr int kWidth = kBlockVecs * kLanes;
+  if constexpr (kBlockVecs > 2) {  // of a panel that is not half full the rest need not be computed
+    if (columns <= 2 * kLanes) return product_block<kRows, 2>(weight, bias, x, x_stride, y, y_stride, in, columns);
+  }
+  for (int c = 0; c < kPanel && c < columns; c += kWidth) {
+    product_block<kRows, kBlockVecs>(weight + c, bias ? bias + c : nullptr, x, x_stride, y + c, y_stride, in,
+                                     columns - c);
+  }
+}
+
+void multiply_kernel(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y,
+                     int64_t y_stride, int64_t rows, int64_t in, int64_t out) {
+  if (rows == 1) {
+    constexpr int kWidth = kRowVecs * kLanes;
+    for (int64_t n = 0; n < out; n += kWidth) {
+      const float* b = bias ? bias + n : nullptr;
+      if (kWidth > kPanel && out - n <= kPanel) {
+        product_block<1, kPanel / kLanes>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
+      } else {
+        product_block<1, kRowVecs>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
+      }
+    }
+    return;
+  }
+  const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
+  for (int64_t n = 0; n < out; n += kPanel) {
+    const float* weight = packed + n * in;
+    const float* b = bias ? bias + n : nullptr;
+    for (int64_t block = 0; block < blocks; ++block) {  // of nearly equal size: 7 rows are 4 + 3
+      const int64_t first = block * rows / blocks, count = (block + 1) * rows / blocks - first;
+      product_rows<kBlockRows>(weight, b, x + first * x_stride, x_stride, y + first * y_stride + n, y_stride, count, in,
+                               out - n);
+    }
+  }
+}
+
+#include "kernels/body/integer_body.h"
+#include "kernels/body/transformer_body.h"
+#include "kernels/body/words_body.h"
+
+constexpr Kernels make_table(const char* name) {
+  return {name,
+          multiply_kernel,
+          tanh_kernel,
+          sigmoid_kernel,
+          gru_kernel,
+          lstm_kernel,
+          mlp_keys_kernel,
+          attend_mlp_kernel,
+          attend_dot_kernel,
+          softmax_kernel,
+          weighted_sum_kernel,
+          attend_heads_kernel,
+          weigh_heads_kernel,
+          add_norm_kernel,
+          add_kernel,
+          times_kernel,
+          relu_kernel,
+          swish_kernel,
+          gelu_kernel,
+          ssru_kernel,
+          multiply_int8_kernel,
+          quantize_kernel,
+          round_weights_kernel,
+          multiply_int16_kernel,
+          quantize_int16_kernel,
+          dot_rows_kernel,
+          reaching_kernel,
+          multiply_rows_kernel,
+          log_sum_exp_kernel,
+          top_k_kernel};
+}

@@ -1,0 +1,56 @@
+// 16 lanes as one 512-bit register. Built with its own flags: nothing here may be inline in a header that other
+// files share, or the linker could pick this file's copy for a machine without AVX-512.
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/tables.h"
+
+namespace {
+
+#include "kernels/isa/avx512_lanes.h"
+
+// Bytes without VNNI: even and odd ones as 16-bit numbers, multiplied and added in pairs.
+struct Int8 {
+  struct Weights {
+    Ints even, odd;
+  };
+  struct Inputs {
+    Ints even, odd;
+  };
+  static constexpr bool kShifted = true;
+  static constexpr int kRows = 4;
+  static constexpr int vecs(int) { return 4; }
+  static Weights load_weights(const uint8_t* p) {
+    const Ints bytes = load_ints(p);
+    return {_mm512_and_si512(bytes, _mm512_set1_epi16(0xff)), _mm512_srli_epi16(bytes, 8)};
+  }
+  static Inputs split(Ints bytes) {
+    return {_mm512_srai_epi16(_mm512_slli_epi16(bytes, 8), 8), _mm512_srai_epi16(bytes, 8)};
+  }
+  static Inputs load_inputs(const uint8_t* p) { return split(broadcast(p)); }
+  static Ints dot(Ints total, const Weights& w, const Inputs& x) {
+    return add_ints(total, add_ints(_mm512_madd_epi16(w.even, x.even), _mm512_madd_epi16(w.odd, x.odd)));
+  }
+};
+struct Int16 {
+  using Weights = Ints;
+  using Inputs = Ints;
+  static constexpr bool kShifted = false;
+  static constexpr int kRows = 6;
+  static constexpr int vecs(int) { return 4; }
+  static Weights load_weights(const uint8_t* p) { return load_ints(p); }
+  static Inputs load_inputs(const uint8_t* p) { return broadcast(p); }
+  static Ints dot(Ints total, Ints w, Ints x) { return add_ints(total, _mm512_madd_epi16(w, x)); }
+};
+inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
+  return Int8::dot(total, Int8::load_weights(w), Int8::split(_mm512_loadu_si512(x)));
+}
+
+#include "kernels/body/body.h"
+
+}  // namespace
+
+namespace sharpbeam {
+constinit const Kernels kAvx512Kernels = make_table("avx512");
+}

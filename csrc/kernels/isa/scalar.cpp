@@ -1,0 +1,222 @@
+// The truth: 16 lanes as a plain array, built for the baseline of the machine. Slow where fma is a library call.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "kernels/tables.h"
+
+namespace {
+
+constexpr int kBlockRows = 2;  // rows and vectors of a product that are summed at a time
+constexpr int kBlockVecs = 2;
+constexpr int kRowVecs = 4;  // vectors at a time where there is one row
+
+struct Vec {
+  float lane[16];
+};
+using Mask = uint32_t;
+
+// One lane at a time, by `expression` over `i`.
+#define SHARPBEAM_LANES(expression)                      \
+  Vec out;                                               \
+  for (int i = 0; i < 16; ++i) out.lane[i] = expression; \
+  return out
+
+inline Vec load(const float* p) { SHARPBEAM_LANES(p[i]); }
+inline Vec load_part(const float* p, int64_t n, float fill) { SHARPBEAM_LANES(i < n ? p[i] : fill); }
+inline void store(float* p, const Vec& a) {
+  for (int i = 0; i < 16; ++i) p[i] = a.lane[i];
+}
+inline void store_part(float* p, int64_t n, const Vec& a) {
+  for (int i = 0; i < 16 && i < n; ++i) p[i] = a.lane[i];
+}
+inline Vec set(float x) { SHARPBEAM_LANES(x); }
+inline Vec add(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] + b.lane[i]); }
+inline Vec sub(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] - b.lane[i]); }
+inline Vec mul(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] * b.lane[i]); }
+inline Vec div(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] / b.lane[i]); }
+inline Vec fma(const Vec& a, const Vec& b, const Vec& c) {
+  SHARPBEAM_LANES(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]));
+}
+inline Vec max(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
+inline Vec abs(const Vec& a) { SHARPBEAM_LANES(__builtin_fabsf(a.lane[i])); }
+inline Vec copysign(const Vec& size, const Vec& sign) {
+  SHARPBEAM_LANES(__builtin_copysignf(size.lane[i], sign.lane[i]));
+}
+inline Mask less(const Vec& a, const Vec& b) {
+  Mask mask = 0;
+  for (int i = 0; i < 16; ++i) mask |= static_cast<Mask>(a.lane[i] < b.lane[i]) << i;
+  return mask;
+}
+inline uint32_t bits(Mask mask) { return mask; }
+inline int64_t store_found(int32_t* to, uint32_t mask, int32_t first) {
+  int64_t count = 0;
+  for (; mask != 0; mask &= mask - 1) to[count++] = first + __builtin_ctz(mask);
+  return count;
+}
+inline Vec select(Mask mask, const Vec& yes, const Vec& no) {
+  SHARPBEAM_LANES((mask >> i & 1) ? yes.lane[i] : no.lane[i]);
+}
+inline float power_of_bits(float t) {
+  uint32_t word;
+  std::memcpy(&word, &t, sizeof word);
+  word = (word << 23) + 0x3f800000u;
+  std::memcpy(&t, &word, sizeof t);
+  return t;
+}
+inline Vec power_of_two(const Vec& t) { SHARPBEAM_LANES(power_of_bits(t.lane[i])); }
+// Of a Vec or of Doubles.
+template <typename Lanes>
+inline auto sum(const Lanes& a) {
+  Lanes half = a;
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) half.lane[i] = half.lane[i] + half.lane[i + width];
+  }
+  return half.lane[0];
+}
+inline float highest(const Vec& a) {
+  Vec half = a;
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) {
+      half.lane[i] = half.lane[i] > half.lane[i + width] ? half.lane[i] : half.lane[i + width];
+    }
+  }
+  return half.lane[0];
+}
+
+inline void store_bytes(int8_t* p, int64_t n, const Vec& a) {
+  for (int i = 0; i < 16 && i < n; ++i) {
+    int32_t word;
+    std::memcpy(&word, a.lane + i, sizeof word);
+    p[i] = static_cast<int8_t>(word);
+  }
+}
+inline void store_shorts(int16_t* p, int64_t n, const Vec& a) {
+  for (int i = 0; i < 16 && i < n; ++i) {
+    int32_t word;
+    std::memcpy(&word, a.lane + i, sizeof word);
+    p[i] = static_cast<int16_t>(word);
+  }
+}
+inline Vec load_fours(const float* a, const float* b, const float* c, const float* d) {
+  const float* from[] = {a, b, c, d};
+  SHARPBEAM_LANES(from[i / 4][i % 4]);
+}
+inline void turn_fours(Vec (&a)[4]) {
+  for (int c = 0; c < 4; ++c) {
+    for (int i = 0; i < 16; ++i) {
+      if (i % 4 > c) std::swap(a[c].lane[i], a[i % 4].lane[i - i % 4 + c]);
+    }
+  }
+}
+
+inline void fold_fours(float* p, const Vec& a) {
+  for (int j = 0; j < 4; ++j) p[j] = (a.lane[j] + a.lane[j + 8]) + (a.lane[j + 4] + a.lane[j + 12]);
+}
+
+struct Doubles {
+  double lane[16];
+};
+
+#define SHARPBEAM_DOUBLES(expression)                    \
+  Doubles out;                                           \
+  for (int i = 0; i < 16; ++i) out.lane[i] = expression; \
+  return out
+
+inline Doubles set_double(double x) { SHARPBEAM_DOUBLES(x); }
+inline Doubles widen(const Vec& a) { SHARPBEAM_DOUBLES(double{a.lane[i]}); }
+inline Vec narrow(const Doubles& a) { SHARPBEAM_LANES(static_cast<float>(a.lane[i])); }
+inline Doubles load_doubles(const double* p) { SHARPBEAM_DOUBLES(p[i]); }
+inline Doubles load_doubles(const double* p, int64_t n) { SHARPBEAM_DOUBLES(i < n ? p[i] : 0.0); }
+inline void store_doubles(double* p, const Doubles& a) {
+  for (int i = 0; i < 16; ++i) p[i] = a.lane[i];
+}
+inline void store_doubles(double* p, int64_t n, const Doubles& a) {
+  for (int i = 0; i < 16 && i < n; ++i) p[i] = a.lane[i];
+}
+inline Doubles add(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lane[i] + b.lane[i]); }
+inline Doubles sub(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lane[i] - b.lane[i]); }
+inline Doubles mul(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lane[i] * b.lane[i]); }
+inline Doubles div(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lane[i] / b.lane[i]); }
+inline Doubles fma(const Doubles& a, const Doubles& b, const Doubles& c) {
+  SHARPBEAM_DOUBLES(__builtin_fma(a.lane[i], b.lane[i], c.lane[i]));
+}
+inline Doubles clamp(const Doubles& a, double most) {
+  SHARPBEAM_DOUBLES(a.lane[i] > most ? most : a.lane[i] < -most ? -most : a.lane[i]);
+}
+inline double power_of_eighths(double t) {
+  uint64_t word;
+  std::memcpy(&word, &t, sizeof word);
+  word = sharpbeam::kEighths[word % 8] + (word << 49);
+  std::memcpy(&t, &word, sizeof t);
+  return t;
+}
+inline Doubles power_of_eighths(const Doubles& t) { SHARPBEAM_DOUBLES(power_of_eighths(t.lane[i])); }
+#undef SHARPBEAM_DOUBLES
+
+struct Ints {
+  int32_t lane[16];
+};
+inline Ints set_ints(int32_t x) {
+  Ints out;
+  for (int32_t& lane : out.lane) lane = x;
+  return out;
+}
+inline Ints add_ints(const Ints& a, const Ints& b) {
+  Ints out;
+  for (int i = 0; i < 16; ++i) out.lane[i] = a.lane[i] + b.lane[i];
+  return out;
+}
+inline Vec to_floats(const Ints& a) { SHARPBEAM_LANES(static_cast<float>(a.lane[i])); }
+
+// What both kinds of whole numbers share: neither is unpacked.
+struct Integers {
+  using Weights = const uint8_t*;
+  using Inputs = const uint8_t*;
+  static constexpr int kRows = 2;
+  static constexpr int vecs(int) { return 2; }
+  static Weights load_weights(const uint8_t* p) { return p; }
+  static Inputs load_inputs(const uint8_t* p) { return p; }
+};
+struct Int8 : Integers {
+  static constexpr bool kShifted = true;
+  static Ints dot(Ints total, Weights w, Inputs x) {
+    for (int i = 0; i < 16; ++i) {
+      for (int b = 0; b < 4; ++b) total.lane[i] += int32_t{w[4 * i + b]} * static_cast<int8_t>(x[b]);
+    }
+    return total;
+  }
+};
+struct Int16 : Integers {
+  static constexpr bool kShifted = false;
+  static Ints dot(Ints total, Weights w, Inputs x) {
+    int16_t weight[32], input[2];
+    std::memcpy(weight, w, sizeof weight);
+    std::memcpy(input, x, sizeof input);
+    for (int i = 0; i < 16; ++i) {
+      for (int b = 0; b < 2; ++b) total.lane[i] += int32_t{weight[2 * i + b]} * input[b];
+    }
+    return total;
+  }
+};
+
+inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
+  for (int i = 0; i < 64; ++i) total.lane[i / 4] += int32_t{w[i]} * x[i];
+  return total;
+}
+inline int32_t sum_ints(const Ints& a) {
+  int32_t total = 0;
+  for (int32_t lane : a.lane) total += lane;
+  return total;
+}
+
+#undef SHARPBEAM_LANES
+
+#include "kernels/body/body.h"
+
+}  // namespace
+
+namespace sharpbeam {
+constinit const Kernels kScalarKernels = make_table("scalar");
+}

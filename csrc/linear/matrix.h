@@ -1,0 +1,33 @@
+// A packed matrix with its bias: weights are packed once at load, and shared by every decoding run.
+#pragma once
+
+#include <cstdint>
+
+#include "core/buffer.h"
+#include "kernels/table.h"
+
+namespace sharpbeam {
+
+class Matrix {
+ public:
+  Matrix() = default;
+  // `weight` is [out, in] row-major with rows `stride` floats apart (stride >= in: a range of columns can be packed);
+  // `bias` is [out] or null.
+  Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias);
+
+  // y = x W' + b for `rows` rows.
+  void multiply(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows) const;
+
+  // One element of y for one row x: the same bits, from one panel.
+  float element(const Kernels& table, const float* x, int64_t column) const;
+
+  int64_t in() const { return in_; }
+  int64_t out() const { return out_; }
+
+ private:
+  Buffer packed_;
+  Buffer bias_;  // empty where there is none
+  int64_t in_ = 0, out_ = 0;
+};
+
+}  // namespace sharpbeam

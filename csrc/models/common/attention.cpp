@@ -1,0 +1,66 @@
+#include "models/common/attention.h"
+
+#include <algorithm>
+
+namespace sharpbeam {
+
+Attention::Attention(const Weights& weights, const GruConfig& config) : kind_(config.attention) {
+  const std::string name = "decoder.attention.";
+  const int64_t dim = config.attention_dim;
+  key_ = weights.linear(name + "key_weight", name + "key_bias", dim, config.memory_dim());
+  if (kind_ == AttentionKind::mlp) {
+    const Array score = weights.array(name + "score_weight", {dim});
+    score_.assign(score.get(), score.get() + dim);
+  }
+}
+
+Attention::Attention(const Weights& weights, const std::string& key, int64_t dim, int64_t memory_dim)
+    : kind_(AttentionKind::general), key_(weights.linear(key, dim, memory_dim)) {}
+
+std::vector<Source> Attention::split(const Kernels& table, const std::vector<float>& memory,
+                                     const Sources& sources) const {
+  std::vector<float> all_keys(sources.positions * dim());
+  LinearInput rounded;
+  key_.apply(table, memory.data(), memory_dim(), all_keys.data(), dim(), sources.positions, rounded);
+  if (kind_ == AttentionKind::tanh_dot) table.tanh(all_keys.data(), sources.positions * dim());
+  std::vector<Source> result(sources.count);
+  auto value = memory.begin();
+  const float* key = all_keys.data();
+  for (int64_t i = 0; i < sources.count; ++i) {
+    const int64_t positions = result[i].positions = sources.length[i];
+    result[i].values.assign(value, value + positions * memory_dim());
+    if (kind_ == AttentionKind::mlp) {
+      result[i].mlp_keys.resize(positions * dim());
+      table.mlp_keys(key, result[i].mlp_keys.data(), positions * dim());
+    } else {
+      result[i].keys.assign(key, key + positions * dim());
+    }
+    value += positions * memory_dim();
+    key += positions * dim();
+  }
+  return result;
+}
+
+void Attention::attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch, float* context,
+                       int64_t width) const {
+  int64_t longest = 0;
+  for (int64_t row = 0; row < step.rows; ++row) longest = std::max(longest, step.source[row]->positions);
+  scratch.reserve(2 * dim() + longest);  // a query in doubles first, which must be aligned
+  double* const mlp_query = reinterpret_cast<double*>(scratch.get());
+  if (kind_ == AttentionKind::tanh_dot) table.tanh(query, step.rows * dim());
+  for (int64_t row = 0; row < step.rows; ++row) {
+    const Source& source = *step.source[row];
+    const float* own = query + row * dim();
+    float* scores = step.attention ? step.attention + row * step.width : scratch.get() + 2 * dim();
+    if (kind_ == AttentionKind::mlp) {
+      table.mlp_keys(own, mlp_query, dim());
+      table.attend_mlp(mlp_query, source.mlp_keys.data(), score_.data(), scores, source.positions, dim());
+    } else {
+      table.attend_dot(own, source.keys.data(), scores, source.positions, dim());
+    }
+    table.softmax(scores, 1, source.positions);
+    table.weighted_sum(scores, source.values.data(), context + row * width, source.positions, width);
+  }
+}
+
+}  // namespace sharpbeam

@@ -1,0 +1,33 @@
+#include "models/common/weights.h"
+
+#include <stdexcept>
+
+namespace sharpbeam {
+namespace {
+
+std::string text(const std::vector<int64_t>& shape) {
+  std::string result = "[";
+  for (size_t i = 0; i < shape.size(); ++i) result += (i ? ", " : "") + std::to_string(shape[i]);
+  return result + "]";
+}
+
+}  // namespace
+
+const Array& Weights::array(const std::string& name, const std::vector<int64_t>& shape) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) throw std::invalid_argument("tensor '" + name + "' is missing.");
+  if (found->second.shape != shape)
+    throw std::invalid_argument("tensor '" + name + "' has shape " + text(found->second.shape) +
+                                "; the config asks for " + text(shape) + ".");
+  return found->second.data;
+}
+
+Linear Weights::linear(const std::string& name, int64_t out, int64_t in) const {
+  return Linear(computing_.type, array(name, {out, in}).get(), out, in, in, nullptr);
+}
+
+Linear Weights::linear(const std::string& name, const std::string& bias, int64_t out, int64_t in) const {
+  return Linear(computing_.type, array(name, {out, in}).get(), out, in, in, array(bias, {out}).get());
+}
+
+}  // namespace sharpbeam

@@ -1,0 +1,150 @@
+#include "models/transformer/decoder.h"
+
+#include <algorithm>
+
+namespace sharpbeam {
+
+TransformerDecoder::TransformerDecoder(const Weights& weights, const TransformerConfig& config)
+    : config_(config),
+      dim_(config.hidden_dim),
+      embedding_(weights, "target", config),
+      heads_(config.decoder_heads, config.hidden_dim) {
+  const TransformerConfig& c = config;
+  const bool attends = c.decoder_kind == DecoderKind::attention, bias = c.attention_bias;
+  for (int64_t i = 0; i < c.decoder_layers; ++i) {
+    const std::string name = "decoder." + std::to_string(i), cross = name + ".cross";
+    const std::string self = name + (attends ? ".attention" : ".ssru");
+    layers_.push_back({Sublayer(weights, self, c), Sublayer(weights, cross, c),
+                       attends ? linear(weights, self + ".qkv", 3 * dim_, dim_, bias, dim_, heads_.scale())
+                               : linear(weights, self + ".cell", 2 * dim_, dim_, true),
+                       attends || c.ssru_projection ? linear(weights, self + ".out", dim_, dim_, bias) : Linear(),
+                       linear(weights, cross + ".query", dim_, dim_, bias, dim_, heads_.scale()),
+                       linear(weights, cross + ".key_value", 2 * dim_, dim_, bias),
+                       linear(weights, cross + ".out", dim_, dim_, bias),
+                       FeedForward(weights, name + ".ffn", c, c.decoder_ffn_dim)});
+  }
+  if (c.decoder_final_norm) norm_ = Norm(weights, "decoder_norm", dim_, c.norm_epsilon);
+}
+
+std::vector<TransformerSource> TransformerDecoder::remember(const Kernels& table, const Sources& sources,
+                                                            const float* encoded, TransformerBuffers& buffers) const {
+  const int64_t stride = 2 * dim_;
+  std::vector<TransformerSource> kept(sources.count);
+  for (int64_t i = 0; i < sources.count; ++i) {
+    kept[i].positions = sources.length[i];
+    kept[i].memory.reserve(config_.decoder_layers * heads_.packed(sources.length[i]));
+  }
+  buffers.input.read(table, layers_[0].key_value.type(), encoded, dim_, sources.positions, dim_);
+  float* pairs = room(buffers.projected, sources.positions * stride);
+  for (int64_t layer = 0; layer < config_.decoder_layers; ++layer) {
+    layers_[layer].key_value.apply(table, buffers.input, pairs, stride);  // of all sources: weights are read once
+    const float* from = pairs;
+    for (TransformerSource& source : kept) {
+      heads_.pack(from, source.positions, source.memory.get() + layer * heads_.packed(source.positions));
+      from += source.positions * stride;
+    }
+  }
+  return kept;
+}
+
+void TransformerDecoder::step(const Kernels& table, const TransformerRows& step, PathPool& pool,
+                              TransformerBuffers& buffers, float* hidden) const {
+  float* x = room(buffers.x, step.rows * dim_);
+  for (int64_t row = 0; row < step.rows; ++row)
+    embedding_.apply(table, step.token[row], pool.length(step.before[row]), x + row * dim_);
+  lay_out(step, pool, buffers);
+  for (int64_t layer = 0; layer < config_.decoder_layers; ++layer) {
+    if (config_.decoder_kind == DecoderKind::attention)
+      look_back(table, step, pool, layer, buffers);
+    else
+      recur(table, step, pool, layer, buffers);
+    look_across(table, step, layer, buffers);
+    layers_[layer].ffn.apply(table, x, step.rows, buffers);
+  }
+  if (config_.decoder_final_norm)
+    norm_.apply(table, x, nullptr, hidden, step.rows);
+  else
+    std::copy_n(x, step.rows * dim_, hidden);
+}
+
+void TransformerDecoder::lay_out(const TransformerRows& step, PathPool& pool, TransformerBuffers& buffers) const {
+  if (config_.decoder_kind != DecoderKind::attention) return;
+  buffers.words.resize(step.rows);
+  int64_t size = 0;
+  for (int64_t row = 0; row < step.rows; ++row) {
+    buffers.words[row] = size;
+    size += pool.length(step.behind[row]);
+  }
+  buffers.positions.resize(size);
+  for (int64_t row = 0; row < step.rows; ++row)
+    pool.path(step.behind[row], buffers.positions.data() + buffers.words[row]);
+}
+
+void TransformerDecoder::look_back(const Kernels& table, const TransformerRows& step, PathPool& pool, int64_t layer,
+                                   TransformerBuffers& buffers) const {
+  const Layer& part = layers_[layer];
+  float* x = buffers.x.get();
+  float* qkv = room(buffers.projected, step.rows * 3 * dim_);
+  float* context = room(buffers.context, step.rows * dim_);
+  float* found = room(buffers.found, step.rows * dim_);
+  part.self.apply(table, part.self_sublayer.enter(table, x, buffers.entered, step.rows), dim_, qkv, 3 * dim_, step.rows,
+                  buffers.input);
+  const int64_t key = layer * 2 * dim_;
+  for (int64_t row = 0; row < step.rows; ++row) {
+    const float* query = qkv + row * 3 * dim_;
+    std::copy_n(query + dim_, 2 * dim_, pool.at(step.behind[row]) + key);
+    const int64_t size = pool.length(step.behind[row]);
+    heads_.attend(table, query, buffers.positions.data() + buffers.words[row], size, key, key + dim_,
+                  room(buffers.scores, heads_.count * size), context + row * dim_);
+  }
+  part.self_out.apply(table, context, dim_, found, dim_, step.rows, buffers.input);
+  part.self_sublayer.leave(table, x, found, step.rows);
+}
+
+void TransformerDecoder::recur(const Kernels& table, const TransformerRows& step, PathPool& pool, int64_t layer,
+                               TransformerBuffers& buffers) const {
+  const Layer& part = layers_[layer];
+  float* x = buffers.x.get();
+  float* gates = room(buffers.projected, step.rows * 2 * dim_);
+  float* answer = room(buffers.context, step.rows * dim_);
+  part.self.apply(table, part.self_sublayer.enter(table, x, buffers.entered, step.rows), dim_, gates, 2 * dim_,
+                  step.rows, buffers.input);
+  for (int64_t row = 0; row < step.rows; ++row)
+    table.ssru(gates + row * 2 * dim_, pool.at(step.before[row]) + layer * dim_,
+               pool.at(step.behind[row]) + layer * dim_, answer + row * dim_, dim_);
+  if (config_.ssru_projection) {
+    float* found = room(buffers.found, step.rows * dim_);
+    part.self_out.apply(table, answer, dim_, found, dim_, step.rows, buffers.input);
+    answer = found;
+  }
+  part.self_sublayer.leave(table, x, answer, step.rows);
+}
+
+void TransformerDecoder::look_across(const Kernels& table, const TransformerRows& step, int64_t layer,
+                                     TransformerBuffers& buffers) const {
+  const Layer& part = layers_[layer];
+  float* x = buffers.x.get();
+  float* query = room(buffers.projected, step.rows * dim_);
+  float* context = room(buffers.context, step.rows * dim_);
+  float* found = room(buffers.found, step.rows * dim_);
+  part.query.apply(table, part.cross_sublayer.enter(table, x, buffers.entered, step.rows), dim_, query, dim_, step.rows,
+                   buffers.input);
+  const bool asked = step.attention != nullptr && layer + 1 == config_.decoder_layers;
+  for (int64_t row = 0, count = 0; row < step.rows; row += count) {  // `count` rows of one request
+    const TransformerSource& source = *step.source[row];
+    for (count = 1; row + count < step.rows && step.source[row + count] == &source;) ++count;
+    const int64_t size = source.positions;
+    float* scores = room(buffers.scores, count * heads_.count * size);
+    heads_.attend_packed(table, query + row * dim_, count, source.memory.get() + layer * heads_.packed(size), size,
+                         scores, context + row * dim_);
+    for (int64_t r = 0; asked && r < count; ++r) {
+      float* attention = step.attention + (row + r) * step.width;  // the mean over the heads
+      for (int64_t h = 0; h < heads_.count; ++h, scores += size) table.add(attention, scores, size);
+      for (int64_t p = 0; p < size; ++p) attention[p] /= static_cast<float>(heads_.count);
+    }
+  }
+  part.cross_out.apply(table, context, dim_, found, dim_, step.rows, buffers.input);
+  part.cross_sublayer.leave(table, x, found, step.rows);
+}
+
+}  // namespace sharpbeam

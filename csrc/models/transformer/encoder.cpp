@@ -1,0 +1,61 @@
+#include "models/transformer/encoder.h"
+
+#include <algorithm>
+
+namespace sharpbeam {
+
+TransformerEncoder::TransformerEncoder(const Weights& weights, const TransformerConfig& config)
+    : dim_(config.hidden_dim),
+      embedding_(weights, "source", config),
+      heads_(config.encoder_heads, config.hidden_dim),
+      final_norm_(config.encoder_final_norm) {
+  for (int64_t i = 0; i < config.encoder_layers; ++i) {
+    const std::string name = "encoder." + std::to_string(i), self = name + ".attention";
+    const bool bias = config.attention_bias;
+    layers_.push_back({Sublayer(weights, self, config),
+                       linear(weights, self + ".qkv", 3 * dim_, dim_, bias, dim_, heads_.scale()),
+                       linear(weights, self + ".out", dim_, dim_, bias),
+                       FeedForward(weights, name + ".ffn", config, config.encoder_ffn_dim)});
+  }
+  if (final_norm_) norm_ = Norm(weights, "encoder_norm", dim_, config.norm_epsilon);
+}
+
+const float* TransformerEncoder::encode(const Kernels& table, const Sources& sources,
+                                        TransformerBuffers& buffers) const {
+  float* x = room(buffers.x, sources.positions * dim_);
+  int64_t row = 0;
+  for (int64_t i = 0; i < sources.count; ++i)
+    for (int64_t position = 0; position < sources.length[i]; ++position, ++row)
+      embedding_.apply(table, sources.token[row], position, x + row * dim_);
+  for (const Layer& layer : layers_) {
+    attend(table, layer, sources, buffers);
+    layer.ffn.apply(table, x, sources.positions, buffers);
+  }
+  if (final_norm_) norm_.apply(table, x, nullptr, x, sources.positions);
+  return x;
+}
+
+void TransformerEncoder::attend(const Kernels& table, const Layer& layer, const Sources& sources,
+                                TransformerBuffers& buffers) const {
+  const int64_t rows = sources.positions, longest = *std::max_element(sources.length, sources.length + sources.count);
+  const int64_t stride = 3 * dim_ + TransformerConfig::kApart;
+  float* x = buffers.x.get();
+  float* qkv = room(buffers.projected, rows * stride);
+  float* context = room(buffers.context, rows * dim_);
+  float* scores = room(buffers.scores, heads_.count * longest);
+  layer.qkv.apply(table, layer.sublayer.enter(table, x, buffers.entered, rows), dim_, qkv, stride, rows, buffers.input);
+  buffers.positions.resize(longest);
+  int64_t first = 0;
+  for (int64_t i = 0; i < sources.count; first += sources.length[i], ++i) {
+    const int64_t size = sources.length[i];
+    for (int64_t p = 0; p < size; ++p) buffers.positions[p] = qkv + (first + p) * stride;
+    for (int64_t row = first; row < first + size; ++row)
+      heads_.attend(table, qkv + row * stride, buffers.positions.data(), size, dim_, 2 * dim_, scores,
+                    context + row * dim_);
+  }
+  float* found = room(buffers.found, rows * dim_);
+  layer.out.apply(table, context, dim_, found, dim_, rows, buffers.input);
+  layer.sublayer.leave(table, x, found, rows);
+}
+
+}  // namespace sharpbeam

@@ -1,0 +1,36 @@
+// The encoder: ragged sources one behind the other, without padding; a product is taken of all their words at once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/common/sources.h"
+#include "models/transformer/layers.h"
+
+namespace sharpbeam {
+
+class TransformerEncoder {
+ public:
+  TransformerEncoder(const Weights& weights, const TransformerConfig& config);
+
+  // The uppermost layer's answer [positions, D], in buffers.x. Allocates where `buffers` are too small.
+  const float* encode(const Kernels& table, const Sources& sources, TransformerBuffers& buffers) const;
+
+ private:
+  struct Layer {
+    Sublayer sublayer;
+    Linear qkv, out;
+    FeedForward ffn;
+  };
+
+  void attend(const Kernels& table, const Layer& layer, const Sources& sources, TransformerBuffers& buffers) const;
+
+  int64_t dim_;
+  Embedding embedding_;
+  Heads heads_;
+  std::vector<Layer> layers_;
+  bool final_norm_;
+  Norm norm_;
+};
+
+}  // namespace sharpbeam

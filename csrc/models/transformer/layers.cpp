@@ -1,0 +1,189 @@
+#include "models/transformer/layers.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sharpbeam {
+namespace {
+
+constexpr int64_t kReady = 512;     // positions whose sines are kept
+constexpr int64_t kBlockRows = 96;  // rows whose inner activations stay in the caches
+
+}  // namespace
+
+Linear linear(const Weights& weights, const std::string& name, int64_t out, int64_t in, bool bias, int64_t scaled,
+              float scale) {
+  const std::string matrix = name + ".weight", shift = name + ".bias";
+  if (scaled == 0) return bias ? weights.linear(matrix, shift, out, in) : weights.linear(matrix, out, in);
+  const float* from = weights.array(matrix, {out, in}).get();
+  Buffer scaled_matrix(out * in);
+  std::vector<float> scaled_shift;
+  ReadOnce read(from);
+  for (int64_t n = 0; n < out; ++n) {
+    const float factor = n < scaled ? scale : 1.0f;
+    for (int64_t i = n * in; i < (n + 1) * in; ++i) scaled_matrix.get()[i] = from[i] * factor;
+    read.until(from + (n + 1) * in);
+  }
+  if (bias) {
+    const float* added = weights.array(shift, {out}).get();
+    scaled_shift.assign(added, added + out);
+    for (int64_t i = 0; i < scaled; ++i) scaled_shift[i] *= scale;
+  }
+  return Linear(weights.compute_type(), scaled_matrix.get(), out, in, in, bias ? scaled_shift.data() : nullptr);
+}
+
+Norm::Norm(const Weights& weights, const std::string& name, int64_t dim, float epsilon)
+    : weight_(dim), bias_(dim), dim_(dim), epsilon_(epsilon) {
+  std::copy_n(weights.array(name + ".weight", {dim}).get(), dim, weight_.get());  // where it lies it would keep a page
+  std::copy_n(weights.array(name + ".bias", {dim}).get(), dim, bias_.get());
+}
+
+void Norm::apply(const Kernels& table, float* x, const float* added, float* y, int64_t rows) const {
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t at = row * dim_;
+    table.add_norm(x + at, added ? added + at : nullptr, weight_.get(), bias_.get(), epsilon_, y + at, dim_);
+  }
+}
+
+Sublayer::Sublayer(const Weights& weights, const std::string& name, const TransformerConfig& config)
+    : norm_(weights, name + ".norm", config.hidden_dim, config.norm_epsilon),
+      before_(config.norm_before),
+      dim_(config.hidden_dim) {}
+
+const float* Sublayer::enter(const Kernels& table, float* x, Buffer& entered, int64_t rows) const {
+  if (!before_) return x;
+  float* y = room(entered, rows * dim_);
+  norm_.apply(table, x, nullptr, y, rows);
+  return y;
+}
+
+void Sublayer::leave(const Kernels& table, float* x, const float* found, int64_t rows) const {
+  if (before_)
+    table.add(x, found, rows * dim_);
+  else
+    norm_.apply(table, x, found, x, rows);
+}
+
+float Heads::scale() const { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim))); }
+
+void Heads::attend(const Kernels& table, const float* query, const float* const* positions, int64_t size, int64_t key,
+                   int64_t value, float* scores, float* context) const {
+  table.attend_heads(query, positions, key, scores, size, size, count, dim);
+  table.softmax(scores, count, size);
+  table.weigh_heads(scores, size, positions, value, context, size, count, dim);
+}
+
+void Heads::pack(const float* pairs, int64_t size, float* packed) const {
+  const int64_t width = count * dim;
+  float* keys = packed;
+  float* values = packed + count * packed_size(dim, size);
+  std::fill(packed, packed + this->packed(size), 0.0f);
+  for (int64_t h = 0; h < count; ++h, keys += packed_size(dim, size), values += packed_size(size, dim)) {
+    for (int64_t p = 0; p < size; ++p) {
+      const float* key = pairs + 2 * p * width + h * dim;
+      const float* value = key + width;
+      float* column = keys + p / kPanel * kPanel * dim + p % kPanel;
+      for (int64_t i = 0; i < dim; ++i) column[i * kPanel] = key[i];
+      for (int64_t i = 0; i < dim; i += kPanel)
+        std::copy_n(value + i, std::min<int64_t>(kPanel, dim - i), values + i * size + p * kPanel);
+    }
+  }
+}
+
+void Heads::attend_packed(const Kernels& table, const float* query, int64_t rows, const float* packed, int64_t size,
+                          float* scores, float* context) const {
+  const int64_t width = count * dim, all = count * size;
+  for (int64_t h = 0; h < count; ++h, packed += packed_size(dim, size))
+    table.multiply(packed, nullptr, query + h * dim, width, scores + h * size, all, rows, dim, size);
+  table.softmax(scores, rows * count, size);
+  for (int64_t h = 0; h < count; ++h, packed += packed_size(size, dim))
+    table.multiply(packed, nullptr, scores + h * size, all, context + h * dim, width, rows, size, dim);
+}
+
+FeedForward::FeedForward(const Weights& weights, const std::string& name, const TransformerConfig& config,
+                         int64_t width)
+    : sublayer_(weights, name, config),
+      up_(linear(weights, name + ".up", config.gated_ffn ? 2 * width : width, config.hidden_dim, config.ffn_bias)),
+      down_(linear(weights, name + ".down", config.hidden_dim, width, config.ffn_bias)),
+      activation_(config.activation),
+      gated_(config.gated_ffn),
+      width_(width),
+      dim_(config.hidden_dim) {}
+
+void FeedForward::apply(const Kernels& table, float* x, int64_t rows, TransformerBuffers& buffers) const {
+  const int64_t stride = up_.out();
+  for (int64_t row = 0; row < rows; row += kBlockRows, x += kBlockRows * dim_) {
+    const int64_t count = std::min(kBlockRows, rows - row);
+    float* inner = room(buffers.inner, count * stride);
+    float* found = room(buffers.found, count * dim_);
+    up_.apply(table, sublayer_.enter(table, x, buffers.entered, count), dim_, inner, stride, count, buffers.input);
+    for (int64_t i = 0; i < count; ++i) {
+      float* y = inner + i * stride;
+      switch (activation_) {
+        case Activation::relu:
+          table.relu(y, width_);
+          break;
+        case Activation::gelu:
+          table.gelu(y, width_);
+          break;
+        case Activation::gelu_sigmoid:
+          table.swish(y, 1.702f, width_);
+          break;
+        case Activation::swish:
+          table.swish(y, 1.0f, width_);
+          break;
+      }
+      if (gated_) table.times(y, y + width_, width_);
+    }
+    down_.apply(table, inner, stride, found, dim_, count, buffers.input);
+    sublayer_.leave(table, x, found, count);
+  }
+}
+
+Embedding::Embedding(const Weights& weights, const std::string& side, const TransformerConfig& config)
+    : config_(config) {
+  const int64_t dim = config.hidden_dim;
+  const bool source = side == "source" && !config.shared_embedding;
+  words_ = source ? weights.array("source_embedding", {config.source_vocab_size, dim})
+                  : weights.array("target_embedding", {config.target_vocab_size, dim});
+  file_ = FileRows(words_.get(), source ? config.source_vocab_size : config.target_vocab_size, dim);
+  if (config.embedding_norm) norm_ = Norm(weights, side + "_embedding_norm", dim, config.norm_epsilon);
+  if (config.positions == Positions::learned)
+    learned_ = weights.array(side + "_positions", {config.max_positions, dim});
+  if (config.positions != Positions::sinusoidal && config.positions != Positions::sinusoidal_t2t) return;
+  const int64_t half = dim / 2, steps = config.positions == Positions::sinusoidal ? half : half - 1;
+  for (int64_t i = 0; i < half; ++i)
+    frequency_.push_back(std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(steps)));
+  std::vector<float> sines(kReady * dim, 0.0f);
+  for (int64_t position = 0; position < kReady; ++position) add_sines(position, sines.data() + position * dim);
+  sines_ = std::move(sines);
+}
+
+void Embedding::add_sines(int64_t position, float* x) const {
+  const int64_t half = config_.hidden_dim / 2;
+  if (position < static_cast<int64_t>(sines_.size()) / (2 * half)) {
+    const float* sines = sines_.data() + position * 2 * half;
+    for (int64_t i = 0; i < 2 * half; ++i) x[i] += sines[i];
+    return;
+  }
+  for (int64_t i = 0; i < half; ++i) {
+    const double angle = static_cast<double>(config_.position_offset + position) * frequency_[i];
+    x[i] += static_cast<float>(std::sin(angle));
+    x[half + i] += static_cast<float>(std::cos(angle));
+  }
+}
+
+void Embedding::apply(const Kernels& table, int32_t token, int64_t position, float* x) const {
+  const int64_t dim = config_.hidden_dim;
+  const float scale = config_.scaled_embedding ? static_cast<float>(std::sqrt(static_cast<double>(dim))) : 1.0f;
+  const float* word = file_ && file_.read(token, x) ? x : words_.get() + token * dim;
+  for (int64_t i = 0; i < dim; ++i) x[i] = word[i] * scale;
+  if (config_.positions == Positions::learned) {
+    table.add(x, learned_.get() + position * dim, dim);
+  } else if (config_.positions != Positions::none) {
+    add_sines(position, x);
+  }
+  if (config_.embedding_norm) norm_.apply(table, x, nullptr, x, 1);
+}
+
+}  // namespace sharpbeam

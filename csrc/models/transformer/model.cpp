@@ -1,0 +1,73 @@
+#include "models/transformer/model.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace sharpbeam {
+namespace {
+
+const TransformerConfig& checked(const TransformerConfig& config) {
+  config.check();
+  return config;
+}
+
+}  // namespace
+
+Transformer::Transformer(const TransformerConfig& config, const Weights& weights, const Kernels& table)
+    : config_(checked(config)), table_(table), encoder_(weights, config), decoder_(weights, config) {}
+
+TransformerDecoding::TransformerDecoding(std::shared_ptr<const Transformer> model)
+    : InFlight(model, PathPool(model->config().word_dim(), model->config().decoder_kind == DecoderKind::attention)) {}
+
+void TransformerDecoding::admit(const int32_t* request, const Sources& sources, int32_t* handles) {
+  const TransformerConfig& config = model_->config();
+  check_admit(request, sources, config.source_vocab_size);
+  for (int64_t i = 0; config.positions == Positions::learned && i < sources.count; ++i)
+    if (sources.length[i] > config.max_positions)
+      throw std::invalid_argument("request " + std::to_string(request[i]) + " has a source of " +
+                                  std::to_string(sources.length[i]) + " tokens; the model has positions for " +
+                                  std::to_string(config.max_positions) + ".");
+  if (sources.count == 0) return;
+  TransformerBuffers buffers;  // of the whole encoding, which is far larger than a step's
+  const float* encoded = model_->encoder().encode(model_->table(), sources, buffers);
+  std::vector<TransformerSource> encodings = model_->decoder().remember(model_->table(), sources, encoded, buffers);
+  for (int64_t i = 0; i < sources.count; ++i) requests_.insert_or_assign(request[i], std::move(encodings[i]));
+  pool_.begin(sources.count, handles);
+}
+
+void TransformerDecoding::step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
+                               float* hidden, int32_t* handles) {
+  run(request, state, token, rows, nullptr, 0, hidden, handles);
+}
+
+void TransformerDecoding::attend(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
+                                 float* attention, int64_t width, int32_t* handles) {
+  clear_attention(request, rows, attention, width);
+  hidden_.reserve(rows * model_->config().hidden_dim);
+  run(request, state, token, rows, attention, width, hidden_.get(), handles);
+}
+
+void TransformerDecoding::run(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
+                              float* attention, int64_t width, float* hidden, int32_t* handles) {
+  const TransformerConfig& config = model_->config();
+  pool_.check(state, rows);
+  check_tokens("token", token, rows, config.target_vocab_size);
+  source_.resize(rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    source_[row] = &kept(request[row]);
+    if (config.positions == Positions::learned && pool_.length(state[row]) >= config.max_positions)
+      throw std::invalid_argument("state " + std::to_string(row) + " has " + std::to_string(config.max_positions) +
+                                  " words; the model has positions for no more.");
+  }
+  if (rows == 0) return;
+  before_.assign(state, state + rows);
+  pool_.extend(before_.data(), rows, handles);
+  TransformerRows step{rows, token, source_.data(), before_.data(), handles};
+  step.attention = attention;
+  step.width = width;
+  model_->decoder().step(model_->table(), step, pool_, buffers_, hidden);
+}
+
+}  // namespace sharpbeam

@@ -1,0 +1,133 @@
+#include "output/words.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace sharpbeam {
+namespace {
+
+constexpr float kLargest = 1e12f;
+
+// By blocks, in which the compiler can look at several values at a time.
+void check_values(const float* x, int64_t n, const char* name) {
+  constexpr int64_t kBlock = 4096;
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t end = std::min(n, first + kBlock);
+    int32_t wrong = 0;
+    for (int64_t i = first; i < end; ++i) wrong |= !(std::fabs(x[i]) <= kLargest);
+    for (int64_t i = first; wrong && i < end; ++i) {
+      if (!(std::fabs(x[i]) <= kLargest)) {
+        throw std::invalid_argument(std::string(name) + " holds " + std::to_string(x[i]) +
+                                    "; values must be finite and at most 1e12 in size");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void check_sizes(int64_t vocab, int64_t dim) {
+  if (vocab < 1 || dim < 1) {
+    throw std::invalid_argument("weight has the shape [" + std::to_string(vocab) + ", " + std::to_string(dim) +
+                                "]; both sizes must be at least 1");
+  }
+}
+
+void check_k(int64_t k, int64_t vocab) {
+  if (k < 1 || k > vocab) {
+    throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to the vocabulary size, " +
+                                std::to_string(vocab));
+  }
+}
+
+void check_tokens(const int32_t* token, int64_t rows, int64_t vocab) {
+  for (int64_t row = 0; row < rows; ++row) {
+    if (token[row] < 0 || token[row] >= vocab) {
+      throw std::invalid_argument("token[" + std::to_string(row) + "] is " + std::to_string(token[row]) +
+                                  "; it must be from 0 to " + std::to_string(vocab - 1));
+    }
+  }
+}
+
+Words::Words(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table)
+    : weight_(std::move(weight)), file_(weight_.get(), vocab, dim), vocab_(vocab), dim_(dim), table_(&table) {
+  check_sizes(vocab, dim);
+  check_values(bias, vocab, "bias");
+  bias_.reserve(vocab);
+  std::copy_n(bias, vocab, bias_.get());
+}
+
+void Words::check_row(int64_t word) const { check_values(row(word), dim_, "weight"); }
+
+double Words::norm(const float* x) const {
+  constexpr int64_t kChains = 8;  // sums that the compiler can keep side by side
+  double square[kChains] = {};
+  int64_t k = 0;
+  for (; k + kChains <= dim_; k += kChains)
+    for (int64_t c = 0; c < kChains; ++c) square[c] += static_cast<double>(x[k + c]) * x[k + c];
+  for (; k < dim_; ++k) square[0] += static_cast<double>(x[k]) * x[k];
+  return std::sqrt(std::accumulate(square, square + kChains, 0.0));
+}
+
+void Words::logits(const float* hidden, const int32_t* words, int64_t count, float* out) const {
+  if (file_) return logits_from_file(hidden, words, count, out);
+  table_->multiply_rows(weight_.get(), bias_.get(), hidden, words, count, dim_, out);
+}
+
+void Words::logits_from_file(const float* hidden, const int32_t* words, int64_t count, float* out) const {
+  thread_local Buffer rows;
+  rows.reserve(kLanes * dim_);
+  float bias[kLanes];  // of words that stand in `rows`
+  int32_t place[kLanes];
+  std::iota(place, place + kLanes, 0);
+  for (int64_t first = 0; first < count; first += kLanes) {
+    const int64_t some = std::min<int64_t>(kLanes, count - first);
+    for (int64_t i = 0; i < some; ++i) {
+      const int64_t word = words[first + i];
+      float* to = rows.get() + i * dim_;
+      if (!file_.read(word, to)) std::copy_n(row(word), dim_, to);
+      bias[i] = bias_.get()[word];
+    }
+    table_->multiply_rows(rows.get(), bias, hidden, place, some, dim_, out + first);
+  }
+}
+
+void Words::all_logits(const float* hidden, float* out) const {
+  constexpr int32_t kSome = 64;
+  int32_t words[kSome];
+  for (int64_t first = 0; first < vocab_; first += kSome) {
+    const int64_t count = std::min<int64_t>(kSome, vocab_ - first);
+    for (int64_t i = 0; i < count; ++i) words[i] = static_cast<int32_t>(first + i);
+    logits(hidden, words, count, out + first);
+  }
+}
+
+void rank(const Kernels& table, float* logits, const int32_t* words, int64_t count, float total, int64_t k,
+          float* log_prob, int32_t* token) {
+  // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
+  for (int64_t i = 0; i < count; ++i) logits[i] -= total;
+  table.top_k(logits, count, k, log_prob, token);
+  for (int64_t i = 0; i < k; ++i) token[i] = words[token[i]];
+}
+
+float bar_below(float logit, float total, double shift) {
+  const double size = std::fabs(static_cast<double>(logit)) + std::fabs(static_cast<double>(total)) + std::fabs(shift);
+  return -above(size * 0x1p-19 + 1e-30 - (static_cast<double>(logit) - shift));
+}
+
+void rank_raw(const Kernels& table, const float* logits, int64_t n, int64_t k, float* log_prob, int32_t* token) {
+  table.top_k(logits, n, k, log_prob, token);
+  if (log_prob[0] == -std::numeric_limits<float>::infinity()) log_prob[0] = std::numeric_limits<float>::quiet_NaN();
+}
+
+float above(double x) {
+  const float near = static_cast<float>(x);
+  return near >= x ? near : std::nextafter(near, std::numeric_limits<float>::infinity());
+}
+
+}  // namespace sharpbeam

@@ -1,0 +1,89 @@
+// The output matrix word by word: exact logits of a few words, with the bits of the exact layer.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "core/buffer.h"
+#include "core/file_pages.h"
+#include "kernels/table.h"
+
+namespace sharpbeam {
+
+constexpr int64_t kRowsAtOnce = 48, kLeastAtOnce = 6;  // of a block; no answer depends on it
+constexpr int64_t kBlockFloats = int64_t{1} << 20;
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();  // the log probability of what is left out
+
+// Throw std::invalid_argument: of a size < 1, unless 1 <= k <= vocab, and unless each 0 <= token < vocab.
+void check_sizes(int64_t vocab, int64_t dim);
+void check_k(int64_t k, int64_t vocab);
+void check_tokens(const int32_t* token, int64_t rows, int64_t vocab);
+
+class Words {
+ public:
+  // Shares `weight` [vocab, dim], which must not be written to, and copies `bias` [vocab]. Throws
+  // std::invalid_argument if a size is < 1, or a bias is not finite or larger than 1e12: no bound holds there.
+  Words(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table);
+
+  // Calls visit(word) for each word in turn. Throws std::invalid_argument where one of its weights is not finite or
+  // larger than 1e12; whoever needs bounds reads all words before.
+  template <typename Visit>
+  void read(Visit visit) const {
+    ReadOnce read(weight_.get());
+    for (int64_t word = 0; word < vocab_; ++word) {
+      check_row(word);
+      visit(word);
+      read.until(row(word) + dim_);
+    }
+  }
+
+  int64_t vocab() const { return vocab_; }
+  int64_t dim() const { return dim_; }
+  const Kernels& table() const { return *table_; }
+  const float* row(int64_t word) const { return weight_.get() + word * dim_; }
+  const float* bias() const { return bias_.get(); }
+
+  // The Euclidean norm of a row.
+  double norm(const float* row) const;
+  // Logits of `words` [count] for one hidden vector [dim]: the bits of ExactLayer's.
+  void logits(const float* hidden, const int32_t* words, int64_t count, float* out) const;
+  // The same of all words; `out` is [vocab].
+  void all_logits(const float* hidden, float* out) const;
+
+ private:
+  void check_row(int64_t word) const;
+  void logits_from_file(const float* hidden, const int32_t* words, int64_t count, float* out) const;
+
+  Array weight_;
+  FileRows file_;  // of a large matrix
+  Buffer bias_;
+  int64_t vocab_, dim_;
+  const Kernels* table_;
+};
+
+// Calls visit(first, count) for blocks of rows that are worked on together: many, so that the weights are streamed
+// seldom, but few enough for `floats` numbers of each row to stay near the core. No answer depends on it.
+template <typename Visit>
+void for_each_block(int64_t rows, int64_t floats, Visit visit) {
+  const int64_t block = std::min(rows, std::clamp(kBlockFloats / floats, kLeastAtOnce, kRowsAtOnce));
+  for (int64_t first = 0; first < rows; first += block) visit(first, std::min(block, rows - first));
+}
+
+// The k best of `logits` [count], which belong to `words` (ascending): their log probabilities logit - total, largest
+// first, equal ones by lower word. `logits` is overwritten.
+void rank(const Kernels& table, float* logits, const int32_t* words, int64_t count, float total, int64_t k,
+          float* log_prob, int32_t* token);
+
+// The k best of `logits` [n] as they are, without a normaliser; NaN first where all are NaN, which is a broken model's.
+void rank_raw(const Kernels& table, const float* logits, int64_t n, int64_t k, float* log_prob, int32_t* token);
+
+// A float that is at least x.
+float above(double x);
+
+// A little below `logit` - shift, where `logit` is the k-th largest: words below the result have a smaller
+// logit - total than it has, also after rounding, and 2^-20 of its size is left for the rounding of the comparison.
+float bar_below(float logit, float total, double shift);
+
+}  // namespace sharpbeam

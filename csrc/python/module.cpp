@@ -1,0 +1,17 @@
+// The module `sharpbeam._core`.
+#include "python/bindings.h"
+
+NB_MODULE(_core, module) {
+  module.doc() = "Native core of Sharpbeam";
+  sharpbeam::bind_forward(module);
+  sharpbeam::bind_kernels(module);
+  sharpbeam::bind_output_layers(module);
+  sharpbeam::bind_recurrent(module);
+  sharpbeam::bind_lstm_lm(module);
+  sharpbeam::bind_lstm_attention(module);
+  sharpbeam::bind_transformer(module);
+  sharpbeam::bind_screened(module);
+  sharpbeam::bind_shortlist(module);
+  sharpbeam::bind_team(module);
+  sharpbeam::bind_search(module);
+}

@@ -1,0 +1,150 @@
+// What the bindings of all models share: weights from NumPy arrays, and a decoding run as Python sees it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "models/common/sources.h"
+#include "models/common/weights.h"
+#include "python/arrays.h"
+#include "search/forward.h"
+
+namespace sharpbeam {
+
+// Of a dict with the names of Computing's fields, and compute_type.
+inline Computing read_computing(nanobind::dict options) {
+  return {compute_type_named(nanobind::cast<std::string>(options["compute_type"])),
+          nanobind::cast<int64_t>(options["precomputed_embeddings"]),
+          nanobind::cast<bool>(options["precomputed_attention"]), nanobind::cast<bool>(options["merge_states"])};
+}
+
+// Shares the memory of the NumPy arrays: the model keeps those alive that it does not pack.
+inline Weights read_weights(nanobind::dict tensors, nanobind::dict options) {
+  std::map<std::string, Tensor> weights;
+  for (auto [key, value] : tensors) {
+    const std::string name = nanobind::cast<std::string>(key);
+    const AnyArray array = nanobind::cast<AnyArray>(value);
+    const bool vector = array.ndim() == 1;
+    const float* data = vector ? checked<float>(array, name.c_str(), {kAnySize})
+                               : checked<float>(array, name.c_str(), {kAnySize, kAnySize});
+    Tensor tensor{shared(array, data), {}};
+    for (size_t i = 0; i < array.ndim(); ++i) tensor.shape.push_back(static_cast<int64_t>(array.shape(i)));
+    weights.emplace(name, std::move(tensor));
+  }
+  return Weights(std::move(weights), read_computing(options));
+}
+
+// Other Python threads go on during a call, so a mutex keeps calls of one run apart.
+template <typename Model, typename Decoding>
+class Run : public ModelRun {
+ public:
+  explicit Run(std::shared_ptr<Model> model) : decoding_(std::move(model)) {}
+
+  nanobind::object admit(AnyArray request, AnyArray token, AnyArray length) {
+    const auto count = static_cast<int64_t>(request.ndim() ? request.shape(0) : 0);
+    const auto* indices = checked<int32_t>(request, "request", {kAnySize});
+    const Sources sources{checked<int32_t>(token, "token", {kAnySize}), checked<int32_t>(length, "length", {count}),
+                          count, static_cast<int64_t>(token.size())};
+    NewArray<int32_t> handles = new_array<int32_t>({static_cast<size_t>(count)});
+    alone([&] { decoding_.admit(indices, sources, handles.data); });
+    return handles.array;
+  }
+
+  int64_t dim() const override { return decoding_.model().config().hidden_dim; }
+  const Kernels& table() const override { return decoding_.model().table(); }
+
+  // Without the GIL.
+  void step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
+            int32_t* handles) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    decoding_.step(request, state, token, rows, hidden, handles);
+  }
+
+  void retain(const int32_t* state, int64_t count) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    decoding_.retain(state, count);
+  }
+
+  nanobind::tuple step_arrays(AnyArray request, AnyArray state, AnyArray token) {
+    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
+    const size_t rows = request.shape(0);
+    const auto wanted = static_cast<int64_t>(rows);
+    const auto* states = checked<int32_t>(state, "state", {wanted});
+    const auto* tokens = checked<int32_t>(token, "token", {wanted});
+    NewArray<float> hidden = new_array<float>({rows, static_cast<size_t>(dim())});
+    NewArray<int32_t> handles = new_array<int32_t>({rows});
+    alone([&] { decoding_.step(requests, states, tokens, wanted, hidden.data, handles.data); });
+    return nanobind::make_tuple(hidden.array, handles.array);
+  }
+
+  nanobind::tuple attend(AnyArray request, AnyArray state, AnyArray token) {
+    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
+    const size_t rows = request.shape(0);
+    const auto wanted = static_cast<int64_t>(rows);
+    const auto* states = checked<int32_t>(state, "state", {wanted});
+    const auto* tokens = checked<int32_t>(token, "token", {wanted});
+    int64_t width = 0;
+    alone([&] { width = decoding_.longest(requests, wanted); });
+    NewArray<float> attention = new_array<float>({rows, static_cast<size_t>(width)});
+    NewArray<int32_t> handles = new_array<int32_t>({rows});
+    alone([&] { decoding_.attend(requests, states, tokens, wanted, attention.data, width, handles.data); });
+    return nanobind::make_tuple(attention.array, handles.array);
+  }
+
+  void retain_array(AnyArray state) {
+    const auto* states = checked<int32_t>(state, "state", {kAnySize});
+    alone([&] { decoding_.retain(states, static_cast<int64_t>(state.size())); });
+  }
+
+  void evict(AnyArray request) {
+    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
+    alone([&] { decoding_.evict(requests, static_cast<int64_t>(request.size())); });
+  }
+
+  static void bind(nanobind::module_& module, const char* name) {
+    using namespace nanobind::literals;
+    nanobind::class_<Run, ModelRun> run(module, name,
+                                        "The caches of one decoding run; see sharpbeam.models.door.Decoding.");
+    run.def(nanobind::init<std::shared_ptr<Model>>(), "model"_a)
+        .def("admit", &Run::admit, "request"_a, "token"_a, "length"_a,
+             "Encode sources that stand one behind the other in `token`; returns the handles of their initial states.")
+        .def("step", &Run::step_arrays, "request"_a, "state"_a, "token"_a,
+             "Feed one token to each row; returns hidden [R, D] and the handles of the new states [R].")
+        .def("retain", &Run::retain_array, "state"_a, "Free every state but the named ones.")
+        .def("evict", &Run::evict, "request"_a, "Forget the sources of the named requests.");
+    if constexpr (requires(Decoding& decoding) { decoding.longest(nullptr, 0); })
+      run.def("attend", &Run::attend, "request"_a, "state"_a, "token"_a,
+              "Feed one token to each row; returns attention weights [R, S] and the handles of the new states [R].");
+  }
+
+ private:
+  template <typename Call>
+  void alone(Call call) {
+    nanobind::gil_scoped_release release;
+    std::lock_guard<std::mutex> lock(mutex_);
+    call();
+  }
+
+  Decoding decoding_;
+  std::mutex mutex_;
+};
+
+// Binds a model's weights, made of (facts, tensors, name of a table, options) by `build`, and its decoding run.
+template <typename Model, typename Decoding, typename Build>
+void bind_model(nanobind::module_& module, const char* model, const char* run, const char* text, Build build) {
+  using namespace nanobind::literals;
+  nanobind::class_<Model>(module, model, text)
+      .def(nanobind::new_(build), "facts"_a, "tensors"_a, "isa"_a, "options"_a,
+           "Facts as in the model's config, float32 arrays by name (not to be written to again), a table's name or "
+           "'auto', and how to compute: the fields of MachineOptions that csrc/models/common/computing.h has.")
+      .def_prop_ro("isa", [](const Model& self) { return self.table().name; });
+  Run<Model, Decoding>::bind(module, run);
+}
+
+}  // namespace sharpbeam

@@ -1,0 +1,20 @@
+// sharpbeam._core: Team.
+#include "core/team.h"
+
+#include <nanobind/nanobind.h>
+
+#include "python/bindings.h"
+
+namespace sharpbeam {
+
+void bind_team(nanobind::module_& module) {
+  namespace nb = nanobind;
+  using namespace nb::literals;
+  nb::class_<Team>(module, "Team", "Threads that share the products of the calls between `with team:` and its end.")
+      .def(nb::init<int64_t, int64_t>(), "threads"_a, "grain"_a = kGrain)
+      .def_prop_ro("threads", &Team::threads)
+      .def("__enter__", &Team::enter)
+      .def("__exit__", [](Team& self, nb::args) { self.leave(); }, "raised"_a);
+}
+
+}  // namespace sharpbeam

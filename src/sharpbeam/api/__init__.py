@@ -1,0 +1,1 @@
+"""What users import: Translator, Generator, Scorer and Head."""

@@ -1,0 +1,126 @@
+"""The output layer of a model that Sharpbeam does not run: hidden vectors in, the likeliest words out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from sharpbeam.decoding.layers import ROW_LAYERS, build_row_layer
+from sharpbeam.errors import InputError, ModelError
+from sharpbeam.options.schema import require
+from sharpbeam.types import Floats, Ids, TopK
+
+LARGEST = 1e12  # of a value: beyond it sums of products leave float32, and no bound holds
+HEAD = "head.safetensors"  # weight [V, D] and bias [V] of a folder that `fit_head` has made
+
+
+class Head:
+    """The output matrix of any model behind one of our output layers; any number of threads may share one.
+
+    >>> import numpy as np
+    >>> from sharpbeam import Head
+    >>> head = Head(np.eye(4, 3, dtype=np.float32))
+    >>> head.topk([[0.0, 2.0, 1.0]], 2).token.tolist()
+    [[1, 2]]
+
+    A row's answer has the same bits whatever the rows around it. `scan` and `certified` give the k best words of
+    `exact`, proven; `screen` as often as it was fitted to (`fit_head`). A screen and a preview belong to the weights
+    that they were fitted for, and are refused for others.
+    """
+
+    def __init__(self, weight: ArrayLike, bias: ArrayLike | None = None, output_layer: str = "scan") -> None:
+        """Pack the output matrix [V, D] with its bias [V] (none: 0), copied as float32, for `exact` or `scan`.
+
+        Raises InputError for arrays that do not fit, OptionError for other layers: those are fitted (`load`).
+        """
+        fitted = "exact or scan; screen and certified are read from a folder that fit_head has made: Head.load"
+        require(output_layer in ("exact", "scan"), "output_layer", output_layer, fitted)
+        self._open(*output_arrays(weight, bias), output_layer, Path())
+
+    @classmethod
+    def load(cls, folder: str | Path, output_layer: str = "screen") -> Head:
+        """The head in a folder that `fit_head` has made; raises ModelError where it is not whole."""
+        require(output_layer in ROW_LAYERS, "output_layer", output_layer, " or ".join(ROW_LAYERS))
+        head = cls.__new__(cls)
+        head._open(*_read(Path(folder)), output_layer, Path(folder))
+        return head
+
+    def _open(self, weight: Floats, bias: Floats, output_layer: str, folder: Path) -> None:
+        self.vocab_size, self.dim = weight.shape
+        self._layer = build_row_layer(output_layer, folder, weight, bias)
+
+    def topk(self, hidden: ArrayLike, k: int) -> TopK:
+        """The k best words of each row of `hidden` [R, D] with their log probabilities, ties by lower id.
+
+        Raises InputError for vectors of another width or with values that are no numbers, and unless 1 <= k <= V.
+        """
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= self.vocab_size:
+            raise InputError(f"k is {k!r}; it must be a whole number from 1 to {self.vocab_size}, the words there are.")
+        return self._layer.topk(self._rows(hidden), int(k))
+
+    def log_prob(self, hidden: ArrayLike, token: ArrayLike) -> Floats:
+        """Log probability [R] of the given word [R] of each row of `hidden` [R, D]."""
+        rows, words = self._rows(hidden), np.asarray(token)
+        if not words.size:
+            words = words.astype(np.int32)
+        if words.shape != (len(rows),) or words.dtype.kind not in "iu":
+            raise InputError(f"token is {words.dtype} of shape {list(words.shape)}; give {len(rows)} ids, one a row.")
+        if len(words) and not 0 <= words.min() <= words.max() < self.vocab_size:
+            raise InputError(
+                f"token has ids from {words.min()} to {words.max()}; they must be 0 to {self.vocab_size - 1}."
+            )
+        ids: Ids = words.astype(np.int32)
+        return self._layer.log_prob(rows, ids)
+
+    def _rows(self, hidden: ArrayLike) -> Floats:
+        return float_rows("hidden", hidden, self.dim)
+
+
+def float_array(name: str, values: ArrayLike) -> Floats:
+    """`values` as contiguous float32; raises InputError, which says `name`, where they are no finite floats."""
+    try:
+        given = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # a tensor with a gradient, of bfloat16, of another device
+        advice = "give an array of floats; of a PyTorch tensor, .detach().float().cpu()"
+        raise InputError(f"{name} cannot be read as an array ({error}); {advice}.") from error
+    if given.dtype.kind not in "fiu":
+        raise InputError(f"{name} is {given.dtype}; it must be an array of floats.")
+    with np.errstate(over="ignore"):
+        array: Floats = np.ascontiguousarray(given, np.float32)
+    if not np.abs(array).max(initial=0) <= LARGEST:
+        raise InputError(f"{name} has values that are infinite, no numbers, or beyond {LARGEST:g}.")
+    return array
+
+
+def float_rows(name: str, values: ArrayLike, width: int) -> Floats:
+    """The same for rows [any number, width]."""
+    rows = float_array(name, values)
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise InputError(f"{name} has the shape {list(rows.shape)}; it must be [rows, {width}].")
+    return rows
+
+
+def output_arrays(weight: ArrayLike, bias: ArrayLike | None) -> tuple[Floats, Floats]:
+    """The output matrix [V, D] and bias [V] as they are packed; raises InputError where they do not fit."""
+    matrix: Floats = np.array(float_array("weight", weight))  # layers share it: nobody else may write to it
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InputError(f"weight has the shape {list(matrix.shape)}; it must be [words, width], both 1 or more.")
+    added = float_array("bias", np.zeros(len(matrix)) if bias is None else bias)
+    if added.shape != (len(matrix),):
+        raise InputError(f"bias has the shape {list(added.shape)}; it must be [{len(matrix)}], one for each word.")
+    return matrix, added
+
+
+def _read(folder: Path) -> tuple[Floats, Floats]:
+    path = folder / HEAD
+    try:
+        arrays = load_file(path)
+        return output_arrays(arrays["weight"], arrays["bias"])
+    except FileNotFoundError as error:
+        raise ModelError(f"{folder} has no {HEAD}; fit_head makes one.") from error
+    except (SafetensorError, OSError, KeyError, InputError) as error:
+        raise ModelError(f"{path} is no head ({error}); make it again with fit_head.") from error

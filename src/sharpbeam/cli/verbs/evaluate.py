@@ -1,0 +1,110 @@
+"""`sharpbeam evaluate`: BLEU, chrF and speed on a test set."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sharpbeam.cli.flags import with_options
+from sharpbeam.errors import InputError, OptionError
+from sharpbeam.jobs.memory import peak_memory
+from sharpbeam.jobs.progress import progress_bar
+from sharpbeam.options.decode import LanguageOptions, MachineOptions, OutputLayerOptions, ScheduleOptions, SearchOptions
+from sharpbeam.report.quality import load_metrics
+from sharpbeam.text.lines import check_readable
+from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
+
+if TYPE_CHECKING:
+    from sharpbeam.report.measure import Evaluation
+
+
+@with_options(without=("beam_size", "num_hypotheses", "return_attention"))
+def evaluate(
+    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
+    *,
+    source: Annotated[Path | None, typer.Option(help="Source text, one sentence a line; .gz too.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="Reference translations, line by line.")] = None,
+    tsv: Annotated[Path | None, typer.Option(help="Both in one tab-separated file; .gz too.")] = None,
+    source_column: Annotated[int, typer.Option(min=0, help="Column of the source in --tsv, from 0.")] = 0,
+    target_column: Annotated[int, typer.Option(min=0, help="Column of the reference in --tsv, from 0.")] = 1,
+    beam_size: Annotated[
+        list[int], typer.Option(help="Hypotheses kept at each step; give it several times to compare.")
+    ] = [SearchOptions.beam_size],  # noqa: B006  (never changed)
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each beam size.")] = False,
+    search: SearchOptions,
+    schedule: ScheduleOptions,
+    layer: OutputLayerOptions,
+    languages: LanguageOptions,
+    machine: MachineOptions,
+) -> None:
+    """Translate a test set and print BLEU and chrF, with sacreBLEU's signatures, and speed.
+
+    Words per second are source words, separated by spaces, without the time to load the model.
+    Needs sacreBLEU: `pip install sacrebleu`.
+
+    Examples:
+
+    * `sharpbeam evaluate de-en --source test.de --reference test.en`
+    * `sharpbeam evaluate de-en --tsv test.tsv.gz --source-column 1 --target-column 0`
+    * `sharpbeam evaluate de-en --tsv test.tsv.gz --beam-size 1 --beam-size 5 --json`
+    """
+    searches = [dataclasses.replace(search, beam_size=size) for size in beam_size]
+    pairs = _pairs(source, reference, tsv, source_column, target_column)
+    load_metrics()  # before minutes of translating
+    from sharpbeam.api.translator import Translator
+    from sharpbeam.report import measure
+
+    translator = Translator(model, machine=machine)
+    sources, references = [left for left, _ in pairs], [right for _, right in pairs]
+    for choice in searches:
+        options = dataclasses.asdict(choice) | dataclasses.asdict(schedule) | dataclasses.asdict(layer)
+        options |= dataclasses.asdict(languages)
+        with progress_bar(f"beam {choice.beam_size}", len(pairs)) as bar:
+            found = measure.evaluate(translator, sources, references, bar, **options)
+        print(json.dumps(_record(model, options, found)) if as_json else _lines(choice.beam_size, found), flush=True)
+
+
+def _pairs(
+    source: Path | None, reference: Path | None, tsv: Path | None, source_column: int, target_column: int
+) -> list[Pair]:
+    """The test set, from two files or from one."""
+    if tsv and not source and not reference:
+        check_readable([tsv])
+        pairs = list(column_pairs(tsv, source_column, target_column))
+    elif source and reference and not tsv:
+        check_readable([source, reference])
+        pairs = list(file_pairs(source, reference))
+    else:
+        raise OptionError("give either --source FILE and --reference FILE, or --tsv FILE.")
+    if not pairs:
+        raise InputError(f"{tsv or source} is empty; there is nothing to evaluate.")
+    return pairs
+
+
+def _record(model: str, options: dict[str, Any], found: Evaluation) -> dict[str, Any]:
+    return {
+        "model": model,
+        **options,
+        **dataclasses.asdict(found.quality),
+        "sentences": found.sentences,
+        "words": found.words,
+        "seconds": round(found.seconds, 6),
+        "words_per_second": round(found.words_per_second, 2),
+        "sentences_per_second": round(found.sentences_per_second, 2),
+        "peak_memory_mib": round(peak_memory() / 2**20, 1),
+    }
+
+
+def _lines(beam_size: int, found: Evaluation) -> str:
+    scores, memory = found.quality, peak_memory() / 2**20
+    return (
+        f"beam {beam_size}\n"
+        f"  BLEU {scores.bleu:.2f}  {scores.bleu_signature}\n"
+        f"  chrF {scores.chrf:.2f}  {scores.chrf_signature}\n"
+        f"  {found.sentences} sentences in {found.seconds:.1f} s: {found.sentences_per_second:.1f} sentences/s, "
+        f"{found.words_per_second:.0f} words/s, peak memory {memory:.0f} MiB"
+    )

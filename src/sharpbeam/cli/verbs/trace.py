@@ -1,0 +1,117 @@
+"""`sharpbeam trace`: every step of one beam search."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sharpbeam.cli.extras import needs_extra
+from sharpbeam.cli.flags import with_options
+from sharpbeam.jobs.paths import check_home
+from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, OutputLayerOptions, SearchOptions
+
+if TYPE_CHECKING:
+    from sharpbeam.decoding.trace import Step, Trace
+
+MARKS = {"lives": "+", "finished": "=", "width": " ", "threshold": "<", "banned": "x"}
+LEGEND = "+ goes on   = finished   (blank) no place on the beam   < below the threshold   x not allowed"
+TAIL = 60  # characters of a hypothesis that are shown
+
+
+@with_options(without=("sampling", "return_alternatives", "return_attention", "min_alternative_expansion_prob"))
+def trace(
+    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model.")],
+    text: Annotated[str, typer.Argument(help="The sentence, or the prompt of a language model.")],
+    *,
+    target_prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What the translation begins with.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the search to this file, as PNG.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    search: SearchOptions,
+    layer: OutputLayerOptions,
+    languages: LanguageOptions,
+    machine: MachineOptions,
+) -> None:
+    """Show one beam search: the candidates of each step with their scores, what became of them, and why it stopped.
+
+    A candidate goes on, is finished, has no place on the beam, is below the threshold of a beam of variable width
+    (`--max-score-margin`, `--max-score-ratio`), or is not allowed (`--min-length`, rules against repetition). The first
+    number is its sum of log probabilities, the second the log probability of its last piece; the scores of the answers
+    are divided by the length penalty. With `--cube-pruning` rows that share their candidates stand in brackets.
+
+    The picture needs Matplotlib: `pip install 'sharpbeam[train]'`.
+
+    Examples:
+
+    * `sharpbeam trace de-en "Wie spät ist es?"`
+    * `sharpbeam trace de-en "Wie spät ist es?" --beam-size 3 --max-score-margin 1.5 --picture search.png`
+    * `sharpbeam trace de-en "Wie spät ist es?" --json | jq .why`
+    """
+    choices = DecodeOptions(search, output=layer, languages=languages)
+    if picture is not None:
+        check_home(picture)
+    found = _search(model, text, target_prefix, choices, machine)
+    if picture is not None:
+        with needs_extra("the picture of a search", "train"):
+            from sharpbeam.report.search_picture import draw_search
+
+            draw_search(found, picture)
+    print(json.dumps(_record(found), ensure_ascii=False) if as_json else "\n".join(_lines(found)))
+
+
+def _search(model: str, text: str, prefix: str | None, choices: DecodeOptions, machine: MachineOptions) -> Trace:
+    """The record of one search, by the kind of the model."""
+    from sharpbeam.api.generator import Generator
+    from sharpbeam.api.translator import Translator
+    from sharpbeam.decoding.loading import find_models
+    from sharpbeam.errors import OptionError
+    from sharpbeam.models.registry import architecture_of
+    from sharpbeam.storage.model_folder import read_config
+
+    if architecture_of(read_config(find_models(model)[0])).task == "translation":
+        return Translator(model, machine=machine).trace(text, target_prefix=prefix, **choices.by_name())
+    if prefix is not None:
+        raise OptionError("--target-prefix is for translations; put it behind the prompt.")
+    return Generator(model, machine=machine).trace(text, **choices.by_name())
+
+
+def _record(trace: Trace) -> dict[str, Any]:
+    """The trace as JSON has it: null in the place of -inf, which JSON cannot write."""
+    record = dataclasses.asdict(trace)
+    for step in record["steps"]:
+        for candidate in step["candidates"]:
+            for name in ("log_prob", "score"):
+                candidate[name] = None if candidate[name] == -math.inf else candidate[name]
+    return record
+
+
+def _lines(trace: Trace) -> Iterator[str]:
+    yield f"{trace.source}"
+    yield " ".join(trace.pieces)
+    yield ""
+    yield LEGEND
+    for number, step in enumerate(trace.steps, 1):
+        yield ""
+        yield f"step {number}{_groups(step)}"
+        for candidate in step.candidates:
+            so_far = " ".join((*step.rows[candidate.row].pieces, candidate.piece))
+            shown = so_far if len(so_far) <= TAIL else "…" + so_far[1 - TAIL :]
+            yield f" {MARKS[candidate.outcome]} {candidate.score:9.3f} {candidate.log_prob:8.3f}  {shown}"
+    yield ""
+    yield f"stopped after step {len(trace.steps)}: {trace.why}"
+    for answer in trace.answers:
+        yield f"{answer.score:9.3f}  {answer.text}"
+
+
+def _groups(step: Step) -> str:
+    """The rows in brackets by what they share, where cube pruning merged some."""
+    groups: dict[int, list[str]] = {}
+    for place, row in enumerate(step.rows, 1):
+        groups.setdefault(row.group, []).append(str(place))
+    merged = len(groups) < len(step.rows)
+    return ": rows " + " ".join(f"[{' '.join(rows)}]" for rows in groups.values()) if merged else ""

@@ -1,0 +1,118 @@
+"""The file model.bin of CTranslate2: named variables, and other names for some of them.
+
+Little-endian: the version of the format; then, since version 2, the name and revision of the model's kind; the number
+of variables, and for each its name, rank, sizes, type and bytes; since version 3 the number of aliases, and for each
+its name and that of the variable. A text is its length with a final NUL, and the bytes. Arrays are views of the mapped
+file; a size is held against what is left of it before anything is made.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpbeam.convert.formats.floats import widened
+from sharpbeam.errors import ModelError
+
+VERSIONS = range(2, 7)
+_TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
+_TYPE_OF_SIZE = {1: "int8", 2: "int16", 4: "float32"}  # before version 4 the size says the type
+_MOST_RANK = 8
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What a model.bin holds; bfloat16 is float32 here."""
+
+    version: int
+    kind: str  # TransformerSpec and others
+    revision: int  # of that kind's specification
+    variables: dict[str, NDArray[Any]]
+
+
+def read_model_file(path: Path) -> ModelFile:
+    """Read model.bin; raises ModelError where it is damaged or of another version."""
+    try:
+        return _Reader(np.memmap(path, np.uint8, "r")).model()
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
+    except (ValueError, struct.error, UnicodeDecodeError) as error:
+        raise ModelError(
+            f"{path} cannot be read as a model of CTranslate2: {error}. Copy or convert it again."
+        ) from error
+
+
+class _Reader:
+    """A place in the bytes of a file."""
+
+    def __init__(self, raw: NDArray[np.uint8]) -> None:
+        self._raw, self._place = raw, 0
+
+    def model(self) -> ModelFile:
+        version = self._number("<I")
+        if version not in VERSIONS:
+            raise ValueError(f"its version is {version}; {VERSIONS[0]} to {VERSIONS[-1]} are read")
+        kind, revision = self._text(), self._number("<I")
+        variables = dict(self._variable(version) for _ in range(self._count()))
+        for _ in range(self._count() if version >= 3 else 0):
+            alias, name = self._text(), self._text()
+            if name not in variables:
+                raise ValueError(f"{alias!r} stands for {name!r}, which is not there")
+            variables[alias] = variables[name]
+            if f"{name}_scale" in variables:  # an alias stands for the scale of what it names too
+                variables.setdefault(f"{alias}_scale", variables[f"{name}_scale"])
+        if self._place != len(self._raw):
+            raise ValueError("there are bytes behind its end")
+        return ModelFile(version, kind, revision, variables)
+
+    def _variable(self, version: int) -> tuple[str, NDArray[Any]]:
+        name, rank = self._text(), self._number("<B")
+        if rank > _MOST_RANK:
+            raise ValueError(f"{name!r} has {rank} axes")
+        shape = tuple(self._number("<I") for _ in range(rank))
+        if version >= 4:
+            number = self._number("<B")
+            if number >= len(_TYPES):
+                raise ValueError(f"{name!r} has the unknown type {number}")
+            kind, size = _TYPES[number], self._number("<I")
+        else:
+            item = self._number("<B")
+            if item not in _TYPE_OF_SIZE:
+                raise ValueError(f"{name!r} has numbers of {item} bytes")
+            kind, size = _TYPE_OF_SIZE[item], self._number("<I") * item
+        dtype = np.dtype("uint16" if kind == "bfloat16" else kind).newbyteorder("<")
+        if size != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"{name!r} of shape {shape} has {size} bytes")
+        raw = self._bytes(size)
+        array = np.frombuffer(raw, dtype) if size else np.empty(0, dtype)
+        return name, widened(array.reshape(shape), kind)
+
+    def _count(self) -> int:
+        count = self._number("<I")
+        if count > len(self._raw):  # each takes some bytes
+            raise ValueError(f"it says that it has {count} variables, more than bytes")
+        return count
+
+    def _number(self, layout: str) -> int:
+        (value,) = struct.unpack(layout, self._bytes(struct.calcsize(layout)).tobytes())
+        return int(value)
+
+    def _text(self) -> str:
+        raw = self._bytes(self._number("<H")).tobytes()
+        if not raw.endswith(b"\0"):
+            raise ValueError("a name does not end as it should")
+        return raw[:-1].decode("utf-8")
+
+    def _bytes(self, count: int) -> NDArray[np.uint8]:
+        end = self._place + count
+        if end > len(self._raw):
+            raise ValueError(f"it ends at byte {len(self._raw)}, in the middle of something")
+        found = self._raw[self._place : end]
+        self._place = end
+        return found

@@ -1,0 +1,1 @@
+"""Readers of models: one for each family of checkpoints."""

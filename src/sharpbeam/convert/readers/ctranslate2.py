@@ -1,0 +1,364 @@
+"""Folders of CTranslate2: model.bin, config.json and vocabularies -> ours.
+
+Weights of all its types are read: int8 and int16 ones are divided by their scales, so that what we compute with is
+what CTranslate2 does. Names and meanings are those of its Python specifications (ctranslate2/specs).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpbeam.convert.converted import Converted, check_same_words, id_of, with_start
+from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.formats.ctranslate2 import ModelFile, read_model_file
+from sharpbeam.convert.formats.json import WORDS, check_words, read_any_json, read_json
+from sharpbeam.convert.formats.spm import Pieces
+from sharpbeam.convert.readers.ctranslate2_revision import renewed
+from sharpbeam.convert.readers.positions import recognise, sines_first, with_sines_first
+from sharpbeam.convert.readers.target_tags import TargetTags
+from sharpbeam.errors import ModelError
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.types import Floats
+
+_ACTIVATIONS: dict[int, Literal["relu", "gelu", "gelu_sigmoid", "swish"]] = {
+    0: "relu",
+    2: "swish",
+    3: "gelu",
+    4: "gelu_sigmoid",
+}
+_LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
+
+
+def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Converted:
+    """The model in `folder`; raises ModelError where it is no transformer for translation, or has what we lack.
+
+    Its folder need not have the SentencePiece models; where it has none and none are given, text is pieces. With
+    `source_eos` it was trained on sources that end in eos, though its config does not say so, and starts from <s>.
+    """
+    path = folder / "model.bin"
+    file = read_model_file(path)
+    if file.kind not in ("TransformerSpec", "TransformerBase", "TransformerBig"):
+        raise ModelError(f"{path} holds a {file.kind!r:.60}; of CTranslate2's models TransformerSpec is read.")
+    said = folder / "config.json"
+    file, values = renewed(path, file, read_json(said) if said.is_file() else {})
+    facts = Facts(said if file.version >= 6 else path, values)
+    if values.get("decoder_start_token", "") is None:
+        raise facts.refusal(
+            "decoder_start_token",
+            "a word. Null leaves it to each request what its answer starts from, which Sharpbeam lacks; write the word "
+            "there if it is the same one for all, or convert the model that this one was made of",
+        )
+    facts.require("add_source_bos", [False])
+    if facts.get("quantization_type"):
+        raise facts.refusal("quantization_type", "left out; Sharpbeam lacks it")
+    model = _Model(path, file)
+    sizes, tensors = model.read()
+    epsilon = facts.get("layer_norm_epsilon")
+    if epsilon is not None and not (isinstance(epsilon, float) and 0 < epsilon < 1):
+        raise facts.refusal("layer_norm_epsilon", "a number between 0 and 1")
+    source, target = _vocabularies(folder)
+    # Where CTranslate2 puts no </s> behind a source, tokenizers of Hugging Face do; models of OpenNMT-py, which start
+    # from <s>, are trained without.
+    bare = facts.text("decoder_start_token") in ("", "<s>") and not sizes["from_zero"]
+    sizes |= {"source_eos": source_eos or facts.flag("add_source_eos") or not bare, "norm_epsilon": epsilon or 1e-5}
+    return _with_words(folder, facts, spm, source, target, sizes, tensors)
+
+
+def _with_words(
+    folder: Path, facts: Facts, spm: Pieces, source: list[str], target: list[str], sizes: dict[str, Any], tensors: Any
+) -> Converted:
+    """The model with its vocabularies, which have to be as long as the embeddings."""
+    from_zero = sizes.pop("from_zero")
+    for side, words in (("source", source), ("target", target)):
+        if len(words) != sizes[f"{side}_vocab_size"]:
+            raise ModelError(
+                f"{folder}: the {side} vocabulary has {len(words)} words, the embedding {sizes[f'{side}_vocab_size']}; "
+                "the files are not of one model."
+            )
+    shared = source is target
+
+    def named(name: str, default: str) -> int:
+        return id_of(facts.path, target, f"{name}_token", facts.text(f"{name}_token") or default)
+
+    ids: dict[str, Any] = {"unk_id": named("unk", "<unk>"), "eos_id": named("eos", "</s>")}
+    if from_zero:
+        tensors, source, target, start = with_start(folder, tensors, source, target)
+        sizes |= {"source_vocab_size": len(source), "target_vocab_size": len(target)}
+    else:
+        start = named("decoder_start", "<s>")
+    pad = next((target.index(word) for word in ("<pad>", "<blank>") if word in target), start)
+    ids |= {"bos_id": start, "pad_id": pad}
+    check_same_words(folder, source, target, ids)
+    found = {match[1] or match[2]: i for i, word in enumerate(target) if (match := _LANGUAGE.fullmatch(word))}
+    tags = TargetTags.find(source, len(target), shared)
+    silent: tuple[Collection[int], Collection[int]] = (tags.source_silent, tags.target_silent)
+    languages = tags.facts
+    if shared and len(found) > 1 and start == ids["eos_id"]:
+        silent = (found.values(), found.values())
+        languages = {"languages": found, "source_tag": "source", "target_tag": True}
+    config = TransformerConfig(**sizes, **ids, **languages)
+    made_source = spm.vocabulary("source", source, ids, silent[0])
+    made_target = made_source if shared and spm.one else spm.vocabulary("target", target, ids, silent[1])
+    said = "end in eos, as tokenizers of Hugging Face put it" if config.source_eos else "do not end in eos"
+    notes = () if facts.flag("add_source_eos") else (f"Sources {said}.",)
+    return Converted("a CTranslate2 model", config, tensors, made_source, made_target, spm.notes + notes)
+
+
+def _vocabularies(folder: Path) -> tuple[list[str], list[str]]:
+    """Source and target words; one list where they are shared."""
+    shared = _words(folder, "shared_vocabulary")
+    if shared is not None:
+        return shared, shared
+    source, target = _words(folder, "source_vocabulary"), _words(folder, "target_vocabulary")
+    if source is None or target is None:
+        raise ModelError(f"{folder} has neither shared_vocabulary nor source_vocabulary and target_vocabulary.")
+    return source, target
+
+
+def _words(folder: Path, name: str) -> list[str] | None:
+    path = folder / f"{name}.json"
+    if path.is_file():
+        words = read_any_json(path, WORDS)
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ModelError(f"{path} must be a list of words.")
+        check_words(path, words)
+        return words
+    path = folder / f"{name}.txt"
+    if not path.is_file():
+        return None
+    try:
+        return path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"cannot read the vocabulary {path}: {error}.") from error
+
+
+class _Model:
+    """The variables of a model, each to be taken."""
+
+    def __init__(self, path: Path, file: ModelFile) -> None:
+        self._path, self._variables, self._left = path, file.variables, set(file.variables)
+
+    def read(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """The facts of TransformerConfig but for words, with `from_zero`; and the tensors. Raises ModelError."""
+        self._refuse_what_we_lack()
+        source = self._matrix(self._first("encoder/embeddings_0", "encoder/embeddings"))
+        target, output = self._matrix("decoder/embeddings"), self._matrix("decoder/output_layer")
+        dim = target.shape[1]
+        tied = output.shape == target.shape and np.array_equal(output, target)
+        shared = source.shape == target.shape and np.array_equal(source, target)
+        tensors = {"target_embedding": target} | ({} if shared else {"source_embedding": source})
+        if not tied:
+            tensors["output_weight"] = output
+        tensors["output_bias"] = self._bias("decoder/output_layer", len(output))
+        pre = bool(self._scalar("encoder/pre_norm", 1))
+        sizes: dict[str, Any] = {
+            "source_vocab_size": len(source),
+            "target_vocab_size": len(target),
+            "hidden_dim": dim,
+            "norm": "pre" if pre else "post",
+            "activation": self._activation(),
+            "scaled_embedding": self._scaled(dim),
+            "shared_embedding": shared,
+            "tied_output": tied,
+            "embedding_norm": "encoder/layernorm_embedding/gamma" in self._variables,
+            "gated_ffn": "encoder/layer_0/ffn/linear_0_noact/weight" in self._variables,
+            "from_zero": bool(self._scalar("decoder/start_from_zero_embedding", 0)),
+        } | self._positions(dim, tensors)
+        for side in ("encoder", "decoder"):
+            sizes |= self._side(side, dim, sizes, tensors)
+        if self._left:
+            raise self._error(f"it has variables that we lack a use for, such as {min(self._left)!r}")
+        sizes |= self._biases(tensors, sizes)
+        return sizes, with_sines_first(tensors, dim) if sizes.pop("interleaved", False) else tensors
+
+    def _side(self, side: str, dim: int, sizes: dict[str, Any], tensors: dict[str, Floats]) -> dict[str, Any]:
+        """The layers of encoder or decoder."""
+        layers = 0
+        while f"{side}/layer_{layers}/ffn/linear_0/weight" in self._variables:
+            theirs, ours = f"{side}/layer_{layers}", f"{side}.{layers}"
+            self._norm(f"{theirs}/self_attention/layer_norm", f"{ours}.attention.norm", dim, tensors)
+            self._linear(f"{theirs}/self_attention/linear_0", f"{ours}.attention.qkv", (3 * dim, dim), tensors)
+            self._linear(f"{theirs}/self_attention/linear_1", f"{ours}.attention.out", (dim, dim), tensors)
+            if side == "decoder":
+                self._norm(f"{theirs}/attention/layer_norm", f"{ours}.cross.norm", dim, tensors)
+                for number, (name, rows) in enumerate((("query", dim), ("key_value", 2 * dim), ("out", dim))):
+                    self._linear(f"{theirs}/attention/linear_{number}", f"{ours}.cross.{name}", (rows, dim), tensors)
+            ffn = len(self._matrix(f"{theirs}/ffn/linear_0"))
+            self._norm(f"{theirs}/ffn/layer_norm", f"{ours}.ffn.norm", dim, tensors)
+            self._linear(f"{theirs}/ffn/linear_0", f"{ours}.ffn.up", (ffn, dim), tensors)
+            if sizes["gated_ffn"]:
+                gate: dict[str, Floats] = {}
+                self._linear(f"{theirs}/ffn/linear_0_noact", "gate", (ffn, dim), gate)
+                for part, values in gate.items():
+                    name = f"{ours}.ffn.up.{part.removeprefix('gate.')}"
+                    tensors[name] = np.concatenate([tensors[name], values])
+            self._linear(f"{theirs}/ffn/linear_1", f"{ours}.ffn.down", (dim, ffn), tensors)
+            layers += 1
+        if layers == 0:
+            raise self._error(f"its {side} has no layers")
+        final = f"{side}/layer_norm/gamma" in self._variables
+        if final:
+            self._norm(f"{side}/layer_norm", f"{side}_norm", dim, tensors)
+        if sizes["embedding_norm"]:
+            which = "source" if side == "encoder" else "target"
+            self._norm(f"{side}/layernorm_embedding", f"{which}_embedding_norm", dim, tensors)
+        heads = int(self._scalar(f"{side}/num_heads", 8))
+        return {
+            f"{side}_layers": layers,
+            f"{side}_heads": heads,
+            f"{side}_ffn_dim": ffn,
+            f"{side}_final_norm": final,
+        }
+
+    def _refuse_what_we_lack(self) -> None:
+        """Raise ModelError by name for what CTranslate2 would heed."""
+        for name, allowed in (
+            ("encoder/embeddings_merge", None),
+            ("decoder/alibi", 0),
+            ("decoder/alibi_use_positive_positions", None),
+            ("decoder/scale_alibi", None),
+            ("decoder/alignment_layer", None),
+            ("decoder/alignment_heads", None),
+            ("encoder/multi_query_attention", 0),
+            ("decoder/multi_query_attention", 0),
+            ("decoder/scale_outputs", 1),
+        ):
+            value = self._scalar(name, allowed)
+            if allowed is not None and value != allowed:
+                raise self._error(f"{name} is {value}; Sharpbeam lacks what it asks for")
+        if "encoder/embeddings_1/weight" in self._variables:
+            raise self._error("it has source features (encoder/embeddings_1), which Sharpbeam lacks")
+        if bool(self._scalar("encoder/pre_norm", 1)) != bool(self._scalar("decoder/pre_norm", 1)):
+            raise self._error("pre_norm differs between encoder and decoder")
+
+    def _activation(self) -> Literal["relu", "gelu", "gelu_sigmoid", "swish"]:
+        numbers = {int(self._scalar(f"{side}/activation", 0)) for side in ("encoder", "decoder")}
+        if len(numbers) != 1 or not numbers <= _ACTIVATIONS.keys():
+            raise self._error(f"activation is {sorted(numbers)}; one of {sorted(_ACTIVATIONS)} on both sides is read")
+        return _ACTIVATIONS[numbers.pop()]
+
+    def _scaled(self, dim: int) -> bool:
+        """Whether embeddings are multiplied by sqrt(D), which may be said as a flag or as the number."""
+        found = set()
+        for side in ("encoder", "decoder"):
+            name = f"{side}/scale_embeddings"
+            array = self._variables.get(name)
+            value = float(self._scalar(name, 1))
+            root = (
+                array is None
+                or (array.dtype.kind == "i" and value == 1)
+                or math.isclose(value, math.sqrt(dim), rel_tol=1e-5)
+            )
+            if not root and value not in (0.0, 1.0):
+                raise self._error(f"{name} is {value}; it must be 1 or the root of {dim}")
+            found.add(root)
+        if len(found) > 1:
+            raise self._error("scale_embeddings differs between encoder and decoder")
+        return found.pop()
+
+    def _positions(self, dim: int, tensors: dict[str, Floats]) -> dict[str, Any]:
+        """Tables of positions; without any CTranslate2 makes sinusoids that begin with position 1."""
+        tables = []
+        for side in ("encoder", "decoder"):
+            name = f"{side}/position_encodings/encodings"
+            if name in self._variables:
+                tables.append(self._floats(name))
+        if not tables:
+            return {"positions": "sinusoidal-t2t", "position_offset": 1}
+        if len(tables) != 2 or any(table.ndim != 2 or table.shape[1] != dim for table in tables):
+            raise self._error(f"position_encodings of encoder and decoder must both be there, [n, {dim}]")
+        kinds = {recognise(table, (0, 1, 2)) for table in tables}
+        if len(kinds) == 1 and (found := kinds.pop()) is not None:
+            return {"positions": found[0], "position_offset": found[1]}
+        if len(tables[0]) != len(tables[1]):
+            raise self._error("the tables of positions of encoder and decoder have different sizes")
+        turned = {recognise(table[:, sines_first(dim)], (0, 1, 2)) for table in tables}
+        if len(turned) == 1 and (found := turned.pop()) is not None:  # as in models of OpenNMT-py
+            return {"positions": found[0], "position_offset": found[1], "interleaved": True}
+        tensors["source_positions"], tensors["target_positions"] = tables
+        return {"positions": "learned", "max_positions": len(tables[0])}
+
+    def _biases(self, tensors: dict[str, Floats], sizes: dict[str, Any]) -> dict[str, bool]:
+        """Whether products have biases: all of a kind or none."""
+        found = {}
+        for kind in ("attention", "ffn"):
+            marks = ("qkv", "out", "query", "key_value") if kind == "attention" else ("up", "down")
+            parts = [name for name in tensors if name.endswith(".weight") and name.split(".")[-2] in marks]
+            has = {name.removesuffix("weight") + "bias" in tensors for name in parts}
+            if len(has) > 1:
+                for name in parts:  # some of them: the others have zeros
+                    tensors.setdefault(name.removesuffix("weight") + "bias", np.zeros(len(tensors[name]), np.float32))
+            found[f"{kind}_bias"] = True in has
+        return found
+
+    def _norm(self, theirs: str, ours: str, dim: int, tensors: dict[str, Floats]) -> None:
+        for part, name in (("gamma", "weight"), ("beta", "bias")):
+            tensors[f"{ours}.{name}"] = self._shaped(self._floats(f"{theirs}/{part}"), f"{theirs}/{part}", (dim,))
+
+    def _linear(self, theirs: str, ours: str, shape: tuple[int, int], tensors: dict[str, Floats]) -> None:
+        tensors[f"{ours}.weight"] = self._shaped(self._matrix(theirs), theirs, shape)
+        if f"{theirs}/bias" in self._variables:
+            tensors[f"{ours}.bias"] = self._shaped(self._floats(f"{theirs}/bias"), f"{theirs}/bias", shape[:1])
+
+    def _bias(self, theirs: str, size: int) -> Floats:
+        name = f"{theirs}/bias"
+        if name not in self._variables:
+            return np.zeros(size, np.float32)
+        return self._shaped(self._floats(name), name, (size,))
+
+    def _matrix(self, theirs: str) -> Floats:
+        """A weight [out, in], in float32: integers are divided by the scale of their row, or of all."""
+        name = f"{theirs}/weight"
+        weight, scale = self._take(name), self._variables.get(f"{name}_scale")
+        if weight.ndim != 2:
+            raise self._error(f"{name} has shape {weight.shape}; it must have two axes")
+        if weight.dtype.kind == "f":
+            return np.ascontiguousarray(weight, np.float32)
+        self._left.discard(f"{name}_scale")
+        if scale is None or scale.dtype.kind != "f" or scale.shape not in ((), (1,), (len(weight),)):
+            raise self._error(f"{name} holds {weight.dtype} without a scale for its rows")
+        with np.errstate(all="ignore"):
+            return np.ascontiguousarray(weight.astype(np.float32) / scale.astype(np.float32).reshape(-1, 1))
+
+    def _floats(self, name: str) -> Floats:
+        array = self._take(name)
+        if array.dtype.kind != "f":
+            raise self._error(f"{name} holds {array.dtype}; it must hold floats")
+        return np.ascontiguousarray(array, np.float32)
+
+    def _shaped(self, array: Floats, name: str, shape: tuple[int, ...]) -> Floats:
+        if array.shape != shape:
+            raise self._error(f"{name} has shape {array.shape}; its neighbours ask for {shape}")
+        return array
+
+    def _scalar(self, name: str, default: float | None) -> Any:
+        if name not in self._variables:
+            return default
+        array = self._take(name)
+        if array.size != 1:
+            raise self._error(f"{name} has shape {array.shape}; it must be one number")
+        number = array.reshape(-1)[0].item()
+        if not math.isfinite(number):
+            raise self._error(f"{name} is {number}; it must be finite")
+        return number
+
+    def _first(self, *names: str) -> str:
+        return next(
+            (name for name in names if name in self._variables or f"{name}/weight" in self._variables), names[0]
+        )
+
+    def _take(self, name: str) -> NDArray[Any]:
+        if name not in self._variables:
+            raise self._error(f"the variable {name!r} is missing")
+        self._left.discard(name)
+        return self._variables[name]
+
+    def _error(self, said: str) -> ModelError:
+        return ModelError(f"{self._path}: {said}.")

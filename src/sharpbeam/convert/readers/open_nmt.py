@@ -1,0 +1,240 @@
+"""Checkpoints of OpenNMT-py 3 (.pt): transformers for translation, with the vocabularies that the file itself has.
+
+Names and meanings are those of its onmt/encoders/transformer.py, onmt/decoders/transformer.py and onmt/modules. The
+file is a pickle of tensors, lists and an argparse.Namespace, of which the attributes are read and nothing is called.
+Sources do not end in eos. Its usual sinusoids stand in turn, a sine and a cosine of each frequency; ours are sines,
+then cosines, so that all that reads or writes the layers' vectors is put into that order.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sharpbeam.convert.converted import Converted, check_same_words, id_of
+from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.formats.json import check_words
+from sharpbeam.convert.formats.spm import Pieces
+from sharpbeam.convert.formats.torch import read_torch
+from sharpbeam.convert.formats.weights import Weights
+from sharpbeam.convert.readers.positions import recognise, sines_first, with_sines_first
+from sharpbeam.errors import ModelError
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.positions import Sinusoid
+from sharpbeam.types import Floats
+
+_ONLY: dict[str, list[Any]] = {
+    "model_task": ["seq2seq"],
+    "model_type": ["text"],
+    "copy_attn": [False],
+    "self_attn_type": ["scaled-dot", "scaled-dot-flash"],
+    "max_relative_positions": [0],
+    "relative_positions_buckets": [0],
+    "parallel_residual": [False],
+    "layer_norm": ["standard"],
+    "multiquery": [False],
+    "num_experts": [0],
+    "sliding_window": [0],
+    "n_src_feats": [0],
+    "lora_layers": [[]],
+    "lora_embedding": [False],
+    "quant_layers": [[]],
+}
+_ACTIVATIONS = {"relu": ("relu", False), "gelu": ("gelu", False), "silu": ("swish", True), "gated-gelu": ("gelu", True)}
+_POSITIONS: dict[str, Sinusoid] = {"SinusoidalInterleaved": "sinusoidal", "SinusoidalConcat": "sinusoidal-t2t"}
+_DEFAULTS = {
+    "heads": 8,
+    "norm_eps": 1e-6,
+    "pos_ffn_activation_fn": "relu",
+    "position_encoding_type": "SinusoidalInterleaved",
+}
+
+
+def read_open_nmt(path: Path, spm: Pieces) -> Converted:
+    """The model in `path`; raises ModelError. Without a SentencePiece model text is pieces with spaces between."""
+    saved = _checkpoint(path)
+    facts = Facts(path, saved["opt"], _DEFAULTS)
+    for side in ("encoder", "decoder"):
+        facts.choice(f"{side}_type", {"transformer": None})
+    for name, allowed in _ONLY.items():
+        facts.require(name, allowed)
+    facts.require("num_kv", [0, facts.integer("heads")])
+    arrays = {name.replace(".a_2", ".weight").replace(".b_2", ".bias"): a for name, a in saved["model"].items()}
+    arrays |= {f"generator.{name.removeprefix('0.')}": array for name, array in saved["generator"].items()}
+    sizes, tensors = _Model(facts, Weights(path, arrays)).read()
+    source, target = (_words(path, saved["vocab"], side) for side in ("src", "tgt"))
+    for name, words in (("source", source), ("target", target)):
+        if len(words) != sizes[f"{name}_vocab_size"]:
+            raise ModelError(
+                f"{path}: its {name} vocabulary has {len(words)} words, the embedding {sizes[f'{name}_vocab_size']}."
+            )
+    start = Facts(path, saved["vocab"], {"decoder_start_token": "<s>"}).text("decoder_start_token")
+    named = {"unk_id": "<unk>", "bos_id": start, "eos_id": "</s>", "pad_id": "<blank>"}
+    ids: dict[str, Any] = {name: id_of(path, target, name, word) for name, word in named.items()}
+    shared = source == target
+    if not shared:
+        source, tensors = _with_special(source, target, tensors, ids)
+        check_same_words(path, source, target, ids)
+    config = TransformerConfig(**sizes | {"source_vocab_size": len(source)}, **ids, source_eos=False)
+    made = spm.vocabulary("source", source, ids, ())
+    return Converted(
+        "a model of OpenNMT-py",
+        config,
+        tensors,
+        made,
+        made if shared and spm.one else spm.vocabulary("target", target, ids, ()),
+        spm.notes,
+    )
+
+
+def _checkpoint(path: Path) -> dict[str, dict[str, Any]]:
+    """The dicts of the file that are read: weights by name, vocabularies and options."""
+    try:
+        saved = read_torch(path, ("argparse Namespace",))
+    except ModelError as error:
+        if "torchtext" in str(error) or "onmt." in str(error):
+            raise ModelError(
+                f"{path} is of OpenNMT-py 2 or older, whose vocabulary is pickled objects of torchtext; they are not "
+                "read. Make it a model of version 3 first, with OpenNMT-py's tools/convertv2_v3.py."
+            ) from error
+        raise
+    parts = ("model", "generator", "vocab", "opt")
+    if not isinstance(saved, dict) or not all(isinstance(saved.get(part), dict) for part in parts):
+        raise ModelError(
+            f"{path} is no whole checkpoint of OpenNMT-py: it must have {', '.join(parts)}. Weights in safetensors "
+            "beside it are not read; save it with save_format pytorch."
+        )
+    for part in ("model", "generator"):
+        if not all(isinstance(name, str) and isinstance(a, np.ndarray) for name, a in saved[part].items()):
+            raise ModelError(f"{path}: its {part!r} must be tensors by name.")
+    return {part: saved[part] for part in parts}
+
+
+def _words(path: Path, vocabulary: dict[str, Any], side: str) -> list[str]:
+    words = vocabulary.get(side)
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ModelError(f"{path}: its vocabulary {side!r} must be a list of words, as OpenNMT-py 3 writes it.")
+    if vocabulary.get("src_feats"):
+        raise ModelError(f"{path}: its vocabulary has source features (src_feats), which Sharpbeam lacks.")
+    check_words(path, words)
+    return words
+
+
+def _with_special(
+    source: list[str], target: list[str], tensors: dict[str, Floats], ids: dict[str, int]
+) -> tuple[list[str], dict[str, Floats]]:
+    """Source words with each special word that they lack, at its id: a model of version 2 has none that it never reads.
+
+    Nothing ever names them, and their embeddings are zero.
+    """
+    source, table = list(source), tensors.get("source_embedding")
+    for token in sorted(set(ids.values())):
+        if target[token] not in source and token <= len(source) and table is not None:
+            source.insert(token, target[token])
+            table = np.insert(table, token, np.float32(0.0), axis=0)
+    return source, tensors if table is None else tensors | {"source_embedding": table}
+
+
+class _Model:
+    """The options and the weights."""
+
+    def __init__(self, facts: Facts, weights: Weights) -> None:
+        self._facts, self._weights = facts, weights
+        self._tensors: dict[str, Floats] = {}
+
+    def read(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """The facts of TransformerConfig but for words, and the tensors."""
+        facts, w, t = self._facts, self._weights, self._tensors
+        names = {side: f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder")}
+        source, target = (w.take(name, *w.matrix_shape(name)) for name in names.values())
+        dim = target.shape[1]
+        output = w.take("generator.weight", len(target), dim)
+        activation, gated = facts.choice("pos_ffn_activation_fn", _ACTIVATIONS)
+        epsilon = facts.get("norm_eps")
+        if not isinstance(epsilon, float) or not 0 < epsilon < 1:
+            raise facts.refusal("norm_eps", "a number between 0 and 1")
+        shared, tied = np.array_equal(source, target), np.array_equal(output, target)
+        t["target_embedding"] = target
+        if not shared:
+            t["source_embedding"] = source
+        if not tied:
+            t["output_weight"] = output
+        t["output_bias"] = w.take("generator.bias", len(target))
+        sizes: dict[str, Any] = {
+            "source_vocab_size": len(source),
+            "target_vocab_size": len(target),
+            "hidden_dim": dim,
+            "norm": "pre",
+            "norm_epsilon": epsilon,
+            "activation": activation,
+            "gated_ffn": gated,
+            "shared_embedding": shared,
+            "tied_output": tied,
+            "attention_bias": "encoder.transformer.0.self_attn.linear_query.bias" in w,
+            "ffn_bias": "encoder.transformer.0.feed_forward.w_1.bias" in w,
+        }
+        for side in ("encoder", "decoder"):
+            sizes |= self._side(side, dim, sizes)
+        positions, interleaved = self._positions(dim)
+        w.check_all_taken()
+        return sizes | positions, with_sines_first(t, dim) if interleaved else t
+
+    def _side(self, side: str, dim: int, sizes: dict[str, Any]) -> dict[str, Any]:
+        layers, width = self._facts.integer(f"{side[:3]}_layers"), 0
+        for layer in range(layers):
+            ours = f"{side}.{layer}"
+            theirs = f"encoder.transformer.{layer}" if side == "encoder" else f"decoder.transformer_layers.{layer}"
+            self._attention(
+                f"{theirs}.self_attn", f"{ours}.attention", {"qkv": ("query", "keys", "values")}, dim, sizes
+            )
+            self._norm(f"{theirs}.layer_norm{'' if side == 'encoder' else '_1'}", f"{ours}.attention.norm", dim)
+            if side == "decoder":
+                parts = {"query": ("query",), "key_value": ("keys", "values")}
+                self._attention(f"{theirs}.context_attn", f"{ours}.cross", parts, dim, sizes)
+                self._norm(f"{theirs}.layer_norm_2", f"{ours}.cross.norm", dim)
+            ffn, has_bias = f"{theirs}.feed_forward", sizes["ffn_bias"]
+            width = self._weights.matrix_shape(f"{ffn}.w_1.weight")[0]
+            ups = [f"{ffn}.w_1", f"{ffn}.w_3"] if sizes["gated_ffn"] else [f"{ffn}.w_1"]
+            self._linear(ups, f"{ours}.ffn.up", (width, dim), has_bias)
+            self._linear([f"{ffn}.w_2"], f"{ours}.ffn.down", (dim, width), has_bias)
+            self._norm(f"{ffn}.layer_norm", f"{ours}.ffn.norm", dim)
+        self._norm(f"{side}.layer_norm", f"{side}_norm", dim)
+        heads = self._facts.integer("heads")
+        return {f"{side}_layers": layers, f"{side}_heads": heads, f"{side}_ffn_dim": width, f"{side}_final_norm": True}
+
+    def _attention(
+        self, theirs: str, ours: str, parts: dict[str, tuple[str, ...]], dim: int, sizes: dict[str, Any]
+    ) -> None:
+        bias = sizes["attention_bias"]
+        for name, products in parts.items():
+            self._linear([f"{theirs}.linear_{one}" for one in products], f"{ours}.{name}", (dim, dim), bias)
+        self._linear([f"{theirs}.final_linear"], f"{ours}.out", (dim, dim), bias)
+
+    def _linear(self, theirs: list[str], ours: str, shape: tuple[int, int], bias: bool) -> None:
+        """Products of one input, joined by their outputs; `shape` is that of each."""
+        take = self._weights.take
+        self._tensors[f"{ours}.weight"] = np.concatenate([take(f"{name}.weight", *shape) for name in theirs])
+        if bias:
+            self._tensors[f"{ours}.bias"] = np.concatenate([take(f"{name}.bias", shape[0]) for name in theirs])
+
+    def _norm(self, theirs: str, ours: str, dim: int) -> None:
+        for part in ("weight", "bias"):
+            self._tensors[f"{ours}.{part}"] = self._weights.take(f"{theirs}.{part}", dim)
+
+    def _positions(self, dim: int) -> tuple[dict[str, Any], bool]:
+        """The kind of positions, and whether sines and cosines stand in turn. Tables in the file must be that kind."""
+        facts, w = self._facts, self._weights
+        if not facts.flag("position_encoding"):
+            return {"positions": "none", "scaled_embedding": False}, False
+        kind = facts.choice("position_encoding_type", _POSITIONS)
+        interleaved = kind == "sinusoidal"
+        for side in ("encoder", "decoder"):
+            name = f"{side}.embeddings.make_embedding.pe.pe"
+            if name not in w:
+                continue
+            table = w.take(name, w.shape(name)[0] if w.shape(name) else 0, 1, dim)[:, 0]
+            if recognise(table[:, sines_first(dim)] if interleaved else table) != (kind, 0):
+                raise ModelError(f"{facts.path}: {name} is no table of {facts.get('position_encoding_type')}.")
+        return {"positions": kind}, interleaved

@@ -1,0 +1,72 @@
+"""Forced decoding: what the model thinks of given tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpbeam.models.interface import Decoding
+from sharpbeam.output_layers.interface import OutputLayer
+from sharpbeam.scheduling.batches import BatchQueue
+from sharpbeam.types import Floats, Ids
+
+Places = NDArray[np.intp]
+
+
+def force(
+    model: Decoding, output_layer: OutputLayer, targets: Mapping[int, Ids], bos_id: int, queue: BatchQueue
+) -> Iterator[tuple[int, Floats]]:
+    """Yield (request index, log probability of each of its target tokens [T]) for every request in the queue.
+
+    `targets` holds the tokens of each request by its index, eos included where it should count; none is empty.
+    """
+    layer = output_layer.open()
+    while (batch := queue.take()) is not None:
+        state = model.admit(batch)
+        layer.admit(batch)
+        request = np.array([r.index for r in batch], np.int32)
+        given, length = padded([targets[r.index] for r in batch], bos_id)
+        log_prob = np.zeros(given.shape, np.float32)
+        for t, rows, hidden in feed(model.step, model.retain, request, state, given, length, bos_id):
+            if queue.closed:
+                return
+            log_prob[rows, t] = layer.log_prob(hidden, given[rows, t], request[rows])
+        model.evict(request)
+        layer.evict(request)
+        for row, r in enumerate(batch):
+            yield r.index, log_prob[row, : length[row]]
+
+
+def padded(targets: Sequence[Ids], bos_id: int) -> tuple[Ids, Places]:
+    """The targets of n rows as [n, T], bos behind the end of a shorter one; and their lengths [n]."""
+    length = np.array([len(target) for target in targets])
+    given = np.full((len(targets), length.max()), bos_id, np.int32)
+    for row, target in enumerate(targets):
+        given[row, : length[row]] = target
+    return given, length
+
+
+def feed(
+    step: Callable[[Ids, Ids, Ids], tuple[Floats, Ids]],
+    retain: Callable[[Ids], None],
+    request: Ids,
+    state: Ids,
+    given: Ids,
+    length: Places,
+    bos_id: int,
+) -> Iterator[tuple[int, Places, Floats]]:
+    """Feed bos and then the targets `given` [n, T] of `length` [n] to rows of `request` [n] in `state` [n].
+
+    Yields for each position t the rows that have a token there, and what `step` (a method of the model) says of them.
+    No target is empty.
+    """
+    rows, token = np.arange(len(request)), np.full(len(request), bos_id, np.int32)
+    for t in range(given.shape[1]):
+        said, state = step(request[rows], state, token)
+        yield t, rows, said
+        longer = length[rows] > t + 1
+        rows, state = rows[longer], state[longer]
+        token = given[rows, t]
+        retain(state)

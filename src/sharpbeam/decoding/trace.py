@@ -1,0 +1,81 @@
+"""The record of one search, step by step, for people who ask why it said what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sharpbeam.decoding.results import Answer
+from sharpbeam.search.observer import Choice, Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One of the best candidates of a step."""
+
+    row: int  # which row of this step it goes on from
+    piece: str
+    log_prob: float  # of the piece, as the model says
+    score: float  # sum of the hypothesis with it
+    outcome: Fate
+    next_row: int | None  # which row of the next step it is, if it lives
+
+
+@dataclass(slots=True)
+class Row:
+    """A live hypothesis."""
+
+    pieces: tuple[str, ...]
+    score: float
+    group: int  # cube pruning: rows with one number share the candidates of the first one
+
+
+@dataclass(slots=True)
+class Step:
+    """The rows of one step, best first, and the best candidates of all of them together."""
+
+    rows: list[Row]
+    candidates: list[Candidate] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One search."""
+
+    source: str
+    pieces: tuple[str, ...]  # of the source, as the model reads them
+    steps: list[Step]
+    why: str  # it stopped
+    answers: tuple[Answer, ...]
+
+
+class Recorder:
+    """Writes down the search of one request: `search.observer.Observer`."""
+
+    def __init__(self, piece: Callable[[int], str]) -> None:
+        """`piece` gives the text of a token."""
+        self._piece = piece
+        self.steps = [Step([Row((), 0.0, 0)])]
+        self.why = ""
+
+    def merged(self, request: int, groups: Sequence[int]) -> None:
+        """Note which rows share their candidates."""
+        numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+        for row, group in zip(self.steps[-1].rows, groups, strict=True):
+            row.group = numbers[group]
+
+    def advanced(self, request: int, choices: Sequence[Choice]) -> None:
+        """Note the candidates, and begin the next step with those that live."""
+        now, rows = self.steps[-1], list[Row]()
+        for choice in choices:
+            piece, lives = self._piece(choice.token), choice.outcome == "lives"
+            place = len(rows) if lives else None
+            now.candidates.append(Candidate(choice.row, piece, choice.log_prob, choice.score, choice.outcome, place))
+            if lives:
+                rows.append(Row((*now.rows[choice.row].pieces, piece), choice.score, len(rows)))
+        self.steps.append(Step(rows))
+
+    def stopped(self, request: int, why: str) -> None:
+        """Note the reason; the rows that never took their step are no step."""
+        self.why = why
+        self.steps.pop()

@@ -1,1 +1,0 @@
-"""The loop that joins model, projection, search and schedule, and what users call: Translator."""

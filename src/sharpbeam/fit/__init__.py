@@ -1,0 +1,1 @@
+"""Fitting of screens, shortlists and previews to a trained model."""

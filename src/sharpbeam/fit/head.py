@@ -1,0 +1,107 @@
+"""Fitting a screen for the output layer of a model that Sharpbeam does not run, from its hidden vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from safetensors.numpy import save_file
+
+from sharpbeam.api.head import HEAD, float_rows, output_arrays
+from sharpbeam.errors import InputError, OutputError
+from sharpbeam.fit.screen.collect import Collection, Records, record_type
+from sharpbeam.fit.screen.fit import Fitted, Say, facts_of, fit_screen
+from sharpbeam.fit.screen.output import Output
+from sharpbeam.options.schema import require
+from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.output_layers.certified import Preview
+from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.storage.artifacts import replacing_files
+from sharpbeam.storage.previews import save_preview
+from sharpbeam.storage.screens import save_screen
+from sharpbeam.types import Floats
+
+RUN = 64  # rows that count as one text where no texts are named
+ROWS = 512  # that are scored together
+LEAST_TEXTS = 4  # some to fit on, one to choose on, one to measure on
+PREVIEW_ROWS = 20_000  # for a basis, evenly from all
+
+
+def fit_head(
+    folder: str | Path,
+    weight: ArrayLike,
+    bias: ArrayLike | None,
+    hidden: ArrayLike,
+    *,
+    text: ArrayLike | None = None,
+    options: ScreenOptions = ScreenOptions(),  # noqa: B008 (frozen)
+    say: Say = lambda line: None,
+) -> Fitted:
+    """Fit a screen and a preview for the output matrix [V, D] with bias [V], and write them and it to `folder`.
+
+    `hidden` [N, D] are hidden vectors of real text: 100,000 and more for a fidelity of 0.999. `text` [N] says which
+    text each is from, by number: vectors of one text are alike, so texts are either fitted on or measured on, and the
+    bound of the fidelity counts them, not vectors. Without it runs of 64 neighbours count as a text. `say` is told of
+    each setting. `sharpbeam.Head.load(folder)` then answers. Raises InputError for arrays that do not fit,
+    OptionError for a method that this installation lacks.
+    """
+    output = Output(*output_arrays(weight, bias))
+    vectors = float_rows("hidden", hidden, output.weight.shape[1])
+    require(isinstance(options, ScreenOptions), "options", options, "a ScreenOptions")
+    options, texts = options.resolved(True, len(output.bias)), _texts(text, len(vectors))
+    home = _folder(folder)
+    records = _records(output, vectors, texts, options.top_k)
+    often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
+    fitted = fit_screen(Collection([records]), output, int(often.argmax()), options, say)
+    sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
+    preview = Preview.fit(output.weight, output.bias, vectors[sample])
+    with replacing_files(home, HEAD) as beside:
+        save_file({"weight": output.weight, "bias": output.bias}, beside / HEAD)
+    save_preview(home, preview.arrays(), output.weight, output.bias)
+    save_screen(home, fitted.screen, output.weight, output.bias, facts_of(fitted, options))
+    return fitted
+
+
+def _folder(folder: str | Path) -> Path:
+    """The folder to write into, made where it is not there yet; raises OutputError where that cannot be."""
+    if not str(folder):
+        raise OutputError("folder is empty; give the name of a folder to write the head to.")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror}; give another folder.") from error
+    return Path(folder)
+
+
+def _texts(text: ArrayLike | None, count: int) -> NDArray[np.int32]:
+    if text is None:
+        return _enough(np.asarray(np.arange(count) // RUN, np.int32), -(-count // RUN))
+    number = np.asarray(text)
+    if number.shape != (count,) or number.dtype.kind not in "iu":
+        raise InputError(
+            f"text is {number.dtype} of shape {list(number.shape)}; give {count} whole numbers, one a vector."
+        )
+    names, place = np.unique(number, return_inverse=True)
+    return _enough(np.asarray(place, np.int32), len(names))
+
+
+def _enough(text: NDArray[np.int32], texts: int) -> NDArray[np.int32]:
+    require(
+        texts >= LEAST_TEXTS,
+        "texts of hidden",
+        texts,
+        f"{LEAST_TEXTS} or more; {RUN} vectors count as one without `text`",
+    )
+    return text
+
+
+def _records(output: Output, vectors: Floats, text: NDArray[np.int32], k: int) -> Records:
+    exact = ExactLayer.build(output.weight, output.bias)
+    records = np.empty(len(vectors), record_type(vectors.shape[1], k))
+    records["sentence"], records["step"], records["hidden"] = text, np.arange(len(vectors)), vectors
+    records["floor"] = -np.inf
+    for first in range(0, len(vectors), ROWS):
+        top = exact.topk(vectors[first : first + ROWS], k)
+        records["token"][first : first + ROWS], records["log_prob"][first : first + ROWS] = top.token, top.log_prob
+    return records

@@ -1,0 +1,281 @@
+"""Hidden vectors of a model on unlabelled text, with the exact layer's own top k (L2S section 3, CVP section 2.2).
+
+A translation model decodes the text by beam search; a language model is given it. The text is taken in parts of `LINES`
+different lines. Each part becomes one file, written beside and renamed, so a run that was killed goes on with the first
+part that is missing, and ends with the same bytes. The files are memory-mapped: a fit may use more vectors than fit
+into memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpbeam.decoding.forced import force
+from sharpbeam.decoding.languages import Direction
+from sharpbeam.decoding.loading import Parts
+from sharpbeam.decoding.loop import decode
+from sharpbeam.decoding.workers import run_workers
+from sharpbeam.errors import InputError
+from sharpbeam.models.interface import Decoding
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.output_layers.interface import OutputLayer, RowLayer
+from sharpbeam.output_layers.suppressed import without
+from sharpbeam.scheduling.batches import BatchQueue, FixedBatches, pack
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.types import Floats, Ids, Prefix, Request, Rows, StepResult, TopK
+
+LINES = 512  # lines of one part
+TOGETHER = 8  # lines that a language model reads as one text: `sentence` numbers these
+BATCH_TOKENS = 512  # source tokens that are decoded together
+DEALT = 10  # what a sentence is for, its number modulo this says (see fit.py)
+LONGEST = 256  # source tokens; what is beyond is cut off
+FORMAT = 2  # of the parts
+ROUNDING = 1e-3  # of a log probability that a search compares
+Records = NDArray[Any]  # of the dtype of `record_type`
+
+
+def record_type(dim: int, top_k: int) -> np.dtype[Any]:
+    """One row of one decoding step: sentence, step, hidden vector [D], exact top k, best first, and their log probs.
+
+    `floor` is the least log probability that mattered to the search: of all words of the step, those below it changed
+    nothing, whatever they were. It is -inf where a text is given.
+    """
+    fields = [("sentence", np.int32), ("step", np.int32), ("hidden", np.float32, dim)]
+    return np.dtype([*fields, ("token", np.int32, top_k), ("log_prob", np.float32, top_k), ("floor", np.float32)])
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The steps of all parts, in the order of the text."""
+
+    parts: list[Records]  # memory-mapped
+    before: tuple[int, ...] = ()  # of each part, what its sentences' numbers are raised by; empty: nothing
+
+    @classmethod
+    def of(cls, collections: Sequence[Collection]) -> Collection:
+        """Several in one, their sentences numbered one behind the other, and dealt as those of each are."""
+        parts, before, first = list[Records](), list[int](), 0
+        for collection in collections:
+            raised = collection.before or (0,) * len(collection.parts)
+            parts += collection.parts
+            before += [first + own for own in raised]
+            ends = [p["sentence"][-1] + own + 1 for p, own in zip(collection.parts, raised, strict=True) if len(p)]
+            first += -(-int(max(ends, default=0)) // DEALT) * DEALT
+        return cls(parts, tuple(before))
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def read(self, sentences: Callable[[Ids], NDArray[np.bool_]]) -> Records:
+        """The steps of the sentences that `sentences` (numbers [n] -> mask [n]) chooses, in memory."""
+        chosen = [part[sentences(np.asarray(part["sentence"]))] for part in self.parts]
+        for part, raised in zip(chosen, self.before, strict=False):
+            part["sentence"] += raised
+        return np.concatenate(chosen)
+
+
+class Recorder(RowLayer):
+    """Stands in the doors of model, output layer and search of one run, and keeps what passes through them."""
+
+    def __init__(self, run: Decoding, output_layer: OutputLayer, top_k: int) -> None:
+        self._run, self._layer, self._top_k = run, output_layer.open(), top_k
+        self._request: Ids = np.empty(0, np.int32)
+        self.vocab_size = output_layer.vocab_size
+        self.records: list[Records] = []
+
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        """As the model's."""
+        return self._run.admit(requests)
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """As the model's; whose row is whose is kept until `topk`."""
+        self._request = request
+        return self._run.step(request, state, token)
+
+    def retain(self, state: Ids) -> None:
+        """As the model's."""
+        self._run.retain(state)
+
+    def evict(self, request: Ids) -> None:
+        """As the model's."""
+        self._run.evict(request)
+
+    def topk(self, hidden: Floats, k: int) -> TopK:
+        """As the output layer's, and kept."""
+        top = self._layer.topk(hidden, max(k, self._top_k), self._request)
+        records = np.empty(len(hidden), record_type(hidden.shape[1], self._top_k))
+        records["sentence"], records["hidden"], records["step"] = self._request, hidden, 0
+        records["token"], records["log_prob"] = top.token[:, : self._top_k], top.log_prob[:, : self._top_k]
+        records["floor"] = -np.inf
+        self.records.append(records)
+        return TopK(top.log_prob[:, :k], top.token[:, :k])
+
+    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
+        """Nobody asks for the score of a text that is given; the step is kept."""
+        self.topk(hidden, self._top_k)
+        return np.zeros(len(hidden), np.float32)
+
+
+class RecordedSearch(BeamSearch):
+    """Beam search that adds to a recorder's last step what mattered."""
+
+    def __init__(self, recorder: Recorder, options: SearchOptions, bos_id: int, eos_id: int) -> None:
+        super().__init__(options, bos_id, eos_id, recorder.vocab_size)
+        self._recorder, self._beam_size, self._end = recorder, options.beam_size, eos_id
+
+    def advance(self, rows: Rows, top: TopK) -> StepResult:
+        """As beam search's."""
+        records = self._recorder.records[-1]
+        records["step"], records["floor"] = rows.length, self._floor_of(rows, top) - ROUNDING
+        return super().advance(rows, top)
+
+    def _floor_of(self, rows: Rows, top: TopK) -> Floats:
+        """Of each row [R]: how likely a word must be to be among its request's best that may go on, or to be eos there.
+
+        With K rows, 2K candidates are looked at, of which at most K end: so the K-th best that does not end bounds all
+        that matters. Greedy search takes the best, eos or not.
+        """
+        total = rows.score[:, None] + top.log_prob
+        if self._beam_size > 1:
+            total[top.token == self._end] = -np.inf
+        first = np.flatnonzero(np.r_[True, rows.request[1:] != rows.request[:-1]])
+        floor = np.empty(len(rows), np.float32)
+        for begin, end in zip(first, np.r_[first[1:], len(rows)], strict=True):
+            scores = np.sort(total[begin:end], axis=None)[::-1]
+            floor[begin:end] = scores[min(self._beam_size, len(scores)) - 1] - rows.score[begin:end]
+        return floor
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Decodes text with the exact layer and writes what it sees to `folder`."""
+
+    parts: Parts
+    folder: Path
+    beam_size: int  # the vectors of all rows of the beam are kept
+    top_k: int
+    threads: int = 1
+    given: bool = False  # for a language model: the text is given, not continued
+    direction: Direction | None = None  # None: no languages are told
+
+    def collect(
+        self, lines: Iterable[str], identity: dict[str, Any], vectors: int, progress: Callable[[int], None]
+    ) -> Collection:
+        """Decode parts of `lines` until there are `vectors` steps or the lines end.
+
+        Repeated and empty lines are left out: a sentence that is fitted on must not be among those held out.
+        `identity` is what the lines and the answers depend on; `progress` is called with the number of new steps.
+        Raises InputError where `folder` holds the parts of another run, or the text has no sentence.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._check_identity(
+            identity | {"format": FORMAT, "beam_size": 0 if self.given else self.beam_size, "top_k": self.top_k}
+        )
+        found: list[Records] = []
+        unseen = _distinct(lines)
+        while sum(map(len, found)) < vectors and (chunk := list(islice(unseen, LINES))):
+            path = self.folder / f"part-{len(found):05d}.npy"
+            if not path.exists():
+                beside = path.with_suffix(".new")
+                with beside.open("wb") as file:
+                    np.save(file, self._decode(chunk, len(found) * LINES), allow_pickle=False)
+                os.replace(beside, path)
+            found.append(_mapped(path))
+            progress(len(found[-1]))
+        if not found:
+            raise InputError("the text has no sentence to decode; give a --text file with one sentence a line.")
+        return Collection(found)
+
+    def _decode(self, texts: Sequence[str], first: int) -> Records:
+        """The steps of `texts`, sentence by sentence; `first` is the number of the first."""
+        parts, recorders, targets = self.parts, list[Recorder](), dict[int, Ids]()
+        if self.given:
+            targets = self._targets(texts, first)
+            before = np.array([parts.model.eos_id], np.int32)
+            requests = [Request(index, before) for index in targets]
+        else:
+            requests = self._requests(texts, first)
+        queue = BatchQueue(pack(requests, BATCH_TOKENS // 8 if self.given else BATCH_TOKENS))
+
+        def work() -> Iterator[object]:
+            layer = without(parts.output_layer, parts.suppressed)  # as in `translate`
+            recorder = Recorder(parts.model.open(), layer, self.top_k)
+            recorders.append(recorder)
+            if self.given:
+                return force(recorder, recorder, targets, parts.model.bos_id, queue)
+            options = SearchOptions(beam_size=self.beam_size, max_length=self._within(SearchOptions.max_length))
+            search = RecordedSearch(recorder, options, parts.model.bos_id, parts.model.eos_id)
+            return decode(recorder, recorder, search, FixedBatches(queue))
+
+        for _ in run_workers(work, queue, min(self.threads, len(queue))):
+            pass
+        # All steps of a sentence are one recorder's, so their order does not depend on the number of threads.
+        records = np.concatenate([step for recorder in recorders for step in recorder.records])
+        records = records[np.argsort(records["sentence"], kind="stable")]
+        if forced := len(self._way.prefix):  # what is forced, no output layer decides
+            records = records[records["step"] >= forced]
+        if self.given:
+            records["step"] = np.arange(len(records))
+        return records
+
+    @property
+    def _way(self) -> Direction:
+        return self.direction or Direction(behind=self.parts.language_tags.end)
+
+    def _targets(self, texts: Sequence[str], first: int) -> dict[int, Ids]:
+        """Texts of TOGETHER lines, each line with its end, by number."""
+        eos, encode = self.parts.model.eos_id, self.parts.target.encode
+        lines = [[*encode(text), eos] for text in texts]
+        groups = [lines[i : i + TOGETHER] for i in range(0, len(lines), TOGETHER)]
+        return {first // TOGETHER + i: np.array(list(chain(*group)), np.int32) for i, group in enumerate(groups)}
+
+    def _requests(self, texts: Sequence[str], first: int) -> list[Request]:
+        to, encode = self._way, self.parts.source.encode
+        tag = np.array(to.prefix, np.int32)
+        prefix = Prefix(tag, np.zeros(len(tag), np.float32)) if len(tag) else None
+        around = len(to.before) + len(to.behind)
+        room = self._within(LONGEST - 1 + around) - around
+        sources = ([*to.before, *encode(text)[:room], *to.behind] for text in texts)
+        return [Request(first + i, np.array(s, np.int32), prefix, to.languages) for i, s in enumerate(sources)]
+
+    def _within(self, length: int) -> int:
+        """`length`, or as much of it as the model has positions for."""
+        return min(length, self.parts.max_positions or length)
+
+    def _check_identity(self, identity: dict[str, Any]) -> None:
+        path, text = self.folder / "collection.json", json.dumps(identity, indent=2, sort_keys=True) + "\n"
+        if not path.exists():
+            beside = path.with_suffix(".new")
+            beside.write_text(text, encoding="utf-8")
+            os.replace(beside, path)
+        elif path.read_text(encoding="utf-8") != text:
+            raise InputError(
+                f"{self.folder} holds hidden vectors of another model, other text or other options (see {path.name} "
+                "there); remove it or give another --work folder."
+            )
+
+
+def _distinct(lines: Iterable[str]) -> Iterator[str]:
+    """Lines that are not empty, each once."""
+    seen: set[str] = set()
+    for line in lines:
+        if line.strip() and line not in seen:
+            seen.add(line)
+            yield line
+
+
+def _mapped(path: Path) -> Records:
+    try:
+        records: Records = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); remove it and run again.") from error
+    return records

@@ -1,0 +1,104 @@
+"""Learning to screen: clusters and sets are learned together (L2S section 3, algorithm 1).
+
+Steps of two halves. With the sets fixed, the cluster weights V follow the gradient of eq. 8: a row's cluster is drawn
+from softmax(V h) by the Gumbel trick, one-hot in the forward pass, softmax in the backward pass (straight-through).
+With V fixed, the sets come from the greedy knapsack. V starts as the spherical k-means, and the turn with the least
+loss of eq. 7 is kept, so the result is never worse than the start by the measure that is optimised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from sharpbeam.fit.screen.kmeans import assign
+from sharpbeam.fit.screen.sets import Counts, count, knapsack
+from sharpbeam.types import Floats, Ids
+
+PENALTY = 0.0003  # lambda of eq. 6: what a word that is kept but not needed costs, against a miss
+OVERDRAFT = 10.0  # gamma of eq. 8: what a word of the average set above the budget costs
+MARGIN = 8.0  # of the first weights: the mean lead of the best cluster's logit; Gumbel noise spreads by 1.3
+BATCH = 512
+STEPS = 1500  # of gradient descent, in each turn
+RATE = 0.003  # Adam's, in units of the weights' root mean square
+MEMORY = 0.99  # of the moving average of the set size
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned from: hidden vectors, their exact top k, and the limits on the sets."""
+
+    hidden: Floats  # [n, D]
+    top: Ids  # [n, k]
+    vocab: int
+    always: Ids  # words of every set
+    budget: float  # average words of a set
+
+    def counts(self, weight: Floats) -> tuple[Ids, Counts]:
+        """The cluster of each vector, and what each cluster needs."""
+        label = assign(self.hidden, weight, np.zeros(len(weight), np.float32))
+        return label, count(label, self.top, len(weight), self.vocab, self.always)
+
+
+def learn(task: Task, weight: Floats, rounds: int, seed: int, steps: int = STEPS) -> Floats:
+    """Cluster weights [C, D], without bias, learned from the spherical k-means `weight` [C, D] in `rounds` turns."""
+    torch.manual_seed(seed)
+    weight = weight * np.float32(MARGIN / max(_lead(task.hidden, weight), 1e-6))
+    best, least = weight, np.inf
+    for turn in range(rounds + 1):
+        _, counts = task.counts(weight)
+        kept = knapsack(counts, task.budget)
+        loss = objective(counts, kept, task.top.size)
+        if loss < least:
+            best, least = weight, loss
+        if turn < rounds:
+            weight = _descend(task, weight, counts, kept, steps)
+    return best
+
+
+def objective(counts: Counts, kept: NDArray[np.bool_], needed: int) -> float:
+    """The loss of eq. 7, summed over all vectors, whose top k are `needed` words together.
+
+    A needed word that is missing costs 1, a kept word that is not needed costs lambda.
+    """
+    found = int(counts.count[kept].sum())
+    offered = int(counts.rows[counts.cluster[kept]].sum())
+    return float(needed - found + PENALTY * (offered - found))
+
+
+def _descend(task: Task, weight: Floats, counts: Counts, kept: NDArray[np.bool_], steps: int) -> Floats:
+    """So many steps of Adam on eq. 8 with fixed sets; its rate falls to zero."""
+    clusters = len(weight)
+    member = torch.zeros(clusters, task.vocab)
+    member[torch.from_numpy(counts.cluster[kept]).long(), torch.from_numpy(counts.token[kept]).long()] = 1.0
+    by_word = member.T.contiguous()  # [V, C]
+    size = member.sum(dim=1)  # [C]
+    v = torch.from_numpy(weight.copy()).requires_grad_()
+    optimizer = torch.optim.Adam([v], lr=RATE * float(np.sqrt(np.mean(weight**2))))
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+    average: Tensor | None = None
+    for _ in range(steps):
+        rows = torch.randint(len(task.hidden), (BATCH,)).numpy()
+        logits = torch.from_numpy(task.hidden[rows]) @ v.T
+        choice = functional.gumbel_softmax(logits, tau=1.0, hard=True)  # [B, C]
+        found = by_word[torch.from_numpy(task.top[rows]).long()].sum(dim=1)  # [B, C] needed words of each set
+        loss = (choice * (task.top.shape[1] - found + PENALTY * (size - found))).sum(dim=1).mean()
+        used = (choice @ size).mean()
+        average = used if average is None else MEMORY * average.detach() + (1 - MEMORY) * used
+        loss = loss + OVERDRAFT * functional.relu(average - task.budget)
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        optimizer.step()
+        schedule.step()
+    return v.detach().numpy()
+
+
+def _lead(hidden: Floats, weight: Floats) -> float:
+    """Mean lead of the best cluster's logit over the second best."""
+    logits = np.sort(hidden[:: max(1, len(hidden) // 4096)] @ weight.T, axis=1)
+    return float((logits[:, -1] - logits[:, -2]).mean()) if logits.shape[1] > 1 else 1.0

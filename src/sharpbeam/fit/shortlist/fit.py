@@ -1,0 +1,111 @@
+"""From sentence pairs to a shortlist, and how much of held-out translations it covers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sharpbeam.errors import InputError
+from sharpbeam.fit.shortlist.alignment import Translations, align
+from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.text.pairs import Pair
+from sharpbeam.text.vocabulary import Vocabulary
+from sharpbeam.types import Ids, Shortlist
+
+LONGEST = 200  # words of a sentence that are read
+HELD_OUT = 100  # every so many-th pair is not fitted on
+MOST_CELLS = 400_000_000  # pairs of words in one pair of sentences, in all: 4 bytes each
+
+
+@dataclass
+class PairSet:
+    """Sentence pairs as ids, without special words."""
+
+    sources: list[Ids] = field(default_factory=list)  # [S] each
+    targets: list[Ids] = field(default_factory=list)  # [T] each
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a shortlist holds of the translations of sentence pairs that it was not fitted on."""
+
+    pairs: int
+    words: float  # share of the target words that are in the set of their sentence
+    average_set: float  # words in the set of a sentence
+
+
+def read_pairs(
+    pairs: Iterable[Pair],
+    origin: Path,
+    source: Vocabulary,
+    target: Vocabulary,
+    most: int,
+    progress: Callable[[int], None],
+) -> tuple[PairSet, PairSet]:
+    """The first `most` pairs with words on both sides, or as many as memory allows: to fit on, and held out.
+
+    `progress` is called with the number of new pairs. Raises InputError where the file `origin` had no pair.
+    """
+    fit, held_out, cells = PairSet(), PairSet(), 0
+    for left, right in pairs:
+        s = np.array(source.encode(left)[:LONGEST], np.int32)
+        t = np.array(target.encode(right)[:LONGEST], np.int32)
+        if not len(s) or not len(t):
+            continue
+        part = held_out if len(fit) % HELD_OUT == HELD_OUT - 1 and len(held_out) * HELD_OUT < len(fit) else fit
+        part.sources.append(s)
+        part.targets.append(t)
+        progress(1)
+        cells += (len(s) + 1) * len(t)
+        if len(fit) + len(held_out) >= most or cells >= MOST_CELLS:
+            break
+    if not len(fit):
+        raise InputError(f"{origin} has no sentence pair with words on both sides; give more text.")
+    return fit, held_out
+
+
+def fit_shortlist(
+    pairs: PairSet, source: Vocabulary, target: Vocabulary, options: ShortlistOptions, progress: Callable[[int], None]
+) -> Shortlist:
+    """The likeliest translations of each source word by alignment, and the most frequent target words of `pairs`.
+
+    `progress` is called with 1 after each round of alignment.
+    """
+    found = align(pairs.sources, pairs.targets, len(source), options.rounds, progress)
+    number = np.bincount(np.concatenate(pairs.targets), minlength=len(target))
+    frequent = np.argsort(-number, kind="stable")[: options.frequent]
+    frequent = frequent[number[frequent] > 0]
+    return shortlist_of(found, len(source), options.translations, {*frequent.tolist(), *target.special_ids.values()})
+
+
+def shortlist_of(found: Translations, source_vocab: int, most: int, always: Collection[int]) -> Shortlist:
+    """The `most` likeliest translations of each source word, equal ones by lower id, beside `always`, in every set.
+
+    Function words are likely translations of everything (they are often near), and frequent: they are in every set
+    anyway, and would only take the places of others in a list.
+    """
+    order = np.lexsort((found.target, -found.probability, found.source))
+    order = order[~np.isin(found.target[order], list(always))]
+    number = np.bincount(found.source[order], minlength=source_vocab)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(number) - number, number)  # in the list of its source word
+    kept = order[place < most]
+    start = np.append(0, np.cumsum(np.minimum(number, most))).astype(np.int32)
+    return Shortlist(np.array(sorted(always), np.int32), start, found.target[kept])
+
+
+def coverage(shortlist: Shortlist, pairs: PairSet) -> Coverage | None:
+    """What the shortlist holds of `pairs`; None where there are none."""
+    if not len(pairs):
+        return None
+    size = inside = 0
+    for source, target in zip(pairs.sources, pairs.targets, strict=True):
+        words = shortlist.words(source)
+        size += len(words)
+        inside += int(np.isin(target, words).sum())
+    return Coverage(len(pairs), inside / sum(map(len, pairs.targets)), size / len(pairs))

@@ -1,0 +1,73 @@
+"""Text that is given with its direction, as `--text de-en=news.de.gz`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sharpbeam.errors import InputError, OptionError
+from sharpbeam.options.decode import LanguageOptions
+from sharpbeam.options.schema import require
+from sharpbeam.text.lines import check_readable, file_digest, is_standard_input, read_lines
+
+if TYPE_CHECKING:
+    from sharpbeam.decoding.languages import Direction, LanguageTags
+
+HELP = (
+    "Source text, one sentence a line; .gz too. May be repeated. A multilingual model's with its direction: de-en=FILE."
+)
+
+
+@dataclass(frozen=True)
+class DirectedText:
+    """All files of one direction."""
+
+    direction: Direction
+    files: tuple[Path, ...]
+
+    @property
+    def name(self) -> str:
+        """As the command line has it: "de-en"; "en" where the source's language was not said, "" where neither was."""
+        return self.direction.languages.scope("direction").strip("-")
+
+    def facts(self) -> list[dict[str, object]]:
+        """What tells these files from others."""
+        named = {"direction": self.name} if self.name else {}
+        return [{"name": f.name, "bytes": f.stat().st_size, "sha256": file_digest(f), **named} for f in self.files]
+
+
+def directed_texts(given: Sequence[str], language_tags: LanguageTags) -> list[DirectedText]:
+    """The texts of --text, for a model with the languages `language_tags`, in the order of their first files.
+
+    Raises OptionError for a direction that the model lacks, or that it needs and nobody said; InputError for a file
+    that cannot be read, has no sentence, or is none: standard input cannot be read again.
+    """
+    files: dict[Direction, list[Path]] = {}
+    for entry in given:
+        name, equals, rest = entry.partition("=")
+        if equals and language_tags.tokens and not Path(entry).is_file():
+            direction, path = language_tags.named(name), Path(rest)
+        else:
+            direction, path = _unsaid(entry, language_tags), Path(entry)
+        check_text(entry, path)
+        files.setdefault(direction, []).append(path)
+    return [DirectedText(direction, tuple(own)) for direction, own in files.items()]
+
+
+def _unsaid(entry: str, language_tags: LanguageTags) -> Direction:
+    """The direction of a text that comes without: the model's default."""
+    try:
+        return language_tags.direction(LanguageOptions())
+    except OptionError as error:
+        raise OptionError(f"text is {entry!r}; give it with its direction, as de-en={entry}. {error}") from error
+
+
+def check_text(entry: str, path: Path) -> None:
+    """Raise OptionError or InputError for a file that is not there, or has no sentence; before the slow work."""
+    named = path != Path() and not is_standard_input(path)
+    require(named, "text", entry, "the name of a file, or SOURCE-TARGET=FILE for a multilingual model")
+    check_readable([path])
+    if not any(line.strip() for line in read_lines(path)):
+        raise InputError(f"{path} has no sentence; give a file with one sentence a line.")

@@ -1,0 +1,1 @@
+"""Resumable bulk jobs: whole files in, whole files out."""

@@ -1,0 +1,48 @@
+"""The facts of an LSTM encoder-decoder with attention (L2S-14: OpenNMT, Klein et al. 2017; Luong et al. 2015)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sharpbeam.errors import ModelError
+from sharpbeam.models.config import check_positive, check_translation
+from sharpbeam.types import Footprint
+
+
+@dataclass(frozen=True)
+class LstmAttentionConfig:
+    """Sizes of an LSTM translation model; saved in ``config.json`` beside the weights."""
+
+    source_vocab_size: int
+    target_vocab_size: int
+    embedding_dim: int = 500  # E, both sides
+    layers: int = 2  # of the encoder and of the decoder, whose layers begin with the states where the encoder's end
+    hidden_dim: int = 500  # D, of every layer; each direction of the encoder has half of it
+    shared_embedding: bool = False  # source and target embeddings are one tensor
+    tied_output: bool = False  # the output matrix is the target embedding
+    residual: bool = False  # from the third layer on a layer adds what is below (Wu et al. 2016, eq. 6): S7 of SHARP
+    unk_id: int = 0
+    bos_id: int = 1
+    eos_id: int = 2
+    pad_id: int = 3
+
+    def __post_init__(self) -> None:
+        check_positive(self, ("source_vocab_size", "target_vocab_size", "embedding_dim", "layers", "hidden_dim"))
+        if self.hidden_dim % 2:
+            raise ModelError(
+                f"hidden_dim is {self.hidden_dim}; it must be even, since each direction of the encoder has half of it."
+            )
+        check_translation(self)
+
+    @property
+    def state_dim(self) -> int:
+        """Width of a row's state: the hidden vector that is fed back, then each layer's output and cell."""
+        return (1 + 2 * self.layers) * self.hidden_dim
+
+    @property
+    def footprint(self) -> Footprint:
+        """What rows and source positions take in float32."""
+        dim = self.hidden_dim
+        step = max(self.embedding_dim, dim) + 8 * dim + 4 * dim  # input; both products; the readout's three
+        encoding = self.embedding_dim + dim + 2 * dim  # a layer's input, output and one direction's gates
+        return Footprint(row=4 * (2 * self.state_dim + step), position=4 * (2 * dim + encoding))

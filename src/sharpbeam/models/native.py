@@ -1,0 +1,107 @@
+"""A model on the CPU, without PyTorch: the compiled twin of its `module.py`; the same for every one.
+
+A row's hidden vector depends on that row alone, in bytes: not on its neighbours, the order of the calls, or the
+kernel table. Sources are kept ragged, nothing is padded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sharpbeam.errors import OptionError
+from sharpbeam.models.registry import AttendingCoreRun, Config, CoreRun, architecture_of
+from sharpbeam.types import Floats, Ids, Request
+
+
+class NativeDecoding:
+    """`models.interface.Decoding` on the compiled core. A caller's mistake raises ValueError and changes nothing."""
+
+    def __init__(self, run: CoreRun) -> None:
+        self.core = run
+        """The run in the compiled core, for a search that takes whole turns there."""
+
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        """Encode `requests` together; returns the handle of each one's initial state, [B] int32."""
+        index = np.array([request.index for request in requests], dtype=np.int32)
+        length = np.array([len(request.source) for request in requests], dtype=np.int32)
+        token = np.concatenate([np.empty(0, np.int32), *(request.source for request in requests)])
+        return self.core.admit(index, token, length)
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each of R rows; returns hidden [R, D] float32 and the new states' handles [R] int32."""
+        return self.core.step(request, state, token)
+
+    def retain(self, state: Ids) -> None:
+        """Free every state but the named ones (repeats allowed)."""
+        self.core.retain(state)
+
+    def evict(self, request: Ids) -> None:
+        """Forget the sources of the requests named by index, [n] int32."""
+        self.core.evict(request)
+
+
+class NativeTranslation(NativeDecoding):
+    """`models.interface.Attending` on the compiled core."""
+
+    core: AttendingCoreRun
+
+    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each of R rows; returns attention weights [R, S] and the new states' handles [R] int32."""
+        return self.core.attend(request, state, token)
+
+
+class NativeModel:
+    """`models.interface.Model` on the compiled core; runs in several threads may share one."""
+
+    def __init__(
+        self,
+        config: Config,
+        tensors: Mapping[str, Floats],
+        isa: str = "auto",
+        compute_type: str = "float32",
+        *,
+        precomputed_embeddings: int = 0,
+        precomputed_attention: bool = False,
+        merge_states: bool = True,
+    ) -> None:
+        """Pack `tensors` (float32, C-contiguous, names and shapes as `tensor_shapes`) for the kernel table `isa`.
+
+        Products are computed in `compute_type` (csrc/linear/linear.h); all else is float32. The other options spare
+        products of recurrent models (MachineOptions), and change last bits at most. Embedding tables are not
+        copied, so the arrays must not be written to afterwards. Raises ModelError where names or shapes do not fit,
+        OptionError where this machine has no table `isa`, or `compute_type` is none.
+        """
+        self._architecture = architecture_of(config)
+        self._architecture.check_shapes(config, {name: tensor.shape for name, tensor in tensors.items()})
+        self.config, self.bos_id, self.eos_id = config, config.bos_id, config.eos_id
+        weight = tensors[self._architecture.embedding if config.tied_output else "output_weight"].view()
+        weight.flags.writeable = False  # a tied output matrix is the embedding table that the core reads
+        self._output = (weight, tensors["output_bias"])
+        options = {
+            "compute_type": compute_type,
+            "precomputed_embeddings": precomputed_embeddings,
+            "precomputed_attention": precomputed_attention,
+            "merge_states": merge_states,
+        }
+        try:
+            self._core = self._architecture.core(dataclasses.asdict(config), dict(tensors), isa, options)
+        except ValueError as error:
+            raise OptionError(str(error)) from None
+
+    @property
+    def isa(self) -> str:
+        """Name of the kernel table in use."""
+        isa: str = self._core.isa
+        return isa
+
+    def output(self) -> tuple[Floats, Floats]:
+        """Output matrix [V, D] and bias [V], float32."""
+        return self._output
+
+    def open(self) -> NativeDecoding:
+        """Fresh caches for one decoding run, to be used by one thread at a time."""
+        kind = NativeTranslation if self._architecture.task == "translation" else NativeDecoding
+        return kind(self._architecture.core_run(self._core))

@@ -1,0 +1,126 @@
+"""The architectures that a model folder or a recipe may name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, Protocol
+
+from sharpbeam import _core
+from sharpbeam.errors import ModelError, nearest
+from sharpbeam.models.gru import tensors as recurrent
+from sharpbeam.models.gru.config import GruConfig
+from sharpbeam.models.lstm import tensors as lstm_attention
+from sharpbeam.models.lstm.config import LstmAttentionConfig
+from sharpbeam.models.lstm_lm import tensors as lstm_lm
+from sharpbeam.models.lstm_lm.config import LstmLmConfig
+from sharpbeam.models.tensors import Shape
+from sharpbeam.models.transformer import tensors as transformer
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.types import Floats, Ids
+
+TranslationConfig = GruConfig | LstmAttentionConfig | TransformerConfig
+Config = TranslationConfig | LstmLmConfig
+Task = Literal["translation", "language"]
+
+
+class CoreRun(Protocol):
+    """A decoding run of the compiled core; what the calls mean stands in `models.interface.Decoding`."""
+
+    def admit(self, request: Ids, token: Ids, length: Ids) -> Ids:
+        """Encode sources that stand one behind the other in `token`."""
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each row."""
+
+    def retain(self, state: Ids) -> None:
+        """Free every state but the named ones."""
+
+    def evict(self, request: Ids) -> None:
+        """Forget the sources of the named requests."""
+
+
+class AttendingCoreRun(CoreRun, Protocol):
+    """The same of a model with attention; see `models.interface.Attending`."""
+
+    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each row, for its attention weights."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One kind of model, whose folder in this room has its config, tensors and PyTorch module."""
+
+    name: str  # in config.json and in recipes
+    task: Task
+    config: type[Config]
+    check_shapes: Callable[[Any, Mapping[str, Shape]], None]
+    embedding: str  # the tensor that a tied output matrix is
+    # The compiled twin, of facts, tensors, a table and how to compute.
+    core: Callable[[dict[str, Any], dict[str, Floats], str, dict[str, Any]], Any]
+    core_run: Callable[[Any], Any]  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
+    module_name: str  # of the class in `module.py`
+
+    def module(self, config: Config, dropout: float = 0.0) -> Any:
+        """A fresh PyTorch module of `config`. PyTorch is an extra, so the file is read when it is asked for."""
+        folder = self.config.__module__.rpartition(".")[0]
+        return getattr(import_module(f"{folder}.module"), self.module_name)(config, dropout)
+
+
+ARCHITECTURES = (
+    Architecture(
+        "recurrent",
+        "translation",
+        GruConfig,
+        recurrent.check_shapes,
+        "target_embedding",
+        _core.GruModel,
+        _core.GruDecoding,
+        "GruModule",
+    ),
+    Architecture(
+        "lstm-attention",
+        "translation",
+        LstmAttentionConfig,
+        lstm_attention.check_shapes,
+        "target_embedding",
+        _core.LstmAttention,
+        _core.LstmAttentionDecoding,
+        "LstmAttentionModule",
+    ),
+    Architecture(
+        "transformer",
+        "translation",
+        TransformerConfig,
+        transformer.check_shapes,
+        "target_embedding",
+        _core.Transformer,
+        _core.TransformerDecoding,
+        "TransformerModule",
+    ),
+    Architecture(
+        "lstm-lm",
+        "language",
+        LstmLmConfig,
+        lstm_lm.check_shapes,
+        "embedding",
+        _core.LstmLm,
+        _core.LstmLmDecoding,
+        "LstmLmModule",
+    ),
+)
+
+
+def find_architecture(name: object) -> Architecture:
+    """The architecture `name`; ModelError where there is none."""
+    names = {architecture.name: architecture for architecture in ARCHITECTURES}
+    if not isinstance(name, str) or name not in names:
+        hint = nearest(name, names) if isinstance(name, str) else ""
+        raise ModelError(f"architecture is {name!r}; it must be one of {', '.join(names)}.{hint}")
+    return names[name]
+
+
+def architecture_of(config: Config) -> Architecture:
+    """The architecture whose facts `config` holds."""
+    return next(architecture for architecture in ARCHITECTURES if type(config) is architecture.config)

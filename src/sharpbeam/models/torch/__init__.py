@@ -1,0 +1,1 @@
+"""The PyTorch backend of the models: for training, and as a reference."""

@@ -1,0 +1,99 @@
+"""What the PyTorch modules of all translation models share, and what training and decoding may ask of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sharpbeam.models.registry import TranslationConfig
+
+
+class LockedDropout(nn.Module):
+    """Dropout with one mask for all positions of a sequence, which recurrent nets need (and which is cheaper)."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def mask(self, rows: int, width: int, device: torch.device) -> Tensor | None:
+        """What one position is multiplied by, [rows, width]; None where nothing is dropped."""
+        if not self.training or self.share == 0.0:
+            return None
+        return (torch.rand(rows, width, device=device) >= self.share) / (1.0 - self.share)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, D] -> the same shape."""
+        mask = self.mask(x.shape[0], x.shape[-1], x.device)
+        return x if mask is None else x * mask[:, None].to(x.dtype)
+
+
+@dataclass
+class Memory:
+    """What the decoder keeps of the encoded requests; `mask` is None where nothing is padded."""
+
+    values: Tensor  # [B, S, M]
+    keys: Tensor  # [B, S, A]
+    mask: Tensor | None  # [B, S] bool
+
+
+class TranslationModule(nn.Module):
+    """Source and target ids -> hidden vectors. The output matrix is held here but applied by an output layer only.
+
+    What a row goes on from is its state. The states of a batch are a tensor [R, width], or what an architecture has in
+    its place, which it can `join` and `split`.
+    """
+
+    config: TranslationConfig
+    longest = 1 << 20  # most words of a source, and of a target
+
+    def __init__(self, config: TranslationConfig, dropout: float) -> None:
+        super().__init__()
+        self.config = config
+        self.dropout = LockedDropout(dropout)
+        words, width, hidden = config.target_vocab_size, config.embedding_dim, config.hidden_dim
+        self.target_embedding = nn.Parameter(torch.randn(words, width) * width**-0.5)
+        if not config.shared_embedding:
+            self.source_embedding = nn.Parameter(torch.randn(config.source_vocab_size, width) * width**-0.5)
+        if not config.tied_output:
+            self.output_weight = nn.Parameter(torch.randn(words, hidden) * hidden**-0.5)
+        self.output_bias = nn.Parameter(torch.zeros(words))
+
+    def output(self) -> tuple[Tensor, Tensor]:
+        """Output matrix [V, D] and bias [V], for the output_layer."""
+        return (self.target_embedding if self.config.tied_output else self.output_weight), self.output_bias
+
+    def embed(self, token: Tensor) -> Tensor:
+        """Target ids [...] -> [..., E]."""
+        words: Tensor = self.dropout(F.embedding(token, self.target_embedding))
+        return words
+
+    def embed_source(self, token: Tensor) -> Tensor:
+        """Source ids [...] -> [..., E]."""
+        table = self.target_embedding if self.config.shared_embedding else self.source_embedding
+        words: Tensor = self.dropout(F.embedding(token, table))
+        return words
+
+    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Memory, Any]:
+        """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states of B rows."""
+        raise NotImplementedError
+
+    def step(self, token: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Any, Tensor]:
+        """Ids [R] and the states of R rows -> hidden [R, D], next states, attention [R, S]. Not for training."""
+        raise NotImplementedError
+
+    def join(self, states: Sequence[Any]) -> Any:
+        """The states of a batch, of those of single rows as `split` gives them."""
+        return torch.stack(list(states))
+
+    def split(self, state: Any) -> list[Any]:
+        """The states of a batch, row by row."""
+        return list(state)
+
+    def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
+        """Teacher forcing: source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""The output layers' room: hidden vectors to candidates."""

@@ -1,0 +1,251 @@
+"""The certified output layer: the exact layer's k best words, proven, from a small part of the bytes of a scan.
+
+Hidden vectors and words are written in a *balanced* basis, in which inner products stay what they are, and the first
+coordinates hold most of what tells words apart. All words are previewed, as bytes, with as many of these as each needs:
+rare words few, words that are often among the best many. A bound on the rest says which of them can be among the k
+best; those are compared by bytes of all coordinates, and the few that are left then get exact logits.
+csrc/output/certified.h has the proof. The preview is fitted on a sample of hidden vectors, but the bound holds for
+every vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpbeam import _core
+from sharpbeam.errors import OptionError
+from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.types import Floats, Ids, TopK
+
+Doubles = NDArray[np.float64]
+RIDGE = 1e-4  # of the mean eigenvalue, added to the second moment so that it can be inverted
+BALANCE = 0.1  # the root of how large the rounding of a hidden vector to bytes is, about
+ERROR = 1e-3  # default tolerance of `log_total`
+REFINED = 256  # words that `log_total` takes exact logits of
+SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # of the width: how many coordinates a word may have
+LEVELS = 16  # different numbers of coordinates, at most
+SAMPLES = 512  # hidden vectors that the numbers of coordinates are chosen on
+BEST = 10  # for which k they are chosen: what beam search asks for at a width of 5
+PASSED = 12.0  # what a byte costs that is read for one word alone, in bytes that are read for all
+AT_ONCE = 4096  # words that are computed with in float64 together; all of a large matrix would take gigabytes
+WORD_BYTES = 16  # what is read for a word beside its coordinates
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What is fitted: a basis [D, D] and shift [D], float32, and how many coordinates of each word are looked at, [V].
+
+    A hidden vector h has the coordinates `basis @ h + shift`.
+    """
+
+    basis: Floats
+    shift: Floats
+    coordinates: Ids
+
+    @classmethod
+    def fit(cls, weight: Floats, bias: Floats, samples: Floats, coordinates: int | None = None) -> Preview:
+        """The balanced basis of the output layer [V, D], [V] and some hidden vectors [N, D], N >= 1.
+
+        S is the second moment of the samples about their mean, U the eigenvectors of S^1/2 W'W S^1/2 with eigenvalues
+        l: the basis is l^1/4 U' S^-1/2, so that both sides have the same root mean squares. Each word gets the number
+        of `coordinates` for which fewest bytes are read on the samples, if not given. Raises OptionError for sizes
+        that do not fit.
+        """
+        width = weight.shape[1]
+        if coordinates is not None and not 1 <= coordinates <= width:
+            raise OptionError(f"coordinates is {coordinates}; it must be from 1 to the width, {width}")
+        if samples.ndim != 2 or samples.shape[1] != width or len(samples) == 0:
+            raise OptionError(f"samples has the shape {list(samples.shape)}; it must be [at least 1, {width}]")
+        mean = samples.mean(axis=0, dtype=np.float64)
+        spread = samples.astype(np.float64) - mean
+        moment = spread.T @ spread / len(samples)
+        centre = weight.mean(axis=0, dtype=np.float64)
+        words = sum((_gram(weight[some] - centre) for some in _parts(len(weight))), np.zeros_like(moment))
+        scale = np.trace(moment) / width or 1.0
+        sizes, directions = np.linalg.eigh(moment + RIDGE * scale * np.eye(width))
+        root, inverse = (directions * np.sqrt(sizes) @ directions.T, directions / np.sqrt(sizes) @ directions.T)
+        values, vectors = np.linalg.eigh(root @ words @ root)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        balance = np.maximum(values, RIDGE**2 * max(values[0], 1e-30)) ** 0.25
+        basis = (balance[:, None] * (vectors.T @ inverse)).astype(np.float32)
+        shift = (-basis.astype(np.float64) @ mean).astype(np.float32)
+        if coordinates is not None:
+            return cls(basis, shift, np.full(len(weight), coordinates, np.int32))
+        chosen = np.linspace(0, len(samples) - 1, min(SAMPLES, len(samples))).astype(np.intp)
+        return cls(basis, shift, _cheapest(weight, bias, basis, shift, samples[chosen]))
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """As arrays by name, for a file."""
+        return {"basis": self.basis, "shift": self.shift, "coordinates": self.coordinates}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Preview:
+        """The preview of `arrays()`; any finite values are safe, bad ones only make it slow. Raises OptionError."""
+        missing = sorted({"basis", "shift", "coordinates"} - arrays.keys())
+        if missing:
+            raise OptionError(f"the preview has no {', '.join(missing)}; fit it again")
+        basis = np.ascontiguousarray(arrays["basis"], np.float32)
+        shift = np.ascontiguousarray(arrays["shift"], np.float32)
+        return cls(basis, shift, np.ascontiguousarray(arrays["coordinates"], np.int32))
+
+
+class CertifiedLayer(RowLayer):
+    """The exact layer's k best words and logits, for every hidden vector, with a normaliser of proven error.
+
+    Where few words have nearly all of the mass, the preview proves the normaliser too; elsewhere all words take exact
+    logits for it, and that costs as much as the exact layer. Without the normaliser nothing does: use it so for greedy
+    search, where it changes nothing, and for models that are trained to need none. Any number of threads may share one;
+    a row's answer has the same bits whatever the rows around it and the table.
+    """
+
+    def __init__(self, native: _core.CertifiedLayer, normalise: bool = True) -> None:
+        self._native, self._normalise = native, normalise
+        self.vocab_size = native.vocab_size
+
+    @classmethod
+    def build(
+        cls,
+        weight: Floats,
+        bias: Floats,
+        preview: Preview,
+        isa: str = "auto",
+        *,
+        tolerance: float = ERROR,
+        trust: float = 1.0,
+    ) -> CertifiedLayer:
+        """Preview the output matrix [V, D] with its bias [V], both float32 and C-contiguous.
+
+        The normaliser is within `tolerance`. `trust` multiplies the bounds of words: 1 is proven, tests take less.
+        Raises ValueError for arrays that do not fit, for values that are not finite or above 1e12, for a basis that has
+        no inverse, and for an `isa` that this machine cannot run.
+        """
+        rows, centre, rest = _rows(weight, preview)
+        levels = _levels(rows, preview.coordinates)
+        native = _core.CertifiedLayer(
+            weight, bias, preview.basis, preview.shift, centre, rows, *levels, rest, BALANCE, isa, tolerance, trust
+        )
+        return cls(native)
+
+    def unnormalised(self) -> CertifiedLayer:
+        """The same layer with exact logits for log probabilities: `Normalising`."""
+        return CertifiedLayer(self._native, normalise=False)
+
+    def core_run(self) -> _core.LayerRun:
+        """A run in the compiled core."""
+        return self._native.open(self._normalise)
+
+    def topk(self, hidden: Floats, k: int) -> TopK:
+        """The k best tokens of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""
+        log_prob, token, _, _ = self._native.topk(hidden, k, self._normalise)
+        return TopK(log_prob, token)
+
+    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
+        """Log probability [R] of the given token [R] of each row: the same bits as from `topk`."""
+        return self._native.log_prob(hidden, token, self._normalise)
+
+    def log_total(self, hidden: Floats, tolerance: float = ERROR, refined: int = REFINED) -> tuple[Floats, Floats]:
+        """Log-sum-exp of the exact layer's logits, and its proven error, both [R].
+
+        Takes exact logits of `refined` words; where that does not prove `tolerance`, of all words.
+        """
+        return self._native.log_total(hidden, min(refined, self.vocab_size), tolerance)
+
+    def left(self, hidden: Floats, k: int) -> Ids:
+        """How many words [R] the preview does not rule out for each row, so that they are compared again."""
+        return self._native.topk(hidden, k, False)[3]
+
+
+def _cheapest(weight: Floats, bias: Floats, basis: Floats, shift: Floats, samples: Floats) -> Ids:
+    """The number of coordinates [V] for which a word costs fewest bytes: those that all rows read, and those of rows
+    that the preview does not rule it out for. Without its rounding, which matters little."""
+    width = weight.shape[1]
+    rows, centre, inverted = np.empty_like(weight), weight.mean(axis=0), basis.T.astype(np.float64)
+    for some in _parts(len(weight)):
+        rows[some] = np.linalg.solve(inverted, (weight[some] - centre).T.astype(np.float64)).T
+    constant = bias - rows @ shift
+    choices = sorted({min(width, max(4, -(-round(share * width) // 4) * 4)) for share in SHARES})
+    tails = [np.linalg.norm(rows[:, m:], axis=1) for m in choices]
+    passed = np.zeros((len(choices), len(weight)))
+    best = min(BEST, len(weight))
+    for first in range(0, len(samples), 32):
+        hidden = samples[first : first + 32] @ basis.T + shift
+        logits = hidden @ rows.T + constant
+        bar = np.partition(logits, -best, axis=1)[:, -best, None]
+        for i, m in enumerate(choices):
+            preview = hidden[:, :m] @ rows[:, :m].T + constant
+            beyond = np.linalg.norm(hidden[:, m:], axis=1)
+            passed[i] += (preview + beyond[:, None] * tails[i] >= bar).mean(axis=0) * min(32, len(samples) - first)
+    passed /= len(samples)
+    cost = np.array(choices)[:, None] + PASSED * (width + WORD_BYTES) * passed
+    chosen: Ids = np.array(choices, np.int32)[cost.argmin(axis=0)]
+    return chosen
+
+
+def _rows(weight: Floats, preview: Preview) -> tuple[Doubles, Floats, float]:
+    """The words in the preview's basis [V, D], their centre [D], and the largest share that the basis leaves over."""
+    width = weight.shape[1] if weight.ndim == 2 else 0
+    if preview.basis.shape != (width, width) or preview.shift.shape != (width,) or not len(weight):
+        raise OptionError(
+            f"the preview has a basis of the shape {list(preview.basis.shape)}, but weight is {list(weight.shape)}; "
+            f"fit it on this model"
+        )
+    wanted = preview.coordinates
+    if wanted.shape != (len(weight),) or wanted.min() < 1 or wanted.max() > width or len(np.unique(wanted)) > LEVELS:
+        raise OptionError(
+            f"coordinates has the shape {list(wanted.shape)} and values from {wanted.min()} to "
+            f"{wanted.max()}; each of the {len(weight)} words needs one, from 1 to the width, {width}, and at "
+            f"most {LEVELS} different ones; fit the preview again"
+        )
+    centre = weight.mean(axis=0, dtype=np.float64).astype(np.float32)
+    basis, largest = preview.basis.astype(np.float64), 0.0
+    rows = np.empty(weight.shape)
+    for some in _parts(len(weight)):
+        words = weight[some].astype(np.float64)
+        size = np.linalg.norm(words, axis=1) + np.linalg.norm(centre.astype(np.float64))
+        words -= centre
+        try:
+            rows[some] = np.linalg.solve(basis.T, words.T).T
+        except np.linalg.LinAlgError as error:
+            raise OptionError(f"the preview's basis cannot be inverted ({error}); fit it again") from None
+        rest = np.linalg.norm(words - rows[some] @ basis, axis=1)
+        # What double precision rounds.
+        rest += width * 2.0**-51 * np.linalg.norm(basis) * np.linalg.norm(rows[some], axis=1)
+        share = np.divide(rest, size, out=np.zeros_like(rest), where=size > 0)
+        largest = max(largest, float(share.max()))
+    return rows, centre, largest * (1 + 1e-9) + 1e-12
+
+
+def _levels(rows: Doubles, coordinates: Ids) -> tuple[Ids, Ids, Ids, Doubles, Doubles, Doubles]:
+    """The words level by level, those with most coordinates first, and what bounds the errors of a level's previews.
+
+    Word ids [V], first place of each level [L + 1], coordinates [L], sums of squares of what is not previewed [L, D],
+    the spectral norm of the other products of that [L], and of what is previewed [L].
+    """
+    sizes = np.unique(coordinates)[::-1]
+    words = [(coordinates == size).nonzero()[0] for size in sizes]
+    square = np.zeros((len(sizes), rows.shape[1]))
+    mixed, head_norm = np.zeros(len(sizes)), np.zeros(len(sizes))
+    for level, (size, ids) in enumerate(zip(sizes.tolist(), words, strict=True)):
+        whole = sum((_gram(rows[ids[some]]) for some in _parts(len(ids))), np.zeros((rows.shape[1],) * 2))
+        head, product = whole[:size, :size], whole[size:, size:]
+        own = np.diag(product)
+        square[level, size:] = own * (1 + 1e-9)
+        mixed[level] = np.linalg.norm(product - np.diag(own), 2) * (1 + 1e-9) if own.size else 0.0
+        head_norm[level] = np.sqrt(np.linalg.norm(head, 2) * (1 + 1e-9))
+    start = np.cumsum([0, *map(len, words)]).astype(np.int32)
+    return np.concatenate(words).astype(np.int32), start, sizes.astype(np.int32), square, mixed, head_norm
+
+
+def _parts(count: int) -> Iterator[slice]:
+    """Of `count` words, AT_ONCE after AT_ONCE."""
+    return (slice(first, min(first + AT_ONCE, count)) for first in range(0, count, AT_ONCE))
+
+
+def _gram(words: Doubles) -> Doubles:
+    """Products [D, D] of the coordinates of words [n, D], summed over them."""
+    product: Doubles = words.T @ words
+    return product

@@ -1,1 +1,0 @@
-"""The projections' room: hidden vectors to candidates."""

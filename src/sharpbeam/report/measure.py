@@ -1,0 +1,46 @@
+"""Translate a test set, and measure quality and speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sharpbeam.api.translator import Translator
+from sharpbeam.report.quality import Quality, quality
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Quality and speed of one way to decode a test set. Words are those of the source, separated by spaces."""
+
+    quality: Quality
+    sentences: int
+    words: int
+    seconds: float  # translating only: the model is loaded before, BLEU is computed after
+
+    @property
+    def words_per_second(self) -> float:
+        """Source words for each second of wall time."""
+        return self.words / self.seconds
+
+    @property
+    def sentences_per_second(self) -> float:
+        """Sentences for each second of wall time."""
+        return self.sentences / self.seconds
+
+
+def evaluate(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    progress: Callable[[int], None] | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Translate `sources` with the decoding `options` and compare the best hypotheses with `references`."""
+    began = time.perf_counter()
+    translations = translator.translate(sources, progress=progress, **options)
+    seconds = time.perf_counter() - began
+    words = sum(len(source.split()) for source in sources)
+    return Evaluation(quality([t.text for t in translations], references), len(sources), words, seconds)

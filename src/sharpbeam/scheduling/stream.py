@@ -1,0 +1,167 @@
+"""Streams: while some requests are decoded, others enter (STREAM, Algorithm 1).
+
+A full stream holds about `max_rows` live rows. How many requests these are depends on how wide beams are: a request
+counts for `most_rows` rows until the first one is done, then for what requests had on the average. Once only the share
+`refill_at` (epsilon) of a full stream is left, it is filled up. So requests with different lengths are in flight, and
+there is a choice of who takes the next step:
+
+* "stream": everybody. Nothing waits, and steps are as wide as can be. The paper's reason against rows of different
+  lengths, the padding of caches, does not hold here: our caches are ragged.
+* "stream-shortest": the requests with the fewest tokens only, as in VAR-STREAM. With `max_step_rows` that many rows,
+  those with the fewest tokens first (the paper's section 3, last paragraph).
+* "stream-longest": `max_step_rows` rows, those with the most tokens first (VAR-STR-FIFO, appendix A.2).
+
+In "stream" with `max_step_rows` those who waited go first. Whoever has waited `max_wait` steps goes before all others,
+the oldest first (the paper's footnote 3).
+
+With `max_memory` a request enters only where it fits, and beams that grow together beyond the budget wait: then the
+oldest ones go on alone. One request always runs, so the budget is passed only by a request that is alone too large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpbeam.options.decode import ScheduleOptions
+from sharpbeam.scheduling.batches import BatchQueue
+from sharpbeam.scheduling.memory import Memory
+from sharpbeam.types import Request, Rows, StepResult
+
+Index = NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class _InFlight:
+    """What a stream knows of a request."""
+
+    entered: int  # how many requests entered before it
+    positions: int  # of its source
+    ran: int  # the last step that it took, or the last one before it entered
+
+
+class Stream:
+    """The schedule of one worker: requests, one at a time, from the shared queue."""
+
+    whole = False
+
+    def __init__(
+        self, queue: BatchQueue, options: ScheduleOptions, most_rows: int, most: int, memory: Memory | None = None
+    ) -> None:
+        """At most `most` requests are in flight, and at most `most_rows` rows of each."""
+        self._queue, self._options, self._most_rows, self._most = queue, options, most_rows, most
+        self._memory = memory
+        self._flight: dict[int, _InFlight] = {}
+        self._entered = self._step = self._positions = 0
+        self._rows_run = self._requests_run = self._done = 0  # over all steps
+        self._live = 0  # rows
+        self._paused = Rows.empty()
+        self._next: Request | None = None  # taken from the queue, but there was no room for it yet
+        self._entering = self._draw()
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests are in flight or about to enter, and the run was not called off."""
+        return (len(self._flight) > 0 or len(self._entering) > 0) and not self._queue.closed
+
+    def refill(self) -> Sequence[Request]:
+        """The requests that were drawn in the last step."""
+        entering, self._entering = self._entering, []
+        for request in entering:
+            self._flight[request.index] = _InFlight(self._entered, len(request.source), self._step)
+            self._entered += 1
+        return entering
+
+    def select(self, rows: Rows) -> Rows:
+        """The rows that the order of this stream puts first."""
+        self._paused = Rows.empty()
+        self._step += 1
+        options, requests = self._options, len(self._flight)
+        cap = options.max_step_rows
+        free = math.inf if self._memory is None else self._memory.rows(self._positions) - self._most_rows - len(rows)
+        crowded = requests * self._most_rows - len(rows) > free
+        limited = options.schedule == "stream-shortest" if cap is None else len(rows) > cap
+        if requests <= 1 or not (limited or crowded):
+            self._count(len(rows), requests)
+            return rows
+        first = np.append(0, (rows.request[1:] != rows.request[:-1]).nonzero()[0] + 1)  # [B]
+        size = np.append(first[1:], len(rows)) - first  # [B]
+        flight = [self._flight[index] for index in rows.request[first].tolist()]
+        runs = self._runs(flight, size, rows.length[first], free)
+        for entry, run in zip(flight, runs.tolist(), strict=True):
+            if run:
+                entry.ran = self._step
+        selected = runs.repeat(size)
+        self._paused = rows.select(~selected)
+        self._count(int(selected.sum()), int(runs.sum()))
+        return rows.select(selected)
+
+    def apply(self, move: StepResult) -> Rows:
+        """The rows that waited, then those that go on; draws requests where few are left."""
+        for index in move.finished:
+            self._positions -= self._flight.pop(index).positions
+        self._done += len(move.finished)
+        self._live = len(self._paused) + len(move.rows)
+        if len(self._flight) * self._width <= self._options.refill_at * self._options.max_rows:
+            self._entering = self._draw()
+        return self._paused.extend(move.rows) if len(self._paused) else move.rows
+
+    @property
+    def _width(self) -> float:
+        """The rows that a request is expected to have."""
+        return max(1.0, self._rows_run / max(self._requests_run, 1)) if self._done else self._most_rows
+
+    def _count(self, rows: int, requests: int) -> None:
+        self._rows_run += rows
+        self._requests_run += requests
+
+    def _runs(self, flight: list[_InFlight], size: Index, length: Index, free: float) -> NDArray[np.bool_]:
+        """Who of the requests [B] in flight takes this step; `free` rows fit beside those that there are."""
+        order, cap = self._options.schedule, self._options.max_step_rows
+        wait = self._options.max_wait
+        late = np.array([wait is not None and self._step - entry.ran > wait for entry in flight])  # [B]
+        age = np.array([entry.entered for entry in flight])
+        sign = {"stream": 0, "stream-shortest": 1, "stream-longest": -1}[order]
+        ranked = np.lexsort((np.where(late, age, sign * length), ~late))  # stable: those who waited come first
+        allowed = late | (length == length.min()) if cap is None and sign else np.ones_like(late)
+        growth = self._most_rows - size  # what each may add at most
+        if growth[allowed].sum() > free:
+            ranked = age.argsort()
+            allowed[:] = False
+            allowed[ranked[growth[ranked].cumsum() <= free]] = True
+            allowed[ranked[0]] = True
+        if cap is None:
+            return allowed
+        ranked = ranked[allowed[ranked]]
+        runs = np.zeros_like(allowed)
+        runs[ranked[size[ranked].cumsum() <= cap]] = True
+        runs[ranked[0]] = True  # even if it alone has more rows
+        return runs
+
+    def _draw(self) -> list[Request]:
+        """As many requests as there is room for, or as there are."""
+        drawn: list[Request] = []
+        width = self._width
+        while len(self._flight) + len(drawn) < self._most:
+            if self._next is None:
+                if (batch := self._queue.take()) is None:
+                    break
+                (self._next,) = batch
+            many = len(self._flight) + len(drawn) + 1
+            rows = max(many * width, self._live + len(drawn) + 1)  # expected of all, but no fewer than there will be
+            if many > 1 and not self._has_room(rows, self._positions + len(self._next.source)):
+                break
+            drawn.append(self._next)
+            self._positions += len(self._next.source)
+            self._next = None
+        return drawn
+
+    def _has_room(self, rows: float, positions: int) -> bool:
+        """Whether so many rows, and sources of so many positions, may be in flight."""
+        if rows > self._options.max_rows:
+            return False
+        return self._memory is None or self._memory.fits(positions, rows + self._most_rows)

@@ -1,0 +1,46 @@
+"""The door of the search room: what the loop asks of any search, and what a search may ask in its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sharpbeam._core import LayerRun, ModelRun
+from sharpbeam.types import Floats, Ids, Request, Rows, StepResult, TopK
+
+
+class Forward(Protocol):
+    """The forward pass of one decoding run: the model and the output layer, as a search may ask for them."""
+
+    core: tuple[ModelRun, LayerRun] | None
+    """Both of them in the compiled core, where a search may take a whole turn (csrc/search/step.h); None where one of
+    them is not there."""
+    whole: bool
+    """Whether all rows of the run take part in every turn: then a search may take several in one, up to the first that
+    ends a request, and has the model free states in between."""
+
+    def step(self, rows: Rows) -> Floats:
+        """Feed each row's token to the model: hidden [R, D]; `rows.state` becomes the handles of the new states."""
+
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
+        """The k best tokens of each hidden vector [R, D], each of a request [R]:
+        `output_layers.interface.OutputLayerRun.topk`.
+        """
+
+    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
+        """Log probability [R] of one token [R] for each hidden vector [R, D], each of a request [R]."""
+
+
+class Search(Protocol):
+    """Decides which hypotheses live on. One search object serves one decoding run."""
+
+    def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
+        """First rows of new requests with the handles of their initial states [B], to be put after the live ones."""
+
+    def step(self, rows: Rows, forward: Forward) -> StepResult:
+        """Take one step with every request in `rows`, whose rows stand side by side, in the order the search gave.
+
+        Beam search runs every row once. A search may run fewer, or run some more than once from the same state, and
+        ask for candidates of some hidden vectors only, or take several steps (`Forward.whole`). The states of the rows
+        it returns must be handles that `forward.step` has given in this turn.
+        """

@@ -1,0 +1,1 @@
+"""Model folders and fitted artifacts on disk."""

@@ -1,0 +1,34 @@
+"""The fuzz of bench/fuzz.py, shortly: it finds nothing, and it would."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fuzz import search_cases as fuzz
+
+from sharpbeam.scheduling.stream import Stream
+from sharpbeam.search.stopping import StopRule
+from sharpbeam.types import Rows
+
+
+def test_nothing_is_found() -> None:
+    assert fuzz.misses(25) == []
+
+
+def test_a_schedule_that_loses_a_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Stream.select
+
+    def lossy(self: Stream, rows: Rows) -> Rows:
+        found = whole(self, rows)
+        siblings = len(found) > 1 and found.request[0] == found.request[1]
+        return found.select(np.arange(1, len(found))) if siblings else found
+
+    monkeypatch.setattr(Stream, "select", lossy)
+    assert any("does not answer as batches" in said for said in fuzz.misses(10))
+
+
+def test_a_proof_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = StopRule.verdict
+    hasty = lambda self, pool, best, length: verdict(self, pool, best - 3.0, length)  # noqa: E731
+    monkeypatch.setattr(StopRule, "verdict", hasty)
+    assert any("proven is not exhaustive" in said for said in fuzz.misses(60))

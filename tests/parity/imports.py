@@ -1,0 +1,352 @@
+"""Broken and hostile files for `sharpbeam convert`: each must be refused with a clear error, or read, and nothing else.
+
+A small model is written in every format that can be made here. Each case breaks one of its files: cut short, bytes
+changed, numbers made huge, pieces moved, repeated or taken from another file; or it is made to harm: pickles that name
+functions, archives that grow, headers that promise what is not there. The file is then read as a user would have it
+read. Wrong is any other error than ours, a call of the system or of pickle, more than 4 GiB of memory, or 20 seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Any, cast
+
+import numpy as np
+from fuzz import hostile_files as hostile
+
+from bench.engines import m2m_model, marian_model
+from bench.harness import record
+from sharpbeam.convert.export import export_hugging_face
+from sharpbeam.convert.read import read_model
+from sharpbeam.errors import SharpbeamError
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes
+from sharpbeam.storage.model_folder import save_model
+from sharpbeam.text.sentencepiece import train_sentencepiece
+
+MEMORY, SECONDS = 4 << 30, 20
+SENTENCE, TOKENS = "Das Wetter ist heute schön, w12 w13.", 8  # text through the vocabularies of what was read
+NEEDED = {"torch": "files of PyTorch (.bin, .pt)", "ctranslate2": "folders of CTranslate2"}
+LEFT_OUT = {package: made for package, made in NEEDED.items() if not find_spec(package)}
+FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class", "socket.connect")
+
+
+@dataclass
+class Outcome:
+    """What became of the cases of one format."""
+
+    refused: int = 0
+    read: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A folder in a format, and the file in it that is broken."""
+
+    folder: Path
+    file: str
+    hostile: Callable[[np.random.Generator, bytes], bytes]
+
+
+def formats(home: Path) -> dict[str, Format]:
+    """All formats that can be made with the packages that are here."""
+    ours = _small_model(home / "ours")
+    theirs = home / "hugging-face"
+    export_hugging_face(ours, theirs)
+    found = {
+        "safetensors": Format(theirs, "model.safetensors", hostile.safetensors),
+        "config.json": Format(theirs, "config.json", hostile.json_object),
+        "vocab.json": Format(theirs, "vocab.json", hostile.json_object),
+        "Marian": Format(_marian(home / "marian", ours), "model.npz", hostile.marian),
+        "Marian, binary": Format(
+            _marian_binary(home / "marian-binary", ours), "model.intgemm8.bin", hostile.marian_binary
+        ),
+        "Marian, recurrent": Format(_marian_recurrent(home / "marian-recurrent", ours), "model.npz", hostile.marian),
+        "Marian, vocabulary": Format(_marian_words(home / "marian-words", home / "marian"), "vocab.yml", hostile.yaml),
+        "SentencePiece": Format(_with_pieces(home / "pieces", home / "marian"), "vocab.spm", hostile.sentencepiece),
+    }
+    if "torch" not in LEFT_OUT:
+        found |= _of_torch(home, ours, theirs)
+    if "ctranslate2" not in LEFT_OUT:
+        found |= _of_ctranslate2(home, ours)
+    return found | _of_m2m(home, home / "words.spm")
+
+
+def _of_m2m(home: Path, spm: Path) -> dict[str, Format]:
+    """Models of many languages, and each of their files that says something of words or languages."""
+    m2m100 = m2m_model.write_m2m100(home / "m2m100", spm)
+    nllb, listed = (m2m_model.write_nllb(home / f"nllb-{listed}", spm, listed) for listed in (False, True))
+    files = ("config.json", "generation_config.json", "tokenizer_config.json")
+    found = {f"M2M100, {file}": Format(m2m100, file, hostile.json_object) for file in (*files, "vocab.json")}
+    found |= {f"NLLB, {file}": Format(nllb, file, hostile.json_object) for file in (*files[1:], "tokenizer.json")}
+    file = "special_tokens_map.json"
+    found[f"NLLB, {file}"] = Format(listed, file, hostile.json_object)
+    found["NLLB, safetensors"] = Format(listed, "model.safetensors", hostile.safetensors)
+    return found
+
+
+def _of_torch(home: Path, ours: Path, theirs: Path) -> dict[str, Format]:
+    """Pickles of PyTorch."""
+    import torch
+    from safetensors.torch import load_file
+
+    found, state = {}, load_file(theirs / "model.safetensors")
+    for name, new in (("pytorch.bin, zip", True), ("pytorch.bin, legacy", False)):
+        folder = home / f"bin-{new}"
+        shutil.copytree(theirs, folder)
+        (folder / "model.safetensors").unlink()
+        torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
+        found[name] = Format(folder, "pytorch_model.bin", hostile.pickled)
+    return found | {"OpenNMT-py": Format(_open_nmt(home / "open-nmt", ours), "model.pt", hostile.checkpoint)}
+
+
+def _of_ctranslate2(home: Path, ours: Path) -> dict[str, Format]:
+    """Folders of CTranslate2 in two types, and one with its words in lines."""
+    from bench.engines.ctranslate2_model import write
+
+    found, words = {}, "shared_vocabulary"
+    for kind in ("float32", "int8"):
+        folder = write(ours, home / f"ctranslate2-{kind}", kind)
+        facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        (folder / "config.json").write_text(json.dumps(facts | {"add_source_eos": True}), encoding="utf-8")
+        found[f"CTranslate2 {kind}"] = Format(folder, "model.bin", hostile.ctranslate2)
+    found["CTranslate2, config.json"] = Format(folder, "config.json", hostile.json_object)
+    found["CTranslate2, vocabulary.json"] = Format(folder, f"{words}.json", hostile.json_list)
+    with_lines = Path(shutil.copytree(folder, home / "ctranslate2-lines"))
+    listed = json.loads((with_lines / f"{words}.json").read_text(encoding="utf-8"))
+    (with_lines / f"{words}.json").unlink()
+    (with_lines / f"{words}.txt").write_text("".join(f"{word}\n" for word in listed), encoding="utf-8")
+    return found | {"CTranslate2, vocabulary.txt": Format(with_lines, f"{words}.txt", hostile.lines)}
+
+
+def _marian(folder: Path, ours: Path) -> Path:
+    """The small model under the names of Marian."""
+    folder.mkdir()
+    np.savez(folder / "model.npz", **cast("Any", marian_model.arrays(ours)))
+    shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
+    return folder
+
+
+def _marian_binary(folder: Path, ours: Path) -> Path:
+    """The same as a binary file with rounded matrices."""
+    folder.mkdir()
+    (folder / "model.intgemm8.bin").write_bytes(marian_model.binary(marian_model.arrays(ours), rounded=True))
+    shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
+    return folder
+
+
+def _marian_words(folder: Path, marian: Path) -> Path:
+    """That model with a list of words in place of pieces."""
+    words = [
+        "</s>",
+        "<unk>",
+        *(f"w{i}" for i in range(2, 90)),
+        '"',
+        "it's",
+        ":",
+        "- a",
+        "#",
+        "ü",
+        "\\",
+        "a: b",
+        "",
+        " ",
+    ]
+    folder.mkdir()
+    shutil.copy(marian / "model.npz", folder)
+    lines = (f"{json.dumps(word, ensure_ascii=False)}: {token}\n" for token, word in enumerate(words))
+    (folder / "vocab.yml").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+def _with_pieces(folder: Path, marian: Path) -> Path:
+    """That model, whose pieces are to be broken."""
+    return Path(shutil.copytree(marian, folder))
+
+
+def _marian_recurrent(folder: Path, ours: Path) -> Path:
+    """A small recurrent model of Marian: two layers of encoder and decoder."""
+    words, embedding, dim = 100, 6, 4
+    shapes = {
+        "Wemb": (words, embedding), "decoder_ff_logit_l2_b": (1, words), "decoder_ff_state_W": (2 * dim, dim),
+        "decoder_ff_state_b": (1, dim), "decoder_W_comb_att": (dim, 2 * dim), "decoder_Wc_att": (2 * dim, 2 * dim),
+        "decoder_U_att": (2 * dim, 1), "decoder_b_att": (1, 2 * dim),
+    }  # fmt: skip
+    for i, inputs in enumerate((embedding, dim, 2 * dim)):
+        shapes |= {f"decoder_ff_logit_l1_W{i}": (inputs, embedding), f"decoder_ff_logit_l1_b{i}": (1, embedding)}
+    for prefix, inputs in (
+        ("encoder_bi", embedding), ("encoder_bi_r", embedding), ("encoder_bi_l2_cell1", dim),
+        ("encoder_bi_r_l2_cell1", dim), ("decoder_cell1", embedding), ("decoder_cell2", 2 * dim),
+        ("decoder_l2_cell1", dim),
+    ):  # fmt: skip
+        for end, outputs in (("", 2 * dim), ("x", dim)):
+            gates = {"U": (dim, outputs), "W": (inputs, outputs), "b": (1, outputs)}
+            shapes |= {f"{prefix}_{name}{end}": shape for name, shape in gates.items()}
+    draw = np.random.default_rng(0)
+    arrays: dict[str, Any] = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+    options = "type: s2s\nenc-type: alternating\nenc-depth: 2\ndec-depth: 2\nlayer-normalization: false\n\0"
+    arrays["special:model.yml"] = np.frombuffer(options.encode(), np.int8)
+    folder.mkdir()
+    np.savez(folder / "model.npz", **arrays)
+    shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
+    return folder
+
+
+def _open_nmt(folder: Path, ours: Path) -> Path:
+    """A small model under the names of OpenNMT-py, with what a checkpoint has besides."""
+    import torch
+
+    from sharpbeam.storage.model_folder import read_config, read_tensors
+
+    tensors = read_tensors(ours, read_config(ours))
+    embedding, dim = torch.tensor(tensors["target_embedding"]), tensors["target_embedding"].shape[1]
+    state = {f"{side}.embeddings.make_embedding.emb_luts.0.weight": embedding for side in ("encoder", "decoder")}
+    for name, tensor in tensors.items():
+        if name.count(".") != 4:
+            continue
+        side, _, block, part, kind = name.split(".")
+        layer = "encoder.transformer.0" if side == "encoder" else "decoder.transformer_layers.0"
+        inside = {"attention": "self_attn", "cross": "context_attn", "ffn": "feed_forward"}[block]
+        if part == "norm":
+            number = {"encoder": "", "decoder": "_2" if block == "cross" else "_1"}[side]
+            theirs = [f"{inside}.layer_norm" if block == "ffn" else f"layer_norm{number}"]
+        elif block == "ffn":
+            theirs = [f"{inside}.{'w_1' if part == 'up' else 'w_2'}"]
+        else:
+            letters = {"qkv": "qkv", "out": "o", "query": "q", "key_value": "kv"}[part]
+            products = {"q": "linear_query", "k": "linear_keys", "v": "linear_values", "o": "final_linear"}
+            theirs = [f"{inside}.{products[letter]}" for letter in letters]
+        for one, piece in zip(theirs, np.split(tensor, len(theirs)), strict=True):
+            state[f"{layer}.{one}.{kind}"] = torch.tensor(piece)
+    for side in ("encoder", "decoder"):
+        state |= {f"{side}.layer_norm.weight": torch.ones(dim), f"{side}.layer_norm.bias": torch.zeros(dim)}
+    words = ["<unk>", "<blank>", "<s>", "</s>", *(f"w{i}" for i in range(4, len(embedding)))]
+    facts: dict[str, Any] = {"encoder_type": "transformer", "decoder_type": "transformer", "heads": 2, "enc_layers": 1}
+    facts |= {"dec_layers": 1, "position_encoding": True, "norm_eps": 1e-6, "lora_layers": [], "dropout": [0.1]}
+    folder.mkdir()
+    generator = {"weight": embedding, "bias": torch.tensor(tensors["output_bias"])}
+    whole: dict[str, Any] = {"model": state, "generator": generator}
+    whole |= {"vocab": {"src": words, "tgt": words, "data_task": "seq2seq"}, "opt": argparse.Namespace(**facts)}
+    torch.save(whole | {"optim": {"training_step": 7}}, folder / "model.pt")
+    return folder
+
+
+def fuzz(cases: int, seed: int, home: Path | None = None) -> dict[str, Outcome]:
+    """`cases` broken files of each format."""
+    found: dict[str, Outcome] = {}
+    with tempfile.TemporaryDirectory() as own, _watched() as events:
+        for name, one in formats(home or Path(own)).items():
+            whole = (one.folder / one.file).read_bytes()
+            read_model(str(one.folder))  # as it is it can be read
+            outcome = found[name] = Outcome()
+            for case in range(cases):
+                draw = np.random.default_rng([seed, case])
+                broken = one.hostile(draw, whole) if draw.random() < 0.2 else hostile.mutated(draw, whole)
+                (one.folder / one.file).write_bytes(broken)
+                _read(one.folder, case, outcome, events)
+            (one.folder / one.file).write_bytes(whole)
+    return found
+
+
+def _read(folder: Path, case: int, outcome: Outcome, events: list[str]) -> None:
+    events.clear()
+    signal.alarm(SECONDS)
+    try:
+        model = read_model(str(folder))
+        _ = model.source.listed, model.target.listed  # what is written of its words
+        model.target.decode(model.source.encode(SENTENCE)[:TOKENS])
+        outcome.read += 1
+    except SharpbeamError as error:
+        outcome.refused += 1
+        if len(str(error)) < 20:
+            outcome.wrong.append(f"case {case}: the error says little: {error}")
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        outcome.wrong.append(f"case {case}: {type(error).__name__}: {error}")
+    finally:
+        signal.alarm(0)
+    if events:
+        outcome.wrong.append(f"case {case}: called {events[0]}")
+
+
+@contextmanager
+def _watched() -> Iterator[list[str]]:
+    """Note forbidden calls, and bound memory and time."""
+    events: list[str] = []
+
+    def audit(event: str, _: Any) -> None:
+        if event.startswith(FORBIDDEN):
+            events.append(event)
+
+    def expired(_: int, __: FrameType | None) -> None:
+        raise TimeoutError(f"it took more than {SECONDS} seconds")
+
+    sys.addaudithook(audit)  # stays, but nobody looks at `events` afterwards
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = (
+        int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if os.path.exists("/proc") else 0
+    )
+    old = signal.signal(signal.SIGALRM, expired)
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, before[1]))
+    try:
+        yield events
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        signal.signal(signal.SIGALRM, old)
+
+
+def _small_model(folder: Path) -> Path:
+    config = TransformerConfig(
+        source_vocab_size=100, target_vocab_size=100, hidden_dim=8, encoder_layers=1, decoder_layers=1, encoder_heads=2,
+        decoder_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8, norm="post", encoder_final_norm=False,
+        decoder_final_norm=False, shared_embedding=True, tied_output=True,
+    )  # fmt: skip
+    draw = np.random.default_rng(0)
+    tensors = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in tensor_shapes(config).items()}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lines = (record.ROOT / "demo/german.txt").read_text(encoding="utf-8").splitlines()
+    spm = folder.parent / "words.spm"
+    train_sentencepiece(lines, spm, config.source_vocab_size, 1.0, 1)
+    save_model(folder, config, tensors, {"source.spm": spm.read_bytes()}, "# small\n")
+    train_sentencepiece(lines, folder.parent / "marian.spm", config.source_vocab_size, 1.0, 1)
+    return folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="not needed here; every benchmark takes it")
+    parser.add_argument("--cases", type=int, default=10_000, help="of each format")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    found = fuzz(arguments.cases, arguments.seed)
+    for name, one in found.items():
+        print(f"{name}: {one.refused} refused, {one.read} read, {len(one.wrong)} wrong")
+        print("".join(f"  {said}\n" for said in one.wrong[:10]), end="")
+    for package, made in LEFT_OUT.items():
+        print(f"{made}: left out without {package}")
+    figures = {name: {"refused": one.refused, "read": one.read, "wrong": len(one.wrong)} for name, one in found.items()}
+    record.write(
+        "imports",
+        {"formats": figures},
+        threads=1,
+        options={"cases": arguments.cases, "seed": arguments.seed, "left_out": list(LEFT_OUT)},
+    )
+
+
+if __name__ == "__main__":
+    main()

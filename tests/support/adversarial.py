@@ -1,0 +1,55 @@
+"""Output layers and hidden vectors that are hard on bounds, and what an exact top k of them must be."""
+
+from __future__ import annotations
+
+import numpy as np
+from reference import kernels as reference
+
+from sharpbeam import _core
+from sharpbeam.types import Floats, Ids
+
+
+def normal(seed: int, *shape: int) -> Floats:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def layers(seed: int, vocab: int, width: int, rows: int) -> dict[str, tuple[Floats, Floats, Floats]]:
+    """Weight, bias and hidden vectors by the name of what is hard about them."""
+    weight, bias, hidden = normal(seed, vocab, width), normal(seed + 1, vocab), normal(seed + 2, rows, width)
+    none = np.zeros(vocab, np.float32)
+    whole = np.random.default_rng(seed).integers(-2, 3, (vocab, width)).astype(np.float32)
+    one_hot = np.eye(width, dtype=np.float32)[np.arange(rows) % width]
+    huge = bias.copy()
+    huge[:: max(1, vocab // 7)] = np.resize(np.float32([1e6, -1e9, 3e4]), len(huge[:: max(1, vocab // 7)]))
+    outlier = weight.copy()
+    outlier[:, 0] *= 300
+    low_rank = (normal(seed, vocab, 2) @ normal(seed + 3, 2, width)).astype(np.float32)
+    return {
+        "normal": (weight, bias, hidden),
+        "times 100": (weight, bias, hidden * 100),
+        "times 1e-6": (weight, bias, hidden * np.float32(1e-6)),
+        "weights times 100": (weight * 100, bias, hidden),
+        "ties": (whole, np.round(bias), np.round(hidden)),
+        "duplicates": (np.resize(weight[: vocab // 5 + 1], (vocab, width)), none, hidden),
+        "near duplicates": (np.resize(weight[:3], (vocab, width)) + weight * np.float32(1e-6), none, hidden),
+        "zero weights": (np.zeros_like(weight), bias, hidden),
+        "zero hidden": (weight, bias, np.zeros_like(hidden)),
+        "all zero": (np.zeros_like(weight), none, np.zeros_like(hidden)),
+        "one hot": (weight, bias, one_hot),
+        "huge biases": (weight, huge, hidden),
+        "an outlier column": (outlier, bias, hidden),
+        "low rank": (low_rank, bias, hidden),
+        "the words themselves": (weight, bias, np.resize(weight, (rows, width)) * 3),
+        "denormal": (weight, bias * np.float32(1e-30), hidden * np.float32(1e-30)),
+        "too large to bound": (weight, bias, hidden * np.float32(1e15)),
+    }
+
+
+def check_topk(layer: tuple[Floats, Floats, Floats], k: int, got: tuple[Floats, Ids], total: Floats) -> None:
+    """Assert that `got` is the k best by exact logit - `total` [R], to the last byte, equal ones by lower id."""
+    weight, bias, hidden = layer
+    with np.errstate(over="ignore"):
+        log_prob = _core.Linear(weight, bias).apply(hidden) - total[:, None]
+    token = reference.top_k(log_prob, k)
+    assert got[1].tolist() == token.tolist()
+    assert got[0].tobytes() == np.take_along_axis(log_prob, token, axis=1).tobytes()

@@ -1,0 +1,116 @@
+"""Small deterministic stand-ins for models and output layers, whose answers depend on nothing but the row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.types import Floats, Ids, Request, TopK
+
+BOS, EOS = 1, 2
+
+
+class ToyDecoding:
+    """state' = tanh(A state + E token + F source): the caches are dictionaries, so a misused handle is a KeyError."""
+
+    def __init__(self, model: ToyModel) -> None:
+        self.model = model
+        self.sources: dict[int, np.ndarray] = {}
+        self.states: dict[int, np.ndarray] = {}
+        self.most_sources = 0
+        self._next = 0
+
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        for request in requests:
+            assert request.index not in self.sources
+            place = np.arange(1, len(request.source) + 1)[:, None]
+            self.sources[request.index] = (self.model.source[request.source] / place).sum(0)
+        self.most_sources = max(self.most_sources, len(self.sources))
+        return self._keep([np.tanh(self.sources[request.index]) for request in requests])
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        assert request.dtype == state.dtype == token.dtype == np.int32
+        rows = []
+        for r, s, t in zip(request.tolist(), state.tolist(), token.tolist(), strict=True):
+            # one product for each row: what a row says must not depend on its neighbours
+            rows.append(np.tanh(self.model.recurrent @ self.states[s] + self.model.target[t] + self.sources[r]))
+        return np.stack(rows).astype(np.float32), self._keep(rows)
+
+    def retain(self, state: Ids) -> None:
+        self.states = {handle: self.states[handle] for handle in set(state.tolist())}
+
+    def evict(self, request: Ids) -> None:
+        for index in request.tolist():
+            del self.sources[index]
+
+    def _keep(self, states: list[np.ndarray]) -> Ids:
+        handles = range(self._next, self._next + len(states))
+        self._next += len(states)
+        self.states.update(zip(handles, states, strict=True))
+        return np.array(handles, np.int32)
+
+
+class ToyModel:
+    """A recurrent net with random weights; `opened` holds every decoding run of it."""
+
+    bos_id, eos_id = BOS, EOS
+
+    def __init__(self, seed: int, vocab: int = 20, width: int = 8, scale: float = 2.0, eos_bias: float = 1.0) -> None:
+        draw = np.random.default_rng(seed)
+        self.recurrent = draw.normal(0, 0.5, (width, width))
+        self.source = draw.normal(0, 1.0, (max(vocab, 64), width))
+        self.target = draw.normal(0, 1.0, (vocab, width))
+        self.weight = draw.normal(0, scale, (vocab, width)).astype(np.float32)
+        self.bias = np.zeros(vocab, np.float32)
+        if vocab > EOS:
+            self.bias[EOS] = eos_bias
+        self.opened: list[ToyDecoding] = []
+
+    def output(self) -> tuple[Floats, Floats]:
+        return self.weight, self.bias
+
+    def open(self) -> ToyDecoding:
+        self.opened.append(ToyDecoding(self))
+        return self.opened[-1]
+
+
+class ToyLayer(RowLayer):
+    """The exact output layer, row by row. `steps` > 0 rounds log probabilities to 1/steps, so that many are equal."""
+
+    def __init__(self, weight: Floats, bias: Floats, steps: int = 0) -> None:
+        self.weight, self.bias, self.steps = weight, bias, steps
+        self.vocab_size = len(bias)
+
+    def all(self, hidden: Floats) -> Floats:
+        """[R, D] -> log probabilities [R, V]."""
+        logits = np.stack([self.weight @ row + self.bias for row in hidden])
+        high = logits.max(axis=1, keepdims=True)
+        log_prob = logits - high - np.log(np.exp(logits - high).sum(axis=1, keepdims=True))
+        return np.round(log_prob * self.steps) / np.float32(self.steps) if self.steps else log_prob
+
+    def topk(self, hidden: Floats, k: int) -> TopK:
+        return best(self.all(hidden), k)
+
+    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
+        return self.all(hidden)[np.arange(len(token)), token]
+
+
+def best(log_prob: Floats, k: int) -> TopK:
+    """The k best of each row of [R, V], ties by lower id."""
+    assert 1 <= k <= log_prob.shape[1]
+    token = (-log_prob).argsort(axis=1, kind="stable")[:, :k].astype(np.int32)
+    return TopK(np.take_along_axis(log_prob, token, axis=1), token)
+
+
+def toy_requests(count: int, seed: int, longest: int = 9) -> list[Request]:
+    """Requests with random sources of 1 to `longest` ids, eos at the end."""
+    draw = np.random.default_rng(seed)
+    lengths = draw.integers(0, longest, count)
+    return [Request(i, np.append(draw.integers(3, 64, n), EOS).astype(np.int32)) for i, n in enumerate(lengths)]
+
+
+def asked(*indices: int) -> list[Request]:
+    """Requests by name only, for searches that are fed by hand."""
+    return [Request(index, np.array([EOS], np.int32)) for index in indices]

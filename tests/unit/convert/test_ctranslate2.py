@@ -1,0 +1,264 @@
+"""Folders of CTranslate2, which its own converter made: the same tokens and scores as its own translator."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.ctranslate2_writer import as_version_5
+from support.foreign import demo_sentences
+
+from sharpbeam import Translator
+from sharpbeam.convert.formats.ctranslate2 import read_model_file
+from sharpbeam.convert.read import read_model
+from sharpbeam.convert.readers import ctranslate2 as reader
+from sharpbeam.errors import ModelError
+from sharpbeam.options.decode import MachineOptions
+
+ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+TEXTS = demo_sentences()[:8]
+CLOSE = 1e-4
+
+
+def converted(hugging_face: Path, to: Path, quantization: str | None) -> Path:
+    ctranslate2.converters.TransformersConverter(str(hugging_face)).convert(str(to), quantization=quantization)
+    for path in hugging_face.glob("*.spm"):
+        shutil.copy(path, to)
+    for path in hugging_face.glob("*.bpe.model"):
+        shutil.copy(path, to)
+    return to
+
+
+def ours_of(folder: Path, to: Path) -> Translator:
+    read_model(str(folder)).save(to, "toy")
+    return Translator(to, machine=MachineOptions(backend="torch"))
+
+
+@pytest.fixture(scope="module")
+def float32(transformers, marian, tmp_path_factory) -> Path:
+    return converted(marian, tmp_path_factory.mktemp("ct2") / "float32", "float32")
+
+
+@pytest.mark.parametrize(("beam", "penalty"), [(1, 1.0), (4, 0.0), (5, 1.0)])
+def test_tokens_and_scores_are_those_of_ctranslate2(float32, tmp_path, beam, penalty):
+    """A beam of its stops early by default and by no rule of ours, so both search to the end."""
+    ours = ours_of(float32, tmp_path / "ours")
+    theirs = ctranslate2.Translator(str(float32), compute_type="float32")
+    pieces = [[*map(ours.parts.source.piece, ours.parts.source.encode(text)), "</s>"] for text in TEXTS]
+    options = {"beam_size": beam, "length_penalty": penalty}
+    patience = 20 if beam > 1 else 1
+    found = theirs.translate_batch(
+        pieces, **options, max_decoding_length=20, min_decoding_length=0, return_scores=True, patience=patience
+    )
+    answers = ours.translate(TEXTS, **options, max_length=20, early_stopping="exhaustive")
+    for text, answer, wanted in zip(TEXTS, answers, found, strict=True):
+        assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0], text
+        score = wanted.scores[0]  # of greedy search too it is divided by the length
+        if beam > 1:
+            assert abs(answer.score - score) < CLOSE
+
+
+@pytest.mark.parametrize("quantization", ["float16", "bfloat16", "int16", "int8"])
+def test_other_types_hold_the_weights_as_they_are_rounded(float32, marian, tmp_path, quantization):
+    exact = read_model(str(float32))
+    rounded = read_model(str(converted(marian, tmp_path / quantization, quantization)))
+    assert exact.config == rounded.config
+    steps = {"float16": 2**-10, "bfloat16": 2**-7, "int16": 2**-10, "int8": 2**-7}
+    for name, tensor in exact.tensors.items():
+        largest = np.abs(tensor).max(axis=-1, keepdims=True) if quantization == "int8" else np.abs(tensor).max()
+        assert (np.abs(tensor - rounded.tensors[name]) <= 0.51 * steps[quantization] * largest + 1e-7).all(), name
+        if tensor.ndim == 2:
+            assert (tensor != rounded.tensors[name]).any()
+
+
+def test_languages_are_found(nllb, tmp_path):
+    folder = converted(nllb, tmp_path / "nllb", "float32")
+    ours = ours_of(folder, tmp_path / "ours")
+    assert set(ours.parts.language_tags.tokens) == {"deu_Latn", "eng_Latn", "fra_Latn"}
+    theirs = ctranslate2.Translator(str(folder), compute_type="float32")
+    pieces = [["deu_Latn", *map(ours.parts.source.piece, ours.parts.source.encode(text)), "</s>"] for text in TEXTS]
+    options = {"beam_size": 1, "max_decoding_length": 12, "min_decoding_length": 0}
+    found = theirs.translate_batch(pieces, target_prefix=[["fra_Latn"]] * len(TEXTS), **options)
+    asked = {"source_language": "deu_Latn", "target_language": "fra_Latn", "beam_size": 1, "max_length": 12}
+    for answer, wanted in zip(ours.translate(TEXTS, **asked), found, strict=True):
+        assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0]
+
+
+def test_without_sentencepiece_text_is_pieces(float32, tmp_path):
+    folder = shutil.copytree(float32, tmp_path / "bare")
+    for path in folder.glob("*.spm"):
+        path.unlink()
+    model = read_model(str(folder))
+    assert "--source-spm" in model.notes[0]
+    assert model.source.encode("▁ein e 😀") == [*(model.source.encode("▁ein")), *(model.source.encode("e")), 1]
+    again = read_model(str(folder), float32 / "source.spm", float32 / "target.spm")
+    assert again.source.serialized == read_model(str(float32)).source.serialized
+
+
+def test_what_we_lack_is_refused_by_name(float32, tmp_path):
+    for fact, value in (("add_source_bos", True), ("quantization_type", 2), ("eos_token", "no such word")):
+        folder = shutil.copytree(float32, tmp_path / fact)
+        facts = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(facts | {fact: value}))
+        with pytest.raises(ModelError, match=fact):
+            read_model(str(folder))
+    folder = shutil.copytree(float32, tmp_path / "variable")
+    raw = (folder / "model.bin").read_bytes()
+    (folder / "model.bin").write_bytes(raw.replace(b"decoder/alibi\0", b"decoder/alibo\0"))
+    with pytest.raises(ModelError, match="lack a use for, such as 'decoder/alibo'"):
+        read_model(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("kind", "revision", "heads"),
+    [("TransformerSpec", 4, 4), ("TransformerSpec", 3, 4), ("TransformerBase", 2, 8), ("TransformerBig", 2, 16)],
+)
+def test_a_model_of_an_older_version_says_the_same_as_in_ctranslate2(float32, tmp_path, kind, revision, heads):
+    """Before revision 3 the number of heads is the kind's own."""
+    changes = {"num_heads": None} if revision < 3 else {}
+    if revision < 4:  # what embeddings are multiplied by was a flag of theirs
+        changes |= {f"{side}/scale_embeddings": None for side in ("encoder", "decoder")}
+        changes |= {f"{side}/embeddings/multiply_by_sqrt_depth": np.int8(1) for side in ("encoder", "decoder")}
+    folder = as_version_5(float32, tmp_path / "old", kind, revision, **changes)
+    today, model = read_model(str(float32)), read_model(str(folder))
+    assert (model.config.encoder_heads, model.config.decoder_heads) == (heads, heads)
+    assert dataclasses.replace(model.config, encoder_heads=4, decoder_heads=4) == today.config
+    assert all(np.array_equal(model.tensors[name], tensor) for name, tensor in today.tensors.items())
+    ours, theirs = ours_of(folder, tmp_path / "ours"), ctranslate2.Translator(str(folder))
+    pieces = [[*map(model.source.piece, model.source.encode(text)), "</s>"] for text in TEXTS]
+    found = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=20, min_decoding_length=0)
+    for answer, wanted in zip(ours.translate(TEXTS, beam_size=1, max_length=20), found, strict=True):
+        assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0]
+
+
+def test_what_an_older_version_says_is_heeded(float32, tmp_path):
+    def read(name, revision=4, **changes):
+        changes.setdefault("decoder/start_from_zero_embedding", np.int8(0))
+        return read_model(str(as_version_5(float32, tmp_path / name, revision=revision, **changes))).config
+
+    words = read_model(str(float32)).source
+    ninth = np.frombuffer(words.piece(9).encode(), np.int8)
+    assert read("bos", with_target_bos=None, bos_token=ninth).bos_id == 9
+    assert read("eos", with_target_bos=np.int8(0), bos_token=ninth).bos_id == words.special_ids["eos_id"]
+    unscaled = {f"{side}/embeddings/multiply_by_sqrt_depth": np.int8(0) for side in ("encoder", "decoder")}
+    scales = {f"{side}/scale_embeddings": None for side in ("encoder", "decoder")}
+    assert [read(f"scale {len(said)}", 3, **scales, **said).scaled_embedding for said in ({}, unscaled)] == [
+        True,
+        False,
+    ]
+    for name, revision, changes, said in (
+        ("begins", 4, {"with_source_bos": np.int8(1)}, "add_source_bos is True"),
+        ("user", 4, {"user_decoder_start_tokens": np.int8(1)}, "decoder_start_token is None; .*to each request"),
+        ("text", 4, {"unk_token": np.array([-1, -1], np.int8)}, "unk_token is no text"),
+        ("flag", 4, {"with_source_eos": np.zeros(2, np.int8)}, r"with_source_eos has shape \(2,\)"),
+        ("first", 1, {}, "is of revision 1"),
+        ("newer", 5, {}, "lack a use for, such as 'activation'"),
+    ):
+        with pytest.raises(ModelError, match=rf"model\.bin.* {said}"):
+            read(name, revision, **changes)
+
+
+def test_a_start_that_is_left_to_the_user_is_refused(float32, tmp_path):
+    folder = shutil.copytree(float32, tmp_path / "null")
+    facts = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(facts | {"decoder_start_token": None}))
+    with pytest.raises(ModelError, match=r"config\.json: decoder_start_token is None; .* leaves it to each request"):
+        read_model(str(folder))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_tag_of_the_target_is_read_as_from_hugging_face(marian, float32, tmp_path, shared):
+    """OPUS-MT with several targets; with a vocabulary for each side a text names its tag itself."""
+    folder = float32 if shared else apart(float32, tmp_path / "apart", {}, {})
+    found, wanted = read_model(str(folder), float32 / "source.spm", float32 / "target.spm"), read_model(str(marian))
+    text = ">>eng<< Guten Morgen"
+    assert found.source.piece(found.source.encode(text)[0]) == ">>eng<<"
+    assert found.source.encode(text) == wanted.source.encode(text)
+    assert wanted.config.languages.keys() == {"eng"}
+    languages = wanted.config.languages if shared else {}
+    assert (found.config.languages, found.config.source_tag) == (languages, "target" if shared else "none")
+
+
+def apart(float32: Path, folder: Path, source: dict[int, str], target: dict[int, str]) -> Path:
+    """`float32` with a vocabulary for each side, in which some words are other ones."""
+    shutil.copytree(float32, folder, ignore=shutil.ignore_patterns("shared_vocabulary.json", "*.spm"))
+    words = dict(enumerate(json.loads((float32 / "shared_vocabulary.json").read_text())))
+    for side, other in (("source", source), ("target", target)):
+        (folder / f"{side}_vocabulary.json").write_text(json.dumps(list((words | other).values())))
+    return folder
+
+
+def change_variables(monkeypatch, float32: Path, **changes) -> None:
+    """Have the reader find other variables; a name's / is __ here."""
+    file = read_model_file(float32 / "model.bin")
+    found = file.variables | {name.replace("__", "/"): np.asarray(value) for name, value in changes.items()}
+    monkeypatch.setattr(reader, "read_model_file", lambda _: dataclasses.replace(file, variables=found))
+
+
+def test_no_source_word_is_lost_where_the_source_has_more(float32, tmp_path, monkeypatch):
+    table = read_model_file(float32 / "model.bin").variables["decoder/embeddings/weight"]
+    more = np.arange(3 * table.shape[1], dtype=np.float32).reshape(3, -1)
+    change_variables(monkeypatch, float32, encoder__embeddings_0__weight=np.concatenate([table, more]))
+    words = {len(table) + i: word for i, word in enumerate(("one", "two", "three"))}
+    model = read_model(str(apart(float32, tmp_path / "apart", words, {})))
+    ids = model.source.encode("one two three")
+    assert [model.source.piece(i) for i in ids] == ["one", "two", "three"]
+    assert np.array_equal(model.tensors["source_embedding"][ids], more)
+
+
+@pytest.mark.parametrize("word", ["<s>", "<pad>"])
+def test_a_special_word_that_is_a_common_one_in_the_source_is_refused(float32, tmp_path, monkeypatch, word):
+    if word == "<s>":
+        change_variables(monkeypatch, float32, decoder__start_from_zero_embedding=np.int8(0))
+    folder = apart(float32, tmp_path / "apart", {20: "common"}, {20: word})
+    facts = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(facts | {"decoder_start_token": "<s>", "add_source_eos": True}))
+    with pytest.raises(ModelError, match=f"'common' in the source vocabulary and '{word}' in the target's"):
+        read_model(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("encoder__layer_0__ffn__linear_0__weight", np.float32(1.0)),
+        ("decoder__layer_1__ffn__linear_0__weight", np.zeros((2, 3, 4), np.float32)),
+        ("encoder__num_heads", np.float32("nan")),
+        ("decoder__activation", np.float32("inf")),
+        ("decoder__scale_embeddings", np.float32("nan")),
+    ],
+)
+def test_variables_that_are_no_numbers_or_matrices_are_refused(float32, monkeypatch, name, value):
+    change_variables(monkeypatch, float32, **{name: value})
+    with pytest.raises(ModelError, match=name.replace("__", "/") + ".*(two axes|finite)"):
+        read_model(str(float32))
+
+
+def test_a_source_ends_in_eos_where_the_config_or_the_user_says_so(float32, tmp_path, monkeypatch):
+    """As a model of OpenNMT-py looks: it starts from <s>, and nobody says that its sources end in </s>."""
+    change_variables(monkeypatch, float32, decoder__start_from_zero_embedding=np.int8(0))
+    folder = apart(float32, tmp_path / "apart", {20: "<s>"}, {20: "<s>"})
+    facts = json.loads((folder / "config.json").read_text()) | {"decoder_start_token": "<s>", "add_source_eos": False}
+    (folder / "config.json").write_text(json.dumps(facts))
+    assert not read_model(str(folder)).config.source_eos
+    assert read_model(str(folder), source_eos=True).config.source_eos
+    (folder / "config.json").write_text(json.dumps(facts | {"add_source_eos": True}))
+    assert read_model(str(folder)).config.source_eos
+
+
+def test_a_word_that_is_no_text_is_refused(float32, tmp_path):
+    folder = apart(float32, tmp_path / "apart", {9: "\ud800"}, {})
+    with pytest.raises(ModelError, match=r"source_vocabulary\.json has a word with '\\ud800'"):
+        read_model(str(folder))
+
+
+def test_every_byte_of_the_file_is_accounted_for(float32, tmp_path):
+    raw = (float32 / "model.bin").read_bytes()
+    path = tmp_path / "model.bin"
+    for broken in (raw[:-1], raw + b"\0", raw[: len(raw) // 2], b"", b"\x09\0\0\0" + raw[4:]):
+        path.write_bytes(broken)
+        with pytest.raises(ModelError, match=r"model\.bin cannot be read"):
+            read_model_file(path)

@@ -1,0 +1,395 @@
+"""MarianMT, M2M100 and NLLB of Hugging Face: the same ids, tokens and scores as `generate` on the same weights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.foreign import demo_sentences
+
+from sharpbeam import Translator
+from sharpbeam.cli.verbs.convert import convert as convert_command
+from sharpbeam.convert.formats.torch import read_torch
+from sharpbeam.convert.read import read_model
+from sharpbeam.convert.readers.hugging_face import read_hugging_face
+from sharpbeam.errors import InputError, ModelError, OptionError
+from sharpbeam.options.decode import MachineOptions
+
+TEXTS = [*demo_sentences()[:6], "Was 😀 ist das?", "  zwei   Leerzeichen "]
+CLOSE = 1e-4
+
+
+def translator(folder: Path) -> Translator:
+    return Translator(folder, machine=MachineOptions(backend="torch"))
+
+
+def convert(folder: Path, to: Path) -> Translator:
+    read_hugging_face(folder).save(to, "toy")
+    return translator(to)
+
+
+@pytest.fixture(scope="module")
+def ours(marian, tmp_path_factory):
+    return convert(marian, tmp_path_factory.mktemp("converted") / "marian")
+
+
+@pytest.fixture(scope="module")
+def theirs(transformers, marian):
+    tokenizer = transformers.MarianTokenizer.from_pretrained(marian)
+    return tokenizer, transformers.MarianMTModel.from_pretrained(marian).eval()
+
+
+def generated(tokenizer, model, text: str, **options):
+    """What `generate` says: ids without start and end, and the score of the best hypothesis (None without a beam)."""
+    out = model.generate(
+        **tokenizer([text], return_tensors="pt"),
+        do_sample=False,
+        return_dict_in_generate=True,
+        output_scores=True,
+        **options,
+    )
+    ids = out.sequences[0].tolist()[1:]
+    ends = model.generation_config.eos_token_id
+    scores = getattr(out, "sequences_scores", None)
+    return [i for i in ids if i not in (ends, model.config.pad_token_id)], None if scores is None else float(scores[0])
+
+
+def test_text_becomes_the_same_ids(ours, theirs):
+    tokenizer, _ = theirs
+    for text in [*TEXTS, ">>eng<< Guten Morgen.", "a>>eng<<"]:
+        assert ours.parts.source.encode(text) == tokenizer(text)["input_ids"][:-1], text
+    # There the tokenizer takes the end of a sentence from the text; nobody should be able to type one.
+    assert 0 not in ours.parts.source.encode("Ende </s> hier")
+
+
+def test_ids_become_the_same_text(ours, theirs):
+    tokenizer, _ = theirs
+    ids = list(range(3, len(ours.parts.target) - 1, 7))
+    wanted = tokenizer.decode(ids, skip_special_tokens=True)
+    assert ours.parts.target.decode(ids).split() == wanted.split()
+    assert ours.parts.target.decode([len(ours.parts.target) - 1, 0, 2]) == ""
+
+
+@pytest.mark.parametrize(
+    ("beam", "penalty", "early"),
+    [
+        (1, 1.0, False),
+        (4, 1.0, False),
+        (4, 0.0, True),
+        (5, 1.7, "never"),
+        (5, 0.6, True),
+        (5, -1.0, "never"),
+        (10, 1.0, True),
+    ],
+)
+def test_tokens_and_scores_are_those_of_generate(ours, theirs, beam, penalty, early):
+    options = {"length_penalty": penalty, "early_stopping": early}
+    answers = ours.translate(TEXTS, beam_size=beam, max_length=20, min_length=2, **options)
+    for text, answer in zip(TEXTS, answers, strict=True):
+        asked = options if beam > 1 else {}
+        wanted, score = generated(*theirs, text, num_beams=beam, max_new_tokens=20, min_new_tokens=2, **asked)
+        assert [ours.parts.target.piece(i) for i in wanted] == list(answer.hypotheses[0].tokens), text
+        if score is not None:  # of hundreds, as a penalty below 0 makes them, float32 knows seven digits only
+            assert score == pytest.approx(answer.score, rel=1e-6, abs=CLOSE)
+
+
+def test_the_answers_are_no_trivial_ones(ours):
+    """The comparison above would say little if every answer were one word, or if greedy search were beam search."""
+    five, one = (ours.translate(TEXTS, beam_size=beam, max_length=24) for beam in (5, 1))
+    assert len({a.hypotheses[0].tokens for a in five}) > 4
+    assert any(a.hypotheses[0].tokens != b.hypotheses[0].tokens for a, b in zip(five, one, strict=True))
+    assert any(1 < len(a.hypotheses[0].tokens) < 24 for a in five)
+
+
+def test_a_banned_word_is_never_said(ours, marian, tmp_path):
+    pad = ours.parts.target.piece(len(ours.parts.target) - 1)
+    assert all(pad not in a.hypotheses[0].tokens for a in ours.translate(TEXTS, beam_size=5, max_length=24))
+    other = shutil.copytree(marian, tmp_path / "allowed")
+    facts = json.loads((other / "generation_config.json").read_text())
+    del facts["bad_words_ids"]
+    (other / "generation_config.json").write_text(json.dumps(facts))
+    allowed = convert(other, tmp_path / "ours")
+    assert any(pad in a.hypotheses[0].tokens for a in allowed.translate(TEXTS, beam_size=5, max_length=24))
+
+
+def test_a_forced_prefix_is_that_of_generate(ours, theirs):
+    """There as a beginning of the decoder's input, which adds nothing to the score; its length counts for us only."""
+    import torch
+
+    tokenizer, model = theirs
+    ids = ours.parts.target.encode("time is")
+    start = torch.tensor([[model.generation_config.decoder_start_token_id, *ids]])
+    for beam in (1, 5):
+        answers = ours.translate(TEXTS, beam_size=beam, target_prefix="time is", max_length=20, length_penalty=0.0)
+        for text, answer in zip(TEXTS, answers, strict=True):
+            asked = {"length_penalty": 0.0} if beam > 1 else {}
+            wanted, score = generated(
+                tokenizer, model, text, num_beams=beam, max_new_tokens=20 - len(ids), decoder_input_ids=start, **asked
+            )
+            assert [ours.parts.target.piece(i) for i in wanted] == list(answer.hypotheses[0].tokens)
+            assert score is None or abs(score - answer.score) < CLOSE
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
+def test_weights_of_pytorch_say_the_same(marian, theirs, tmp_path, new):
+    import torch
+
+    folder = shutil.copytree(marian, tmp_path / "bin")
+    (folder / "model.safetensors").unlink()
+    state = theirs[1].state_dict()  # with a table of positions and copies of the embedding under other names
+    torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
+    one, other = read_hugging_face(marian), read_hugging_face(folder)
+    assert one.config == other.config
+    assert one.tensors.keys() == other.tensors.keys()
+    assert all(np.array_equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+    whole = (folder / "pytorch_model.bin").read_bytes()
+    (folder / "pytorch_model.bin").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ModelError, match=r"lacks its end: copy it again" if new else "cannot be read"):
+        read_hugging_face(folder)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_widened(marian, theirs, tmp_path, dtype):
+    import copy
+
+    import torch
+
+    half = copy.deepcopy(theirs[1]).to(getattr(torch, dtype))
+    half.save_pretrained(tmp_path / "half")
+    for name in ("vocab.json", "source.spm", "target.spm", "tokenizer_config.json"):
+        shutil.copy(marian / name, tmp_path / "half")
+    found = read_hugging_face(tmp_path / "half").tensors
+    assert all(tensor.dtype == np.float32 for tensor in found.values())
+    wanted = half.state_dict()["model.shared.weight"].float().numpy()
+    assert np.array_equal(found["target_embedding"], wanted)
+
+
+def test_languages_of_m2m100(transformers, m2m, tmp_path):
+    ours = convert(m2m, tmp_path / "ours")
+    model = transformers.M2M100ForConditionalGeneration.from_pretrained(m2m).eval()
+    for source, target in (("de", "en"), ("en", "fr")):
+        tokenizer = transformers.M2M100Tokenizer.from_pretrained(m2m, src_lang=source)
+        _same_as_generate(ours, tokenizer, model, source, target, tokenizer.get_lang_id(target))
+
+
+def test_languages_of_nllb(transformers, nllb, tmp_path):
+    ours = convert(nllb, tmp_path / "ours")
+    assert set(ours.parts.language_tags.tokens) == {"deu_Latn", "eng_Latn", "fra_Latn"}
+    model = transformers.M2M100ForConditionalGeneration.from_pretrained(nllb).eval()
+    for source, target in (("deu_Latn", "eng_Latn"), ("eng_Latn", "fra_Latn")):
+        tokenizer = transformers.NllbTokenizer.from_pretrained(nllb, src_lang=source)
+        _same_as_generate(ours, tokenizer, model, source, target, tokenizer.convert_tokens_to_ids(target))
+
+
+def _same_as_generate(ours: Translator, tokenizer, model, source: str, target: str, target_id: int) -> None:
+    texts = TEXTS[:5]
+    answers = ours.translate(texts, source_language=source, target_language=target, beam_size=4, max_length=16)
+    for text, answer in zip(texts, answers, strict=True):
+        out = model.generate(
+            **tokenizer([text], return_tensors="pt"), num_beams=4, max_new_tokens=16, forced_bos_token_id=target_id,
+            return_dict_in_generate=True, output_scores=True, do_sample=False,
+        )  # fmt: skip
+        wanted = [i for i in out.sequences[0].tolist()[1:] if i not in (1, 2)]
+        best = answer.hypotheses[0]
+        assert list(best.tokens) == [ours.parts.target.piece(i) for i in wanted]
+        assert ours.parts.target.piece(target_id) not in answer.text
+        assert best.token_scores[0] == 0.0
+        assert abs(float(out.sequences_scores[0]) - answer.score) < CLOSE
+        scored = ours.score([text], [answer.text], source_language=source, target_language=target)
+        if ours.parts.target.encode(answer.text) == wanted[1:] and len(wanted) < 16:
+            assert abs(scored[0].log_prob - best.log_prob) < 1e-3
+
+
+def test_a_language_that_the_model_lacks_is_refused(m2m, ours, tmp_path):
+    other = convert(m2m, tmp_path / "ours")
+    with pytest.raises(OptionError, match="source_language is 'xx'"):
+        other.translate(["Hallo"], source_language="xx")
+    with pytest.raises(OptionError, match="target_language is 'fr'; it must be one of eng"):
+        ours.translate(["Hallo"], target_language="fr")
+
+
+@pytest.mark.parametrize(
+    ("fact", "value"),
+    [
+        ("model_type", "bart"),
+        ("model_type", ["marian"]),
+        ("activation_function", "gelu_new"),
+        ("normalize_before", True),
+        ("normalize_embedding", True),
+        ("static_position_embeddings", False),
+        ("add_final_layer_norm", True),
+        ("quantization_config", {"bits": 4}),
+        ("eos_token_id", [0, 2]),
+        ("encoder_layers", "2"),
+        ("encoder_layers", 10**9),
+        ("d_model", 10**9),
+        ("vocab_size", 10**12),
+    ],
+)
+def test_what_we_lack_is_refused_by_name(marian, tmp_path, fact, value):
+    folder = shutil.copytree(marian, tmp_path / "other")
+    for name in ("config.json", "generation_config.json"):
+        facts = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(facts | {fact: value}))
+    with pytest.raises(ModelError, match=r"tensor" if type(value) is int else fact):
+        read_hugging_face(folder)
+
+
+@pytest.mark.parametrize("name", ["unk_id", "bos_id"])
+def test_special_words_that_are_other_ones_in_the_source_are_refused(marian, tmp_path, name):
+    folder = shutil.copytree(marian, tmp_path / "apart")
+    source = json.loads((folder / "vocab.json").read_text())
+    special = "<unk>" if name == "unk_id" else "<pad>"
+    target = {piece: {source[special]: 5, 5: source[special]}.get(i, i) for piece, i in source.items()}
+    if name == "bos_id":
+        source, target = target, source
+    (folder / "vocab.json").write_text(json.dumps(source))
+    (folder / "target_vocab.json").write_text(json.dumps(target))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": True}))
+    with pytest.raises(ModelError, match=rf"{name} \d+ is .* in the source vocabulary and '{special}' in the target's"):
+        read_hugging_face(folder)
+
+
+def test_a_word_that_is_no_text_is_refused(marian, tmp_path):
+    folder = shutil.copytree(marian, tmp_path / "other")
+    words = json.loads((folder / "vocab.json").read_text())
+    words["\ud800"] = words.pop("a")
+    (folder / "vocab.json").write_text(json.dumps(words))
+    with pytest.raises(ModelError, match=r"vocab\.json has a word with '\\ud800'"):
+        read_hugging_face(folder)
+
+
+def test_a_model_without_its_head_is_refused(marian, tmp_path):
+    """A bare MarianModel: its tensors lack the prefix of the whole."""
+    from safetensors.numpy import load_file, save_file
+
+    folder = shutil.copytree(marian, tmp_path / "bare")
+    tensors = load_file(folder / "model.safetensors")
+    bare = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
+    save_file(bare, folder / "model.safetensors")
+    with pytest.raises(ModelError, match=r"tensor 'model\.shared\.weight' is missing"):
+        read_hugging_face(folder)
+
+
+def test_a_banned_word_below_0_is_refused(marian, tmp_path):
+    folder = shutil.copytree(marian, tmp_path / "other")
+    facts = json.loads((folder / "generation_config.json").read_text())
+    changes = {"bad_words_ids": [[-99999999]], "renormalize_logits": True}
+    (folder / "generation_config.json").write_text(json.dumps(facts | changes))
+    with pytest.raises(ModelError, match="bad_words_ids"):
+        read_hugging_face(folder)
+
+
+@pytest.mark.parametrize(
+    ("fact", "value"),
+    [
+        ("forced_bos_token_id", 5),
+        ("encoder_no_repeat_ngram_size", 3),
+        ("encoder_repetition_penalty", 1.2),
+        ("exponential_decay_length_penalty", [5, 1.1]),
+    ],
+)
+def test_what_generate_alone_heeds_is_refused_by_name(marian, tmp_path, fact, value):
+    folder = shutil.copytree(marian, tmp_path / "other")
+    facts = json.loads((folder / "generation_config.json").read_text())
+    (folder / "generation_config.json").write_text(json.dumps(facts | {fact: value}))
+    with pytest.raises(ModelError, match=f"generation_config.json: {fact} is"):
+        read_hugging_face(folder)
+    idle = {"encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1.0}.get(fact)
+    (folder / "generation_config.json").write_text(json.dumps(facts | {fact: idle}))
+    assert read_hugging_face(folder).config == read_hugging_face(marian).config
+
+
+def test_a_forced_language_is_the_default_one(m2m, tmp_path):
+    folder = shutil.copytree(m2m, tmp_path / "other")
+    config = read_hugging_face(m2m).config
+    facts = json.loads((folder / "generation_config.json").read_text())
+    for token, code in ((config.languages["fr"], "fr"), (7, None), ("x", None)):
+        (folder / "generation_config.json").write_text(json.dumps(facts | {"forced_bos_token_id": token}))
+        if code is None:
+            with pytest.raises(ModelError, match="forced_bos_token_id"):
+                read_hugging_face(folder)
+        else:
+            assert (config.target_language, read_hugging_face(folder).config.target_language) == ("en", code)
+
+
+@pytest.mark.parametrize("generation", [True, False], ids=["generation_config.json", "config.json"])
+@pytest.mark.parametrize("forced", [0, None, "left out"])
+def test_an_end_that_is_forced_at_max_length_is_noted(transformers, marian, tmp_path, generation, forced):
+    """As `generate` would force it: OPUS-MT's files name it."""
+    folder = shutil.copytree(marian, tmp_path / "other")
+    if not generation:
+        (folder / "generation_config.json").unlink()
+    for path in folder.glob("*config.json"):
+        facts = json.loads(path.read_text())
+        facts.pop("forced_eos_token_id", None)
+        path.write_text(json.dumps(facts | ({} if forced == "left out" else {"forced_eos_token_id": forced})))
+    theirs = transformers.MarianMTModel.from_pretrained(folder).generation_config.forced_eos_token_id
+    notes = [note for note in read_hugging_face(folder).notes if "forced_eos_token_id=0" in note]
+    assert len(notes) == (theirs is not None)
+    assert all("only answers that are cut at max_length differ" in note for note in notes)
+
+
+@pytest.mark.parametrize("kind", ["m2m", "nllb"])
+def test_the_class_of_the_tokenizer_says_how_words_are_numbered(m2m, nllb, tmp_path, kind):
+    """SMaLL-100 has M2M100's files and weights, but tags the source with the target's language."""
+    origin = {"m2m": m2m, "nllb": nllb}[kind]
+    found = read_hugging_face(origin)
+    folder = shutil.copytree(origin, tmp_path / "other")
+    path = folder / "tokenizer_config.json"
+    facts = json.loads(path.read_text())
+
+    def read(**changes):
+        path.write_text(json.dumps({**facts, **changes}))
+        return read_hugging_face(folder)
+
+    for name in ("SMALL100Tokenizer", "MyNllbTokenizer", "PreTrainedTokenizerFast"):
+        with pytest.raises(
+            ModelError, match=rf"tokenizer_config\.json: tokenizer_class is '{name}'.*'M2M100Tokenizer'"
+        ):
+            read(tokenizer_class=name)
+    assert read(tokenizer_class=None).source.serialized == found.source.serialized  # its files tell
+    if kind == "nllb":
+        assert read(tokenizer_class="NllbTokenizerFast").source.serialized == found.source.serialized
+    else:
+        (folder / "vocab.json").unlink()
+        with pytest.raises(ModelError, match=r"cannot read .*vocab\.json"):
+            read()
+
+
+def test_tensors_that_share_numbers_are_widened_once(transformers, tmp_path):
+    """A file that names one tensor of bfloat16 many times would else take many times its memory."""
+    import torch
+
+    table = torch.arange(600.0).reshape(20, 30).to(torch.bfloat16)
+    state = {f"tied {i}": table for i in range(9)} | {"part": table[3:5, 2:7], "turned": table.T}
+    for new in (True, False):
+        torch.save(state, tmp_path / "tied.bin", _use_new_zipfile_serialization=new)
+        found = read_torch(tmp_path / "tied.bin")
+        assert all(np.array_equal(found[name], tensor.float().numpy()) for name, tensor in state.items())
+        assert all(np.shares_memory(found["tied 0"], tensor) for tensor in found.values())
+
+
+@pytest.mark.parametrize("side", ["source_spm", "target_spm"])
+def test_a_sentencepiece_model_that_would_not_be_heeded_is_refused(marian, tmp_path, side):
+    name = side.replace("_", "-")
+    for origin in (str(marian), "no-such/hub-name"):
+        with pytest.raises(InputError, match=f"{name} is .*source.spm; a model of Hugging Face has its own"):
+            read_model(origin, **{side: marian / "source.spm"})
+    read_hugging_face(marian).save(tmp_path / "ours", "toy")
+    options = {"export": "hugging-face", "source_spm": None, "target_spm": None} | {side: marian / "source.spm"}
+    with pytest.raises(InputError, match=f"{name} is .*; a model folder of Sharpbeam has its own"):
+        convert_command(str(tmp_path / "ours"), tmp_path / "theirs", **options)
+
+
+def test_a_layer_that_the_config_does_not_name_is_refused(marian, tmp_path):
+    folder = shutil.copytree(marian, tmp_path / "other")
+    facts = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(facts | {"decoder_layers": 1}))
+    with pytest.raises(
+        ModelError, match=r"tensors that the config does not account for, such as 'model.decoder.layers.1"
+    ):
+        read_hugging_face(folder)

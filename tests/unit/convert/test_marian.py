@@ -1,0 +1,295 @@
+"""Models of Marian, made here under its names: the same tensors as CTranslate2's converter finds; students decode."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.foreign import demo_sentences, train_pieces
+
+from sharpbeam import Translator
+from sharpbeam.convert.read import read_model
+from sharpbeam.errors import InputError, ModelError
+from sharpbeam.options.decode import MachineOptions
+
+DIM, FFN, WORDS = 16, 24, 120
+OPTIONS = {
+    "type": "transformer", "enc-depth": 2, "dec-depth": 2, "transformer-heads": 4, "transformer-ffn-depth": 2,
+    "transformer-ffn-activation": "relu", "transformer-preprocess": '""', "transformer-postprocess": "dan",
+    "transformer-postprocess-emb": "d", "transformer-postprocess-top": '""', "transformer-no-projection": "false",
+    "transformer-decoder-autoreg": "self-attention", "transformer-guided-alignment-layer": "last", "dec-cell": "gru",
+}  # fmt: skip
+
+
+def save(folder, source_words=None, **changes):
+    """A model in `folder`; `source_words` gives the source an embedding of its own, with so many words."""
+    options = OPTIONS | {name.replace("_", "-"): value for name, value in changes.items()}
+    draw, arrays = np.random.default_rng(2), {}
+
+    def put(name, *shape):
+        arrays[name] = draw.normal(0, 0.3, shape).astype(np.float32) + ("scale" in name)
+
+    if source_words:
+        put("encoder_Wemb", source_words, DIM)
+    put("decoder_Wemb" if source_words else "Wemb", WORDS, DIM)
+    put("decoder_ff_logit_out_b", 1, WORDS)
+    for side in ("encoder", "decoder"):
+        for layer in ("l1", "l2"):
+            blocks = ["self"] if side == "encoder" else ["self", "context"]
+            if options["dec-cell"] == "ssru" and side == "decoder":
+                blocks = ["context"]
+                for name in ("W", "Wf"):
+                    put(f"{side}_{layer}_rnn_{name}", DIM, DIM)
+                put(f"{side}_{layer}_rnn_bf", 1, DIM)
+            for block in blocks:
+                for letter in "qkvo":
+                    put(f"{side}_{layer}_{block}_W{letter}", DIM, DIM)
+                    put(f"{side}_{layer}_{block}_b{letter}", 1, DIM)
+            in_front = options["transformer-preprocess"] == "n"
+            norms = [*(f"{block}_Wo" for block in blocks), "ffn_ffn"]
+            if len(blocks) == 1 and side == "decoder":
+                norms.append("rnn" if in_front else "rnn_ffn")
+            for norm in norms:
+                for part in ("scale", "bias"):
+                    put(f"{side}_{layer}_{norm}_ln_{part}{'_pre' if in_front else ''}", 1, DIM)
+            for number, shape in ((1, (DIM, FFN)), (2, (FFN, DIM))):
+                put(f"{side}_{layer}_ffn_W{number}", *shape)
+                put(f"{side}_{layer}_ffn_b{number}", 1, shape[1])
+        if options["transformer-postprocess-top"] == "n":
+            put(f"{side}_top_ln_scale", 1, DIM)
+            put(f"{side}_top_ln_bias", 1, DIM)
+    config = "".join(f"{key}: {value}\n" for key, value in options.items()) + "\0"
+    arrays["special:model.yml"] = np.frombuffer(config.encode(), np.int8)
+    folder.mkdir()
+    np.savez(folder / "model.npz", **arrays)
+    (folder / "vocab.spm").write_bytes(train_pieces(demo_sentences(), WORDS, unk_id=1, eos_id=0, bos_id=-1, pad_id=-1))
+    return folder / "model.npz"
+
+
+def test_tensors_are_those_of_ctranslate2s_converter(tmp_path):
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    pytest.importorskip("yaml", reason="PyYAML is not installed")
+    ours = read_model(str(save(tmp_path / "marian")))
+    lines = [
+        f"{piece!r}: {i}" if i > 1 else f"{piece}: {i}"
+        for i, piece in enumerate(["</s>", "<unk>", *map(str, range(2, WORDS))])
+    ]
+    (tmp_path / "vocab.yml").write_text("\n".join(lines) + "\n")
+    converter = ctranslate2.converters.MarianConverter(
+        str(tmp_path / "marian/model.npz"), [str(tmp_path / "vocab.yml")] * 2
+    )
+    converter.convert(str(tmp_path / "ct2"))
+    theirs = read_model(str(tmp_path / "ct2"))
+    assert ours.tensors.keys() == theirs.tensors.keys()
+    assert all(np.array_equal(ours.tensors[name], theirs.tensors[name]) for name in ours.tensors)
+    # Its table of positions is that of Vaswani et al.; Marian computes tensor2tensor's, and an epsilon of 1e-6.
+    assert (ours.config.positions, theirs.config.positions) == ("sinusoidal-t2t", "sinusoidal")
+    again = read_model(str(tmp_path / "marian/model.npz"), tmp_path / "vocab.yml")
+    assert again.target.piece(7) == "7" and again.source.spm is None
+
+
+def test_a_student_decodes(tmp_path):
+    path = save(tmp_path / "student", transformer_decoder_autoreg="rnn", dec_cell="ssru")
+    model = read_model(str(path))
+    assert model.config.decoder_kind == "ssru"
+    model.save(tmp_path / "ours", "student")
+    texts = demo_sentences()[:3]
+    native, torch = (
+        Translator(tmp_path / "ours", machine=MachineOptions(backend=backend)).translate(
+            texts, max_length=9, beam_size=3
+        )
+        for backend in ("native", "torch")
+    )
+    assert [a.hypotheses[0].tokens for a in native] == [b.hypotheses[0].tokens for b in torch]
+
+
+@pytest.mark.parametrize("in_front", [False, True])
+@pytest.mark.parametrize("student", [False, True])
+def test_a_model_that_marian_decodes_otherwise_says_so(tmp_path, in_front, student):
+    """With norms in front Marian's decoder is not its training; an SSRU has no keys and values of earlier words."""
+    norms = {"preprocess": "n", "postprocess": "da", "postprocess_top": "n"} if in_front else {}
+    cell = {"transformer_decoder_autoreg": "rnn", "dec_cell": "ssru"} if student else {}
+    path = save(tmp_path / "marian", **{f"transformer_{name}": value for name, value in norms.items()}, **cell)
+    model = read_model(str(path))
+    assert model.config.norm == ("pre" if in_front else "post")
+    assert any("Marian's own decoder" in note for note in model.notes) == (in_front and not student)
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3, 4), (5,)])
+@pytest.mark.parametrize("name", ["Wemb", "decoder_l2_ffn_W1"])
+def test_a_matrix_of_other_axes_is_refused(tmp_path, name, shape):
+    path = save(tmp_path / "marian")
+    with np.load(path) as arrays:
+        np.savez(path, **{**arrays, name: np.zeros(shape, np.float32)})
+    with pytest.raises(ModelError, match=f"{name}.* must have two axes"):
+        read_model(str(path))
+
+
+def test_a_header_without_a_type_is_refused(tmp_path):
+    header = b"{'descr': (), 'fortran_order': False, 'shape': (2,), }\n"
+    with zipfile.ZipFile(tmp_path / "model.npz", "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(8))
+    with pytest.raises(ModelError, match=r"cannot be read as \.npz"):
+        read_model(str(tmp_path / "model.npz"))
+
+
+def words_file(path, count, prefix):
+    path.write_text("".join(f"{prefix}{i}: {i}\n" if i > 1 else f"{('</s>', '<unk>')[i]}: {i}\n" for i in range(count)))
+    return path
+
+
+@pytest.mark.parametrize("number", ["x", "-2", "0x2", "\x1c2", "\u0662", "9" * 5000, ""])
+def test_a_line_of_a_vocabulary_without_a_number_is_named(tmp_path, number):
+    words = words_file(tmp_path / "vocab.yml", WORDS, "w")
+    words.write_text(words.read_text().replace("w2: 2\n", f"w2: {number}\n"))
+    with pytest.raises(ModelError, match=r"vocab\.yml, line 3: it must be a word, a colon and an id"):
+        read_model(str(save(tmp_path / "marian")), words)
+
+
+def test_a_piece_that_is_no_text_is_refused(tmp_path):
+    """SentencePiece itself reads such a model, and fails when the piece is asked for."""
+    path = save(tmp_path / "marian")
+    good = train_pieces(demo_sentences(), WORDS)
+    broken = tmp_path / "broken.spm"
+    broken.write_bytes(b"\x0a\x0b\x0a\x02\xff\xfe\x15\0\0\0\0\x18\x01" + good)
+    with pytest.raises(ModelError, match=r"broken\.spm is not a SentencePiece model of pieces in UTF-8"):
+        read_model(str(path), broken)
+
+
+def test_no_source_word_is_lost_where_the_source_has_more(tmp_path):
+    """The word that the decoder starts from has one id on both sides, which must not be that of a source word."""
+    path = save(tmp_path / "apart", source_words=WORDS + 5)
+    words = words_file(tmp_path / "source.yml", WORDS + 5, "s"), words_file(tmp_path / "target.yml", WORDS, "t")
+    model = read_model(str(path), *words)
+    ids = model.source.encode(" ".join(f"s{i}" for i in range(2, WORDS + 5)))
+    assert [model.source.piece(i) for i in ids] == [f"s{i}" for i in range(2, WORDS + 5)]
+    with np.load(path) as arrays:
+        assert np.array_equal(model.tensors["source_embedding"][ids], arrays["encoder_Wemb"][2:])
+    assert not model.tensors["source_embedding"][model.config.bos_id].any()
+    assert model.config.suppressed_ids == ()  # its bias is enough, and costs nothing
+    model.save(tmp_path / "ours", "apart")
+    native = Translator(tmp_path / "ours", machine=MachineOptions(backend="native"))
+    answer = native.translate(["s3 s120"], max_length=9, beam_size=9, num_hypotheses=9)[0]
+    assert len(answer.hypotheses) == 9 and all("<start>" not in one.tokens for one in answer.hypotheses)
+
+
+def test_a_source_that_is_smaller_or_has_other_special_ids_is_refused(tmp_path):
+    path = save(tmp_path / "smaller", source_words=WORDS - 5)
+    target = words_file(tmp_path / "target.yml", WORDS, "t")
+    with pytest.raises(ModelError, match="smaller than the target's"):
+        read_model(str(path), words_file(tmp_path / "source.yml", WORDS - 5, "s"), target)
+    path = save(tmp_path / "other", source_words=WORDS)
+    words = target.read_text().replace("<unk>: 1", "<unk>: 2").replace("t2: 2", "t2: 1")
+    (tmp_path / "other.yml").write_text(words)
+    with pytest.raises(ModelError, match=r"unk_id 1 is 't2' in the source vocabulary and '<unk>' in the target's"):
+        read_model(str(path), tmp_path / "other.yml", target)
+
+
+@pytest.mark.parametrize(
+    ("fact", "value"),
+    [
+        ("type", "multi-s2s"),
+        ("transformer_attention_mask", "alibi"),
+        ("transformer_pool", "true"),
+        ("transformer_ffn_depth", 3),
+        ("transformer_postprocess", "dhn"),
+        ("transformer_ffn_activation", "tanh"),
+    ],
+)
+def test_what_we_lack_is_refused_by_name(tmp_path, fact, value):
+    with pytest.raises(ModelError, match=fact.replace("_", "-")):
+        read_model(str(save(tmp_path / "other", **{fact: value})))
+
+
+def test_a_folder_in_which_marian_has_trained_is_read(tmp_path):
+    """Beside model.npz Marian leaves its optimiser's state, its options, its progress and what its decoder needs."""
+    path = save(tmp_path / "trained")
+    np.savez(path.with_name("model.npz.optimizer.npz"), adam_mt=np.zeros(3, np.float32))
+    for name in ("yml", "progress.yml", "decoder.yml"):
+        path.with_name(f"model.npz.{name}").write_text("seed: 1\n")
+    assert read_model(str(path.parent)).config.target_vocab_size == WORDS + 1
+
+
+def test_a_vocabulary_is_found_among_other_files(tmp_path):
+    """Whatever it is called; a file of options is none."""
+    path = save(tmp_path / "marian")
+    wanted = path.with_name("vocab.spm").rename(path.with_name("decoder.spm")).read_bytes()
+    for options in ("beam-size: 6\nmodels:\n  - model.npz\n", "beam-size: 6\nnormalize: 1\n"):
+        path.with_name("config.yml").write_text(options)
+        assert read_model(str(path)).source.spm == wanted
+    words_file(path.with_name("words.yml"), WORDS, "w")
+    with pytest.raises(ModelError, match=r"has 2 vocabularies, words\.yml, decoder\.spm; say which: --source-spm"):
+        read_model(str(path))
+    assert read_model(str(path), path.with_name("words.yml")).target.piece(2) == "w2"
+    for one in ("words.yml", "decoder.spm"):
+        path.with_name(one).unlink()
+    with pytest.raises(ModelError, match=r"config\.yml has 2 words; a vocabulary has"):  # it may have been meant
+        read_model(str(path))
+
+
+@pytest.mark.parametrize("options", ["model.npz.decoder.yml", "model.npz.yml"])
+def test_vocabularies_are_those_that_marian_has_noted(tmp_path, options):
+    path = save(tmp_path / "apart", source_words=WORDS + 5)
+    for name, count in (("source", WORDS + 5), ("target", WORDS), ("other", WORDS)):
+        words_file(path.with_name(f"{name}.yml"), count, name[0])
+
+    def note(*names):
+        lines = "".join(f"  - {name}\n" for name in names)
+        path.with_name(options).write_text(f"models:\n  - /home/m/model.npz\nvocabs:\n{lines}beam-size: 6\n")
+
+    def pieces(**given):
+        model = read_model(str(path), **given)
+        return model.source.piece(2), model.target.piece(2)
+
+    note("/home/m/source.yml", '"target.yml"')
+    assert pieces() == ("s2", "t2")
+    assert pieces(target_spm=path.with_name("other.yml")) == ("s2", "o2")
+    assert pieces(source_spm=path.with_name("other.yml")) == ("o2", "o2")
+    note("other.yml")
+    assert pieces() == ("o2", "o2")
+    for names in (["source.yml", "none.yml"], ["source.yml", "target.yml", "other.yml"], [], ['""']):
+        note(*names)
+        with pytest.raises(ModelError, match=r"has 4 vocabularies, other\.yml, source\.yml, target\.yml, vocab\.spm"):
+            read_model(str(path))
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_a_binary_file_is_the_same_model(tmp_path, monkeypatch, rounded):
+    """Plain, or with matrices in int8 and one scale for each: then within half a step of it."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))
+    from bench.engines.marian_model import binary
+
+    path = save(tmp_path / "marian")
+    npz = read_model(str(path))
+    with np.load(path) as arrays:
+        raw = binary(dict(arrays), rounded)
+    path.with_name("model.bin").write_bytes(raw)
+    path.unlink()
+    found = read_model(str(path.parent))  # a folder with a model.bin that is not CTranslate2's
+    assert found.config == npz.config
+    for name, tensor in npz.tensors.items():
+        step = np.abs(tensor).max() / 127 if rounded and tensor.ndim == 2 else 0.0
+        assert np.abs(found.tensors[name] - tensor).max() <= 0.501 * step, name
+    for broken in (raw[: len(raw) // 2], raw[:16] + bytes(8) + b"\xff" * 8 + raw[32:]):
+        path.with_name("model.bin").write_bytes(broken)
+        with pytest.raises(ModelError, match=r"model\.bin.* (cannot be read|has type)"):
+            read_model(str(path.parent))
+
+
+@pytest.mark.parametrize(
+    ("version", "activation"),
+    [("v1.12.42 b7be0e964 2025-05-24", "gelu"), ("v1.12.2 1", "gelu_sigmoid"), ("v1.9.0 ba94c5b9", "gelu_sigmoid")],
+)
+def test_gelu_is_that_of_the_version_that_wrote_the_model(tmp_path, version, activation):
+    path = save(tmp_path / "marian", transformer_ffn_activation="gelu", version=version)
+    assert read_model(str(path)).config.activation == activation
+
+
+def test_of_several_models_one_has_to_be_named(tmp_path):
+    path = save(tmp_path / "marian")
+    path.with_name("model.best-bleu.npz").write_bytes(path.read_bytes())
+    with pytest.raises(InputError, match=r"holds 2 models; give one of .*model\.best-bleu\.npz, .*model\.npz\."):
+        read_model(str(path.parent))

@@ -1,0 +1,131 @@
+"""Alternatives: the likeliest words behind the prefix, each completed as a search that begins with it would."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference.beam import Beam, continuations, reference_search
+from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
+from unit.search.test_beam import toy_log_probs
+from unit.search.test_prefix import with_prefixes
+
+from sharpbeam import MachineOptions, OptionError, Translator
+from sharpbeam.decoding.alternatives import decode_alternatives
+from sharpbeam.decoding.loop import decode
+from sharpbeam.options.decode import LONGEST, DecodeOptions, ScheduleOptions, SearchOptions
+from sharpbeam.scheduling.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.search.expansion import Expansion
+from sharpbeam.types import Hypothesis, Request
+
+
+def run(model: ToyModel, output_layer: ToyLayer, requests: list[Request], options: SearchOptions, schedule: str):
+    one = options.for_one_answer()
+
+    def results(kind, given: list[Request], chosen: SearchOptions):
+        search = kind(chosen, BOS, EOS, output_layer.vocab_size)
+        plan = Plan(given, ScheduleOptions(schedule=schedule, max_rows=20), options.beam_size, 1)
+        yield from decode(model.open(), output_layer, search, plan.schedule())
+
+    return dict(
+        decode_alternatives(
+            requests, lambda given: results(Expansion, given, options), lambda given: results(BeamSearch, given, one)
+        )
+    )
+
+
+def reference(log_probs, options: SearchOptions, prefix: tuple[int, ...]) -> list[tuple[tuple[int, ...], float, float]]:
+    """Tokens, log probability and score of each alternative."""
+    no_eos = replace(options, min_length=options.max_length, max_length=options.max_length + 1)
+    words = continuations(Beam(prefix, (0.0,) * len(prefix), 0.0), log_probs, no_eos, EOS, ())[: options.num_hypotheses]
+    lowest = options.min_alternative_expansion_prob
+    words = [w for i, w in enumerate(words) if i == 0 or np.exp(w.log_probs[-1]) >= lowest]
+    found = []
+    one = options.for_one_answer()
+    for word in words:
+        (best,) = reference_search(log_probs, one, EOS, word.tokens, last=word.log_probs[-1])
+        found.append((tuple(token for token in best.tokens if token != EOS), best.total, best.score))
+    return found
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    answers=st.sampled_from([1, 3, 7]),
+    beam_size=st.sampled_from([1, 3]),
+    schedule=st.sampled_from(["batches", "stream"]),
+    lowest=st.sampled_from([0.0, 0.05, 0.9]),
+    ngram=st.sampled_from([0, 1]),
+)
+def test_equals_the_reference(seed, answers, beam_size, schedule, lowest, ngram) -> None:
+    model = ToyModel(seed, eos_bias=1.0, scale=1.0)
+    output_layer = ToyLayer(*model.output())
+    options = SearchOptions(
+        beam_size=beam_size,
+        num_hypotheses=answers,
+        return_alternatives=True,
+        min_alternative_expansion_prob=lowest,
+        no_repeat_ngram_size=ngram,
+        max_length=7,
+    )
+    requests = with_prefixes(toy_requests(5, seed), seed, 6)
+    found = run(model, output_layer, random.Random(seed).sample(requests, 5), options, schedule)
+    assert found.keys() == set(range(5))
+    for request in requests:
+        prefix = tuple(request.prefix.token.tolist()) if request.prefix else ()
+        wanted = reference(toy_log_probs(model, output_layer, request), options, prefix)
+        assert [h.tokens for h in found[request.index]] == [tokens for tokens, _, _ in wanted]
+        for hypothesis, (_, log_prob, score) in zip(found[request.index], wanted, strict=True):
+            assert hypothesis.request == request.index
+            assert hypothesis.log_prob == pytest.approx(log_prob) and hypothesis.score == pytest.approx(score)
+        at = [hypothesis.tokens[len(prefix)] for hypothesis in found[request.index]]
+        assert len(set(at)) == len(at)
+
+
+def test_where_no_word_is_allowed_the_prefix_is_the_answer() -> None:
+    def nothing(given: list[Request]):
+        yield 4, []
+
+    def complete(given: list[Request]):
+        for request in given:
+            assert request.prefix is None
+            yield request.index, [Hypothesis(request.index, (5,), (-1.0,), -1.0, -1.0)]
+
+    (request,) = toy_requests(1, 1)
+    found = dict(decode_alternatives([replace(request, index=4)], nothing, complete))
+    assert found == {4: [Hypothesis(4, (5,), (-1.0,), -1.0, -1.0)]}
+
+
+def test_translator_says_the_same_however_it_is_asked(tiny_model, sentences: list[str]) -> None:
+    texts = [*sentences[:8], ""]
+    options = {"return_alternatives": True, "num_hypotheses": 7, "max_length": 12}
+    translator = Translator(tiny_model)
+    wanted = translator.translate(texts, target_prefix="Bade", **options)
+    assert [len(translation.hypotheses) for translation in wanted] == [7] * 8 + [1]
+    assert len({hypothesis.text for hypothesis in wanted[0].hypotheses}) == 7
+    threads = Translator(tiny_model, machine=MachineOptions(threads=3))
+    found = threads.translate(texts[::-1], target_prefix="Bade", schedule="stream", max_rows=9, **options)
+    assert found[::-1] == wanted
+    sampled = translator.translate(texts, sampling=True, seed=3, **options)
+    assert sampled[1:2] == translator.translate(texts[1:2], sampling=True, seed=3, **options)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"min_alternative_expansion_prob": 0.1}, {"min_alternative_expansion_prob": 1.0, "return_alternatives": True}],
+)
+def test_wrong_values_are_named(values: dict) -> None:
+    with pytest.raises(OptionError, match="min_alternative_expansion_prob is"):
+        DecodeOptions.from_names(values)
+
+
+def test_alternatives_of_the_longest_answers(tiny_model, sentences: list[str]) -> None:
+    translator = Translator(tiny_model)
+    options = {"return_alternatives": True, "num_hypotheses": 2, "max_length": LONGEST}
+    (found,) = translator.translate(sentences[:1], target_prefix="Bade", early_stopping=True, **options)
+    assert len({answer.text for answer in found.hypotheses}) == 2

@@ -1,0 +1,87 @@
+"""A source with tags of languages: what an answer attends to is told by the text alone, wherever the tag stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sharpbeam import Translator
+from sharpbeam.decoding.attention import of_text, open_attending
+from sharpbeam.decoding.coverage import LEAST
+from sharpbeam.options.decode import DecodeOptions
+
+LANGUAGES = {"languages": {"aa": 9, "bb": 10}, "source_language": "aa", "target_language": "bb"}
+SHARES = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.3, 0.2]], np.float32)
+
+
+def test_columns_are_those_of_the_text_and_one_for_the_rest() -> None:
+    assert of_text(SHARES, slice(0, -1)) is SHARES
+    np.testing.assert_allclose(of_text(SHARES, slice(1, -1)), [[0.2, 0.3, 0.5], [0.1, 0.3, 0.6]], rtol=1e-6)
+    np.testing.assert_allclose(of_text(SHARES, slice(0, -2)), [[0.1, 0.2, 0.7], [0.4, 0.1, 0.5]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("tag", ["none", "source", "target", "source-behind"])
+def test_attention_alignment_and_coverage_are_those_of_the_text(
+    make_transformer: Callable[..., Path], sentences: list[str], tag: str
+) -> None:
+    translator, text = Translator(make_transformer(source_tag=tag, **LANGUAGES)), sentences[0]
+    options = {"max_length": 6, "beam_size": 4, "num_hypotheses": 4}
+    (found,) = translator.translate([text], return_attention=True, **options)
+    assert "".join(found.source_tokens).replace("▁", " ").strip() == text
+    model, size = translator.parts.model, len(found.source_tokens)
+    before, behind = (tag in ("source", "target")), (tag == "source-behind")
+    (request,), _ = translator._requests([text], 0)
+    assert len(request.source) == before + size + 1 + behind
+    weights, _ = (run := open_attending(model)).attend(
+        np.zeros(1, np.int32), run.admit([request]), np.array([model.bos_id], np.int32)
+    )
+    assert found.attention is not None and found.alignment is not None
+    assert found.attention[0][:-1] == tuple(weights[0][before : before + size].tolist())
+    for hypothesis in found.hypotheses:
+        assert hypothesis.attention is not None
+        shares = np.array(hypothesis.attention, np.float32)
+        assert shares.shape == (len(hypothesis.token_scores), size + 1)
+        np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=0, atol=1e-5)
+    assert all(0 <= source < size for source, _ in found.alignment)
+    (ranked,) = translator.translate([text], coverage_penalty=2.0, **options)
+    totals = [np.array(h.attention, np.float32)[:, :size].sum(axis=0, dtype=np.float64) for h in found.hypotheses]
+    wanted = [
+        h.score + 2.0 * np.log(np.clip(total, LEAST, 1)).sum()
+        for h, total in zip(found.hypotheses, totals, strict=True)
+    ]
+    assert [h.score for h in ranked.hypotheses] == pytest.approx(sorted(wanted, reverse=True))
+
+
+def test_a_run_begins_with_the_language_as_a_translation_does(
+    make_transformer: Callable[..., Path], sentences: list[str]
+) -> None:
+    translator = Translator(make_transformer(target_tag=True, **LANGUAGES))
+    setup = translator.setup(["", *sentences[:2]], DecodeOptions.from_names({"max_length": 6}))
+    assert [request.index for request in setup.requests] == [1, 2]
+    assert all(request.prefix is not None and request.prefix.token.tolist() == [10] for request in setup.requests)
+
+
+def test_where_sources_have_no_eos_none_is_counted(
+    make_transformer: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    translator = Translator(make_transformer(source_eos=False))
+    ids = translator.parts.source.encode("ba di ko")
+    for most in (1, len(ids) - 1, len(ids)):
+        (request,), cut = translator._requests(["ba di ko"], most)
+        assert request.source.tolist() == ids[:most] and cut == ({0} if most < len(ids) else set())
+    assert "after the first 1 are cut off (max_input_length is 1)" in caplog.text
+    assert translator.translate(["ba di ko"], max_input_length=1, max_length=3)[0].truncated
+
+
+def test_tags_and_eos_take_their_positions(
+    make_transformer: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    facts = {"source_tag": "source", "positions": "learned", "max_positions": 6}
+    translator = Translator(make_transformer(**facts, **LANGUAGES))
+    assert len(translator.parts.source.encode("ba di ko " * 3)) > 4
+    (found,) = translator.translate(["ba di ko " * 3], max_length=6)
+    assert found.truncated
+    assert "after the first 4 are cut off (the model has positions for 6, of which eos and tags take 2)" in caplog.text

@@ -1,0 +1,96 @@
+"""The output layers that a user can choose: same words as the exact one, clear errors where something is missing."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sharpbeam import Translator
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.output_layers.certified import Preview
+from sharpbeam.storage.previews import save_preview
+from sharpbeam.storage.screens import save_screen
+from sharpbeam.types import FallbackTest, Screen, Tail
+
+TEXTS = ["das ist ein haus", "wir gehen nach hause", "ein hund", "der mann sieht das haus"]
+
+
+@pytest.fixture()
+def folder(tiny_model: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+
+def fit(folder: Path) -> None:
+    weight, bias = Translator(folder).parts.model.output()
+    samples = np.random.default_rng(0).normal(size=(100, weight.shape[1])).astype(np.float32)
+    save_preview(folder, Preview.fit(weight, bias, samples).arrays(), weight, bias)
+
+
+def test_layers_share_what_they_have_in_common(folder):
+    translator = Translator(folder)
+    weight, bias = translator.parts.model.output()
+    words = np.arange(len(bias), dtype=np.int32)
+    every = np.array([0, len(bias)], np.int32)
+    one = Screen(weight[:1].copy(), bias[:1].copy(), every, words)
+    tail = Tail(weight[:1, None].copy(), bias[:1, None].copy())
+    doubt = FallbackTest(weight[:1].copy(), k=1, margin=2.0, by_tail=0.5, by_far=0.5, offset=0.0)
+    save_screen(folder, replace(one, tail=tail, doubt=doubt), weight, bias, {})
+    assert translator.layer_named("screen")._exact is translator.layer_named("scan")
+    save_screen(folder, one, weight, bias, {})
+    assert Translator(folder).layer_named("screen")._exact is None  # nothing is doubted, so no other layer is packed
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        (
+            {"early_stopping": "proven"},
+            "early_stopping is 'proven'; it must be another rule",
+        ),
+        ({"max_score_ratio": 2.0}, "max_score_ratio is 2.0; it must be left out with normalise False"),
+    ],
+)
+def test_logits_are_no_log_probabilities(choices, said):
+    with pytest.raises(OptionError, match=said):
+        DecodeOptions.from_names(choices | {"normalise": False})
+    DecodeOptions.from_names(choices)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("output_layer", ["scan", "certified"])
+def test_translations_are_those_of_the_exact_layer(folder, output_layer, beam_size):
+    fit(folder)
+    translator = Translator(folder)
+    exact = translator.translate(TEXTS, beam_size=beam_size, max_length=12)
+    got = translator.translate(TEXTS, beam_size=beam_size, max_length=12, output_layer=output_layer)
+    assert [t.text for t in got] == [t.text for t in exact]
+    for a, b in zip(got, exact, strict=True):
+        assert a.score == pytest.approx(b.score, abs=2e-2)
+    scores = translator.score(TEXTS, [t.text for t in exact], output_layer=output_layer)
+    wanted = translator.score(TEXTS, [t.text for t in exact])
+    assert [a.score for a in scores] == pytest.approx([a.score for a in wanted], abs=2e-2)
+
+
+def test_without_a_preview_certified_says_what_to_do(folder):
+    with pytest.raises(ModelError, match=r"has no preview\.safetensors.*use another output_layer: exact or scan"):
+        Translator(folder).translate(TEXTS, output_layer="certified")
+
+
+def test_a_preview_of_other_weights_is_refused(folder):
+    weight, bias = Translator(folder).parts.model.output()
+    samples = np.ones((3, weight.shape[1]), np.float32)
+    save_preview(folder, Preview.fit(weight, bias, samples).arrays(), weight, bias + 1)
+    with pytest.raises(ModelError, match="fitted for other output weights"):
+        Translator(folder).translate(TEXTS, output_layer="certified")
+
+
+@pytest.mark.parametrize("damage", [b"", b"not tensors at all"])
+def test_a_damaged_preview_is_refused(folder, damage):
+    (folder / "preview.safetensors").write_bytes(damage)
+    with pytest.raises(ModelError, match="cannot be read as safetensors"):
+        Translator(folder).translate(TEXTS, output_layer="certified")

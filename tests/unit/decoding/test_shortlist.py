@@ -1,0 +1,81 @@
+"""Translating with a shortlist: a sentence's answer never depends on its neighbours, and scores are forced scores."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sharpbeam import Translator
+from sharpbeam.decoding.loading import shortlist_identity
+from sharpbeam.errors import ModelError
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.storage.screens import save_screen
+from sharpbeam.storage.shortlists import save_shortlist
+from sharpbeam.types import Screen, Shortlist
+
+
+@pytest.fixture()
+def translator(tiny_model: Path, tmp_path: Path) -> Translator:
+    """With lists of eight random words for each source word, and twenty in every set."""
+    folder = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    draw = np.random.default_rng(1)
+    start = np.arange(201, dtype=np.int32) * 8
+    shortlist = Shortlist(np.arange(20, dtype=np.int32), start, draw.integers(0, 200, 1600).astype(np.int32))
+    save_shortlist(folder, shortlist, shortlist_identity(Translator(folder).parts), {})
+    return Translator(folder)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_the_answer_does_not_depend_on_neighbours(translator: Translator, sentences: list[str], beam_size: int):
+    options = {"beam_size": beam_size, "max_length": 12, "output_layer": "shortlist"}
+    texts = sentences[:40]
+    alone = {text: translator.translate([text], **options)[0] for text in texts}
+    for seed, more in enumerate(({}, {"batch_tokens": 1000}, {"schedule": "stream", "max_rows": 20})):
+        shuffled = random.Random(seed).sample(texts, len(texts))
+        for text, found in zip(shuffled, translator.translate(shuffled, **options, **more), strict=True):
+            assert found.hypotheses == alone[text].hypotheses
+    exact = translator.translate(texts, beam_size=beam_size, max_length=12)
+    assert sum(a.text == alone[a.source].text for a in exact) < 40  # the lists do bind
+
+
+def test_search_score_is_forced_score(translator: Translator, sentences: list[str]):
+    choices = DecodeOptions.from_names({"beam_size": 3, "max_length": 10, "output_layer": "shortlist"})
+    requests, _ = translator._requests(sentences[:30], 100)
+    found = dict(translator._decode(requests, choices))
+    eos = translator.parts.model.eos_id
+    targets = {i: np.array([*h[0].tokens, eos], np.int32)[: len(h[0].token_log_probs)] for i, h in found.items()}
+    for index, forced in translator._force(requests, targets, choices).items():
+        assert forced.tolist() == list(found[index][0].token_log_probs)
+        assert np.isfinite(forced).all()
+    shortlist = translator.layer_named("shortlist")._shortlist
+    for request in requests:
+        assert set(found[request.index][0].tokens) <= set(shortlist.words(request.source).tolist())
+
+
+def test_a_shortlist_of_another_model_is_refused(translator: Translator, tiny_model: Path):
+    identity = shortlist_identity(translator.parts)
+    for name in identity:
+        save_shortlist(translator.folder, translator.layer_named("shortlist")._shortlist, identity | {name: "0"}, {})
+        with pytest.raises(ModelError, match=r"was fitted for other .* Make the shortlist again"):
+            Translator(translator.folder).translate(["ba"], output_layer="shortlist")
+
+
+@pytest.mark.parametrize("output_layer", ["screen-and-shortlist", "screen-or-shortlist"])
+def test_joined_with_a_screen_of_all_words(translator: Translator, sentences: list[str], output_layer: str):
+    """And: the shortlist alone; or: the exact layer."""
+    weight, bias = translator.parts.model.output()
+    everything = np.arange(200, dtype=np.int32)
+    ones = np.ones((1, weight.shape[1]), np.float32)
+    screen = Screen(ones, np.zeros(1, np.float32), np.array([0, 200], np.int32), everything)
+    with pytest.raises(ModelError, match="has no screen"):
+        translator.translate(["ba"], output_layer=output_layer)
+    save_screen(translator.folder, screen, weight, bias, {})
+    options = {"beam_size": 3, "max_length": 10}
+    got = translator.translate(sentences[:20], **options, output_layer=output_layer)
+    other = "shortlist" if "and" in output_layer else "exact"
+    wanted = translator.translate(sentences[:20], **options, output_layer=other)
+    assert [t.hypotheses for t in got] == [t.hypotheses for t in wanted]

@@ -1,0 +1,87 @@
+"""Threads that have no request of their own help with those of the others, and change no byte of an answer."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sharpbeam import MachineOptions, Translator, _core
+from sharpbeam.decoding import teams as module
+from sharpbeam.decoding.teams import MOST, Teams
+
+
+def sizes(teams: Teams, workers: int) -> list[int]:
+    with teams.lend(workers) as lent:
+        return [team.threads for team in lent]
+
+
+@pytest.mark.parametrize(
+    ("threads", "workers", "wanted"),
+    [(1, 1, [1]), (2, 1, [2]), (2, 2, [1, 1]), (8, 3, [2, 2, 2]), (7, 2, [3, 3]), (64, 1, [MOST]), (2, 0, [])],
+)
+def test_threads_without_a_request_are_shared_among_the_workers(threads: int, workers: int, wanted: list[int]) -> None:
+    assert sizes(Teams(threads), workers) == wanted
+
+
+def test_runs_side_by_side_have_no_more_than_all_threads() -> None:
+    teams = Teams(4)
+    with teams.lend(1) as first:
+        assert first[0].threads == 4
+        assert sizes(teams, 1) == [1] and sizes(teams, 3) == [1, 1, 1]
+    with teams.lend(1) as again:
+        assert again[0] is first[0]  # its threads have waited
+    with teams.lend(2), teams.lend(1) as third:
+        assert third[0].threads == 1
+
+
+def test_an_error_gives_the_threads_back() -> None:
+    teams = Teams(3)
+    with pytest.raises(RuntimeError, match="broken"), teams.lend(1):
+        raise RuntimeError("broken")
+    assert sizes(teams, 1) == [3]
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Teams that share every product, however small."""
+    monkeypatch.setattr(module, "Team", lambda threads: _core.Team(threads, grain=1))
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("output_layer", ["exact", "scan"])
+@pytest.mark.parametrize("isa", _core.table_names())
+def test_any_number_of_threads_gives_the_same_answers(
+    tiny_model: Path, sentences: list[str], isa: str, output_layer: str
+) -> None:
+    options = {"beam_size": 4, "max_length": 15, "output_layer": output_layer, "num_hypotheses": 4}
+    alone = Translator(tiny_model, machine=MachineOptions(threads=1, isa=isa))
+    wanted = [alone.translate([text], **options) for text in sentences[:4]]
+    for threads in (2, 5):
+        translator = Translator(tiny_model, machine=MachineOptions(threads=threads, isa=isa))
+        for text, answer in zip(sentences[:4], wanted, strict=True):
+            assert translator.translate([text], **options) == answer
+        assert translator.translate(sentences[:4], **options) == [answer for (answer,) in wanted]
+
+
+@pytest.mark.usefixtures("eager")
+def test_callers_side_by_side_get_their_own_answers(tiny_model: Path, sentences: list[str]) -> None:
+    translator = Translator(tiny_model, machine=MachineOptions(threads=3, compute_type="int8"))
+    wanted = [translator.translate([text], max_length=10) for text in sentences[:12]]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda text: translator.translate([text], max_length=10), sentences[:12])) == wanted
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.usefixtures("eager")
+def test_a_forked_process_translates_too(tiny_model: Path, sentences: list[str]) -> None:
+    translator = Translator(tiny_model, machine=MachineOptions(threads=3))
+    wanted = translator.translate(sentences[:1], max_length=10)
+    if (child := os.fork()) == 0:
+        same = translator.translate(sentences[:1], max_length=10) == wanted
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert translator.translate(sentences[:1], max_length=10) == wanted

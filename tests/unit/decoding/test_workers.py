@@ -1,0 +1,130 @@
+"""Workers stop together: at the end, at an error, when the caller has enough, and at Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sharpbeam import MachineOptions
+from sharpbeam.decoding.workers import run_workers
+from sharpbeam.models.gru.tensors import tensor_shapes
+from sharpbeam.options import workers as cores
+from sharpbeam.scheduling.batches import BatchQueue
+from sharpbeam.storage.model_folder import read_config, save_model
+from sharpbeam.types import Request
+
+
+def full_queue(batches: int) -> BatchQueue:
+    return BatchQueue([[Request(i, np.zeros(1, np.int32))] for i in range(batches)])
+
+
+def ours() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name.startswith("sharpbeam-")]
+
+
+def drain(queue: BatchQueue) -> Iterator[int]:
+    while (batch := queue.take()) is not None:
+        yield batch[0].index
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_everything_is_done_once(threads: int) -> None:
+    queue = full_queue(50)
+    assert sorted(run_workers(lambda: drain(queue), queue, threads)) == list(range(50))
+    assert ours() == []
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_reaches_the_caller_and_stops_the_others(threads: int) -> None:
+    queue = full_queue(1000)
+
+    def work() -> Iterator[int]:
+        for index in drain(queue):
+            if index == 7:
+                raise ValueError("broken")
+            yield index
+
+    with pytest.raises(ValueError, match="broken"):
+        list(run_workers(work, queue, threads))
+    assert ours() == [] and queue.closed and queue.take() is None
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_closing_stops_endless_work(threads: int) -> None:
+    queue = full_queue(0)
+
+    def work() -> Iterator[int]:
+        while not queue.closed:
+            yield 1
+
+    results = run_workers(work, queue, threads)
+    assert next(results) == 1
+    results.close()
+    assert ours() == []
+
+
+def test_an_interrupt_stops_the_workers() -> None:
+    queue = full_queue(0)
+
+    def work() -> Iterator[int]:
+        while not queue.closed:
+            yield 1
+
+    results = run_workers(work, queue, 2)
+    next(results)
+    with pytest.raises(KeyboardInterrupt):
+        results.throw(KeyboardInterrupt)
+    assert ours() == []
+
+
+def test_workers_are_as_many_as_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(cores, "QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(6)))
+    assert MachineOptions().workers == 6 and MachineOptions(backend="torch").workers == 1
+    assert MachineOptions(threads=9).workers == 9
+    for quota, wanted in (("max 100000", 6), ("250000 100000", 3), ("1000 100000", 1), ("odd", 6)):
+        (tmp_path / "cpu.max").write_text(quota)
+        assert cores.usable_cores() == wanted
+    for given, wanted in (("2", 2), ("4,2", 4), ("0", 1), ("many", 6), ("64", 6)):
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        assert cores.usable_cores() == wanted
+
+
+MEMORY = """
+import sys
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.jobs.memory import peak_memory
+
+texts = [f"{a} {b} ba." for a in ("Na", "Bi", "Mu", "Do", "Ke") for b in ("Li", "Lu", "No", "Ni")]
+translator = Translator(sys.argv[1], machine=MachineOptions(threads=4))
+translator.translate(texts[:1], max_length=4)
+alone = peak_memory()
+translator.translate(texts, max_length=4, batch_tokens=1)
+shared = peak_memory()
+others = [Translator(sys.argv[1]) for _ in range(3)]
+print(shared - alone, peak_memory() - shared)
+"""
+
+
+def test_workers_share_one_copy_of_the_weights(tiny_model: Path, tmp_path: Path) -> None:
+    config = replace(read_config(tiny_model), encoder_dim=400, decoder_dim=700, attention_dim=300)
+    draw = np.random.default_rng(1)
+    tensors = {n: draw.normal(0, 0.1, s).astype(np.float32) for n, s in tensor_shapes(config).items()}
+    vocabulary = {"source.spm": (tiny_model / "source.spm").read_bytes()}
+    save_model(tmp_path / "wide", config, tensors, vocabulary, "# wide\n")
+    command = [sys.executable, "-c", MEMORY, str(tmp_path / "wide")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    by_workers, by_copies = map(int, said.split())
+    weights = sum(tensor.nbytes for tensor in tensors.values())
+    assert by_copies > 2 * weights  # of three more; loading leaves room for some of it
+    assert by_workers < 0.3 * weights

@@ -1,0 +1,209 @@
+"""Other engines' files, sound and broken; and the shortlist of a model folder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sharpbeam.errors import InputError, ModelError
+from sharpbeam.fit.shortlist.alignment import Translations
+from sharpbeam.fit.shortlist.files import read_lex, read_vmap, write_vmap
+from sharpbeam.fit.shortlist.fit import PairSet, coverage, fit_shortlist, read_pairs, shortlist_of
+from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.storage.shortlists import SHORTLIST, read_shortlist, save_shortlist
+from sharpbeam.text.words import WordVocabulary
+from sharpbeam.types import Shortlist
+
+SPECIAL = [0, 1, 2, 3]
+
+
+@pytest.fixture()
+def german() -> WordVocabulary:
+    return vocabulary("das Haus Buch ein")
+
+
+@pytest.fixture()
+def english() -> WordVocabulary:
+    return vocabulary("the house book a")
+
+
+def vocabulary(words: str) -> WordVocabulary:
+    return WordVocabulary(["<unk>", "<s>", "</s>", "<pad>", *words.split()])
+
+
+def lists(shortlist: Shortlist) -> list[list[int]]:
+    return [shortlist.token[a:b].tolist() for a, b in zip(shortlist.start[:-1], shortlist.start[1:], strict=True)]
+
+
+def written(folder: Path, text: str | bytes, name: str = "file") -> Path:
+    path = folder / name
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["lex.s2t", "lex.s2t.gz"])
+def test_a_lex_file(tmp_path, german, english, name):
+    """Columns are target, source, probability; the likeliest come first, and equal ones by id."""
+    text = "the das 0.4\nhouse Haus 0.9\nthe Haus 0.05\na  Haus\t0.05\n\nNULL das 0.3\nbook NULL 0.1\nnovel Buch 0.1\n"
+    options = ShortlistOptions(translations=2, frequent=4)
+    found, imported = read_lex(written(tmp_path, text, name), german, english, options)
+    assert lists(found) == [[], [], [], [], [4], [5, 4], [], []]
+    assert found.always.tolist() == SPECIAL  # the first four ids, as Marian's `first`
+    assert (imported.entries, imported.unknown, imported.examples) == (5, 1, ["novel"])
+
+
+def test_a_vocabulary_map(tmp_path, german, english):
+    text = "\thouse\nHaus\thouse the tower\nBuch Haus\tbook a\nBuch\tbook the\nAuto\ta\n"
+    found, imported = read_vmap(written(tmp_path, text), german, english)
+    assert found.always.tolist() == [*SPECIAL, 5]
+    assert lists(found) == [[], [], [], [], [], [5, 4], [6, 7, 4], []]  # a phrase's go to its first word
+    assert (imported.entries, imported.unknown, imported.phrases) == (9, 2, 1)
+    again = tmp_path / "again"
+    assert write_vmap(again, found, german, english) == 0
+    assert again.read_text() == "\t<unk> <s> </s> <pad> house\nHaus\thouse the\nBuch\tbook a the\n"
+    same, _ = read_vmap(again, german, english)
+    assert lists(same) == lists(found) and same.always.tolist() == found.always.tolist()
+
+
+def test_words_that_the_format_cannot_say_are_left_out_and_counted(tmp_path, german):
+    words = [*vocabulary("the").words, "two words", "tab\tbed"]  # SentencePiece may have such
+    odd = SimpleNamespace(piece=words.__getitem__)
+    start = np.array([0] * 5 + [3] * 4, np.int32)
+    shortlist = Shortlist(np.array(SPECIAL, np.int32), start, np.array([4, 5, 6], np.int32))
+    assert write_vmap(tmp_path / "vmap", shortlist, german, odd) == 2
+    assert (tmp_path / "vmap").read_text().splitlines()[1:] == ["das\tthe"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("the das\n", "line 1: 2 columns; a lex file has three: target, source, probability"),
+        ("the das 0.5\nhouse Ha", "line 2: 2 columns"),
+        ("the das 0.5 1\n", "line 1: 4 columns"),
+        ("the das -0.5\n", "line 1: the probability is '-0.5'; it must be a number from 0 to 1"),
+        ("the das 1.5\n", "the probability is '1.5'"),
+        ("the das nan\n", "the probability is 'nan'"),
+        ("the das inf\n", "the probability is 'inf'"),
+        ("the das much\n", "the probability is 'much'"),
+        (b"the das 0.5\nb\xfcch Buch 0.5\n", "line 2: byte 2 .* is not valid UTF-8"),
+        ("", "has no entry"),
+        ("NULL das 1\n", "has no entry"),
+        ("das the 0.5\nHaus house 0.5\n", "2 of 2 entries have words that the model's vocabularies lack, such as das"),
+    ],
+)
+def test_broken_lex_files(tmp_path, german, english, text, said):
+    with pytest.raises(InputError, match=said):
+        read_lex(written(tmp_path, text), german, english, ShortlistOptions())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("das the\n", "line 1: 0 tabs; a vocabulary map has one on each line"),
+        ("das\tthe\nHaus\tho\tuse\n", "line 2: 2 tabs"),
+        ("das\tthe\n\n", "line 2: 0 tabs"),
+        (b"das\tthe\nB\xfccher\tbooks\n", "line 2: byte 2 .* is not valid UTF-8"),
+        ("", "has no entry"),
+        ("das\tder die das\n", "3 of 3 entries"),
+    ],
+)
+def test_broken_vocabulary_maps(tmp_path, german, english, text, said):
+    with pytest.raises(InputError, match=said):
+        read_vmap(written(tmp_path, text), german, english)
+
+
+def test_lists_keep_the_likeliest_equal_ones_by_id():
+    found = Translations(
+        np.array([1, 1, 1, 1, 3], np.int32), np.array([2, 5, 7, 9, 4], np.int32), np.array([0.1, 0.3, 0.3, 0.3, 1.0])
+    )
+    assert lists(shortlist_of(found, 4, 2, {8, 0})) == [[], [5, 7], [], [4]]
+    assert shortlist_of(found, 4, 9, {8, 0}).always.tolist() == [0, 8]
+    assert lists(shortlist_of(found, 4, 2, {5, 4})) == [[], [7, 9], [], []]  # those in every set take no place
+
+
+def test_from_pairs(german, english):
+    pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book"), ("das Haus", "the house")]
+    pairs = [*pairs, ("", "the"), ("das", "")] * 60
+    fit, held_out = read_pairs(pairs, Path("all"), german, english, 150, lambda _: None)
+    assert (len(fit), len(held_out)) == (149, 1)
+    options = ShortlistOptions(translations=1, frequent=1, rounds=20)
+    found = fit_shortlist(fit, german, english, options, lambda _: None)
+    assert lists(found)[5:7] == [[5], [6]]  # Haus: house, Buch: book
+    assert found.always.tolist() == [*SPECIAL, 4]  # the
+    covered = coverage(found, PairSet([np.array([5], np.int32)], [np.array([5, 7], np.int32)]))
+    assert covered is not None and (covered.pairs, covered.words, covered.average_set) == (1, 0.5, 6)
+    assert coverage(found, PairSet()) is None
+    with pytest.raises(InputError, match=r"none\.tsv has no sentence pair"):
+        read_pairs([("", "the")], Path("none.tsv"), german, english, 10, lambda _: None)
+
+
+IDENTITY = {"output_sha256": "12", "source_vocabulary_sha256": "34"}
+
+
+@pytest.fixture()
+def shortlist() -> Shortlist:
+    start = np.array([0, 2, 2, 3], np.int32)
+    return Shortlist(np.array([0, 4], np.int32), start, np.array([3, 1, 2], np.int32))
+
+
+def test_save_and_load(tmp_path, shortlist):
+    save_shortlist(tmp_path, shortlist, IDENTITY, {"from": "pairs"})
+    found = read_shortlist(tmp_path, IDENTITY, 3, 5)
+    for name in ("always", "start", "token"):
+        assert getattr(found, name).tolist() == getattr(shortlist, name).tolist()
+    assert SHORTLIST.read_facts(tmp_path)["from"] == "pairs"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["shortlist.json", "shortlist.safetensors"]
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path, shortlist):
+    with pytest.raises(ModelError, match="has no shortlist; make one: sharpbeam fit-shortlist"):
+        read_shortlist(tmp_path, IDENTITY, 3, 5)
+    save_shortlist(tmp_path, shortlist, IDENTITY, {})
+    for name, what in (("output_sha256", "output weights"), ("source_vocabulary_sha256", "source vocabulary")):
+        with pytest.raises(ModelError, match=f"was fitted for other {what} than this model has"):
+            read_shortlist(tmp_path, IDENTITY | {name: "56"}, 3, 5)
+    for sizes, said in (((4, 5), "start must have 5 numbers"), ((3, 4), "always holds a word outside 0 to 3")):
+        with pytest.raises(ModelError, match=said):
+            read_shortlist(tmp_path, IDENTITY, *sizes)
+    record, tensors = tmp_path / "shortlist.json", tmp_path / "shortlist.safetensors"
+    sound = record.read_text()
+    for damage, said in (("{", "cannot be read as JSON"), ("[]", "format_version is None"), (sound[:-20], "as JSON")):
+        record.write_text(damage)
+        with pytest.raises(ModelError, match=said):
+            read_shortlist(tmp_path, IDENTITY, 3, 5)
+    record.write_text(json.dumps(json.loads(sound) | {"format_version": 2}))
+    with pytest.raises(ModelError, match="this Sharpbeam reads 1"):
+        read_shortlist(tmp_path, IDENTITY, 3, 5)
+    record.write_text(sound)
+    tensors.write_bytes(tensors.read_bytes()[:-1])
+    with pytest.raises(ModelError, match="its SHA-256 differs"):
+        read_shortlist(tmp_path, IDENTITY, 3, 5)
+    tensors.unlink()
+    with pytest.raises(ModelError, match="is missing, though"):
+        read_shortlist(tmp_path, IDENTITY, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"start": [1, 2, 2, 3]}, "start must have"),
+        ({"start": [0, 2, 1, 3]}, "start must have"),
+        ({"start": [0, 2, 2, 4]}, "start must have"),
+        ({"always": []}, "always must hold"),
+        ({"always": [4, 4]}, "always must hold"),
+        ({"always": [-1, 4]}, "always holds a word outside"),
+        ({"token": [3, 1, 5]}, "token holds a word outside"),
+    ],
+)
+def test_wrong_numbers_are_refused(tmp_path, shortlist, change, said):
+    arrays = {name: getattr(shortlist, name) for name in ("always", "start", "token")}
+    broken = Shortlist(**arrays | {name: np.array(ids, np.int32) for name, ids in change.items()})
+    save_shortlist(tmp_path, broken, IDENTITY, {})
+    with pytest.raises(ModelError, match=said):
+        read_shortlist(tmp_path, IDENTITY, 3, 5)

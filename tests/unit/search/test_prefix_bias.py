@@ -1,0 +1,84 @@
+"""A prefix that is only made likelier: as a model whose probabilities are biased, whatever is in the batch."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from reference.beam import reference_search
+from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
+from unit.search.test_beam import toy_log_probs
+from unit.search.test_prefix import with_prefixes
+
+from sharpbeam import OptionError, Translator
+from sharpbeam.decoding.loop import decode
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.scheduling.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+
+
+@pytest.mark.parametrize("beta", [0.01, 0.3, 0.99])
+@pytest.mark.parametrize("values", [{}, {"min_length": 3}, {"repetition_penalty": 1.3}, {"max_children": 2}])
+def test_equals_a_search_of_biased_probabilities(beta: float, values: dict) -> None:
+    followed = 0
+    for seed in range(12):
+        model = ToyModel(seed, eos_bias=1.0)
+        output_layer = ToyLayer(*model.output())
+        options = SearchOptions(beam_size=3, num_hypotheses=3, max_length=7, prefix_bias_beta=beta, **values)
+        requests = with_prefixes(toy_requests(6, seed), seed, 6)
+        search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
+        shuffled = random.Random(seed).sample(requests, len(requests))
+        plan = Plan(shuffled, ScheduleOptions(schedule="stream", max_rows=9), 3, 1)
+        found = dict(decode(model.open(), output_layer, search, plan.schedule()))
+        for request in requests:
+            prefix = tuple(request.prefix.token.tolist()) if request.prefix else ()
+            plain = toy_log_probs(model, output_layer, request)
+            penalty = options.repetition_penalty
+
+            def biased(tokens: tuple[int, ...], plain=plain, prefix=prefix, penalty=penalty) -> np.ndarray:
+                said = plain(tokens).astype(np.float32)
+                said[list(set(tokens))] *= np.float32(penalty)
+                said = said.astype(np.float64)
+                if len(tokens) < len(prefix) and tokens == prefix[: len(tokens)]:
+                    said += np.log1p(-beta)
+                    said[prefix[len(tokens)]] = np.logaddexp(said[prefix[len(tokens)]], np.log(beta))
+                return said.astype(np.float32)
+
+            easy = SearchOptions(
+                **{"beam_size": 3, "num_hypotheses": 3, "max_length": 7}
+                | {name: value for name, value in values.items() if name != "repetition_penalty"}
+            )
+            wanted = reference_search(biased, easy, EOS)
+            assert [h.tokens for h in found[request.index]] == [tuple(t for t in w.tokens if t != EOS) for w in wanted]
+            np.testing.assert_allclose([h.score for h in found[request.index]], [w.score for w in wanted], rtol=1e-6)
+            followed += bool(prefix) and found[request.index][0].tokens[: len(prefix)] == prefix
+    assert followed > 20 or beta < 0.9
+
+
+def test_a_small_bias_is_free_to_leave_a_bad_prefix(tiny_model, sentences: list[str]) -> None:
+    translator = Translator(tiny_model)
+    plain = translator.translate(sentences[:8], max_length=12)
+    prefix = "the"
+    forced = translator.translate(sentences[:8], target_prefix=prefix, max_length=12)
+    nearly = translator.translate(sentences[:8], target_prefix=prefix, prefix_bias_beta=1e-9, max_length=12)
+    surely = translator.translate(sentences[:8], target_prefix=prefix, prefix_bias_beta=1 - 1e-9, max_length=12)
+    assert [t.text for t in nearly] == [t.text for t in plain]
+    assert [t.tokens for t in surely] == [t.tokens for t in forced]
+    one = translator.translate(sentences[3:4], target_prefix=prefix, prefix_bias_beta=0.5, max_length=12)
+    many = translator.translate(sentences[:8], target_prefix=prefix, prefix_bias_beta=0.5, max_length=12)
+    assert one[0] == many[3]
+
+
+def test_what_a_bias_cannot_go_with_is_refused_at_once(tiny_model) -> None:
+    translator = Translator(tiny_model)
+    for options, said in (
+        ({}, "0 without a target_prefix"),
+        ({"target_prefix": "a", "sampling": True}, "left at 0.0 with sampling"),
+        ({"target_prefix": "a", "cube_pruning": "exact"}, "0 with cube_pruning or return_alternatives"),
+        ({"target_prefix": "a", "return_alternatives": True}, "0 with cube_pruning or return_alternatives"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            translator.translate_iter(["ein Haus"], prefix_bias_beta=0.5, **options)
+    with pytest.raises(OptionError, match=r"prefix_bias_beta is 1\.0; it must be at least 0"):
+        SearchOptions(prefix_bias_beta=1.0)

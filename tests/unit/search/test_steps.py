@@ -1,0 +1,158 @@
+"""Native steps that the core takes whole say, and count, what the same model and output layer say through their
+doors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sharpbeam import MachineOptions, ModelError, Translator
+from sharpbeam.decoding.loop import decode
+from sharpbeam.decoding.session import Setup
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.output_layers.certified import CertifiedLayer, Preview
+from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.interface import OutputLayer
+from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.output_layers.screen import ScreenLayer
+from sharpbeam.output_layers.shortlist import ShortlistLayer
+from sharpbeam.output_layers.suppressed import without
+from sharpbeam.scheduling.plan import Plan
+from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.search.work import Work
+from sharpbeam.types import FallbackTest, Hypothesis, Screen, Shortlist, Tail
+
+SCHEDULES = ({"batch_tokens": 1}, {"batch_tokens": 40}, {"schedule": "stream", "max_rows": 9})
+# What the layers say without: among them words that they would say, and 0, which stands where a screen or a shortlist
+# has too few words. Or all but two words and eos, fewer than a beam asks for.
+BANNED = frozenset(range(0, 200, 3)) | {14, 22}
+NEARLY_ALL = frozenset(range(200)) - {2, 14, 22}
+Answers = tuple[dict[int, list[Hypothesis]], Work]
+
+
+class ThroughDoors:
+    """A model or an output layer whose runs are not known to be in the core."""
+
+    def __init__(self, hidden: object) -> None:
+        self._hidden = hidden
+
+    def __getattr__(self, name: str) -> object:
+        if name == "core":
+            raise AttributeError(name)
+        found = getattr(self._hidden, name)
+        return (lambda: ThroughDoors(found())) if name == "open" else found
+
+
+def answers(translator: Translator, setup: Setup, layer: OutputLayer, choices: DecodeOptions, doors: bool) -> Answers:
+    model = translator.parts.model
+    run, layer = (ThroughDoors(model).open(), ThroughDoors(layer)) if doors else (model.open(), layer)  # type: ignore
+    search = setup.make_search()
+    assert isinstance(search, NativeBeamSearch)
+    plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, translator.parts.footprint)
+    return dict(decode(run, layer, search, plan.schedule())), search.work
+
+
+def make_screen(vocab: int, dim: int) -> Screen:
+    """Two clusters; the rows of the second one, which has half of the words, are doubtful, as they are far from it."""
+    weight = np.random.default_rng(2).normal(size=(1, dim)).astype(np.float32)
+    start, token = np.array([0, vocab, vocab + vocab // 2], np.int32), np.arange(vocab, dtype=np.int32)
+    tail = Tail(np.zeros((2, 1, dim), np.float32), np.full((2, 1), -3, np.float32))
+    center = np.array([[0], [1000]], np.float32).repeat(dim, axis=1)
+    doubt = FallbackTest(center, k=1, margin=float("inf"), by_tail=0.0, by_far=1.0, offset=-500.0)
+    clusters, bias = np.concatenate([weight, -weight]), np.zeros(2, np.float32)
+    return Screen(clusters, bias, start, np.append(token, token[::2]), tail, doubt)
+
+
+def layers(translator: Translator) -> dict[str, OutputLayer]:
+    weight, bias = (np.array(array) for array in translator.parts.model.output())
+    vocab, dim = weight.shape
+    draw = np.random.default_rng(1)
+    scan = ScanLayer.build(weight, bias)
+    lists = np.arange(vocab + 1, dtype=np.int32) * 3, draw.integers(0, vocab, 3 * vocab, np.int32)
+    shortlist = Shortlist(np.arange(8, dtype=np.int32), *lists)
+    preview = Preview.fit(weight, bias, draw.normal(size=(200, dim)).astype(np.float32))
+    plain: dict[str, OutputLayer] = {
+        "exact": ExactLayer.build(weight, bias),
+        "logits": ExactLayer.build(weight, bias).unnormalised(),
+        "scan": scan,
+        "certified": CertifiedLayer.build(weight, bias, preview),
+        "screen": ScreenLayer.build(weight, bias, make_screen(vocab, dim), scan),
+        "shortlist": ShortlistLayer(weight, bias, shortlist),
+    }
+    layers = plain | {"exact, three words": without(plain["exact"], sorted(NEARLY_ALL))}
+    for name in ("exact", "scan", "screen", "shortlist"):
+        layers[f"{name} without"] = without(plain[name], sorted(BANNED))
+    return layers
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "transformer"])
+def test_whole_turns_say_what_the_doors_say(
+    tiny_model: Path, make_transformer: Callable[..., Path], sentences: list[str], kind: str
+) -> None:
+    folder = tiny_model if kind == "recurrent" else make_transformer()
+    translator = Translator(folder, machine=MachineOptions(threads=1))
+    said: dict[str, set[int]] = {}  # the words of each layer's answers
+    told = set()
+    for name, layer in layers(translator).items():
+        assert getattr(layer.open(), "core", None) is not None
+        for schedule in SCHEDULES:
+            options = {"beam_size": 3, "num_hypotheses": 2, "max_length": 14, "min_length": 2, **schedule}
+            choices = DecodeOptions.from_names(options)
+            setup = translator.setup(sentences[:9], choices)
+            whole = answers(translator, setup, layer, choices, doors=False)
+            assert whole == answers(translator, setup, layer, choices, doors=True), (name, schedule)
+        told.add(str(whole[0]))
+        found = [one for each in whole[0].values() for one in each]
+        said[name] = {word for one in found for word in one.tokens}
+        if name.endswith("without"):
+            assert not said[name] & BANNED and said[name.split()[0]] & BANNED
+        if name == "exact, three words":
+            assert said[name] and not said[name] & NEARLY_ALL
+        if isinstance(layer, ScreenLayer):
+            rows, doubtful = layer.counts
+            assert 0 < doubtful < rows  # so both layers have answered
+    assert len(told) > 6  # the layers differ
+
+
+def test_a_broken_layer_is_named(tiny_model: Path, sentences: list[str]) -> None:
+    translator = Translator(tiny_model, machine=MachineOptions(threads=1))
+    choices = DecodeOptions.from_names({"beam_size": 3, "max_length": 14, "min_length": 9})
+    weight, bias = (np.array(array) for array in translator.parts.model.output())
+    bias[7] = np.inf
+    setup = translator.setup(sentences[:4], choices)
+    with pytest.raises(ModelError, match=r"request \d+: after 0 tokens .* NaN or \+inf"):
+        answers(translator, setup, ExactLayer.build(weight, bias).unnormalised(), choices, doors=False)
+
+
+def test_a_layer_of_another_width_is_refused(tiny_model: Path, sentences: list[str]) -> None:
+    translator = Translator(tiny_model, machine=MachineOptions(threads=1))
+    choices = DecodeOptions.from_names({"beam_size": 3})
+    narrow = ExactLayer.build(np.zeros((200, 8), np.float32), np.zeros(200, np.float32))
+    setup = translator.setup(sentences[:2], choices)
+    with pytest.raises(ValueError, match=r"the hidden vectors are \d+ wide; the layer takes 8"):
+        answers(translator, setup, narrow, choices, doors=False)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_behind_their_prefixes_requests_take_whole_turns(
+    make_transformer: Callable[..., Path], sentences: list[str], monkeypatch: pytest.MonkeyPatch, beam_size: int
+) -> None:
+    """A turn in Python for each token that is forced, and the answers of the search in Python."""
+    facts = {"languages": {"aa": 9, "bb": 10}, "target_language": "bb", "target_tag": True}
+    translator = Translator(make_transformer(**facts), machine=MachineOptions(threads=1))
+    options = {"beam_size": beam_size, "num_hypotheses": beam_size, "max_length": 14, "min_length": 12}
+    turns: list[int] = []
+    advance = NativeBeamSearch.advance
+    monkeypatch.setattr(NativeBeamSearch, "advance", lambda self, *given: turns.append(1) or advance(self, *given))
+    for begin in (None, "Bade"):
+        forced = 1 + len(translator.parts.target.encode(begin or ""))
+        found = translator.translate(sentences[:5], target_prefix=begin, **options)
+        assert len(turns) == forced
+        with monkeypatch.context() as patch:
+            patch.setattr(NativeBeamSearch, "serves", lambda options: False)
+            assert translator.translate(sentences[:5], target_prefix=begin, **options) == found
+        turns.clear()

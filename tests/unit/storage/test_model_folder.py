@@ -1,0 +1,402 @@
+"""A model folder: saved and loaded the same (truth 9); a damaged one is a named error, quickly, never a crash."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+import random
+import shutil
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from sharpbeam.decoding.backend import load_model
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.models.gru.config import GruConfig
+from sharpbeam.models.native import NativeModel
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes
+from sharpbeam.storage.model_folder import CONFIG_LIMIT, DIGEST, read_config, read_tensors, save_model
+from sharpbeam.types import Request
+
+TINY = GruConfig(5, 5, 3, 1, 2, 3, attention_dim=2, hidden_dim=3, shared_embedding=True, tied_output=True)
+
+
+@pytest.fixture
+def folder(tmp_path, make_tensors):
+    save_model(tmp_path / "model", TINY, make_tensors(TINY), {"source.spm": b"pieces"}, "# card\n")
+    return tmp_path / "model"
+
+
+def test_a_config_that_could_not_be_read_again_is_not_saved(tmp_path):
+    config = TransformerConfig(
+        source_vocab_size=9000, target_vocab_size=9000, hidden_dim=4, encoder_layers=1, decoder_layers=1,
+        encoder_heads=1, decoder_heads=1, encoder_ffn_dim=4, decoder_ffn_dim=4, norm="post", shared_embedding=True,
+        tied_output=True, encoder_final_norm=False, decoder_final_norm=False, suppressed_ids=tuple(range(100, 9000)),
+    )  # fmt: skip
+    draw = np.random.default_rng(0)
+    tensors = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in tensor_shapes(config).items()}
+    with pytest.raises(ModelError, match=r"config\.json would have \d+ bytes, and at most 65536 are read"):
+        save_model(tmp_path / "model", config, tensors, {}, "# card\n")
+    assert not list(tmp_path.iterdir())
+
+
+def answer(model):
+    """Bytes of a few hidden vectors."""
+    run = model.open()
+    state = run.admit([Request(0, np.array([4, 1, 2], np.int32)), Request(1, np.array([3, 2], np.int32))])
+    hidden, state = run.step(np.array([0, 1], np.int32), state, np.array([1, 1], np.int32))
+    again, _ = run.step(np.array([1, 0], np.int32), state[::-1].copy(), np.array([4, 3], np.int32))
+    return hidden.tobytes() + again.tobytes()
+
+
+def edit(folder, **changes):
+    """Change facts in config.json; None removes one."""
+    path = folder / "config.json"
+    facts = {k: v for k, v in (json.loads(path.read_text()) | changes).items() if v is not None}
+    path.write_text(json.dumps(facts))
+
+
+def put(path, data):
+    """Write a new file: to cut an old one short makes some file systems wait for the disk, 10,000 times here."""
+    path.unlink()
+    path.write_bytes(data)
+
+
+def rewrite(folder, tensors):
+    """Other weights in the folder, as someone would who writes a model by hand."""
+    save_file(tensors, folder / "model.safetensors")
+    edit(folder, **{DIGEST: None})
+
+
+def test_save_then_load_gives_the_same_answer(config, build, tmp_path, make_tensors, walk):
+    backend = "native" if build is NativeModel else "torch"
+    tensors, path = make_tensors(config), walk(config)
+    save_model(tmp_path / "model", config, tensors, {}, "")
+    loaded, built = load_model(tmp_path / "model", backend), build(config, tensors)
+    assert path.run(loaded.open()).tobytes() == path.run(built.open()).tobytes()
+    for got, wanted in zip(loaded.output(), built.output(), strict=True):
+        assert got.tobytes() == wanted.tobytes()
+    assert (loaded.bos_id, loaded.eos_id) == (config.bos_id, config.eos_id)
+
+
+def test_the_output_matrix_is_the_one_of_the_tensors(build, make_tensors):
+    tensors = make_tensors(TINY)
+    weight, bias = build(TINY, tensors).output()
+    assert np.array_equal(weight, tensors["target_embedding"]) and np.array_equal(bias, tensors["output_bias"])
+    untied = dataclasses.replace(TINY, tied_output=False)
+    tensors = make_tensors(untied)
+    assert np.array_equal(build(untied, tensors).output()[0], tensors["output_weight"])
+
+
+def test_half_precision_weights_are_read_as_float32(folder, make_tensors):
+    half = {name: tensor.astype(np.float16) for name, tensor in make_tensors(TINY).items()}
+    save_model(folder, TINY, half, {}, "")
+    for name, tensor in read_tensors(folder, TINY).items():
+        assert tensor.dtype == np.float32 and np.array_equal(tensor, half[name])
+
+
+def test_a_replaced_folder_is_whole(folder, make_tensors):
+    save_model(folder, TINY, make_tensors(TINY, seed=2), {"target.spm": b"other"}, "# new\n")
+    assert sorted(p.name for p in folder.iterdir()) == ["README.md", "config.json", "model.safetensors", "target.spm"]
+    assert [p.name for p in folder.parent.iterdir()] == ["model"]
+    assert answer(load_model(folder)) == answer(NativeModel(TINY, make_tensors(TINY, seed=2)))
+
+
+def test_a_save_that_fails_leaves_the_old_folder(folder, make_tensors):
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    with pytest.raises(OSError):
+        save_model(folder, TINY, make_tensors(TINY, seed=2), {"no/such/place.spm": b""}, "")
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    assert [p.name for p in folder.parent.iterdir()] == ["model"]
+
+
+def test_a_kill_at_any_call_of_the_system_leaves_a_whole_folder(folder, monkeypatch, make_tensors):
+    """A kill is played by an error at each flush, rename and removal, after which nothing is cleared up."""
+    calls, seen = 0, set()
+
+    class Kill(BaseException):
+        pass
+
+    def dying(real, last):
+        def call(*arguments, **options):
+            nonlocal calls
+            calls += 1
+            if calls >= last:
+                raise Kill
+            return real(*arguments, **options)
+
+        return call
+
+    old, new = answer(load_model(folder)), answer(NativeModel(TINY, make_tensors(TINY, seed=2)))
+    for last in range(1, 8):  # four files, their folder, the one above it, the removal of the old one
+        calls = 0
+        with monkeypatch.context() as patch, pytest.raises(Kill):
+            for module, name in ((os, "fsync"), (os, "replace"), (shutil, "rmtree")):
+                patch.setattr(module, name, dying(getattr(module, name), last))
+            save_model(folder, TINY, make_tensors(TINY, seed=2), {"source.spm": b""}, "")
+        found = answer(load_model(folder))
+        assert found in (old, new)
+        seen.add(found)
+        save_model(folder, TINY, make_tensors(TINY), {"source.spm": b"pieces"}, "")
+        assert [p.name for p in folder.parent.iterdir()] == ["model"]
+    assert seen == {old, new}
+
+
+def test_without_an_exchange_the_folder_is_replaced_all_the_same(folder, monkeypatch, make_tensors):
+    monkeypatch.setattr("sharpbeam.storage.atomic._exchange", lambda one, other: False)
+    test_a_replaced_folder_is_whole(folder, make_tensors)
+
+
+def test_a_place_where_no_folder_can_be_made_is_named_as_it_was_given(tmp_path, make_tensors):
+    (tmp_path / "file").write_bytes(b"")
+    for folder in (tmp_path / "file" / "model", tmp_path / ("x" * 250)):  # 250 letters: too many with what goes beside
+        with pytest.raises(OSError, match="no folder can be made there") as caught:
+            save_model(folder, TINY, make_tensors(TINY), {}, "")
+        assert caught.value.filename == str(folder)
+
+
+def test_what_killed_runs_left_is_removed_and_nothing_else(folder, make_tensors):
+    names = (".model.ab_12xyz", ".model.old.ab_12xyz", ".model.mine", ".other.ab_12xyz", ".model.at_work_")
+    for name in names:
+        (folder.parent / name).mkdir()
+    at_work = os.open(folder.parent / names[-1], os.O_RDONLY)
+    fcntl.flock(at_work, fcntl.LOCK_EX)
+    save_model(folder, TINY, make_tensors(TINY), {}, "")
+    os.close(at_work)
+    assert {p.name for p in folder.parent.iterdir()} == {"model", *names[2:]}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_not_saved(folder, value, make_tensors):
+    tensors = make_tensors(TINY, seed=2)
+    tensors["output_bias"][0] = value
+    before = answer(load_model(folder))
+    with pytest.raises(ModelError, match="tensor 'output_bias' holds a value that is not finite"):
+        save_model(folder, TINY, tensors, {}, "")
+    assert answer(load_model(folder)) == before
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(ModelError, match=name):
+        load_model(folder)
+
+
+def test_a_folder_that_is_none_is_named(tmp_path):
+    with pytest.raises(ModelError, match=r"no model folder .*nowhere"):
+        load_model(tmp_path / "nowhere")
+
+
+FACTS = {
+    "unknown key": ({"decoder_dims": 3}, "unknown config key 'decoder_dims'.* Did you mean 'decoder_dim'"),
+    "missing key": ({"source_vocab_size": None}, "'source_vocab_size' is missing"),
+    "text for a number": ({"decoder_dim": "3"}, "'decoder_dim' is '3'; it must be of type int"),
+    "fraction": ({"decoder_dim": 3.0}, "'decoder_dim' is 3.0; it must be of type int"),
+    "bool for a number": ({"encoder_layers": True}, "'encoder_layers' is True; it must be of type int"),
+    "number for a bool": ({"tied_output": 1}, "'tied_output' is 1; it must be of type bool"),
+    "unknown choice": ({"attention": "dot"}, "attention is 'dot'; it must be one of mlp, tanh_dot"),
+    "list for a choice": ({"attention": ["mlp"]}, "'attention' is .*must be of type str"),
+    "zero": ({"encoder_dim": 0}, "encoder_dim is 0; it must be 1 or more"),
+    "negative layers": ({"fc_layers": -1}, "fc_layers is -1"),
+    "id outside the vocabulary": ({"eos_id": 5}, "eos_id is 5"),
+    "wide": ({"decoder_dim": 10**12}, r"tensor 'decoder\..*the config asks for"),
+    "wider than 64 bits": ({"decoder_dim": 10**30}, r"tensor 'decoder\..*the config asks for"),
+    "huge vocabulary": ({"source_vocab_size": 10**15, "target_vocab_size": 10**15}, "the config asks for"),
+    "endless layers": ({"encoder_layers": 10**15}, "asks for 1000000000000000 layers"),
+    "endless fc layers": ({"fc_layers": 10**15, "fc_dim": 3}, "asks for 1000000000000001 layers"),
+    "other version": ({"format_version": 2}, "format_version is 2"),
+    "no version": ({"format_version": None}, "format_version is None"),
+    "true as version": ({"format_version": True}, "format_version is True"),
+    "other architecture": ({"architecture": "perceptron"}, "architecture is 'perceptron'"),
+    "other weights": ({DIGEST: "0" * 64}, "is not the file that was saved"),
+    "no digest but a number": ({DIGEST: 7}, "is not the file that was saved"),
+}
+
+
+@pytest.mark.parametrize("case", FACTS)
+def test_a_wrong_fact_is_named(folder, case):
+    changes, message = FACTS[case]
+    edit(folder, **changes)
+    with pytest.raises(ModelError, match=message):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[1]", "7", "\xff", "null", '{"format_version": NaN}', " " * (CONFIG_LIMIT + 1)),
+        *('{"a": ' * 5000, "[" * 60000, '{"embedding_dim": ' + "9" * 5000 + "}"),
+    ],
+    ids=lambda text: text[:16] or "empty",
+)
+def test_a_config_that_is_none_is_an_error(folder, text):
+    (folder / "config.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ModelError, match=r"config\.json"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_weight_that_is_not_finite_is_named(folder, value, dtype, make_tensors):
+    tensors = {name: tensor.astype(dtype) for name, tensor in make_tensors(TINY).items()}
+    tensors["decoder.bridge.bias"][1] = value
+    rewrite(folder, tensors)
+    with pytest.raises(ModelError, match=r"decoder\.bridge\.bias' holds a value that is not finite"):
+        load_model(folder)
+
+
+def test_wrong_tensors_are_named(folder):
+    tensors = load_file(folder / "model.safetensors")
+    for changed, message in (
+        (tensors | {"extra": tensors["output_bias"]}, "unknown tensor 'extra'"),
+        ({k: v for k, v in tensors.items() if k != "output_bias"}, "tensor 'output_bias' is missing"),
+        (tensors | {"output_bias": tensors["output_bias"][:-1]}, r"'output_bias' has shape \(4,\).* \(5,\)"),
+        (tensors | {"output_bias": tensors["output_bias"].astype(np.float64)}, "'output_bias' is F64"),
+        (tensors | {"output_bias": tensors["output_bias"].astype(np.int32)}, "'output_bias' is I32"),
+    ):
+        rewrite(folder, changed)
+        with pytest.raises(ModelError, match=message):
+            load_model(folder)
+
+
+def resident(path):
+    """KiB of a mapped file in this process's memory."""
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    return sum(
+        int(next(one for one in lines if one.startswith("Rss:")).split()[1]) for line in lines if str(path) in line
+    )
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="there is no /proc/self/smaps")
+def test_forgotten_pages_leave_the_memory_and_are_read_again(folder):
+    tensors = read_tensors(folder, TINY)
+    before = {name: tensor.copy() for name, tensor in tensors.items()}
+    assert resident(folder / "model.safetensors") > 0
+    tensors.forget()
+    assert resident(folder / "model.safetensors") == 0
+    assert all(np.array_equal(tensors[name], before[name]) for name in before)
+
+
+def test_a_header_that_promises_terabytes_allocates_nothing(folder):
+    header = json.dumps({"output_bias": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
+    for data in (struct.pack("<Q", len(header)) + header, struct.pack("<Q", 1 << 60), struct.pack("<Q", 1 << 26)):
+        (folder / "model.safetensors").write_bytes(data)
+        edit(folder, **{DIGEST: None})
+        with pytest.raises(ModelError, match="cannot be read as safetensors"):
+            load_model(folder)
+
+
+def mutate(data, draw):
+    """Bytes changed, cut, doubled or replaced at random places; the header is hit as often as the weights."""
+    changed = bytearray(data)
+    end = len(data) if draw.random() < 0.5 else 8 + struct.unpack("<Q", data[:8])[0]
+    match draw.randrange(6):
+        case 0:
+            changed[draw.randrange(end)] = draw.randrange(256)
+        case 1:
+            changed[draw.randrange(end)] ^= 1 << draw.randrange(8)
+        case 2:
+            del changed[draw.randrange(end) :]
+        case 3:
+            begin = draw.randrange(end)
+            changed[begin : begin + draw.randrange(1, 20)] = draw.randbytes(draw.randrange(20))
+        case 4:
+            begin = draw.randrange(end)
+            changed[begin:begin] = changed[begin : begin + draw.randrange(1, 40)]
+        case 5:
+            digits = [i for i in range(8, end) if chr(changed[i]).isdigit()]
+            changed[draw.choice(digits)] = ord(draw.choice("0123456789-.e"))
+    return bytes(changed)
+
+
+def test_two_thousand_damaged_weight_files_are_errors(folder):
+    path, draw = folder / "model.safetensors", random.Random(5)
+    data, right = path.read_bytes(), answer(load_model(folder))
+    errors = 0
+    for _ in range(2_000):
+        put(path, mutate(data, draw))
+        try:
+            assert answer(load_model(folder)) == right
+        except ModelError:
+            errors += 1
+    assert errors > 1_800
+
+
+def test_eight_thousand_damaged_weight_files_that_nobody_signed_never_crash(folder):
+    """Without a digest a changed weight cannot be told from a trained one; all else is an error."""
+    path, draw = folder / "model.safetensors", random.Random(6)
+    edit(folder, **{DIGEST: None})
+    data, loaded, errors = path.read_bytes(), 0, 0
+    for _ in range(8_000):
+        put(path, mutate(data, draw))
+        try:
+            answer(NativeModel(TINY, read_tensors(folder, TINY)))
+            loaded += 1
+        except ModelError:
+            errors += 1
+    assert loaded > 500 and errors > 6_000
+
+
+def test_damaged_configs_never_crash(folder):
+    path, draw = folder / "config.json", random.Random(7)
+    data = path.read_bytes()
+    for _ in range(1_500):
+        changed = bytearray(data)
+        for _ in range(draw.randrange(1, 4)):
+            changed[draw.randrange(len(data))] = draw.choice(b'0123456789"{}[],:-.eE \\truefalsn\x00\xff')
+        put(path, changed)
+        try:
+            read_tensors(folder, read_config(folder))
+        except ModelError:
+            continue
+
+
+def test_a_backend_that_is_not_there_says_what_to_do(folder, monkeypatch):
+    with pytest.raises(OptionError, match="backend is 'cuda'; it must be native or torch"):
+        load_model(folder, "cuda")
+    with pytest.raises(OptionError, match="sse9"):
+        load_model(folder, "native", "sse9")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(OptionError, match=r"pip install 'sharpbeam\[train\]'"):
+        load_model(folder, "torch")
+
+
+@pytest.mark.parametrize(
+    "shortcut", [{"precomputed_embeddings": 3}, {"precomputed_attention": True}, {"merge_states": False}]
+)
+def test_shortcuts_are_refused_where_they_would_be_ignored(make_transformer, folder, shortcut):
+    ((name, value),) = shortcut.items()
+    said = f"{name} is {value}; it must be .* but for GRU models with backend native"
+    load_model(folder, **shortcut)
+    for refused, backend in ((folder, "torch"), (make_transformer(), "native")):
+        with pytest.raises(OptionError, match=said):
+            load_model(refused, backend, **shortcut)
+
+
+def test_products_of_more_words_than_there_are_are_refused(folder):
+    words = read_config(folder).target_vocab_size
+    load_model(folder, precomputed_embeddings=words)
+    with pytest.raises(
+        OptionError, match=f"precomputed_embeddings is {words + 1}; it must be at most {words}, the words that"
+    ):
+        load_model(folder, precomputed_embeddings=words + 1)
+
+
+@pytest.mark.parametrize("more", [1, 2, 3, 4])
+def test_tensors_at_any_byte_of_a_file_are_whole_floats(folder, more):
+    """The format does not say where tensors begin; our own files pad the header to eight bytes, others need not."""
+    path, sound = folder / "model.safetensors", answer(load_model(folder))
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    path.write_bytes(struct.pack("<Q", size + more) + data[8 : 8 + size] + b" " * more + data[8 + size :])
+    edit(folder, **{DIGEST: None})
+    tensors = read_tensors(folder, read_config(folder))
+    assert all(tensor.flags.aligned and tensor.flags.c_contiguous for tensor in tensors.values())
+    assert answer(load_model(folder)) == sound

@@ -1,0 +1,204 @@
+"""The training loop: schedules, stopping, and going on after every kind of end with the same losses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from safetensors import safe_open  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+
+from sharpbeam.errors import ModelError, SharpbeamError  # noqa: E402
+from sharpbeam.options.train import TrainOptions  # noqa: E402
+from sharpbeam.storage.model_folder import read_config, read_tensors  # noqa: E402
+from sharpbeam.train.loop import Trainer, learning_rate  # noqa: E402
+
+STEPS = 150
+CHILD = """
+import sys
+from pathlib import Path
+from sharpbeam.train.loop import Trainer
+from sharpbeam.train.recipe import read_recipe
+recipe = Path(sys.argv[1])
+Trainer(read_recipe(recipe), recipe.parent, Path(sys.argv[2])).run()
+"""
+
+
+def test_learning_rate_schedules():
+    def rates(schedule, steps):
+        options = TrainOptions(max_steps=110, warmup_steps=10, learning_rate=1.0, schedule=schedule)
+        return [learning_rate(options, step) for step in steps]
+
+    assert rates("linear", [1, 5, 10, 60, 110, 111]) == pytest.approx([0.1, 0.5, 1, 0.5, 0, 0])
+    assert rates("inverse_sqrt", [5, 10, 40]) == pytest.approx([0.5, 1, 0.5])
+    assert rates("constant", [1, 10, 110]) == pytest.approx([0.1, 1, 1])
+    assert learning_rate(TrainOptions(max_steps=10, warmup_steps=0, schedule="constant"), 1) == 1e-3
+
+
+def test_a_run_learns_and_leaves_metrics_curves_and_a_model(recipe, train, toy):
+    metrics = train(recipe, "out", max_steps=120, validate_every=60, dropout=0.0)
+    lines = [m for m in metrics if "loss" in m]
+    assert [m["step"] for m in lines] == list(range(3, 121, 3))
+    assert lines[-1]["nll"] < 0.7 * lines[0]["nll"]
+    assert lines[-1]["accuracy"] > lines[0]["accuracy"]
+    assert [m["step"] for m in metrics if "bleu" in m] == [60, 120]
+    assert (toy / "out/curves.png").read_bytes().startswith(b"\x89PNG")
+    config = read_config(toy / "out/best")
+    assert read_tensors(toy / "out/best", config)["target_embedding"].shape == (24, 16)
+    assert "validation BLEU" in (toy / "out/best/README.md").read_text()
+
+
+def test_a_finished_run_does_nothing_more(recipe, train, toy, losses):
+    train(recipe, "out")
+    before = {path: path.read_bytes() for path in (toy / "out").rglob("*") if path.is_file()}
+    train(recipe, "out")
+    assert {path: path.read_bytes() for path in (toy / "out").rglob("*") if path.is_file()} == before
+
+
+def test_patience_stops_and_stays_stopped(recipe, train):
+    still = {"learning_rate": 1e-12, "validate_every": 5, "patience": 2, "average_decay": 0.0}
+    metrics = train(recipe, "out", **still)
+    assert [m["step"] for m in metrics if "bleu" in m] == [5, 10, 15]  # the first is the best
+    assert train(recipe, "out", **still) == metrics
+
+
+def test_self_normalisation_lowers_the_mean_square_of_log_z(recipe, train):
+    free, held = (
+        train(recipe, f"alpha{alpha}", self_normalisation=alpha, max_steps=80, label_smoothing=0.0)
+        for alpha in (0.0, 0.5)
+    )
+    last = [next(m["mean_square_log_z"] for m in reversed(run) if "loss" in m) for run in (free, held)]
+    assert last[1] < 0.1 * last[0]
+
+
+def write_recipe(recipe, toy: Path) -> Path:
+    def value(x):
+        return json.dumps(x)  # what stands here reads the same in TOML
+
+    tables = {"data": recipe.data, "vocabulary": recipe.vocabulary, "train": recipe.train}
+    text = f"name = {value(recipe.name)}\n[model]\n" + "".join(f"{k} = {value(v)}\n" for k, v in recipe.model.items())
+    for name, table in tables.items():
+        text += f"[{name}]\n" + "".join(f"{k} = {value(v)}\n" for k, v in dataclasses.asdict(table).items())
+    path = toy / "toy.toml"
+    path.write_text(text)
+    return path
+
+
+def run_and_signal(path: Path, output: Path, number: signal.Signals, after: int) -> subprocess.CompletedProcess[str]:
+    """Train in another process until the metrics reach step `after`, then send it a signal."""
+    command = [sys.executable, "-c", CHILD, str(path), str(output)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+        for line in child.stderr:
+            if line.startswith("{") and json.loads(line)["step"] >= after:
+                child.send_signal(number)
+                break
+        rest = child.stderr.read()
+        return subprocess.CompletedProcess(command, child.wait(timeout=60), stderr=rest)
+
+
+def test_killed_and_interrupted_runs_go_on_with_the_same_losses(recipe, toy, train, losses):
+    recipe = dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, max_steps=STEPS, validate_every=70))
+    path = write_recipe(recipe, toy)
+    killed = run_and_signal(path, toy / "out", signal.SIGKILL, 20)
+    assert killed.returncode == -signal.SIGKILL
+    stopped = run_and_signal(path, toy / "out", signal.SIGINT, 60)
+    assert stopped.returncode in (130, -signal.SIGINT)
+    assert "the same command goes on from there" in stopped.stderr
+    assert 60 <= losses(toy / "out")[-1]["step"] < STEPS  # so both ended before their time
+    train(recipe, "out")
+    train(recipe, "whole")
+    assert losses(toy / "out") == losses(toy / "whole")
+    models = [(toy / name / "best/model.safetensors").read_bytes() for name in ("out", "whole")]
+    assert models[0] == models[1]
+
+
+def test_a_full_disk_keeps_the_old_checkpoint(recipe, toy, train, losses):
+    train(recipe, "out", max_steps=7, schedule="constant")
+    checkpoint = toy / "out/checkpoint.safetensors"
+    before = checkpoint.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))  # no file may grow beyond this
+    try:
+        with pytest.raises(SharpbeamError, match=r"stopped at step 14.*Make room"):
+            train(recipe, "out", max_steps=20, schedule="constant")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert checkpoint.read_bytes() == before
+    assert not list((toy / "out").glob("*.new"))
+    train(recipe, "out", max_steps=20, schedule="constant")
+    for steps in (7, 20):  # the same two runs, undisturbed
+        train(recipe, "whole", max_steps=steps, schedule="constant")
+    assert losses(toy / "out")[-1] == losses(toy / "whole")[-1]
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"x" * 100, lambda b: b""])
+def test_a_broken_checkpoint_is_named(recipe, toy, train, damage):
+    train(recipe, "out", max_steps=7)
+    checkpoint = toy / "out/checkpoint.safetensors"
+    checkpoint.write_bytes(damage(checkpoint.read_bytes()))
+    with pytest.raises(ModelError, match=r"checkpoint.safetensors is no checkpoint of this recipe"):
+        Trainer(recipe, toy, toy / "out")
+
+
+def test_a_checkpoint_of_another_recipe_is_named(recipe, toy, train):
+    train(recipe, "out", max_steps=7)
+    wider = dataclasses.replace(recipe, model=recipe.model | {"decoder_dim": 20})
+    with pytest.raises(ModelError, match="is no checkpoint of this recipe"):
+        Trainer(wider, toy, toy / "out")
+
+
+def test_each_changed_setting_is_named_and_a_free_one_is_not(recipe, toy, train):
+    train(recipe, "out", max_steps=7)
+    with pytest.raises(ModelError, match=r"train.batch_tokens was 80 and is 70; train.seed was 1 and is 2\); start in"):
+        train(recipe, "out", batch_tokens=70, seed=2)
+    train(recipe, "out", max_steps=8, log_every=2, checkpoint_every=3, validate_every=4, patience=9)
+    with (toy / "train.tsv").open("a") as out:
+        out.write("ba ce\tce ba\n")
+    with pytest.raises(ModelError, match=r"the text of data.train is another"):
+        train(recipe, "out")
+
+
+def test_a_checkpoint_without_settings_is_read(recipe, toy, train):
+    train(recipe, "out", max_steps=7)
+    path = toy / "out/checkpoint.safetensors"
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        progress = file.metadata()["progress"]
+    save_file(tensors, path, metadata={"progress": progress})
+    assert Trainer(recipe, toy, toy / "out").progress.step == 7
+
+
+def test_two_runs_in_one_folder_are_refused(recipe, toy):
+    first = Trainer(recipe, toy, toy / "out")
+    with pytest.raises(SharpbeamError, match=r"another run is training in .*out; wait for its end"):
+        Trainer(recipe, toy, toy / "out")
+    first.run()
+    Trainer(recipe, toy, toy / "out")
+
+
+def test_a_run_that_diverges_stops_with_its_last_good_checkpoint(recipe, toy, train):
+    train(recipe, "out", max_steps=7)
+    before = (toy / "out/checkpoint.safetensors").read_bytes()
+    trainer = Trainer(recipe, toy, toy / "out")
+    with torch.no_grad():
+        next(trainer.model.parameters()).fill_(float("nan"))
+    with pytest.raises(SharpbeamError, match=r"diverged at step 8: the loss is nan .* Lower train.learning_rate"):
+        trainer.run()
+    assert (toy / "out/checkpoint.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("rate", [1e30, 1e8, float("inf")])
+def test_a_rate_that_is_too_high_leaves_no_model_and_no_nan(recipe, toy, train, rate):
+    with pytest.raises(SharpbeamError, match="training diverged at step"):
+        train(recipe, "out", learning_rate=rate, warmup_steps=0, log_every=1, max_steps=3, validate_every=1)
+    assert not (toy / "out/best").exists() and not (toy / "out/checkpoint.safetensors").exists()
+    assert "NaN" not in (toy / "out/metrics.jsonl").read_text()

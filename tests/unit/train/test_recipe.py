@@ -1,0 +1,113 @@
+"""Recipes: what is wrong is said by name, before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sharpbeam.errors import InputError, ModelError, OptionError  # noqa: E402
+from sharpbeam.train.loop import Trainer  # noqa: E402
+from sharpbeam.train.recipe import read_recipe  # noqa: E402
+
+GOOD = """
+name = "toy"
+[data]
+train = ["train.tsv"]
+valid = ["valid.tsv"]
+[vocabulary]
+size = 24
+[model]
+architecture = "recurrent"
+embedding_dim = 16
+hidden_dim = 16
+[train]
+max_steps = 10
+learning_rate = 1
+"""
+
+
+@pytest.fixture
+def path(toy: Path) -> Path:
+    file = toy / "toy.toml"
+    file.write_text(GOOD)
+    return file
+
+
+def test_a_good_recipe_is_read_and_an_integer_stands_for_a_float(path):
+    recipe = read_recipe(path)
+    assert (recipe.name, recipe.data.train, recipe.vocabulary.size) == ("toy", ("train.tsv",), 24)
+    assert recipe.train.learning_rate == 1.0
+
+
+def test_every_shipped_recipe_is_valid():
+    recipes = sorted((Path(__file__).parents[3] / "recipes").glob("*.toml"))
+    assert recipes
+    for file in recipes:
+        assert read_recipe(file).name == file.stem
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("max_steps", "max_step", "toy.toml: train: unknown option 'max_step'. Did you mean 'max_steps'"),
+        ("[data]", "[dta]", "unknown option 'dta'. Did you mean 'data'"),
+        ("max_steps = 10", "", "option 'max_steps' is missing"),
+        ("max_steps = 10", "max_steps = 10.5", "max_steps is 10.5; it must be of type int"),
+        ("max_steps = 10", "max_steps = true", "max_steps is True; it must be of type int"),
+        ("max_steps = 10", "max_steps = 0", "train.max_steps is 0; it must be 1 or more"),
+        ('["train.tsv"]', '"train.tsv"', "train is 'train.tsv'; it must be a list"),
+        ('["train.tsv"]', "[]", "data.train is"),
+        ("learning_rate = 1", 'device = "tpu"', "device is 'tpu'; it must be one of cpu, cuda"),
+        ("[vocabulary]\nsize", "vocabulary", "vocabulary is 24; it must be a table"),
+        ('"recurrent"', '"perceptron"', "architecture is 'perceptron'; it must be one of recurrent, lstm-attention"),
+    ],
+)
+def test_wrong_options_are_named(path, old, new, said):
+    text = GOOD.replace(old, new, 1)
+    if "vocabulary = 24" in text:  # a bare key belongs before the first table
+        text = "vocabulary = 24\n" + text.replace("vocabulary = 24", "")
+    path.write_text(text)
+    with pytest.raises(OptionError) as caught:
+        read_recipe(path)
+    assert said in str(caught.value)
+
+
+def test_unreadable_recipes_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"cannot read the recipe .*none.toml"):
+        read_recipe(tmp_path / "none.toml")
+    (tmp_path / "a.toml").write_text("name = ")
+    with pytest.raises(InputError, match=r"a.toml is not TOML: "):
+        read_recipe(tmp_path / "a.toml")
+    (tmp_path / "b.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"b.toml is not UTF-8"):
+        read_recipe(tmp_path / "b.toml")
+
+
+def test_wrong_model_facts_and_missing_text_are_named(path):
+    path.write_text(GOOD.replace("hidden_dim", "hiden_dim"))
+    with pytest.raises(OptionError, match=r"recipe: model: unknown option 'hiden_dim'. Did you mean 'hidden_dim'"):
+        Trainer(read_recipe(path), path.parent, path.parent / "out")
+    path.write_text(GOOD.replace("embedding_dim = 16", "embedding_dim = 0"))
+    with pytest.raises(ModelError, match="embedding_dim is 0; it must be 1 or more"):
+        Trainer(read_recipe(path), path.parent, path.parent / "out")
+    path.write_text(GOOD.replace("size = 24", "size = 4000"))
+    with pytest.raises(
+        InputError, match=r"^vocabulary.size is 4000; the text for source.spm allows at most 30\. Lower"
+    ):
+        Trainer(read_recipe(path), path.parent, path.parent / "new")
+    assert not list((path.parent / "new").glob("*.spm*"))
+    with pytest.raises(OptionError, match=r"vocabulary.size is 4000, but .*source.spm of an earlier run has 24 pieces"):
+        Trainer(read_recipe(path), path.parent, path.parent / "out")
+    path.write_text(GOOD.replace("valid.tsv", "valid.txt"))
+    with pytest.raises(InputError, match=r"cannot read .*valid.txt .*No such file"):
+        Trainer(read_recipe(path), path.parent, path.parent / "out")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there_is_named(path):
+    path.write_text(GOOD + 'device = "cuda"\n')
+    with pytest.raises(OptionError, match=r"train.device is 'cuda', but PyTorch finds no CUDA device"):
+        Trainer(read_recipe(path), path.parent, path.parent / "out")

@@ -1,0 +1,97 @@
+"""The transformer from the recipe to the answer, with attention and with recurrent units in its decoder."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sharpbeam.api.translator import Translator  # noqa: E402
+from sharpbeam.errors import OptionError  # noqa: E402
+from sharpbeam.options.decode import MachineOptions  # noqa: E402
+
+FACTS = {
+    "architecture": "transformer",
+    "hidden_dim": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_heads": 2,
+    "decoder_heads": 4,
+    "encoder_ffn_dim": 32,
+    "decoder_ffn_dim": 24,
+    "shared_embedding": True,
+    "tied_output": True,
+}
+SSRU = FACTS | {"decoder_kind": "ssru", "norm": "post", "encoder_final_norm": False, "decoder_final_norm": False}
+TEXTS = ["ba ce di", "lo mu", "gu ha je ki"]
+SEARCHES = [
+    {},
+    {"beam_size": 4, "num_hypotheses": 2},
+    {"beam_size": 3, "schedule": "stream"},
+    {"beam_size": 3, "cube_pruning": "exact"},
+]
+
+
+@pytest.mark.parametrize("facts", [FACTS, SSRU], ids=["attention", "ssru"])
+def test_it_learns_and_its_folder_translates_the_same_on_both_backends(facts, recipe, train, toy):
+    made = dataclasses.replace(recipe, model=facts)
+    options = {"label_smoothing": 0.0, "dropout": 0.0, "average_decay": 0.0, "schedule": "inverse_sqrt"}
+    lines = [m for m in train(made, "run", max_steps=100, validate_every=100, **options) if "nll" in m]
+    assert lines[-1]["nll"] < 0.75 * lines[0]["nll"]
+    native, pytorch = (
+        Translator(toy / "run/best", machine=MachineOptions(backend=backend)) for backend in ("native", "torch")
+    )
+    for search in SEARCHES:
+        ours, theirs = native.translate(TEXTS, **search), pytorch.translate(TEXTS, **search)
+        assert [a.text for a in ours] == [b.text for b in theirs]
+        assert any(a.text for a in ours)
+        for a, b in zip(ours, theirs, strict=True):
+            assert a.score == pytest.approx(b.score, abs=1e-4)
+
+
+def test_a_killed_run_goes_on_with_the_same_losses(recipe, train, losses, toy):
+    made = dataclasses.replace(recipe, model=FACTS)
+    options = {"schedule": "inverse_sqrt", "max_steps": 20, "validate_every": 10}
+    train(made, "whole", **options)
+    train(made, "parts", **options | {"max_steps": 10})
+    train(made, "parts", **options)
+    whole, parts = ({m["step"]: m["loss"] for m in losses(toy / name) if "loss" in m} for name in ("whole", "parts"))
+    assert len(whole) == 6
+    assert whole == parts
+
+
+def test_learned_positions_bound_source_and_target(recipe, train, toy, caplog):
+    """Neither a long text nor a long answer may leave the table; a text that is cut says so."""
+    made = dataclasses.replace(recipe, model=FACTS | {"positions": "learned", "max_positions": 40})
+    train(made, "run", max_steps=5, validate_every=5)
+    for backend in ("native", "torch"):
+        translator = Translator(toy / "run/best", machine=MachineOptions(backend=backend))
+        with pytest.raises(OptionError, match=r"max_length is 256; it must be at most 40"):
+            translator.translate(TEXTS)
+        short, long = translator.translate(["ba ce", "ba ce di " * 30], max_length=40, min_length=39)
+        assert (short.truncated, long.truncated) == (False, True)
+        assert "cut off (the model has positions for 40" in caplog.text
+
+
+def test_one_model_of_many_directions(recipe, train, toy):
+    """The third column is in a language that says the source's words as they are: its token makes the difference."""
+    for name in ("train", "valid"):
+        lines = (toy / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+        copies = "".join(f"{line.split(chr(9))[0]}\t{line.split(chr(9))[0]}\n" for line in lines)
+        (toy / f"{name}.copy.tsv").write_text(copies, encoding="utf-8")
+    data = dataclasses.replace(
+        recipe.data,
+        train=("train.tsv", "train.copy.tsv"),
+        valid=("valid.tsv", "valid.copy.tsv"),
+        languages=("a-b", "a-c"),
+    )
+    made = dataclasses.replace(recipe, model=FACTS, data=data)
+    options = {"label_smoothing": 0.0, "dropout": 0.0, "average_decay": 0.0}
+    train(made, "run", max_steps=150, validate_every=150, **options)
+    translator = Translator(toy / "run/best")
+    backwards, copied = (translator.translate(TEXTS, target_language=code) for code in ("b", "c"))
+    assert [a.text for a in backwards] != [b.text for b in copied]
+    with pytest.raises(OptionError, match="languages"):
+        train(dataclasses.replace(made, model={}), "other")
