@@ -132,6 +132,11 @@ class BeamRun {
     beam_.begin(requests, count);
   }
 
+  bool cancel(int32_t request) {
+    const std::unique_lock<std::mutex> lock = locked();
+    return beam_.cancel(request);
+  }
+
   // None where a log probability cannot be one.
   nb::object advance_any(AnyArray request, AnyArray state, AnyArray node, AnyArray length, AnyArray score,
                          AnyArray token, AnyArray log_prob, AnyArray value) {
@@ -275,6 +280,7 @@ void bind_search(nb::module_& module) {
            "beam"_a, "keep"_a, "eos"_a, "max_length"_a, "margin"_a, "ratio"_a, "stays"_a, "min_length"_a, "children"_a,
            "rule"_a, "answers"_a, "need"_a, "room"_a, "enough"_a, "stop_margin"_a, "flatters"_a, "weight"_a, "widest"_a)
       .def("begin", &BeamRun::begin, "request"_a, "Take note of new requests.")
+      .def("cancel", &BeamRun::cancel, "request"_a, "Forget a request in flight; False where it is not in flight.")
       .def("advance", &BeamRun::advance_plain, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
            "log_prob"_a, "value"_a)
       .def("advance", &BeamRun::advance_any, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,

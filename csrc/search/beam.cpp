@@ -24,6 +24,12 @@ void Beam::begin(const int32_t* request, int64_t count) {
   }
 }
 
+bool Beam::cancel(int32_t request) {
+  const bool found = pools_.erase(request) > 0;
+  tidy();
+  return found;
+}
+
 bool Beam::advance(const BeamRows& rows) {
   if (!numbers(rows)) return false;
   check(rows);

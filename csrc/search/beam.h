@@ -40,6 +40,9 @@ class Beam {
 
   void begin(const int32_t* request, int64_t count);
 
+  // Forgets a request in flight, whose rows must not be given again. False where it is not in flight.
+  bool cancel(int32_t request);
+
   // One step for all requests in `rows`; `grown` and `done` are the answer, `requests()` how many took it. False where
   // a log probability cannot be one: NaN, +infinity, or above 0 where the stop rule's proof needs sums that only fall.
   // Throws std::invalid_argument for a request that is not in flight or whose rows are apart, a length, and a node of

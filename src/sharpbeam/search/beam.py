@@ -78,6 +78,13 @@ class BeamSearch:
         self._finished.update((request.index, Pool()) for request in requests)
         return first_rows(requests, state, self._bos_id)
 
+    def cancel(self, request: int) -> None:
+        """Forget a request in flight: `search.interface.Search.cancel`."""
+        self._ripe -= len(self._finished.pop(request)) >= self._stop.enough
+        self._rules.leave([request])
+        if not self._finished:
+            self._tree.clear()
+
     def step(self, rows: Rows, forward: Forward) -> StepResult:
         """Run every row, and advance."""
         hidden = forward.step(rows)

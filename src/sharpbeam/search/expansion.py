@@ -44,6 +44,12 @@ class Expansion:
             self._prefix[request.index] = 0 if request.prefix is None else len(request.prefix.token)
         return first_rows(requests, state, self._bos_id)
 
+    def cancel(self, request: int) -> None:
+        """Forget a request in flight: `search.interface.Search.cancel`."""
+        self._live.remove(request)
+        del self._prefix[request]
+        self._rules.leave([request])
+
     def step(self, rows: Rows, forward: Forward) -> StepResult:
         """Run every row; those behind their prefix are done."""
         return self.advance(rows, forward.topk(forward.step(rows), self._rules.wanted(rows), rows.request))

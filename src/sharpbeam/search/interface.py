@@ -44,3 +44,9 @@ class Search(Protocol):
         ask for candidates of some hidden vectors only, or take several steps (`Forward.whole`). The states of the rows
         it returns must be handles that `forward.step` has given in this turn.
         """
+
+    def cancel(self, request: int) -> None:
+        """Forget a request in flight without an answer; the caller removes its rows before the next step.
+
+        Other requests are answered as if it had never been there. Raises KeyError where it is not in flight.
+        """

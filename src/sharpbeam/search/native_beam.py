@@ -41,6 +41,12 @@ class NativeBeamSearch(BeamSearch):
         self._core.begin(rows.request)
         return rows
 
+    def cancel(self, request: int) -> None:
+        """Forget a request in flight: `search.interface.Search.cancel`."""
+        if not self._core.cancel(request):
+            raise KeyError(request)
+        self._rules.leave([request])
+
     def step(self, rows: Rows, forward: Forward) -> StepResult:
         """As BeamSearch's."""
         self._rules.forget_past(rows)

@@ -70,6 +70,13 @@ class SamplingSearch:
             self._answers[request.index] = {}
         return first_rows(requests, state, self._bos_id, each=samples)
 
+    def cancel(self, request: int) -> None:
+        """Forget a request in flight: `search.interface.Search.cancel`."""
+        del self._live[request], self._answers[request]
+        self._rules.leave([request])
+        if not self._live:
+            self._tree.clear()
+
     def step(self, rows: Rows, forward: Forward) -> StepResult:
         """Run every row, and draw."""
         return self.advance(rows, forward.topk(forward.step(rows), self._rules.wanted(rows), rows.request))
