@@ -32,7 +32,7 @@ from bench.papers.l2s.subjects import MODELS, SUBJECTS, Subject, find_folder, pr
 from sharpbeam.decoding.loading import load_parts
 from sharpbeam.fit.screen.kmeans import assign
 from sharpbeam.fit.screen.output import Output
-from sharpbeam.fit.screen.residual_mass import complete, weigh
+from sharpbeam.fit.screen.residual_mass import complete, rescale, weigh
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.scan import ScanLayer
@@ -60,6 +60,7 @@ PAPER = {  # speed-up and perplexity in L2S Table 6
     },
 }
 PAPER["lm-ptb-wide"] = PAPER["lm-ptb-large"]
+MOST_OVER = 0.005  # that the probabilities of a step may sum to above 1, on average over the test text
 TAIL_ROWS = 40_000  # vectors that a tail is fitted on
 Candidates = Callable[[Floats], Ids]
 LogProb = Callable[[Floats, int], float]
@@ -100,14 +101,18 @@ def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
     parts = load_parts(prepared.folder, MachineOptions(), "language")
     hidden, word = read_text(parts, subject.lines(data, "test"), QUICK_WORDS if quick else WORDS)
     rows = list(zip(hidden, word.tolist(), strict=True))
-    runs = contenders(prepared, subject)
+    runs, normalized = contenders(prepared, subject)
     costs = {name: np.array([-run(*row) for row in rows]) for name, run in runs.items()}
     exact = -ExactLayer.build(weight, bias).log_prob(hidden, word)
     timed = rows[:TIMED]
+    # Where every token has its exact logit, the probabilities of a step sum to Z over the Z that they are divided by.
+    sums = {name: float(np.exp(exact - cost).mean()) for name, cost in costs.items() if name in normalized}
 
     def check(_: Any) -> None:
         off = float(np.abs(costs["full"] - exact).max())
         assert off < 1e-3, f"the full softmax in NumPy differs from the exact layer by {off}"
+        for name, total in sums.items():
+            assert total < 1 + MOST_OVER, f"the probabilities of {name} sum to {total:.4f} on average"
 
     timings = interleave({name: _all(run, timed) for name, run in runs.items()}, "full", ROUNDS, check)
     screens = {
@@ -121,6 +126,7 @@ def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
                 "us": round(1e6 * timings[name].median_s / TIMED, 1),
                 "ratio": round(timings[name].ratio, 2),
             }
+            | ({"sum_of_probabilities": round(sums[name], 5)} if name in sums else {})
             for name, cost in costs.items()
         },
         "set_only": screens,
@@ -129,8 +135,8 @@ def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
     return record.write("perplexity", figures, threads=1, options=options)
 
 
-def contenders(prepared: Prepared, subject: Subject) -> dict[str, LogProb]:
-    """Log probability of one word by each method of L2S Table 6, and of the screens."""
+def contenders(prepared: Prepared, subject: Subject) -> tuple[dict[str, LogProb], set[str]]:
+    """Log probability of one token by each method of L2S Table 6 and of the screens, and whose logits are all exact."""
     layer = prepared.layer
     weight, bias, rank = layer.weight, layer.bias, subject.rank
     few = min(200, len(bias))
@@ -153,18 +159,25 @@ def contenders(prepared: Prepared, subject: Subject) -> dict[str, LogProb]:
         if fit.name == "l2s"
     }
     tails |= {fit.name: _native(layer, fit.screen) for fit in prepared.fits if fit.screen.doubt is not None}
-    return {"full": full, "SVD-softmax": svd.log_prob} | completed | tails
+    return {"full": full, "SVD-softmax": svd.log_prob} | completed | tails, {"full", *tails}
 
 
 def with_tail(layer: Layer, screen: Screen) -> Screen:
-    """`screen` with what the words outside the sets weigh, fitted on vectors of the training text."""
+    """`screen` with a residual mass, fitted on vectors of the training text and rescaled on the validation text's."""
     hidden, output = layer.fit.hidden[:TAIL_ROWS], Output(layer.weight, layer.bias)
-    exact = ExactLayer.build(layer.weight, layer.bias)
-    best = exact.topk(hidden, 1)
-    word = best.token[:, 0]
-    total = np.einsum("nd,nd->n", hidden, layer.weight[word]) + layer.bias[word] - best.log_prob[:, 0]
+    total = log_normalizer(output, hidden)
     label = assign(hidden, screen.weight, screen.bias)
-    return complete(screen, output, weigh(hidden, total, label, len(screen.weight), output), hidden, total)
+    mass = weigh(hidden, total, label, len(screen.weight), output)
+    fresh = layer.choose.hidden
+    return rescale(complete(screen, output, mass, hidden, total), output, fresh, log_normalizer(output, fresh))
+
+
+def log_normalizer(output: Output, hidden: Floats) -> Floats:
+    """log Z [n] of the exact layer for `hidden` [n, D]."""
+    best = ExactLayer.build(output.weight, output.bias).topk(hidden, 1)
+    token = best.token[:, 0]
+    logit = np.einsum("nd,nd->n", hidden, output.weight[token]) + output.bias[token]
+    return np.asarray(logit - best.log_prob[:, 0], np.float32)
 
 
 def _native(layer: Layer, screen: Screen) -> LogProb:

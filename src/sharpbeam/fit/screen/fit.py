@@ -20,7 +20,7 @@ from sharpbeam.fit.screen.collect import Collection, Records
 from sharpbeam.fit.screen.fidelity import Demand, Measure, calibrate, measure
 from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
 from sharpbeam.fit.screen.output import Output, totals
-from sharpbeam.fit.screen.residual_mass import Mass, complete, weigh
+from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, screen_of, widen
 from sharpbeam.options.schema import require
 from sharpbeam.options.screen import METHODS, ScreenOptions
@@ -109,6 +109,8 @@ def fit_screen(
             screen = _screen(clustering, budget, output, sample)
             if center is not None:
                 screen = calibrate(screen, output, choose, demand, center, options.fidelity, confidence)
+            else:  # no row falls back, so that the residual mass has to be right on average
+                screen = rescale(screen, output, np.ascontiguousarray(choose["hidden"]), totals(output, choose))
             result = measure(screen, output, choose, demand, confidence)
             found.append((Setting(clustering.method, len(clustering.weight), budget, result), screen))
             say(_line(found[-1][0]))

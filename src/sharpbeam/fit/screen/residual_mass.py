@@ -26,6 +26,7 @@ TURNS = 8  # of grouping
 LEAST_SHARE = 1e-6  # of the words outside: below it float32 does not tell it from none
 LEAST_WEIGHT = 1e-4
 RIDGE = 1e-3  # of the variances, for all clusters together
+FURTHEST = 5.0  # that the log of the residual mass is shifted by, at most
 PRIOR = 30.0  # rows of mean weight that a cluster is drawn to all clusters by
 Doubles = NDArray[np.float64]
 
@@ -62,6 +63,29 @@ def complete(screen: Screen, output: Output, mass: Mass, hidden: Floats, total: 
     test = FallbackTest(np.zeros_like(screen.weight), 1, np.inf, 0.0, 0.0, 0.0)
     signs = Signs(output.weight, output.bias, replace(screen, tail=nothing, doubt=test), hidden)
     return replace(screen, tail=fit_tail(hidden, signs.cluster, pieces(screen, output, mass), signs.total, total))
+
+
+def rescale(screen: Screen, output: Output, hidden: Floats, total: Floats) -> Screen:
+    """`screen` with its residual mass multiplied so that probabilities sum to 1 on average over fresh rows.
+
+    `hidden` [n, D] with log Z `total` [n] are rows that neither the sets nor the regressions were fitted on. On fresh
+    rows sets miss more than on those that they were chosen by, so that the residual mass is too small, Z with it, and
+    a step's probabilities, exp(logit) / Z over all tokens, sum to more than 1. By Jensen's inequality a mean sum of 1
+    also keeps the perplexity of any text at or above the exact layer's, but for the noise of the rows.
+    """
+    assert screen.tail is not None
+    test = screen.doubt or FallbackTest(np.zeros_like(screen.weight), 1, np.inf, 0.0, 0.0, 0.0)
+    signs = Signs(output.weight, output.bias, replace(screen, doubt=test), hidden)
+    outside, found, exact = (np.float64(values) for values in (signs.tail, signs.total, total))
+    inside = found + np.log1p(-np.exp(np.minimum(outside - found, -1e-12)))
+    low, high = -FURTHEST, FURTHEST  # of the factor's log; the mean sum falls with it
+    for _ in range(50):
+        middle = (low + high) / 2
+        if np.exp(exact - np.logaddexp(inside, outside + middle)).mean() > 1:
+            low = middle
+        else:
+            high = middle
+    return replace(screen, tail=replace(screen.tail, bias=screen.tail.bias + np.float32(high)))
 
 
 def pieces(screen: Screen, output: Output, mass: Mass) -> Tail:
