@@ -1,4 +1,4 @@
-# `make demo` and `make test` work on a fresh clone that has Python 3.10 or newer and a C++ compiler. Everything is
+# `make demo` and `make test` work on a fresh clone that has Python 3.10 or newer and a C++20 compiler. Everything is
 # installed into .venv; the files in .venv/made say what has been done, so nothing is done twice.
 
 PYTHON ?= python3
@@ -10,18 +10,26 @@ DATA ?= ../shared/data
 MODELS ?= models runs
 QUICK ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+# One thread for each library: the matrices of tests are tiny, and threads that wait for each other are slow.
+ONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-SOURCES := $(shell find src csrc models -type f -not -name '*.so' -not -name '*.pyc' 2>/dev/null) \
-  CMakeLists.txt pyproject.toml README.md LICENSE
+CORE := $(shell find csrc -type f 2>/dev/null) CMakeLists.txt
 NATIVE := $(shell find csrc tests/native bench -name '*.cpp' -o -name '*.h' 2>/dev/null)
+TEST_EXTRAS := train,dev
+# The tests of one component each: no training, no subprocesses, no other programs. Under a minute.
+FAST_TESTS := tests/unit/kernels tests/unit/output_layers tests/unit/search tests/unit/scheduling tests/unit/text \
+  tests/unit/storage tests/unit/jobs
 
-.PHONY: help demo install test check lint types rooms native sanitize bench scoreboard clean
+.PHONY: help demo install test fast check lint types imports house native sanitize docs fix bench scoreboard clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo                      translate demo/german.txt with the bundled model"
-	@echo "make test                      run all tests"
-	@echo "make check                     lint, types, rooms, C++ format, warnings as errors, sanitizers"
+	@echo "make demo                      build, and translate demo/german.txt with the bundled model"
+	@echo "make test                      all tests; FAST=1 for those of the components (under a minute)"
+	@echo "                               T=tests/unit/search/test_beam.py  K=ties  for some of them"
+	@echo "make check                     lint, types, imports, house (sizes, vocabulary), native, sanitize"
+	@echo "make fix                       format Python and C++, and mend what ruff can mend"
+	@echo "make docs                      build the documentation into build/site"
 	@echo "make bench PART=harness.machine        measure the ceilings of this machine (or decode.speed, decode.resume)"
 	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold (or output_layer, search, sharp, transformer)"
 	@echo "                               [CLAIM=\"2a 5\"] [MODEL=de-en] [MODELS=\"folder ...\"]"
@@ -36,21 +44,27 @@ $(MADE)/venv:
 	@$(PIP) install "scikit-build-core>=0.10" "nanobind>=2.4" "cmake>=3.25" "ninja>=1.11"
 	@mkdir -p $(MADE) && touch $@
 
-# Without build isolation the compiled files are kept in build/, so a second build takes seconds.
-$(MADE)/package: $(MADE)/venv $(SOURCES)
-	@echo "building and installing the package"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation .
+# The package is installed in place (.ci/install.py), once for what is asked of it: the plain package for the demo, with
+# the extras for the tests.
+$(MADE)/package: $(MADE)/venv $(CORE) pyproject.toml
+	@echo "building the package (some minutes the first time)"
+	@$(BIN)/python .ci/install.py $(if $(wildcard $(MADE)/tests),$(TEST_EXTRAS))
 	@touch $@
 
-$(MADE)/tests: $(MADE)/package pyproject.toml constraints.txt
-	@echo "installing what the tests need"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation -c constraints.txt ".[train,dev]"
-	@touch $@
+$(MADE)/tests: $(MADE)/venv $(CORE) pyproject.toml constraints.txt
+	@echo "building the package, and installing what the tests need (some minutes the first time)"
+	@$(BIN)/python .ci/install.py $(TEST_EXTRAS)
+	@touch $(MADE)/package $@
 
 # The libraries that output layers are compared with.
 $(MADE)/bench: $(MADE)/tests
 	@echo "installing what the comparisons need"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation -c constraints.txt ".[train,bench]"
+	@$(BIN)/python .ci/install.py $(TEST_EXTRAS),bench
+	@touch $@
+
+$(MADE)/docs: $(MADE)/tests
+	@echo "installing what the documentation needs"
+	@$(BIN)/python .ci/install.py $(TEST_EXTRAS),docs
 	@touch $@
 
 install: $(MADE)/package
@@ -58,15 +72,20 @@ install: $(MADE)/package
 # ---- for everybody ----
 
 demo: $(MADE)/package
-	$(BIN)/sharpbeam translate de-en demo/german.txt --stats
+	$(BIN)/python demo/demo.py
 
-# One thread for each library: the products of tests are tiny, and threads waiting for each other are slow.
 test: $(MADE)/tests
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+	$(ONE) $(BIN)/python -m pytest $(if $(T),$(T),$(if $(filter-out 0,$(FAST)),$(FAST_TESTS))) $(if $(K),-k "$(K)")
 
-# ---- the house rules ----
+fast: $(MADE)/tests
+	$(ONE) $(BIN)/python -m pytest $(FAST_TESTS)
 
-check: lint types rooms native sanitize
+docs: $(MADE)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --site-dir build/site
+
+# ---- the conventions ----
+
+check: lint types imports house native sanitize
 	@echo "all checks passed"
 
 lint: $(MADE)/tests
@@ -77,9 +96,19 @@ lint: $(MADE)/tests
 types: $(MADE)/tests
 	$(BIN)/mypy --strict
 	MYPYPATH=src:tests:. $(BIN)/mypy --strict -p bench -p examples.constituency
+	$(BIN)/mypy --strict .ci/*.py
 
-rooms: $(MADE)/tests
+imports: $(MADE)/tests
 	PYTHONPATH=src $(BIN)/lint-imports
+
+house:
+	$(PYTHON) .ci/house.py
+	$(PYTHON) .ci/vocabulary.py
+
+fix: $(MADE)/tests
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(NATIVE)
 
 native: $(MADE)/tests
 	$(BIN)/cmake -S . -B build/werror -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \

@@ -51,8 +51,10 @@ class Parts:
 
 
 def bundled_models() -> dict[str, Path]:
-    """Names and folders of the models that travel with the package, in its folder `bundled`."""
+    """Names and folders of the models that travel with the package, in its folder `bundled`; in a checkout `models`."""
     home = Path(str(resources.files("sharpbeam") / "bundled"))
+    if not home.is_dir():
+        home = Path(__file__).parents[3] / "models"
     if not home.is_dir():
         return {}
     return {folder.name: folder for folder in sorted(home.iterdir()) if (folder / "config.json").is_file()}
