@@ -20,7 +20,8 @@ from bench.harness.testset import DATA
 from bench.harness.vectors import Layer, collect_layer
 from bench.papers.l2s.methods import BASELINE, PREVIEWED
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder, present
-from sharpbeam.output_layers.certified import ERROR, CertifiedLayer, Preview
+from sharpbeam.fit.preview import fit_preview
+from sharpbeam.output_layers.certified import ERROR, CertifiedLayer
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.scan import ScanLayer
@@ -71,7 +72,7 @@ def differences(exact: RowLayer, others: dict[str, RowLayer], hidden: Floats) ->
 def measure(layer: Layer, quick: bool, timed: bool = True) -> dict[str, Any]:
     """Differences, times and the error of the log-sum-exp of one layer, recorded."""
     weight, bias = layer.weight, layer.bias
-    preview = Preview.fit(weight, bias, layer.fit.hidden[:PREVIEWED])
+    preview = fit_preview(weight, bias, layer.fit.hidden[:PREVIEWED])
     exact, certified = ExactLayer.build(weight, bias), CertifiedLayer.build(weight, bias, preview)
     scan = ScanLayer.build(weight, bias)
     hidden = held_out(layer, QUICK_VECTORS if quick else VECTORS)

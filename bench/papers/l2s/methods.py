@@ -21,7 +21,8 @@ from bench.baselines.svd_softmax import SvdSoftmaxLayer
 from bench.harness.vectors import K, Layer
 from bench.papers.l2s.screens import Fit
 from sharpbeam.errors import SharpbeamError
-from sharpbeam.output_layers.certified import CertifiedLayer, Preview
+from sharpbeam.fit.preview import fit_preview
+from sharpbeam.output_layers.certified import CertifiedLayer
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
@@ -102,7 +103,7 @@ def others(layer: Layer, quick: bool, only: list[str], said: Callable[[str], Non
 def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
     """The baseline, our exact layers, and the screens that were fitted."""
     weight, bias = layer.weight, layer.bias
-    preview = Preview.fit(weight, bias, layer.fit.hidden[:PREVIEWED])
+    preview = fit_preview(weight, bias, layer.fit.hidden[:PREVIEWED])
     exact, scan = ExactLayer.build(weight, bias), ScanLayer.build(weight, bias)
     certified = CertifiedLayer.build(weight, bias, preview).unnormalised()
     found = [

@@ -20,7 +20,8 @@ from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
 from sharpbeam import Translator
-from sharpbeam.output_layers.certified import CertifiedLayer, Preview
+from sharpbeam.fit.preview import fit_preview
+from sharpbeam.output_layers.certified import CertifiedLayer
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.scan import ScanLayer
@@ -77,7 +78,7 @@ def measure(model: str, data: str, coordinates: int | None, k: int, rows: int, r
     weight, bias = translator.parts.model.output()
     samples = hidden_vectors(translator, sources[::2])
     hidden = hidden_vectors(translator, sources[1::2])
-    preview = Preview.fit(weight, bias, samples, coordinates)
+    preview = fit_preview(weight, bias, samples, coordinates)
     scan, certified = ScanLayer.build(weight, bias), CertifiedLayer.build(weight, bias, preview)
     layers: dict[str, RowLayer] = {
         "exact": ExactLayer.build(weight, bias),

@@ -10,12 +10,12 @@ from safetensors.numpy import save_file
 
 from sharpbeam.api.head import HEAD, float_rows, output_arrays
 from sharpbeam.errors import InputError, OutputError
+from sharpbeam.fit.preview import fit_preview
 from sharpbeam.fit.screen.collect import Collection, Records, record_type
 from sharpbeam.fit.screen.fit import Fitted, Say, facts_of, fit_screen
 from sharpbeam.fit.screen.output import Output
 from sharpbeam.options.schema import require
 from sharpbeam.options.screen import ScreenOptions
-from sharpbeam.output_layers.certified import Preview
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.storage.artifacts import replacing_files
 from sharpbeam.storage.previews import save_preview
@@ -55,7 +55,7 @@ def fit_head(
     often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
     fitted = fit_screen(Collection([records]), output, int(often.argmax()), options, say)
     sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
-    preview = Preview.fit(output.weight, output.bias, vectors[sample])
+    preview = fit_preview(output.weight, output.bias, vectors[sample])
     with replacing_files(home, HEAD) as beside:
         save_file({"weight": output.weight, "bias": output.bias}, beside / HEAD)
     save_preview(home, preview.arrays(), output.weight, output.bias)

@@ -22,17 +22,11 @@ from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.types import Floats, Ids, TopK
 
 Doubles = NDArray[np.float64]
-RIDGE = 1e-4  # of the mean eigenvalue, added to the second moment so that it can be inverted
 BALANCE = 0.1  # the root of how large the rounding of a hidden vector to bytes is, about
 ERROR = 1e-3  # default tolerance of `log_total`
 REFINED = 256  # words that `log_total` takes exact logits of
-SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # of the width: how many coordinates a word may have
 LEVELS = 16  # different numbers of coordinates, at most
-SAMPLES = 512  # hidden vectors that the numbers of coordinates are chosen on
-BEST = 10  # for which k they are chosen: what beam search asks for at a width of 5
-PASSED = 12.0  # what a byte costs that is read for one word alone, in bytes that are read for all
 AT_ONCE = 4096  # words that are computed with in float64 together; all of a large matrix would take gigabytes
-WORD_BYTES = 16  # what is read for a word beside its coordinates
 
 
 @dataclass(frozen=True)
@@ -46,40 +40,8 @@ class Preview:
     shift: Floats
     coordinates: Ids
 
-    @classmethod
-    def fit(cls, weight: Floats, bias: Floats, samples: Floats, coordinates: int | None = None) -> Preview:
-        """The balanced basis of the output layer [V, D], [V] and some hidden vectors [N, D], N >= 1.
-
-        S is the second moment of the samples about their mean, U the eigenvectors of S^1/2 W'W S^1/2 with eigenvalues
-        l: the basis is l^1/4 U' S^-1/2, so that both sides have the same root mean squares. Each word gets the number
-        of `coordinates` for which fewest bytes are read on the samples, if not given. Raises OptionError for sizes
-        that do not fit.
-        """
-        width = weight.shape[1]
-        if coordinates is not None and not 1 <= coordinates <= width:
-            raise OptionError(f"coordinates is {coordinates}; it must be from 1 to the width, {width}")
-        if samples.ndim != 2 or samples.shape[1] != width or len(samples) == 0:
-            raise OptionError(f"samples has the shape {list(samples.shape)}; it must be [at least 1, {width}]")
-        mean = samples.mean(axis=0, dtype=np.float64)
-        spread = samples.astype(np.float64) - mean
-        moment = spread.T @ spread / len(samples)
-        centre = weight.mean(axis=0, dtype=np.float64)
-        words = sum((_gram(weight[some] - centre) for some in _parts(len(weight))), np.zeros_like(moment))
-        scale = np.trace(moment) / width or 1.0
-        sizes, directions = np.linalg.eigh(moment + RIDGE * scale * np.eye(width))
-        root, inverse = (directions * np.sqrt(sizes) @ directions.T, directions / np.sqrt(sizes) @ directions.T)
-        values, vectors = np.linalg.eigh(root @ words @ root)
-        values, vectors = values[::-1], vectors[:, ::-1]
-        balance = np.maximum(values, RIDGE**2 * max(values[0], 1e-30)) ** 0.25
-        basis = (balance[:, None] * (vectors.T @ inverse)).astype(np.float32)
-        shift = (-basis.astype(np.float64) @ mean).astype(np.float32)
-        if coordinates is not None:
-            return cls(basis, shift, np.full(len(weight), coordinates, np.int32))
-        chosen = np.linspace(0, len(samples) - 1, min(SAMPLES, len(samples))).astype(np.intp)
-        return cls(basis, shift, _cheapest(weight, bias, basis, shift, samples[chosen]))
-
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """As arrays by name, for a file."""
+        """By name, for saving."""
         return {"basis": self.basis, "shift": self.shift, "coordinates": self.coordinates}
 
     @classmethod
@@ -157,32 +119,6 @@ class CertifiedLayer(RowLayer):
     def left(self, hidden: Floats, k: int) -> Ids:
         """How many words [R] the preview does not rule out for each row, so that they are compared again."""
         return self._native.topk(hidden, k, False)[3]
-
-
-def _cheapest(weight: Floats, bias: Floats, basis: Floats, shift: Floats, samples: Floats) -> Ids:
-    """The number of coordinates [V] for which a word costs fewest bytes: those that all rows read, and those of rows
-    that the preview does not rule it out for. Without its rounding, which matters little."""
-    width = weight.shape[1]
-    rows, centre, inverted = np.empty_like(weight), weight.mean(axis=0), basis.T.astype(np.float64)
-    for some in _parts(len(weight)):
-        rows[some] = np.linalg.solve(inverted, (weight[some] - centre).T.astype(np.float64)).T
-    constant = bias - rows @ shift
-    choices = sorted({min(width, max(4, -(-round(share * width) // 4) * 4)) for share in SHARES})
-    tails = [np.linalg.norm(rows[:, m:], axis=1) for m in choices]
-    passed = np.zeros((len(choices), len(weight)))
-    best = min(BEST, len(weight))
-    for first in range(0, len(samples), 32):
-        hidden = samples[first : first + 32] @ basis.T + shift
-        logits = hidden @ rows.T + constant
-        bar = np.partition(logits, -best, axis=1)[:, -best, None]
-        for i, m in enumerate(choices):
-            preview = hidden[:, :m] @ rows[:, :m].T + constant
-            beyond = np.linalg.norm(hidden[:, m:], axis=1)
-            passed[i] += (preview + beyond[:, None] * tails[i] >= bar).mean(axis=0) * min(32, len(samples) - first)
-    passed /= len(samples)
-    cost = np.array(choices)[:, None] + PASSED * (width + WORD_BYTES) * passed
-    chosen: Ids = np.array(choices, np.int32)[cost.argmin(axis=0)]
-    return chosen
 
 
 def _rows(weight: Floats, preview: Preview) -> tuple[Doubles, Floats, float]:

@@ -11,8 +11,8 @@ import pytest
 
 from sharpbeam import Translator
 from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.fit.preview import fit_preview
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.output_layers.certified import Preview
 from sharpbeam.storage.previews import save_preview
 from sharpbeam.storage.screens import save_screen
 from sharpbeam.types import FallbackTest, Screen, Tail
@@ -28,7 +28,7 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
 def fit(folder: Path) -> None:
     weight, bias = Translator(folder).parts.model.output()
     samples = np.random.default_rng(0).normal(size=(100, weight.shape[1])).astype(np.float32)
-    save_preview(folder, Preview.fit(weight, bias, samples).arrays(), weight, bias)
+    save_preview(folder, fit_preview(weight, bias, samples).arrays(), weight, bias)
 
 
 def test_layers_share_what_they_have_in_common(folder):
@@ -84,7 +84,7 @@ def test_without_a_preview_certified_says_what_to_do(folder):
 def test_a_preview_of_other_weights_is_refused(folder):
     weight, bias = Translator(folder).parts.model.output()
     samples = np.ones((3, weight.shape[1]), np.float32)
-    save_preview(folder, Preview.fit(weight, bias, samples).arrays(), weight, bias + 1)
+    save_preview(folder, fit_preview(weight, bias, samples).arrays(), weight, bias + 1)
     with pytest.raises(ModelError, match="fitted for other output weights"):
         Translator(folder).translate(TEXTS, output_layer="certified")
 

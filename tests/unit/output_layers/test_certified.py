@@ -12,6 +12,7 @@ from support.adversarial import check_topk, layers, normal
 
 from sharpbeam import _core
 from sharpbeam._core import table_names
+from sharpbeam.fit.preview import fit_preview
 from sharpbeam.output_layers.certified import CertifiedLayer, Preview
 from sharpbeam.output_layers.exact import ExactLayer
 
@@ -27,7 +28,7 @@ def certified(layer: Layer, coordinates: int | None = None, isa: str = "auto", t
 
 
 def fitted(weight: np.ndarray, bias: np.ndarray, coordinates: int | None) -> Preview:
-    return Preview.fit(weight, bias, normal(99, 50, weight.shape[1]), coordinates)
+    return fit_preview(weight, bias, normal(99, 50, weight.shape[1]), coordinates)
 
 
 def mixed(preview: Preview, seed: int) -> Preview:
@@ -86,7 +87,7 @@ def test_a_large_vocabulary(kind):
 
 def test_few_words_are_left_by_the_preview():
     layer = skewed(0, 3001, 96, 50)
-    preview = Preview.fit(*layer[:2], skewed(7, 1, 96, 400)[2])
+    preview = fit_preview(*layer[:2], skewed(7, 1, 96, 400)[2])
     assert len(np.unique(preview.coordinates)) > 2
     assert preview.coordinates.mean() < 48
     output_layer = CertifiedLayer.build(*layer[:2], preview)
@@ -144,7 +145,7 @@ def test_the_proven_error_is_of_use():
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-3])
 def test_the_normaliser_of_topk_is_within_its_tolerance(tolerance):
     layer = skewed(0, 3001, 96, 200)
-    preview = Preview.fit(*layer[:2], skewed(7, 1, 96, 400)[2])
+    preview = fit_preview(*layer[:2], skewed(7, 1, 96, 400)[2])
     output_layer = CertifiedLayer.build(*layer[:2], preview, tolerance=tolerance)
     log_prob, token, total, _ = output_layer._native.topk(layer[2], 7)
     assert np.abs(total - log_sum_exp(layer)).max() < tolerance + 1e-5
@@ -197,7 +198,7 @@ def test_a_hidden_vector_without_bounds_is_answered_by_the_exact_layer(special):
 @pytest.mark.parametrize("samples", [np.zeros((1, 65)), np.ones((9, 65)), np.eye(65)[:3] * 1e6])
 def test_any_sample_will_do(samples):
     layer = layers(0, 777, 65, 20)["normal"]
-    preview = Preview.fit(*layer[:2], samples.astype(np.float32))
+    preview = fit_preview(*layer[:2], samples.astype(np.float32))
     log_prob, token, total, _ = CertifiedLayer.build(*layer[:2], preview)._native.topk(layer[2], 5)
     check_topk(layer, 5, (log_prob, token), total)
 
@@ -236,9 +237,9 @@ C10 = CertifiedLayer.build(W10, B10, P10)
         (lambda: C10.topk(normal(0, 2, 4), 11), "k is 11; it must be"),
         (lambda: C10.topk(normal(0, 2, 5), 1), r"hidden has the shape \[2, 5\]; it must be \[any, 4\]"),
         (lambda: C10.log_prob(normal(0, 2, 4), np.array([0, 10], np.int32)), r"token\[1\] is 10; .* from 0 to 9"),
-        (lambda: Preview.fit(W10, B10, normal(0, 3, 4), 5), "coordinates is 5; it must be from 1 to the width, 4"),
-        (lambda: Preview.fit(W10, B10, normal(0, 3, 5)), r"samples has the shape \[3, 5\]"),
-        (lambda: Preview.fit(W10, B10, normal(0, 0, 4)), r"samples has the shape \[0, 4\]"),
+        (lambda: fit_preview(W10, B10, normal(0, 3, 4), 5), "coordinates is 5; it must be from 1 to the width, 4"),
+        (lambda: fit_preview(W10, B10, normal(0, 3, 5)), r"samples has the shape \[3, 5\]"),
+        (lambda: fit_preview(W10, B10, normal(0, 0, 4)), r"samples has the shape \[0, 4\]"),
         (lambda: Preview.from_arrays({"basis": W10}), "the preview has no coordinates, shift; fit it again"),
         (lambda: CertifiedLayer.build(normal(0, 10, 5), B10, P10), r"basis of the shape \[4, 4\]"),
         (

@@ -13,8 +13,9 @@ import pytest
 from sharpbeam import MachineOptions, ModelError, Translator
 from sharpbeam.decoding.loop import decode
 from sharpbeam.decoding.session import Setup
+from sharpbeam.fit.preview import fit_preview
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.output_layers.certified import CertifiedLayer, Preview
+from sharpbeam.output_layers.certified import CertifiedLayer
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.scan import ScanLayer
@@ -74,7 +75,7 @@ def layers(translator: Translator) -> dict[str, OutputLayer]:
     scan = ScanLayer.build(weight, bias)
     lists = np.arange(vocab + 1, dtype=np.int32) * 3, draw.integers(0, vocab, 3 * vocab, np.int32)
     shortlist = Shortlist(np.arange(8, dtype=np.int32), *lists)
-    preview = Preview.fit(weight, bias, draw.normal(size=(200, dim)).astype(np.float32))
+    preview = fit_preview(weight, bias, draw.normal(size=(200, dim)).astype(np.float32))
     plain: dict[str, OutputLayer] = {
         "exact": ExactLayer.build(weight, bias),
         "logits": ExactLayer.build(weight, bias).unnormalised(),

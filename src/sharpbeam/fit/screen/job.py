@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import Parts, find_model, load_parts
+from sharpbeam.fit.preview import fit_preview
 from sharpbeam.fit.screen import fit as fitting
 from sharpbeam.fit.screen.collect import Collection, Collector
 from sharpbeam.fit.screen.fit import Fitted, Say
@@ -20,7 +21,6 @@ from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.options.screen import ScreenOptions
-from sharpbeam.output_layers.certified import Preview
 from sharpbeam.storage.artifacts import OUTPUT, output_digest
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.storage.previews import save_preview
@@ -83,7 +83,7 @@ class ScreenJob:
             fitted[scope] = fitting.fit_screen(collection, output, self.parts.model.eos_id, self.options, say)
         everything = Collection.of(list(collections.values()))
         samples = everything.read(lambda sentence: sentence % PREVIEW_SHARE == 0)["hidden"]
-        save_preview(self.folder, Preview.fit(weight, bias, samples).arrays(), weight, bias)
+        save_preview(self.folder, fit_preview(weight, bias, samples).arrays(), weight, bias)
         return fitted
 
     def save(self, fitted: Mapping[str, Fitted]) -> None:
