@@ -21,7 +21,8 @@ from examples.constituency.train import batch_loss, train  # noqa: E402
 from examples.constituency.trees import actions, build, read_tree  # noqa: E402
 from sharpbeam.decoding.loop import decode  # noqa: E402
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions  # noqa: E402
-from sharpbeam.scheduling.batches import BatchQueue, FixedBatches  # noqa: E402
+from sharpbeam.scheduling.batches import FixedBatches  # noqa: E402
+from sharpbeam.scheduling.queue import RequestQueue  # noqa: E402
 from sharpbeam.scheduling.stream import Stream  # noqa: E402
 from sharpbeam.search.beam import BeamSearch  # noqa: E402
 from sharpbeam.types import Request  # noqa: E402
@@ -79,9 +80,9 @@ def test_brackets_that_do_not_fit_are_named(text):
 def test_every_answer_is_a_tree_and_streams_say_the_same(parser):
     asked = requests(parser)
     options = {"beam_size": 6, "num_hypotheses": 6, "max_score_margin": 4.0, "max_children": 3}
-    fixed = parse(parser, FixedBatches(BatchQueue([asked])), **options)
+    fixed = parse(parser, FixedBatches(RequestQueue(asked)), **options)
     order = ScheduleOptions(schedule="stream-shortest", max_step_rows=7)
-    stream = parse(parser, Stream(BatchQueue([[request] for request in asked]), order, 6, 3), **options)
+    stream = parse(parser, Stream(RequestQueue(asked), order, 6, most_requests=3), **options)
     for index, tree in enumerate(TREES):
         assert [h.tokens for h in fixed[index]] == [h.tokens for h in stream[index]]
         for hypothesis in fixed[index]:
@@ -107,7 +108,7 @@ def test_impossible_actions_have_no_probability(parser):
 def test_scores_of_the_search_are_those_of_training(parser):
     """Step by step = all at once: the log probability of a parse is minus the loss of its actions."""
     asked = requests(parser)
-    found = parse(parser, FixedBatches(BatchQueue([asked])), beam_size=3)
+    found = parse(parser, FixedBatches(RequestQueue(asked)), beam_size=3)
     for request in asked:
         best = found[request.index][0]
         loss, _ = batch_loss(parser, [(request.source, [*best.tokens, EOS])])
@@ -117,6 +118,6 @@ def test_scores_of_the_search_are_those_of_training(parser):
 def test_training_learns_the_trees_and_a_parser_is_saved(tmp_path):
     train(TREES, TREES, tmp_path / "parser", epochs=60)
     parser = Parser.load(tmp_path / "parser")
-    found = parse(parser, FixedBatches(BatchQueue([requests(parser)])), beam_size=2)
+    found = parse(parser, FixedBatches(RequestQueue(requests(parser))), beam_size=2)
     names = [parser.inventory.action_names(found[index][0].tokens) for index in range(len(TREES))]
     assert names == [actions(tree) for tree in TREES]

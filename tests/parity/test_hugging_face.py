@@ -10,7 +10,8 @@ from support.toys import ToyLayer
 
 from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import SearchOptions
-from sharpbeam.scheduling.batches import BatchQueue, FixedBatches
+from sharpbeam.scheduling.batches import FixedBatches
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.types import Floats, Ids, Prefix, Request
 
@@ -99,7 +100,7 @@ def test_equals_generate(marian, beam_size: int, early_stopping: str) -> None:
             max_length=9,
         )
         search = BeamSearch(options, PAD, EOS, VOCAB)
-        found = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(BatchQueue([requests]))))
+        found = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(RequestQueue(requests))))
         given = marian.generate(
             torch.tensor(np.stack(sources), dtype=torch.long),
             num_beams=beam_size,
@@ -136,7 +137,7 @@ def test_rules_against_repetition_equal_those_of_generate(marian, rules: dict) -
     for chosen in (rules, {}):
         options = SearchOptions(beam_size=4, num_hypotheses=4, max_length=12, **chosen)
         search = BeamSearch(options, PAD, EOS, VOCAB)
-        found = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(BatchQueue([[request]]))))
+        found = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(RequestQueue([request]))))
         given = marian.generate(
             torch.tensor(source[None], dtype=torch.long),
             num_beams=4,
@@ -163,7 +164,7 @@ def test_a_prefix_equals_decoder_input_ids(marian) -> None:
         request = Request(0, source, Prefix(np.array(prefix, np.int32), np.zeros(len(prefix), np.float32)))
         options = SearchOptions(beam_size=4, num_hypotheses=4, length_penalty=0.0, max_length=9)
         search = BeamSearch(options, PAD, EOS, VOCAB)
-        found = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(BatchQueue([[request]]))))
+        found = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(RequestQueue([request]))))
         given = marian.generate(
             torch.tensor(source[None], dtype=torch.long),
             decoder_input_ids=torch.tensor([[PAD, *prefix]]),

@@ -31,8 +31,9 @@ from sharpbeam.decoding.loop import decode
 from sharpbeam.models.interface import Decoding
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.output_layers.interface import OutputLayer
-from sharpbeam.scheduling.batches import BatchQueue, FixedBatches
+from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.interface import Schedule
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.scheduling.stream import Stream
 from sharpbeam.search.native_beam import NativeBeamSearch
 from sharpbeam.search.work import Work
@@ -142,14 +143,16 @@ def run(task: Task, strategy: str) -> tuple[Answers, Work]:
         max_children=CHILDREN if variable else None,
     )
     search = NativeBeamSearch(options, task.bos_id, task.eos_id, task.output_layer.vocab_size)
-    order = sorted(task.requests, key=lambda request: len(request.source))
+    queue = RequestQueue()
+    for request in sorted(task.requests, key=lambda request: len(request.source)):
+        queue.add([request])  # so that they leave in this order
     schedule: Schedule
     if strategy == "VAR-STREAM":
         stream = ScheduleOptions(schedule="stream-shortest", max_step_rows=CAPACITY, max_rows=CACHED * WIDTH)
-        schedule = Stream(BatchQueue([[request] for request in order]), stream, WIDTH, CACHED)
+        schedule = Stream(queue, stream, WIDTH, most_requests=CACHED)
     else:
         size = CAPACITY if greedy else REQUESTS
-        schedule = FixedBatches(BatchQueue([order[i : i + size] for i in range(0, len(order), size)]))
+        schedule = FixedBatches(queue, fits=lambda requests, positions, longest: requests <= size)
     answers = dict(decode(task.open(), task.output_layer, search, schedule))
     return answers, search.work
 

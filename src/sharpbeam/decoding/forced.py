@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 from sharpbeam.models.interface import Decoding
 from sharpbeam.output_layers.interface import OutputLayer
-from sharpbeam.scheduling.batches import BatchQueue
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.types import Floats, Ids
 
 Places = NDArray[np.intp]
 
 
 def force(
-    model: Decoding, output_layer: OutputLayer, targets: Mapping[int, Ids], bos_id: int, queue: BatchQueue
+    model: Decoding, output_layer: OutputLayer, targets: Mapping[int, Ids], bos_id: int, queue: RequestQueue
 ) -> Iterator[tuple[int, Floats]]:
     """Yield (request index, log probability of each of its target tokens [T]) for every request in the queue.
 
     `targets` holds the tokens of each request by its index, eos included where it should count; none is empty.
     """
     layer = output_layer.open()
-    while (batch := queue.take()) is not None:
+    while batch := queue.take_batch():
         state = model.admit(batch)
         layer.admit(batch)
         request = np.array([r.index for r in batch], np.int32)

@@ -26,8 +26,8 @@ from sharpbeam.options.schema import build, require
 from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.output_layers.interface import Normalising, OutputLayer
 from sharpbeam.output_layers.suppressed import without
-from sharpbeam.scheduling.batches import BatchQueue, pack, token_budget
 from sharpbeam.scheduling.plan import Plan
+from sharpbeam.scheduling.queue import RequestQueue, token_budget
 from sharpbeam.search.beam import BeamSearch, check_width
 from sharpbeam.search.cube import CubeSearch
 from sharpbeam.search.expansion import Expansion
@@ -150,7 +150,7 @@ class LoadedModel:
         def work() -> Iterator[tuple[int, list[Hypothesis]]]:
             search = make_search(wider)
             searches.append(search)
-            found = decode(model.open(), output_layer, search, plan.schedule(), teams.pop())
+            found = decode(model.open(), output_layer, search, plan.schedule(workers), teams.pop())
             if not asked.attends:
                 return found
             found = with_attention(open_attending(model), found, by_index, model.bos_id, model.eos_id, text)
@@ -158,9 +158,9 @@ class LoadedModel:
                 return found
             return with_coverage(found, asked.coverage_penalty, asked.num_hypotheses, asked.return_attention)
 
+        workers = plan.workers
         try:
-            workers = plan.workers
-            with self._teams.lend(workers) as teams, closing(run_workers(work, plan.queue, workers)) as results:
+            with self._teams.lend(workers) as teams, closing(run_workers(work, plan.queue.close, workers)) as results:
                 yield from results
         finally:
             with self._lock:
@@ -195,13 +195,13 @@ class LoadedModel:
     def _force(self, requests: list[Request], targets: Mapping[int, Ids], choices: DecodeOptions) -> dict[int, Floats]:
         """Log probability of each target token [T], by request index."""
         model, output_layer = self.parts.model, self.output_layer(choices.output)
-        budget = token_budget(requests, choices.schedule.batch_tokens, self._machine.workers)
-        queue = BatchQueue(pack(requests, budget))
+        queue = RequestQueue(requests)
+        queue.batch_tokens = token_budget(queue.tokens, choices.schedule.batch_tokens, self._machine.workers)
 
         def work() -> Iterator[tuple[int, Floats]]:
             return force(model.open(), output_layer, targets, model.bos_id, queue)
 
-        return dict(run_workers(work, queue, min(self._machine.workers, len(queue))))
+        return dict(run_workers(work, queue.close, queue.batches(self._machine.workers)))
 
     def _expansion(self, choices: DecodeOptions) -> Expansion:
         model = self.parts.model

@@ -7,8 +7,6 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
-from sharpbeam.scheduling.batches import BatchQueue
-
 T = TypeVar("T")
 
 
@@ -19,17 +17,18 @@ class _Stopped:
         self.error = error
 
 
-def run_workers(work: Callable[[], Iterator[T]], queue: BatchQueue, threads: int) -> Generator[T, None, None]:
-    """Yield what `threads` calls of `work` yield, in any order; each call takes its batches from `queue`.
+def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threads: int) -> Generator[T, None, None]:
+    """Yield what `threads` calls of `work` yield, in any order.
 
     One thread means the caller's own, none does nothing. When the caller closes the iterator, is interrupted, or a
-    worker raises, the queue is closed and every worker has ended before this returns; a worker's error is raised here.
+    worker raises, `stop` is called, which must make every call of `work` end soon, and all threads have ended before
+    this returns; a worker's error is raised here.
     """
     if threads == 1:
         try:
             yield from work()
         finally:
-            queue.close()
+            stop()
         return
     said: SimpleQueue[T | _Stopped] = SimpleQueue()
 
@@ -55,7 +54,7 @@ def run_workers(work: Callable[[], Iterator[T]], queue: BatchQueue, threads: int
             else:
                 running -= 1
     finally:
-        queue.close()
+        stop()
         for worker in workers:
             if worker.ident is not None:
                 worker.join()

@@ -230,15 +230,19 @@ def _random_texts(loaded: LoadedModel, sentences: int) -> list[str]:
 
 
 class _Schedule:
-    """A watched schedule, whose `busy` is a property."""
+    """A watched schedule, whose `busy` and `whole` are properties."""
 
     def __init__(self, watched: Any) -> None:
         self.refill, self.select, self.apply, self._watched = watched.refill, watched.select, watched.apply, watched
-        self.whole = watched.whole
+        self.cancel = watched.cancel
 
     @property
     def busy(self) -> bool:
         return bool(self._watched.busy)
+
+    @property
+    def whole(self) -> bool:
+        return bool(self._watched.whole)
 
 
 # The parts of what happens behind a door, by the kernels at work there; what is left is copying and the call itself.

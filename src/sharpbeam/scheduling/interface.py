@@ -1,4 +1,4 @@
-"""The door of the schedule room: what the loop asks of any schedule."""
+"""The interface of schedules: what the decoding loop asks of any of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from sharpbeam.types import Request, Rows, StepResult
 class Schedule(Protocol):
     """Decides which requests are in flight. One schedule object serves one decoding run."""
 
-    whole: bool
-    """Whether all live rows run in every step, and nobody enters before a request is done."""
-
     @property
     def busy(self) -> bool:
-        """Whether there are rows in flight or requests waiting."""
+        """Whether requests are in flight or waiting, and the run was not called off."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all live rows run and no request can enter until one of them is done: then one native call may take
+        several steps. Asked after `select`.
+        """
 
     def refill(self) -> Sequence[Request]:
         """The requests that enter now; often none."""
@@ -24,8 +27,10 @@ class Schedule(Protocol):
     def select(self, rows: Rows) -> Rows:
         """Which of all live rows run in this step, at least one; all rows of a request or none of them."""
 
-    def apply(self, move: StepResult) -> Rows:
-        """Take note of a step; returns all live rows: those that waited, and those that `move` leaves.
-
-        Where it is `whole`, that may have been several steps.
+    def apply(self, result: StepResult) -> Rows:
+        """Take note of a step, or of several if `whole`; returns all live rows: the ones that waited, then those of
+        `result`.
         """
+
+    def cancel(self, request: int) -> None:
+        """Forget a request in flight, between two steps; the caller removes its rows."""

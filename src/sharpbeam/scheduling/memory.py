@@ -1,4 +1,4 @@
-"""How much of a memory budget is used by what is in flight: rows, and positions of sources."""
+"""The share of a memory budget that requests in flight use: rows and source positions."""
 
 from __future__ import annotations
 
@@ -6,24 +6,53 @@ import math
 
 from sharpbeam.types import Footprint
 
-# Of one candidate, in the arrays of a search's step: token and log probability, and float64 sums and places of them
-# while they are ranked. A row has at most 2K candidates.
+# Bytes of one candidate in the arrays of a search step: token, log probability, and float64 sums and indices while they
+# are ranked. A row has at most 2K candidates.
 _CANDIDATE = 8 + 4 * 8
 
 
 class Memory:
-    """The share of one worker. It is an estimate: weights and the interpreter are not in it."""
+    """What one worker may use for the requests of one schedule: an estimate, without weights and the interpreter."""
 
-    def __init__(self, limit: int | None, footprint: Footprint, most_rows: int) -> None:
-        """At most `limit` bytes; None = as much as there is. A request has at most `most_rows` rows."""
+    def __init__(
+        self, limit: int | None, footprint: Footprint, most_rows: int, shared: list[Memory] | None = None
+    ) -> None:
+        """At most `limit` bytes (None = no limit), together with all others in `shared`, which this one joins.
+
+        A request has at most `most_rows` rows.
+        """
         self._limit = math.inf if limit is None else limit
         self._row = footprint.row + 2 * most_rows * _CANDIDATE
         self._position = footprint.position
+        self._most_rows = most_rows
+        self._shared = [] if shared is None else shared
+        self._shared.append(self)
+        self._used = 0.0
+
+    def use(self, positions: int, rows: float) -> None:
+        """Note that sources of so many positions in all and so many rows are in flight."""
+        self._used = positions * self._position + rows * self._row
+
+    def use_requests(self, positions: int, requests: int) -> None:
+        """Note that so many requests are in flight, however many rows they take."""
+        self.use(positions, requests * self._most_rows)
+
+    def leave(self) -> None:
+        """Use nothing any more, and leave those that share the limit."""
+        self._shared.remove(self)
 
     def fits(self, positions: int, rows: float) -> bool:
-        """Whether there is room for sources of so many positions in all, and for so many rows."""
-        return positions * self._position + rows * self._row <= self._limit
+        """Whether there is memory for sources of so many positions in all, and for so many rows."""
+        return positions * self._position + rows * self._row <= self._free
+
+    def fits_requests(self, positions: int, requests: int) -> bool:
+        """Whether there is memory for so many requests, however many rows they take."""
+        return self.fits(positions, requests * self._most_rows)
 
     def rows(self, positions: int) -> float:
-        """How many rows there is room for beside sources of so many positions in all; may be below 0."""
-        return (self._limit - positions * self._position) / self._row
+        """How many rows fit next to sources of so many positions in all; may be below 0."""
+        return (self._free - positions * self._position) / self._row
+
+    @property
+    def _free(self) -> float:
+        return self._limit - sum(other._used for other in self._shared if other is not self)

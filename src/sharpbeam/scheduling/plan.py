@@ -1,13 +1,14 @@
-"""What a run is decoded with: the queue that its workers share, and a schedule for each of them."""
+"""What requests with the same options are decoded with: the queue their workers share, and a schedule for each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sharpbeam.options.decode import ScheduleOptions
-from sharpbeam.scheduling.batches import BatchQueue, FixedBatches, pack, token_budget
+from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.interface import Schedule
 from sharpbeam.scheduling.memory import Memory
+from sharpbeam.scheduling.queue import RequestQueue, token_budget
 from sharpbeam.scheduling.stream import Stream
 from sharpbeam.types import Footprint, Request
 
@@ -27,24 +28,30 @@ class Plan:
 
         A request has at most `most_rows` rows.
         """
-        self._options, self._most_rows = options, most_rows
-        # However long the requests take, there are never more workers than requests.
-        share = None if options.max_memory is None else options.max_memory // max(1, min(threads, len(requests)))
-        self._memory = None if share is None else Memory(share, footprint, most_rows)
-        batches = pack(requests, token_budget(requests, options.batch_tokens, threads), self._fits)
-        if options.schedule != "batches":  # one by one, in the same order
-            batches = [[request] for batch in batches for request in batch]
-        self.queue = BatchQueue(batches)
-        self.workers = min(threads, len(batches))
-        """No more than there is work for; none for none."""
-        self._most = -(-len(batches) // max(self.workers, 1))  # so that a stream leaves some for the others
+        self._options, self._most_rows, self._threads, self._footprint = options, most_rows, threads, footprint
+        self.queue = RequestQueue()
+        self.add(requests)
 
-    def _fits(self, positions: int, requests: int) -> bool:
-        """Whether a batch has room, whose rows can be as many as its requests allow: it cannot make any wait."""
-        return self._memory is None or self._memory.fits(positions, requests * self._most_rows)
+    def add(self, requests: Iterable[Request], priority: int = 0) -> None:
+        """Let `requests` wait as one group: those with a higher `priority` first, then by the order of the calls."""
+        self.queue.add(requests, priority)
+        self.queue.batch_tokens = token_budget(self.queue.tokens, self._options.batch_tokens, self._threads)
 
-    def schedule(self) -> Schedule:
-        """A schedule for one worker."""
+    @property
+    def workers(self) -> int:
+        """The number of workers that there is work for now, at most `threads`."""
+        if self._options.schedule != "batches":
+            return min(self._threads, len(self.queue))
+        return self.queue.batches(self._threads, self._memory(min(self._threads, len(self.queue)), None))
+
+    def schedule(self, workers: int = 0, shared: list[Memory] | None = None) -> Schedule:
+        """The schedule of one of so many workers (0 = `workers`); `shared` is the memory of all its schedules."""
+        workers = workers or self.workers
+        memory = self._memory(workers, shared)
         if self._options.schedule == "batches":
-            return FixedBatches(self.queue)
-        return Stream(self.queue, self._options, self._most_rows, self._most, self._memory)
+            return FixedBatches(self.queue, memory)
+        return Stream(self.queue, self._options, self._most_rows, workers, memory)
+
+    def _memory(self, workers: int, shared: list[Memory] | None) -> Memory | None:
+        limit = self._options.max_memory
+        return Memory(limit // max(workers, 1), self._footprint, self._most_rows, shared) if limit is not None else None

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.options.decode import ScheduleOptions
-from sharpbeam.scheduling.batches import BatchQueue
 from sharpbeam.scheduling.memory import Memory
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.types import Request, Rows, StepResult
 
 Index = NDArray[np.intp]
@@ -47,32 +47,50 @@ class _InFlight:
 class Stream:
     """The schedule of one worker: requests, one at a time, from the shared queue."""
 
-    whole = False
-
     def __init__(
-        self, queue: BatchQueue, options: ScheduleOptions, most_rows: int, most: int, memory: Memory | None = None
+        self,
+        queue: RequestQueue,
+        options: ScheduleOptions,
+        most_rows: int,
+        workers: int = 1,
+        memory: Memory | None = None,
+        most_requests: float = math.inf,
     ) -> None:
-        """At most `most` requests are in flight, and at most `most_rows` rows of each."""
-        self._queue, self._options, self._most_rows, self._most = queue, options, most_rows, most
-        self._memory = memory
+        """One of `workers` streams, each of which leaves the others their share of the requests.
+
+        At most `most_requests` are in flight, and at most `most_rows` rows of each.
+        """
+        self._queue, self._options, self._most_rows, self._workers = queue, options, most_rows, workers
+        self._memory, self._most_requests = memory, most_requests
         self._flight: dict[int, _InFlight] = {}
         self._entered = self._step = self._positions = 0
         self._rows_run = self._requests_run = self._done = 0  # over all steps
         self._live = 0  # rows
         self._paused = Rows.empty()
-        self._next: Request | None = None  # taken from the queue, but there was no room for it yet
-        self._entering = self._draw()
+        self._limited = False  # whether some requests had to wait in the last step, or may have to in the next ones
 
     @property
     def busy(self) -> bool:
-        """Whether requests are in flight or about to enter, and the run was not called off."""
-        return (len(self._flight) > 0 or len(self._entering) > 0) and not self._queue.closed
+        """Whether requests are in flight or waiting, and the run was not called off."""
+        return bool(self._flight or len(self._queue)) and not self._queue.closed
+
+    @property
+    def whole(self) -> bool:
+        """Whether all live rows run, and nobody waits or can come."""
+        return not self._limited and self._queue.final and not len(self._queue)
 
     def refill(self) -> Sequence[Request]:
-        """The requests that were drawn in the last step."""
-        entering, self._entering = self._entering, []
+        """As many requests as fit, if only few are left."""
+        if not len(self._queue) or len(self._flight) * self._width > self._options.refill_at * self._options.max_rows:
+            return ()
+        share = -(-self._queue.unfinished // self._workers)
+        most = min(share, self._most_requests) - len(self._flight)
+        entering = self._queue.take(
+            lambda requests, positions, _: requests <= most and self._fits(requests, self._positions + positions)
+        )
         for request in entering:
             self._flight[request.index] = _InFlight(self._entered, len(request.source), self._step)
+            self._positions += len(request.source)
             self._entered += 1
         return entering
 
@@ -84,8 +102,8 @@ class Stream:
         cap = options.max_step_rows
         free = math.inf if self._memory is None else self._memory.rows(self._positions) - self._most_rows - len(rows)
         crowded = requests * self._most_rows - len(rows) > free
-        limited = options.schedule == "stream-shortest" if cap is None else len(rows) > cap
-        if requests <= 1 or not (limited or crowded):
+        self._limited = requests > 1 and (crowded or options.schedule == "stream-shortest" or cap is not None)
+        if not self._limited or (not crowded and cap is not None and len(rows) <= cap):
             self._count(len(rows), requests)
             return rows
         first = np.append(0, (rows.request[1:] != rows.request[:-1]).nonzero()[0] + 1)  # [B]
@@ -100,20 +118,32 @@ class Stream:
         self._count(int(selected.sum()), int(runs.sum()))
         return rows.select(selected)
 
-    def apply(self, move: StepResult) -> Rows:
-        """The rows that waited, then those that go on; draws requests where few are left."""
-        for index in move.finished:
-            self._positions -= self._flight.pop(index).positions
-        self._done += len(move.finished)
-        self._live = len(self._paused) + len(move.rows)
-        if len(self._flight) * self._width <= self._options.refill_at * self._options.max_rows:
-            self._entering = self._draw()
-        return self._paused.extend(move.rows) if len(self._paused) else move.rows
+    def apply(self, result: StepResult) -> Rows:
+        """The rows that waited, then the surviving ones."""
+        if result.finished:
+            for index in result.finished:
+                self._positions -= self._flight.pop(index).positions
+            self._done += len(result.finished)
+            self._queue.leave(len(result.finished))
+        self._live = len(self._paused) + len(result.rows)
+        self._note()
+        return self._paused.extend(result.rows) if len(self._paused) else result.rows
+
+    def cancel(self, request: int) -> None:
+        """Forget a request in flight."""
+        self._positions -= self._flight.pop(request).positions
+        self._queue.leave(1)
+        self._note()
 
     @property
     def _width(self) -> float:
         """The rows that a request is expected to have."""
         return max(1.0, self._rows_run / max(self._requests_run, 1)) if self._done else self._most_rows
+
+    def _note(self) -> None:
+        """Tell the memory what is in flight."""
+        if self._memory is not None:
+            self._memory.use(self._positions, self._live + self._most_rows if self._flight else 0)
 
     def _count(self, rows: int, requests: int) -> None:
         self._rows_run += rows
@@ -142,26 +172,12 @@ class Stream:
         runs[ranked[0]] = True  # even if it alone has more rows
         return runs
 
-    def _draw(self) -> list[Request]:
-        """As many requests as there is room for, or as there are."""
-        drawn: list[Request] = []
-        width = self._width
-        while len(self._flight) + len(drawn) < self._most:
-            if self._next is None:
-                if (batch := self._queue.take()) is None:
-                    break
-                (self._next,) = batch
-            many = len(self._flight) + len(drawn) + 1
-            rows = max(many * width, self._live + len(drawn) + 1)  # expected of all, but no fewer than there will be
-            if many > 1 and not self._has_room(rows, self._positions + len(self._next.source)):
-                break
-            drawn.append(self._next)
-            self._positions += len(self._next.source)
-            self._next = None
-        return drawn
-
-    def _has_room(self, rows: float, positions: int) -> bool:
-        """Whether so many rows, and sources of so many positions, may be in flight."""
+    def _fits(self, entering: int, positions: int) -> bool:
+        """Whether so many requests may enter; then sources of so many positions are in flight."""
+        requests = len(self._flight) + entering
+        if requests == 1:
+            return True  # one request always runs
+        rows = max(requests * self._width, self._live + entering)  # expected of all, but no fewer than there will be
         if rows > self._options.max_rows:
             return False
         return self._memory is None or self._memory.fits(positions, rows + self._most_rows)

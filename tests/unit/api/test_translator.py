@@ -18,7 +18,7 @@ from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.loading import find_model
 from sharpbeam.options.decode import COMPUTE_TYPES
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.scheduling.batches import BatchQueue, pack
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
 
 _core = pytest.importorskip("sharpbeam._core", reason="the native core is not built")
@@ -134,7 +134,7 @@ def test_search_score_is_forced_score(translator: Translator, texts: list[str]) 
         tokens = [ids[piece] for piece in translation.tokens]
         eos = [parts.model.eos_id] * (len(translation.token_scores) - len(tokens))
         targets[index] = np.array([*tokens, *eos], np.int32)
-    queue = BatchQueue(pack(requests, 60))
+    queue = RequestQueue(requests, 60)
     tolerance = 0.0 if type(parts.model).__name__ == "NativeModel" else TORCH_TOLERANCE
     for index, log_probs in force(parts.model.open(), parts.output_layer, targets, parts.model.bos_id, queue):
         np.testing.assert_allclose(log_probs, found[index].token_scores, rtol=0, atol=tolerance)

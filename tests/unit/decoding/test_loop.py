@@ -12,8 +12,9 @@ from support.toys import BOS, EOS, ToyLayer, ToyModel, best, toy_requests
 from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
-from sharpbeam.scheduling.batches import BatchQueue, FixedBatches, pack
+from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.plan import Plan
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.types import Floats, Hypothesis, Ids, Request, TopK
 
@@ -64,7 +65,7 @@ def run(
 ):
     output_layer = layer(*model.output())
     search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
-    return dict(decode(model.open(), output_layer, search, FixedBatches(BatchQueue(pack(requests, batch_tokens)))))
+    return dict(decode(model.open(), output_layer, search, FixedBatches(RequestQueue(requests, batch_tokens))))
 
 
 @pytest.mark.parametrize("beam_size", [1, 5])
@@ -96,7 +97,7 @@ def test_a_layer_may_answer_by_request(schedule: str) -> None:
     assert together == alone
     assert output_layer.run.lists == {} and output_layer.run.most > 2
     targets = {i: np.array([*h[0].tokens, EOS], np.int32) for i, h in alone.items()}
-    for index, log_probs in force(model.open(), output_layer, targets, BOS, BatchQueue(pack(requests, 30))):
+    for index, log_probs in force(model.open(), output_layer, targets, BOS, RequestQueue(requests, 30)):
         pairs = zip(log_probs.tolist(), alone[index][0].token_log_probs, strict=False)  # one may lack its end
         assert all(forced == searched for forced, searched in pairs)
     assert output_layer.run.lists == {}
@@ -108,9 +109,11 @@ def test_every_cache_is_given_back() -> None:
     assert found.keys() == set(range(12))
     (decoding,) = model.opened
     assert decoding.sources == {} and decoding.states == {}
-    batches = pack(requests, 30)
+    queue, batches = RequestQueue(requests, 30), list[int]()
+    while batch := queue.take_batch():
+        batches.append(len(batch))
     assert len(batches) > 2
-    assert decoding.most_sources == max(len(batch) for batch in batches)
+    assert decoding.most_sources == max(batches)
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, -0.5])
@@ -128,7 +131,7 @@ def test_search_score_is_forced_score(length_penalty: float) -> None:
                 for index, h in best.items()
             }
             ends |= {target[-1] == EOS for target in targets.values()}
-            queue = BatchQueue(pack(requests, 20))
+            queue = RequestQueue(requests, 20)
             for index, log_probs in force(model.open(), output_layer, targets, BOS, queue):
                 h = best[index]
                 assert log_probs.tolist() == list(h.token_log_probs)
@@ -140,11 +143,11 @@ def test_forced_decoding_gives_its_caches_back_and_stops_when_called_off() -> No
     model, requests = ToyModel(1), toy_requests(5, 1)
     output_layer = ToyLayer(*model.output())
     targets = {r.index: np.array([3, 4, EOS][r.index % 3 :], np.int32) for r in requests}
-    queue = BatchQueue(pack(requests, 10))
+    queue = RequestQueue(requests, 10)
     scores = dict(force(model.open(), output_layer, targets, BOS, queue))
     assert {index: len(s) for index, s in scores.items()} == {i: 3 - i % 3 for i in range(5)}
     assert model.opened[0].sources == {} and model.opened[0].states == {}
-    queue = BatchQueue(pack(requests, 10))
+    queue = RequestQueue(requests, 10)
     running = force(model.open(), output_layer, targets, BOS, queue)
     first = next(running)
     queue.close()

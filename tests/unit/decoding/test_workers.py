@@ -17,28 +17,28 @@ from sharpbeam import MachineOptions
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.models.gru.tensors import tensor_shapes
 from sharpbeam.options import workers as cores
-from sharpbeam.scheduling.batches import BatchQueue
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.storage.model_folder import read_config, save_model
 from sharpbeam.types import Request
 
 
-def full_queue(batches: int) -> BatchQueue:
-    return BatchQueue([[Request(i, np.zeros(1, np.int32))] for i in range(batches)])
+def full_queue(batches: int) -> RequestQueue:
+    return RequestQueue([Request(i, np.zeros(1, np.int32)) for i in range(batches)], 1)
 
 
 def ours() -> list[threading.Thread]:
     return [t for t in threading.enumerate() if t.name.startswith("sharpbeam-")]
 
 
-def drain(queue: BatchQueue) -> Iterator[int]:
-    while (batch := queue.take()) is not None:
+def drain(queue: RequestQueue) -> Iterator[int]:
+    while batch := queue.take_batch():
         yield batch[0].index
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_everything_is_done_once(threads: int) -> None:
     queue = full_queue(50)
-    assert sorted(run_workers(lambda: drain(queue), queue, threads)) == list(range(50))
+    assert sorted(run_workers(lambda: drain(queue), queue.close, threads)) == list(range(50))
     assert ours() == []
 
 
@@ -53,8 +53,8 @@ def test_an_error_reaches_the_caller_and_stops_the_others(threads: int) -> None:
             yield index
 
     with pytest.raises(ValueError, match="broken"):
-        list(run_workers(work, queue, threads))
-    assert ours() == [] and queue.closed and queue.take() is None
+        list(run_workers(work, queue.close, threads))
+    assert ours() == [] and queue.closed and not len(queue)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -65,7 +65,7 @@ def test_closing_stops_endless_work(threads: int) -> None:
         while not queue.closed:
             yield 1
 
-    results = run_workers(work, queue, threads)
+    results = run_workers(work, queue.close, threads)
     assert next(results) == 1
     results.close()
     assert ours() == []
@@ -78,7 +78,7 @@ def test_an_interrupt_stops_the_workers() -> None:
         while not queue.closed:
             yield 1
 
-    results = run_workers(work, queue, 2)
+    results = run_workers(work, queue.close, 2)
     next(results)
     with pytest.raises(KeyboardInterrupt):
         results.throw(KeyboardInterrupt)

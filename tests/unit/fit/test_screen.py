@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.loading import load_parts
@@ -24,7 +23,6 @@ from sharpbeam.fit.screen.fit import Fitted, deal, fit_screen
 from sharpbeam.fit.screen.output import NEVER, Output
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.screen import ScreenOptions
-from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.storage.screens import read_screen, save_screen
@@ -261,28 +259,6 @@ def test_without_a_fidelity_there_is_no_test(collection: Collection, output: Out
     assert fitted.held_out.average_set == pytest.approx(25, rel=0.2)
     starts, tokens = fitted.screen.start, fitted.screen.token
     assert all(2 in tokens[a:b] for a, b in itertools.pairwise(starts))
-
-
-def probability_sums(layer: ScreenLayer, hidden: Floats) -> NDArray[np.float64]:
-    """The sum of the probabilities of all tokens after each of `hidden` [n, D]."""
-    tokens = np.arange(layer.vocab_size, dtype=np.int32)
-    rows = (np.tile(h, (len(tokens), 1)) for h in hidden)
-    return np.array([np.exp(layer.log_prob(row, tokens).astype(np.float64)).sum() for row in rows])
-
-
-def test_probabilities_sum_to_one_at_most(collection: Collection, output: Output, fitted: Fitted) -> None:
-    """Fact 11, on sentences that nothing was fitted on: a screen as published, and one with a fallback test."""
-    held_out = deal(collection)[2][::3]
-    hidden = np.ascontiguousarray(held_out["hidden"])
-    published = replace(fitted.screen, tail=None, doubt=None)
-    for int8, rounding in ((False, 1e-5), (True, 5e-3)):
-        layer = ScreenLayer.build(output.weight, output.bias, published, int8=int8)
-        assert (probability_sums(layer, hidden) < 1 + rounding).all()  # nothing is left for tokens outside
-    exact = ExactLayer.build(output.weight, output.bias)
-    sums = probability_sums(ScreenLayer.build(output.weight, output.bias, fitted.screen, exact), hidden)
-    wrong = sums > np.exp(TOLERANCE) + 1e-3
-    _, step = np.unique(held_out[["sentence", "step"]], return_inverse=True)
-    assert len(np.unique(step[wrong])) <= (1 - fitted.held_out.fidelity) * fitted.held_out.steps
 
 
 @pytest.mark.parametrize(

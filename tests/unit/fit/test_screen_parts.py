@@ -10,9 +10,8 @@ import pytest
 from sharpbeam.fit.screen.bound import design_effect, incomplete_beta, lower_bound
 from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
 from sharpbeam.fit.screen.output import Output
-from sharpbeam.fit.screen.residual_mass import complete, fit_tail, rescale, weigh
+from sharpbeam.fit.screen.residual_mass import complete, fit_tail, weigh
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of, widen
-from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.types import Screen, Tail
 
 EOS = np.array([2], np.int32)
@@ -251,34 +250,6 @@ def test_pieces_of_a_tail_bend_as_the_words_outside_do():
     assert fitted.tail is not None
     assert error(fitted.tail) < 0.05
     assert error(alone) > 1
-
-
-def test_a_residual_mass_is_rescaled_on_fresh_rows():
-    """Fact 11: sets miss more on rows that they were not chosen by, and probabilities would sum to more than 1."""
-    draw = np.random.default_rng(1)
-    centers, weight = draw.normal(0, 1, (4, 12)), draw.normal(0, 1, (300, 12)).astype(np.float32)
-    output, hidden = Output(weight, np.zeros(300, np.float32)), draw.normal(0, 0.7, (9000, 12)).astype(np.float32)
-    hidden += centers[draw.integers(0, 4, 9000)].astype(np.float32)
-    total = np.logaddexp.reduce((hidden @ weight.T).astype(np.float64), axis=1).astype(np.float32)
-    fitted_on, fresh, held_out = slice(0, 1000), slice(1000, 5000), slice(5000, 9000)
-    clusters = kmeans(hidden[fitted_on], 30, seed=1)
-    label = assign(hidden[fitted_on], *clusters)
-    top = np.argsort(-(hidden[fitted_on] @ weight.T), axis=1)[:, :5].astype(np.int32)
-    counts = count(label, top, 30, 300, EOS)
-    mass = weigh(hidden[fitted_on], total[fitted_on], label, 30, output)
-    plain = complete(
-        screen_of(*clusters, counts, knapsack(counts, 0)), output, mass, hidden[fitted_on], total[fitted_on]
-    )
-
-    def mean_sum(screen: Screen, rows: slice) -> float:
-        best = np.argmax(hidden[rows] @ weight.T, axis=1).astype(np.int32)
-        found = ScreenLayer.build(weight, output.bias, screen).log_prob(hidden[rows], best)
-        exact = np.einsum("nd,nd->n", hidden[rows], weight[best]) - total[rows]
-        return float(np.exp((found - exact).astype(np.float64)).mean())
-
-    assert mean_sum(plain, fitted_on) == pytest.approx(1, abs=0.01)
-    assert mean_sum(plain, held_out) > 1.03
-    assert mean_sum(rescale(plain, output, hidden[fresh], total[fresh]), held_out) == pytest.approx(1, abs=0.01)
 
 
 def test_widened_sets_take_the_likeliest_words():

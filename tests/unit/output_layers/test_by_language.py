@@ -20,7 +20,8 @@ from sharpbeam.fit.screen.output import NEVER
 from sharpbeam.fit.screen.scopes import scopes, shared, shares
 from sharpbeam.options.decode import LanguageOptions, MachineOptions, SearchOptions
 from sharpbeam.output_layers.by_language import ByLanguage
-from sharpbeam.scheduling.batches import BatchQueue, FixedBatches, pack
+from sharpbeam.scheduling.batches import FixedBatches
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.native_beam import NativeBeamSearch
 from sharpbeam.storage.screens import read_screen, read_screens, save_screens
 from sharpbeam.types import FallbackTest, Hypothesis, Languages, Per, Request, Screen, Screens, Tail
@@ -163,7 +164,7 @@ def mixed_requests(translator: Translator, sentences: list[str]) -> list[Request
 def run(translator: Translator, requests: list[Request], name: str, tokens: int) -> dict[int, list[Hypothesis]]:
     parts = translator.parts
     search = NativeBeamSearch(SearchOptions(**PLAIN), parts.model.bos_id, parts.model.eos_id, 200)
-    batches = FixedBatches(BatchQueue(pack(requests, tokens)))
+    batches = FixedBatches(RequestQueue(requests, tokens))
     return dict(decode(parts.model.open(), translator.layer_named(name), search, batches))
 
 

@@ -13,10 +13,10 @@ from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
 
 from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
-from sharpbeam.scheduling.batches import pack
 from sharpbeam.scheduling.interface import Schedule
 from sharpbeam.scheduling.memory import Memory
 from sharpbeam.scheduling.plan import Plan
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.types import Footprint, Hypothesis, Request, Rows, StepResult
 
@@ -29,7 +29,7 @@ class Watched:
     """A schedule, and what its requests took: bytes after each step, and steps that they waited for."""
 
     def __init__(self, schedule: Schedule, memory: Memory) -> None:
-        self.schedule, self.memory, self.whole = schedule, memory, schedule.whole
+        self.schedule, self.memory = schedule, memory
         self.sources: dict[int, int] = {}
         self.waited: defaultdict[int, int] = defaultdict(int)
         self.longest_wait = self.longest_wait_of_oldest = 0
@@ -38,6 +38,13 @@ class Watched:
     @property
     def busy(self) -> bool:
         return self.schedule.busy
+
+    @property
+    def whole(self) -> bool:
+        return self.schedule.whole
+
+    def cancel(self, request: int) -> None:
+        raise NotImplementedError
 
     def refill(self) -> list[Request]:
         entering = list(self.schedule.refill())
@@ -118,9 +125,20 @@ def test_the_oldest_goes_first_where_steps_are_limited() -> None:
 
 
 def test_batches_end_where_memory_does() -> None:
-    requests = [Request(i, np.zeros(size, np.int32)) for i, size in enumerate((9, 3, 3, 3, 2))]
-    packed = pack(requests, 1000, lambda positions, many: positions <= 6 and many <= 2)
+    queue = RequestQueue([Request(i, np.zeros(size, np.int32)) for i, size in enumerate((9, 3, 3, 3, 2))], 1000)
+    memory = Memory(6 * 100 + 2 * BEAM * (1000 + 2 * BEAM * 40), FOOTPRINT, BEAM)
+    packed = [queue.take_batch(memory) for _ in range(3)]
     assert [[request.index for request in batch] for batch in packed] == [[0], [1, 2], [3, 4]]
+
+
+def test_schedules_of_one_worker_share_its_memory() -> None:
+    shared: list[Memory] = []
+    one, other = (Memory(10_000, FOOTPRINT, BEAM, shared) for _ in range(2))
+    assert other.fits(100, 0)
+    one.use(60, 0)
+    assert other.fits(40, 0) and not other.fits(41, 0) and one.fits(100, 0)
+    one.leave()
+    assert other.fits(100, 0)
 
 
 def test_workers_share_the_memory() -> None:

@@ -15,8 +15,8 @@ from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
-from sharpbeam.scheduling.batches import BatchQueue
 from sharpbeam.scheduling.plan import Plan
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.scheduling.stream import Stream
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.types import Footprint, Request, Rows, StepResult
@@ -107,7 +107,7 @@ def rows(*lengths: int, size: int = 2) -> Rows:
 )
 def test_who_takes_the_next_step(schedule: str, cap: int | None, runs: list[int]) -> None:
     options = ScheduleOptions(schedule=schedule, max_step_rows=cap)
-    stream = Stream(BatchQueue([[request(i)] for i in range(4)]), options, 2, 4)
+    stream = Stream(RequestQueue(request(i) for i in range(4)), options, 2)
     stream.refill()
     selected = stream.select(rows(7, 1, 4, 1))
     assert selected.request.tolist() == [i for i in runs for _ in range(2)]
@@ -121,8 +121,8 @@ def entering(stream: Stream) -> list[int]:
 
 
 def test_a_stream_is_refilled_when_few_are_left() -> None:
-    queue = BatchQueue([[request(i)] for i in range(9)])
-    stream = Stream(queue, ScheduleOptions(schedule="stream", refill_at=0.5, max_rows=8), 2, 9)
+    queue = RequestQueue(request(i) for i in range(9))
+    stream = Stream(queue, ScheduleOptions(schedule="stream", refill_at=0.5, max_rows=8), 2)
     assert entering(stream) == [0, 1, 2, 3]
     live = stream.select(rows(1, 1, 1, 1))
     live = stream.apply(StepResult(live.select(live.request > 0), {0: []}))
@@ -138,8 +138,8 @@ def test_a_stream_is_refilled_when_few_are_left() -> None:
 
 def test_narrow_beams_let_more_requests_in() -> None:
     """A request counts for the whole beam until one is done, then for the rows that requests had on the average."""
-    queue = BatchQueue([[request(i)] for i in range(99)])
-    stream = Stream(queue, ScheduleOptions(schedule="stream", refill_at=0.5, max_rows=20), 10, 99)
+    queue = RequestQueue(request(i) for i in range(99))
+    stream = Stream(queue, ScheduleOptions(schedule="stream", refill_at=0.5, max_rows=20), 10)
     assert entering(stream) == [0, 1]
     live = stream.select(rows(1, 1, size=2))
     live = stream.apply(StepResult(live.select(live.request == 1), {0: []}))
@@ -147,8 +147,8 @@ def test_narrow_beams_let_more_requests_in() -> None:
 
 
 def test_a_closed_queue_ends_a_stream() -> None:
-    queue = BatchQueue([[request(i)] for i in range(9)])
-    stream = Stream(queue, ScheduleOptions(schedule="stream"), 5, 4)
+    queue = RequestQueue(request(i) for i in range(9))
+    stream = Stream(queue, ScheduleOptions(schedule="stream"), 5)
     stream.refill()
     queue.close()
     assert not stream.busy

@@ -12,14 +12,15 @@ from support.toys import EOS, ToyLayer, ToyModel, asked, best, toy_requests
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.options.decode import SearchOptions
-from sharpbeam.scheduling.batches import BatchQueue, FixedBatches, pack
+from sharpbeam.scheduling.batches import FixedBatches
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.types import Hypothesis, Request, TopK
 
 
 def run(model: ToyModel, output_layer: ToyLayer, requests: list[Request], options: SearchOptions, batch_tokens: int):
     search = BeamSearch(options, model.bos_id, model.eos_id, output_layer.vocab_size)
-    return dict(decode(model.open(), output_layer, search, FixedBatches(BatchQueue(pack(requests, batch_tokens)))))
+    return dict(decode(model.open(), output_layer, search, FixedBatches(RequestQueue(requests, batch_tokens))))
 
 
 def toy_log_probs(model: ToyModel, output_layer: ToyLayer, request: Request) -> NextLogProbs:

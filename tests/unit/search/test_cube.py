@@ -21,8 +21,8 @@ from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
-from sharpbeam.scheduling.batches import BatchQueue, pack
 from sharpbeam.scheduling.plan import Plan
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search import cube
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.cube import CubeSearch
@@ -222,7 +222,7 @@ def test_exact_scores_are_forced_scores_and_approximate_ones_are_not(merge_by: s
                     index: np.array([*h.tokens, *[EOS] * (len(h.token_log_probs) - len(h.tokens))], np.int32)
                     for index, h in found.items()
                 }
-                forced = dict(force(model.open(), output_layer, targets, BOS, BatchQueue(pack(requests, 100))))
+                forced = dict(force(model.open(), output_layer, targets, BOS, RequestQueue(requests, 100)))
                 wrong[kind] += sum(tuple(forced[i].tolist()) != h.token_log_probs for i, h in found.items())
     assert wrong["exact"] == 0
     assert wrong["approximate"] > 0

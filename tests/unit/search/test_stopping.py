@@ -13,7 +13,8 @@ from support.toys import EOS, ToyLayer, ToyModel, asked, best, toy_requests
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.options.decode import SearchOptions
-from sharpbeam.scheduling.batches import BatchQueue, FixedBatches
+from sharpbeam.scheduling.batches import FixedBatches
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.work import Work
 from sharpbeam.types import Hypothesis, TopK
@@ -23,7 +24,7 @@ def run(seed: int, options: SearchOptions, steps: int, eos_bias: float) -> tuple
     model = ToyModel(seed, vocab=12, eos_bias=eos_bias)
     output_layer = ToyLayer(*model.output(), steps=steps)
     search = BeamSearch(options, model.bos_id, model.eos_id, output_layer.vocab_size)
-    found = dict(decode(model.open(), output_layer, search, FixedBatches(BatchQueue([toy_requests(2, seed)]))))
+    found = dict(decode(model.open(), output_layer, search, FixedBatches(RequestQueue(toy_requests(2, seed)))))
     return found, search.work
 
 

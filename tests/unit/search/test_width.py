@@ -9,7 +9,8 @@ from support.toys import EOS, ToyLayer, ToyModel, asked, best, toy_requests
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import SearchOptions
-from sharpbeam.scheduling.batches import BatchQueue, FixedBatches
+from sharpbeam.scheduling.batches import FixedBatches
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.work import Work
 from sharpbeam.types import Hypothesis
@@ -21,7 +22,7 @@ def run(seed: int, **values) -> tuple[dict[int, list[Hypothesis]], Work]:
     options = SearchOptions(beam_size=4, num_hypotheses=4, max_length=12, **values)
     search = BeamSearch(options, model.bos_id, model.eos_id, output_layer.vocab_size)
     return dict(
-        decode(model.open(), output_layer, search, FixedBatches(BatchQueue([toy_requests(8, seed)])))
+        decode(model.open(), output_layer, search, FixedBatches(RequestQueue(toy_requests(8, seed))))
     ), search.work
 
 

@@ -29,7 +29,8 @@ from sharpbeam.models.interface import Decoding
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.output_layers.interface import OutputLayer, RowLayer
 from sharpbeam.output_layers.suppressed import without
-from sharpbeam.scheduling.batches import BatchQueue, FixedBatches, pack
+from sharpbeam.scheduling.batches import FixedBatches
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.types import Floats, Ids, Prefix, Request, Rows, StepResult, TopK
 
@@ -204,7 +205,7 @@ class Collector:
             requests = [Request(index, before) for index in targets]
         else:
             requests = self._requests(texts, first)
-        queue = BatchQueue(pack(requests, BATCH_TOKENS // 8 if self.given else BATCH_TOKENS))
+        queue = RequestQueue(requests, BATCH_TOKENS // 8 if self.given else BATCH_TOKENS)
 
         def work() -> Iterator[object]:
             layer = without(parts.output_layer, parts.suppressed)  # as in `translate`
@@ -216,7 +217,7 @@ class Collector:
             search = RecordedSearch(recorder, options, parts.model.bos_id, parts.model.eos_id)
             return decode(recorder, recorder, search, FixedBatches(queue))
 
-        for _ in run_workers(work, queue, min(self.threads, len(queue))):
+        for _ in run_workers(work, queue.close, queue.batches(self.threads)):
             pass
         # All steps of a sentence are one recorder's, so their order does not depend on the number of threads.
         records = np.concatenate([step for recorder in recorders for step in recorder.records])
