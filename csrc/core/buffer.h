@@ -31,7 +31,7 @@ class Buffer {
 using Array = std::shared_ptr<const float>;
 
 // `size` floats of `buffer`.
-inline float* room(Buffer& buffer, int64_t size) {
+inline float* reserved(Buffer& buffer, int64_t size) {
   buffer.reserve(size);
   return buffer.get();
 }

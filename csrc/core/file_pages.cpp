@@ -69,7 +69,7 @@ bool FileRows::read(int64_t row, float* to) const {
   return pread(file_, to, static_cast<size_t>(bytes_), offset_ + row * bytes_) == bytes_;
 }
 
-void give_back(const float* begin, const float* end) {
+void release_pages(const float* begin, const float* end) {
   const std::lock_guard lock(files().mutex);
   const File* file = files().of(begin);
   if (file == nullptr) return;

@@ -38,20 +38,20 @@ class FileRows {
 };
 
 // Gives back the pages that hold `begin` to `end`, where they are a file's; other memory is left alone.
-void give_back(const float* begin, const float* end);
+void release_pages(const float* begin, const float* end);
 
 // Weights that are read from front to back, once: it gives back what lies behind.
-class ReadOnce {
+class SequentialRead {
  public:
-  explicit ReadOnce(const float* begin) : begin_(begin), end_(begin) {}
-  ~ReadOnce() { give_back(begin_, end_); }
-  ReadOnce(const ReadOnce&) = delete;
+  explicit SequentialRead(const float* begin) : begin_(begin), end_(begin) {}
+  ~SequentialRead() { release_pages(begin_, end_); }
+  SequentialRead(const SequentialRead&) = delete;
 
   // All before `end` has been read.
-  void until(const float* end) {
+  void advance_to(const float* end) {
     end_ = end;
     if (end_ - begin_ < kSome) return;
-    give_back(begin_, end_);
+    release_pages(begin_, end_);
     begin_ = end_;
   }
 

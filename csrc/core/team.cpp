@@ -114,7 +114,7 @@ struct Team::Helpers {
     }
   }
 
-  void share(int64_t parts, Work job, const void* with) {
+  void parallel_for(int64_t parts, Work job, const void* with) {
     const Clock::time_point began = Clock::now();
     work = job;
     context = with;
@@ -206,9 +206,9 @@ void Team::leave() {
   busy_.store(false);
 }
 
-int64_t grain() { return entered == nullptr ? 0 : entered->grain_; }
+int64_t grain_size() { return entered == nullptr ? 0 : entered->grain_; }
 
-void share(int64_t parts, Team::Work work, const void* context) {
+void parallel_for(int64_t parts, Team::Work work, const void* context) {
   Team* const team = entered;
   if (team == nullptr || parts < 2) {
     for (int64_t part = 0; part < parts; ++part) work(context, part);
@@ -219,7 +219,7 @@ void share(int64_t parts, Team::Work work, const void* context) {
     Team* team;
     ~Again() { entered = team; }
   } again{team};
-  team->helpers_->share(parts, work, context);
+  team->helpers_->parallel_for(parts, work, context);
 }
 
 }  // namespace sharpbeam

@@ -36,8 +36,8 @@ class Team {
   using Work = void (*)(const void* context, int64_t part);
 
  private:
-  friend void share(int64_t parts, Work work, const void* context);
-  friend int64_t grain();
+  friend void parallel_for(int64_t parts, Work work, const void* context);
+  friend int64_t grain_size();
   struct Helpers;
   void start();
   void stop();
@@ -51,14 +51,14 @@ class Team {
 // Calls work(context, part) for each part from 0 to parts - 1, by the team that this thread has entered or by this
 // thread alone; returns when all are done. Allocates nothing. An exception in a part is thrown here, behind the others.
 // A part that shares work itself does that alone.
-void share(int64_t parts, Team::Work work, const void* context);
+void parallel_for(int64_t parts, Team::Work work, const void* context);
 
 // That of the team that this thread has entered; 0 where it is alone, and parts have no use.
-int64_t grain();
+int64_t grain_size();
 
 template <typename Work>
-void share(int64_t parts, const Work& work) {
-  share(parts, [](const void* context, int64_t part) { (*static_cast<const Work*>(context))(part); }, &work);
+void parallel_for(int64_t parts, const Work& work) {
+  parallel_for(parts, [](const void* context, int64_t part) { (*static_cast<const Work*>(context))(part); }, &work);
 }
 
 }  // namespace sharpbeam

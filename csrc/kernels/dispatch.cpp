@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/tables.h"
+#include "kernels/isa_tables.h"
 
 namespace sharpbeam {
 namespace {

@@ -47,8 +47,8 @@ BlasMatrix::BlasMatrix(const float* weight, int64_t out, int64_t in, int64_t str
     for (int64_t k = 0; k < in; ++k) turned_.get()[k * out + n] = weight[n * stride + k];
 }
 
-void BlasMatrix::multiply(const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
-                          int64_t rows) const {
+void BlasMatrix::matmul(const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
+                        int64_t rows) const {
   for (int64_t row = 0; row < rows; ++row) std::copy_n(bias, out_, y + row * y_stride);
   const auto whole = [](int64_t n) { return static_cast<int>(n); };
   sgemm_(kRowMajor, kAsItIs, kAsItIs, whole(rows), whole(out_), whole(in_), 1.0f, x, whole(x_stride), turned_.get(),

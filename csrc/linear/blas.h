@@ -25,7 +25,7 @@ class BlasMatrix {
   BlasMatrix(const float* weight, int64_t out, int64_t in, int64_t stride);
 
   // y = x W' + bias [out] for `rows` rows. What a row becomes may depend on how many there are.
-  void multiply(const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows) const;
+  void matmul(const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows) const;
 
  private:
   Sgemm sgemm_ = nullptr;

@@ -7,17 +7,17 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/panels.h"
+#include "linear/panels.h"
 
 namespace sharpbeam {
 
 Int16Matrix::Int16Matrix(int64_t out, int64_t in) : in_(in), out_(out) {
-  if (in > kMostInt8) {
+  if (in > kMaxInt8Depth) {
     throw std::invalid_argument("the width is " + std::to_string(in) + "; int16 products need at most " +
-                                std::to_string(kMostInt8));
+                                std::to_string(kMaxInt8Depth));
   }
-  const int64_t numbers = packed_size(padded_shorts(in), out);
-  packed_.reserve(numbers / kShorts);
+  const int64_t numbers = packed_size(padded_int16(in), out);
+  packed_.reserve(numbers / kInt16Group);
   std::memset(packed_.get(), 0, static_cast<size_t>(numbers) * sizeof(int16_t));
   scale_.reserve(out);
   std::fill_n(scale_.get(), out, 0.0f);
@@ -25,7 +25,7 @@ Int16Matrix::Int16Matrix(int64_t out, int64_t in) : in_(in), out_(out) {
 
 void Int16Matrix::set_row(int64_t row, const float* w) {
   constexpr double kTiny = 1e-20;  // a row with nothing larger is taken as zero: its scale would be no normal number
-  constexpr double kMostSum = static_cast<double>(std::numeric_limits<int32_t>::max() / kMostInput16);
+  constexpr double kMostSum = static_cast<double>(std::numeric_limits<int32_t>::max() / kMaxInt16Input);
   double most = 0.0, sum = 0.0;
   for (int64_t k = 0; k < in_; ++k) {
     most = std::max<double>(most, std::fabs(w[k]));
@@ -35,21 +35,21 @@ void Int16Matrix::set_row(int64_t row, const float* w) {
   // Rounding adds at most a half to each size, so that the sizes sum to kMostSum at most.
   const double multiples = std::min(32767.0, std::floor((kMostSum - 0.5 * static_cast<double>(in_)) * most / sum));
   const float scale = static_cast<float>(most / multiples);
-  int16_t* panel = reinterpret_cast<int16_t*>(packed_.get()) + row / kPanel * kPanel * padded_shorts(in_);
+  int16_t* panel = reinterpret_cast<int16_t*>(packed_.get()) + row / kPanel * kPanel * padded_int16(in_);
   for (int64_t k = 0; k < in_; ++k) {
     const double whole = std::clamp(std::nearbyint(w[k] * (multiples / most)), -multiples, multiples);
-    panel[(k / kShorts * kPanel + row % kPanel) * kShorts + k % kShorts] = static_cast<int16_t>(whole);
+    panel[(k / kInt16Group * kPanel + row % kPanel) * kInt16Group + k % kInt16Group] = static_cast<int16_t>(whole);
   }
   scale_.get()[row] = scale;
 }
 
-void Int16Matrix::multiply(const Kernels& table, const float* bias, const int16_t* x, int64_t x_stride,
-                           const float* x_scale, float* y, int64_t y_stride, int64_t rows) const {
+void Int16Matrix::matmul(const Kernels& table, const float* bias, const int16_t* x, int64_t x_stride,
+                         const float* x_scale, float* y, int64_t y_stride, int64_t rows) const {
   const int16_t* packed = reinterpret_cast<const int16_t*>(packed_.get());
-  const int64_t width = padded_shorts(in_);
-  share_panels(out_, width * static_cast<int64_t>(sizeof(int16_t)), rows, [&](int64_t first, int64_t out) {
-    table.multiply_int16(packed + first * width, scale_.get() + first, bias + first, x, x_stride, x_scale, y + first,
-                         y_stride, rows, in_, out);
+  const int64_t width = padded_int16(in_);
+  parallel_panels(out_, width * static_cast<int64_t>(sizeof(int16_t)), rows, [&](int64_t first, int64_t out) {
+    table.gemm_int16(packed + first * width, scale_.get() + first, bias + first, x, x_stride, x_scale, y + first,
+                     y_stride, rows, in_, out);
   });
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/panels.h"
+#include "linear/panels.h"
 
 namespace sharpbeam {
 namespace {
@@ -27,7 +27,7 @@ Number largest(const Number* w, int64_t n) {
 }  // namespace
 
 template <typename Number>
-ByteRow round_row(const Number* w, int64_t n, uint8_t* bytes) {
+QuantizedRow quantize_row(const Number* w, int64_t n, uint8_t* bytes) {
   constexpr double kTiny = 1e-20;  // a row with nothing larger is taken as zero: its scale would be no normal number
   constexpr int64_t kSome = 512;
   const double most = largest(w, n);
@@ -36,20 +36,20 @@ ByteRow round_row(const Number* w, int64_t n, uint8_t* bytes) {
   for (int64_t k = 0; k < n; k += kSome) {
     const int64_t count = std::min(kSome, n - k);
     std::copy_n(w + k, count, some);
-    square += kernels().round_weights(some, count, scale, bytes + k);  // all tables give the same bits
+    square += kernels().quantize_weights(some, count, scale, bytes + k);  // all tables give the same bits
   }
   return {scale, std::sqrt(square)};
 }
 
-template ByteRow round_row(const float* w, int64_t n, uint8_t* bytes);
-template ByteRow round_row(const double* w, int64_t n, uint8_t* bytes);
+template QuantizedRow quantize_row(const float* w, int64_t n, uint8_t* bytes);
+template QuantizedRow quantize_row(const double* w, int64_t n, uint8_t* bytes);
 
 Int8Matrix::Int8Matrix(int64_t out, int64_t in) : in_(in), out_(out) {
-  if (in > kMostInt8) {
+  if (in > kMaxInt8Depth) {
     throw std::invalid_argument("the width is " + std::to_string(in) + "; int8 products need at most " +
-                                std::to_string(kMostInt8));
+                                std::to_string(kMaxInt8Depth));
   }
-  const int64_t bytes = packed_size(padded_bytes(in), out);
+  const int64_t bytes = packed_size(padded_int8(in), out);
   packed_.reserve(bytes / static_cast<int64_t>(sizeof(float)));
   std::memset(packed_.get(), 128, static_cast<size_t>(bytes));
   scale_.reserve(out);
@@ -58,13 +58,14 @@ Int8Matrix::Int8Matrix(int64_t out, int64_t in) : in_(in), out_(out) {
 
 template <typename Number>
 double Int8Matrix::set_row(int64_t row, const Number* w) {
-  const int64_t blocks = padded_bytes(in_) / kBytes;
+  const int64_t blocks = padded_int8(in_) / kInt8Group;
   thread_local std::vector<uint8_t> bytes;
-  bytes.assign(static_cast<size_t>(blocks * kBytes), 128);
-  const ByteRow rounded = round_row(w, in_, bytes.data());
-  uint8_t* to = reinterpret_cast<uint8_t*>(packed_.get()) + row / kPanel * kPanel * padded_bytes(in_);
-  to += row % kPanel * kBytes;
-  for (int64_t k = 0; k < blocks; ++k) std::memcpy(to + k * kPanel * kBytes, bytes.data() + k * kBytes, kBytes);
+  bytes.assign(static_cast<size_t>(blocks * kInt8Group), 128);
+  const QuantizedRow rounded = quantize_row(w, in_, bytes.data());
+  uint8_t* to = reinterpret_cast<uint8_t*>(packed_.get()) + row / kPanel * kPanel * padded_int8(in_);
+  to += row % kPanel * kInt8Group;
+  for (int64_t k = 0; k < blocks; ++k)
+    std::memcpy(to + k * kPanel * kInt8Group, bytes.data() + k * kInt8Group, kInt8Group);
   scale_.get()[row] = rounded.scale;
   return rounded.lost;
 }
@@ -72,17 +73,17 @@ double Int8Matrix::set_row(int64_t row, const Number* w) {
 template double Int8Matrix::set_row(int64_t row, const float* w);
 template double Int8Matrix::set_row(int64_t row, const double* w);
 
-void Int8Matrix::multiply(const Kernels& table, const float* bias, const int8_t* x, int64_t x_stride,
-                          const float* x_scale, float* y, int64_t y_stride, int64_t rows) const {
-  share_panels(out_, padded_bytes(in_), rows, [&](int64_t first, int64_t out) {
-    multiply_part(table, first, out, bias + first, x, x_stride, x_scale, y + first, y_stride, rows);
+void Int8Matrix::matmul(const Kernels& table, const float* bias, const int8_t* x, int64_t x_stride,
+                        const float* x_scale, float* y, int64_t y_stride, int64_t rows) const {
+  parallel_panels(out_, padded_int8(in_), rows, [&](int64_t first, int64_t out) {
+    matmul_panels(table, first, out, bias + first, x, x_stride, x_scale, y + first, y_stride, rows);
   });
 }
 
-void Int8Matrix::multiply_part(const Kernels& table, int64_t first, int64_t out, const float* bias, const int8_t* x,
+void Int8Matrix::matmul_panels(const Kernels& table, int64_t first, int64_t out, const float* bias, const int8_t* x,
                                int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows) const {
-  const uint8_t* packed = reinterpret_cast<const uint8_t*>(packed_.get()) + first * padded_bytes(in_);
-  table.multiply_int8(packed, scale_.get() + first, bias, x, x_stride, x_scale, y, y_stride, rows, in_, out);
+  const uint8_t* packed = reinterpret_cast<const uint8_t*>(packed_.get()) + first * padded_int8(in_);
+  table.gemm_int8(packed, scale_.get() + first, bias, x, x_stride, x_scale, y, y_stride, rows, in_, out);
 }
 
 }  // namespace sharpbeam

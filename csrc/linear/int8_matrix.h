@@ -9,30 +9,30 @@
 namespace sharpbeam {
 
 // A row of words as bytes: what they are multiplied by, and the Euclidean norm of what rounding lost.
-struct ByteRow {
+struct QuantizedRow {
   float scale;
   double lost;
 };
 
 // Rounds `w` [n] to whole multiples of its largest size / 127, and writes each multiple + 128 to `bytes` [n].
 template <typename Number>
-ByteRow round_row(const Number* w, int64_t n, uint8_t* bytes);
+QuantizedRow quantize_row(const Number* w, int64_t n, uint8_t* bytes);
 
 class Int8Matrix {
  public:
   Int8Matrix() = default;
-  // All zero. Throws std::invalid_argument where `in` is more than kMostInt8.
+  // All zero. Throws std::invalid_argument where `in` is more than kMaxInt8Depth.
   Int8Matrix(int64_t out, int64_t in);
 
-  // Rounds `w` [in], floats or doubles, as round_row does. Gives back the Euclidean norm of what that loses.
+  // Rounds `w` [in], floats or doubles, as quantize_row does. Gives back the Euclidean norm of what that loses.
   template <typename Number>
   double set_row(int64_t row, const Number* w);
 
   // y = bias + x_scale * (scale * (x W')), x [rows, x_stride] bytes. `bias` is [out].
-  void multiply(const Kernels& table, const float* bias, const int8_t* x, int64_t x_stride, const float* x_scale,
-                float* y, int64_t y_stride, int64_t rows) const;
+  void matmul(const Kernels& table, const float* bias, const int8_t* x, int64_t x_stride, const float* x_scale,
+              float* y, int64_t y_stride, int64_t rows) const;
   // The same for the outputs `first`, a multiple of kPanel, to first + out - 1; `bias` is theirs.
-  void multiply_part(const Kernels& table, int64_t first, int64_t out, const float* bias, const int8_t* x,
+  void matmul_panels(const Kernels& table, int64_t first, int64_t out, const float* bias, const int8_t* x,
                      int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows) const;
 
   int64_t in() const { return in_; }

@@ -32,9 +32,9 @@ void LinearInput::read(const Kernels& table, ComputeType type, const float* x, i
     return;
   }
   if (type == ComputeType::int16) {
-    fill<int16_t>(table.quantize_int16, x, stride, in, padded_shorts(in));
+    fill<int16_t>(table.quantize_int16, x, stride, in, padded_int16(in));
   } else {
-    fill<int8_t>(table.quantize, x, stride, in, padded_bytes(in));
+    fill<int8_t>(table.quantize_int8, x, stride, in, padded_int8(in));
   }
 }
 
@@ -54,10 +54,10 @@ void LinearInput::fill(float (*quantize)(const float*, int64_t, Number*), const 
 Linear::Linear(ComputeType type, const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias)
     : type_(type), in_(in), out_(out) {
   if (type == ComputeType::float32) {
-    floats_ = Matrix(weight, out, in, stride, bias);
+    floats_ = Float32Matrix(weight, out, in, stride, bias);
     return;
   }
-  ReadOnce read(weight);
+  SequentialRead read(weight);
   if (type == ComputeType::blas) blas_ = BlasMatrix(weight, out, in, stride);
   if (type == ComputeType::int16) shorts_ = Int16Matrix(out, in);
   if (type == ComputeType::int8) bytes_ = Int8Matrix(out, in);
@@ -65,7 +65,7 @@ Linear::Linear(ComputeType type, const float* weight, int64_t out, int64_t in, i
     const float* row = weight + n * stride;
     if (type == ComputeType::int16) shorts_.set_row(n, row);
     if (type == ComputeType::int8) bytes_.set_row(n, row);
-    read.until(row + in);
+    read.advance_to(row + in);
   }
   bias_.reserve(out);
   if (bias == nullptr)
@@ -84,15 +84,15 @@ void Linear::apply(const Kernels& table, const LinearInput& input, float* y, int
   const float* whole = input.whole_.get();
   switch (type_) {
     case ComputeType::float32:
-      return floats_.multiply(table, input.floats_, input.stride_, y, y_stride, input.rows_);
+      return floats_.matmul(table, input.floats_, input.stride_, y, y_stride, input.rows_);
     case ComputeType::int16:
-      return shorts_.multiply(table, bias_.get(), reinterpret_cast<const int16_t*>(whole), input.stride_,
-                              input.scale_.get(), y, y_stride, input.rows_);
+      return shorts_.matmul(table, bias_.get(), reinterpret_cast<const int16_t*>(whole), input.stride_,
+                            input.scale_.get(), y, y_stride, input.rows_);
     case ComputeType::int8:
-      return bytes_.multiply(table, bias_.get(), reinterpret_cast<const int8_t*>(whole), input.stride_,
-                             input.scale_.get(), y, y_stride, input.rows_);
+      return bytes_.matmul(table, bias_.get(), reinterpret_cast<const int8_t*>(whole), input.stride_,
+                           input.scale_.get(), y, y_stride, input.rows_);
     case ComputeType::blas:
-      return blas_.multiply(bias_.get(), input.floats_, input.stride_, y, y_stride, input.rows_);
+      return blas_.matmul(bias_.get(), input.floats_, input.stride_, y, y_stride, input.rows_);
   }
 }
 

@@ -7,9 +7,9 @@
 #include "core/buffer.h"
 #include "kernels/table.h"
 #include "linear/blas.h"
+#include "linear/float32_matrix.h"
 #include "linear/int16_matrix.h"
 #include "linear/int8_matrix.h"
-#include "linear/matrix.h"
 
 namespace sharpbeam {
 
@@ -65,7 +65,7 @@ class Linear {
  private:
   ComputeType type_ = ComputeType::float32;
   int64_t in_ = 0, out_ = 0;
-  Matrix floats_;  // one of these is filled
+  Float32Matrix floats_;  // one of these is filled
   Int16Matrix shorts_;
   Int8Matrix bytes_;
   BlasMatrix blas_;

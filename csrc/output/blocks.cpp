@@ -30,14 +30,14 @@ double Blocks::set_row(int64_t block, int64_t i, const float* weight, float bias
   return 0.0;
 }
 
-void Blocks::multiply(const Kernels& table, int64_t block, const HiddenRows& x, float* y, int64_t y_stride,
-                      int64_t rows) const {
+void Blocks::matmul(const Kernels& table, int64_t block, const HiddenRows& x, float* y, int64_t y_stride,
+                    int64_t rows) const {
   const int64_t first = panel_[block] * kPanel;
   const float* bias = bias_.get() + first;
   if (bytes_) {
-    matrix_.multiply_part(table, first, size(block), bias, x.bytes, padded_bytes(dim_), x.scale, y, y_stride, rows);
+    matrix_.matmul_panels(table, first, size(block), bias, x.bytes, padded_int8(dim_), x.scale, y, y_stride, rows);
   } else {
-    table.multiply(floats_.get() + first * dim_, bias, x.floats, dim_, y, y_stride, rows, dim_, size(block));
+    table.gemm(floats_.get() + first * dim_, bias, x.floats, dim_, y, y_stride, rows, dim_, size(block));
   }
 }
 

@@ -28,27 +28,26 @@ class Blocks {
  public:
   Blocks() = default;
   // Block t has the rows start[t] to start[t + 1] - 1, at least one. All are zero. Throws std::invalid_argument where
-  // `bytes` are wanted and `dim` is more than kMostInt8.
+  // `bytes` are wanted and `dim` is more than kMaxInt8Depth.
   Blocks(const int32_t* start, int64_t blocks, int64_t dim, bool bytes);
 
   // Row i of a block. Gives back the Euclidean norm of what rounding to bytes loses, 0 for floats.
   double set_row(int64_t block, int64_t i, const float* weight, float bias);
 
   // y [rows, y_stride] = bias + x W' for the rows of one block.
-  void multiply(const Kernels& table, int64_t block, const HiddenRows& x, float* y, int64_t y_stride,
-                int64_t rows) const;
+  void matmul(const Kernels& table, int64_t block, const HiddenRows& x, float* y, int64_t y_stride, int64_t rows) const;
 
   int64_t dim() const { return dim_; }
   int64_t size(int64_t block) const { return start_[block + 1] - start_[block]; }
   int64_t most() const { return most_; }  // rows of the largest block
   bool bytes() const { return bytes_; }
   // Memory of the packed weights.
-  int64_t packed_bytes() const { return panel_.back() * kPanel * (bytes_ ? padded_bytes(dim_) : 4 * dim_); }
+  int64_t packed_bytes() const { return panel_.back() * kPanel * (bytes_ ? padded_int8(dim_) : 4 * dim_); }
 
  private:
   std::vector<int32_t> start_;
   std::vector<int64_t> panel_;  // [blocks + 1] first panel of each block
-  Buffer floats_, bias_;        // panels as in Matrix; the biases, padded to whole panels
+  Buffer floats_, bias_;        // panels as in Float32Matrix; the biases, padded to whole panels
   Int8Matrix matrix_;           // the same rows, where they are bytes
   int64_t dim_ = 0, most_ = 0;
   bool bytes_ = false;

@@ -63,7 +63,8 @@ int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32
   std::sort(seeds.begin(), seeds.end());
   std::nth_element(exact, exact + (k_ - 1), exact + seeds_, std::greater<float>());
   const float bar = bar_below(exact[k_ - 1], total, 0.0);
-  const int64_t others = table.reaching(approx_, bound.a, bound.b, bound.by_a, bound.by_b, bar, words_.vocab(), found);
+  const int64_t others =
+      table.find_at_least(approx_, bound.a, bound.b, bound.by_a, bound.by_b, bar, words_.vocab(), found);
   const int64_t count = others + seeds_;
   if (count * kExactShare > words_.vocab()) {
     words_.all_logits(hidden_, approx_);

@@ -64,7 +64,7 @@ void check(const PreviewView& view, int64_t vocab, int64_t dim) {
              std::to_string(dim));
     }
     if (l > 0 && view.coordinates[l] >= view.coordinates[l - 1]) refuse("coordinates must fall from level to level");
-    if (l > 0 && view.coordinates[l] % kBytes != 0) {
+    if (l > 0 && view.coordinates[l] % kInt8Group != 0) {
       refuse("coordinates is " + std::to_string(view.coordinates[l]) + "; all but the largest must be multiples of 4");
     }
   }
@@ -117,13 +117,13 @@ CertifiedLayer::CertifiedLayer(Array weight, const float* bias, int64_t vocab, i
       tolerance_(tolerance),
       trust_(trust) {
   check(view, vocab, dim);
-  basis_ = Matrix(view.basis, dim, dim, dim, view.shift);
+  basis_ = Float32Matrix(view.basis, dim, dim, dim, view.shift);
   word_.assign(view.words, view.words + vocab);
   centre_.assign(view.centre, view.centre + dim);
   basis_norm_ = norm(view.basis, dim * dim), shift_norm_ = norm(view.shift, dim);
   centre_norm_ = norm(view.centre, dim);
   for (int64_t l = 0; l < view.levels; ++l) add_level(view, l);
-  give_back(words_.row(0), words_.row(vocab));
+  release_pages(words_.row(0), words_.row(vocab));
 }
 
 CertifiedLayer::~CertifiedLayer() = default;
@@ -161,8 +161,8 @@ void CertifiedLayer::add_level(const PreviewView& view, int64_t index) {
 CertifiedLayer::Row CertifiedLayer::bounded(const float* hidden, const float* f, int8_t* bytes) const {
   const int64_t most = most_coordinates_;
   Row row{};
-  row.scale = words_.table().quantize(f, most, bytes);
-  std::fill(bytes + most, bytes + padded_bytes(most), int8_t{0});
+  row.scale = words_.table().quantize_int8(f, most, bytes);
+  std::fill(bytes + most, bytes + padded_int8(most), int8_t{0});
   double own = 0.0;
   for (int64_t k = 0; k < dim(); ++k) {
     own += static_cast<double>(hidden[k]) * hidden[k];
@@ -176,7 +176,7 @@ CertifiedLayer::Row CertifiedLayer::bounded(const float* hidden, const float* f,
   float* squares = scratch().low.get();
   float forms[kMostLevels];
   for (int64_t k = 0; k < dim(); ++k) squares[k] = f[k] * f[k];
-  words_.table().attend_dot(squares, square_.get(), forms, levels, dim());
+  words_.table().dot_scores(squares, square_.get(), forms, levels, dim());
   double tails[kMostLevels], tail_square = 0.0, moved_square = 0.0, head_square = 0.0;
   for (int64_t l = 0, k = dim(); l < levels; ++l) {
     while (k > level_[static_cast<size_t>(l)].preview.in()) --k, tail_square += static_cast<double>(f[k]) * f[k];
@@ -207,7 +207,7 @@ CertifiedLayer::Row CertifiedLayer::bounded(const float* hidden, const float* f,
 template <typename Visit>
 void CertifiedLayer::for_each_row(const float* hidden, int64_t rows, Visit visit) const {
   const Kernels& table = words_.table();
-  const int64_t stride = round_up(vocab(), kLanes), width = padded_bytes(most_coordinates_), own = rounded_.padded();
+  const int64_t stride = round_up(vocab(), kLanes), width = padded_int8(most_coordinates_), own = rounded_.padded();
   Scratch& mine = scratch();
   mine.reserve(std::max(vocab(), dim()));
   for_each_block(rows, stride, [&](int64_t first, int64_t count) {
@@ -219,7 +219,7 @@ void CertifiedLayer::for_each_row(const float* hidden, int64_t rows, Visit visit
     Row row[kRowsAtOnce];
     float scale[kRowsAtOnce];
     const float* x = hidden + first * dim();
-    basis_.multiply(table, x, dim(), mine.coordinates.get(), dim(), count);
+    basis_.matmul(table, x, dim(), mine.coordinates.get(), dim(), count);
     for (int64_t r = 0; r < count; ++r) {
       row[r] = bounded(x + r * dim(), mine.coordinates.get() + r * dim(), bytes + r * width);
       row[r].rounded = round_hidden(table, x + r * dim(), dim(), own, trust_, whole + r * own);
@@ -228,8 +228,8 @@ void CertifiedLayer::for_each_row(const float* hidden, int64_t rows, Visit visit
       scale[r] = row[r].scale;
     }
     for (const Level& level : level_) {
-      level.preview.multiply(table, constant_.get() + level.first, bytes, width, scale,
-                             mine.preview.get() + level.first, stride, count);
+      level.preview.matmul(table, constant_.get() + level.first, bytes, width, scale, mine.preview.get() + level.first,
+                           stride, count);
     }
     for (int64_t r = 0; r < count; ++r) visit(first + r, row[r], mine.preview.get() + r * stride);
   });
@@ -279,8 +279,8 @@ int64_t CertifiedLayer::reaching(const Row& row, const float* preview, float bar
     const Level& level = level_[l];
     int32_t* place = mine.place.data() + left;
     const int64_t found =
-        words_.table().reaching(preview + level.first, norm_.get() + level.first, lost_.get() + level.first,
-                                above(row.edge[l].by_norm), above(row.edge[l].by_lost), bar, level.count, place);
+        words_.table().find_at_least(preview + level.first, norm_.get() + level.first, lost_.get() + level.first,
+                                     above(row.edge[l].by_norm), above(row.edge[l].by_lost), bar, level.count, place);
     for (int64_t i = 0; i < found; ++i) place[i] += static_cast<int32_t>(level.first);
     left += found;
   }

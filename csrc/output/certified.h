@@ -47,8 +47,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "linear/float32_matrix.h"
 #include "linear/int8_matrix.h"
-#include "linear/matrix.h"
 #include "output/rounding.h"
 #include "output/words.h"
 
@@ -63,7 +63,7 @@ struct PreviewView {
   int64_t levels;              // from 1 to kMostLevels
   const int32_t* words;        // [vocab] every word once, level by level
   const int32_t* start;        // [levels + 1] words[start[l] : start[l + 1]] are those of level l, at least one
-  const int32_t* coordinates;  // m of each level [levels], falling; but for the first multiples of kBytes
+  const int32_t* coordinates;  // m of each level [levels], falling; but for the first multiples of kInt8Group
   const double* square;        // [levels, dim] sums of the squares of y2 over the level's words; 0 before m
   const double* mixed;         // [levels] at least the spectral norm of Y2'Y2 without its diagonal
   const double* head_norm;     // [levels] at least H
@@ -124,7 +124,7 @@ class CertifiedLayer {
 
   Words words_;
   RoundedWords rounded_;
-  Matrix basis_;
+  Float32Matrix basis_;
   std::vector<Level> level_;
   std::vector<int32_t> word_;  // [vocab] by place: the order of the previews
   Buffer constant_;            // q of each place

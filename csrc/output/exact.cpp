@@ -19,7 +19,7 @@ float* scratch(int64_t size) {
 ExactLayer::ExactLayer(const float* weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table)
     : table_(&table) {
   check_sizes(vocab, dim);
-  matrix_ = Matrix(weight, vocab, dim, dim, bias);
+  matrix_ = Float32Matrix(weight, vocab, dim, dim, bias);
 }
 
 template <typename Visit>
@@ -27,8 +27,8 @@ void ExactLayer::for_each_row(const float* hidden, int64_t rows, Visit visit) co
   const int64_t stride = round_up(vocab(), kLanes);
   for_each_block(rows, stride, [&](int64_t first, int64_t count) {
     float* logits = scratch(count * stride);
-    matrix_.multiply(*table_, hidden + first * dim(), dim(), logits, stride, count);
-    share(count, [&](int64_t r) { visit(first + r, logits + r * stride); });
+    matrix_.matmul(*table_, hidden + first * dim(), dim(), logits, stride, count);
+    parallel_for(count, [&](int64_t r) { visit(first + r, logits + r * stride); });
   });
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/table.h"
-#include "linear/matrix.h"
+#include "linear/float32_matrix.h"
 
 namespace sharpbeam {
 
@@ -31,7 +31,7 @@ class ExactLayer {
   template <typename Visit>
   void for_each_row(const float* hidden, int64_t rows, Visit visit) const;
 
-  Matrix matrix_;
+  Float32Matrix matrix_;
   const Kernels* table_;
 };
 

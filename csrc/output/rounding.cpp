@@ -20,7 +20,7 @@ float widened(double x) { return above(x * kUp); }
 RoundedHidden round_hidden(const Kernels& table, const float* hidden, int64_t dim, int64_t padded, float trust,
                            int8_t* bytes) {
   RoundedHidden row{};
-  row.scale = table.quantize(hidden, dim, bytes);
+  row.scale = table.quantize_int8(hidden, dim, bytes);
   std::fill(bytes + dim, bytes + padded, int8_t{0});
   double own = 0.0, lost = 0.0, rounded = 0.0;
   for (int64_t k = 0; k < dim; ++k) {
@@ -43,12 +43,12 @@ float norm_of(const Words& words, int64_t word) {
 }
 
 RoundedWords::RoundedWords(const Words& words)
-    : word_(static_cast<size_t>(words.vocab())), stride_(round_up(words.dim(), kRowBytes)) {
+    : word_(static_cast<size_t>(words.vocab())), stride_(round_up(words.dim(), kRowAlignment)) {
   bytes_.reserve(words.vocab() * stride_ / static_cast<int64_t>(sizeof(float)));
   uint8_t* bytes = reinterpret_cast<uint8_t*>(bytes_.get());
   std::fill_n(bytes, words.vocab() * stride_, uint8_t{128});
   words.read([&](int64_t v) {
-    const ByteRow rounded = round_row(words.row(v), words.dim(), bytes + v * stride_);
+    const QuantizedRow rounded = quantize_row(words.row(v), words.dim(), bytes + v * stride_);
     word_[static_cast<size_t>(v)] = {rounded.scale, words.bias()[v], norm_of(words, v), widened(rounded.lost)};
   });
 }
@@ -59,7 +59,7 @@ void RoundedWords::logits(const Kernels& table, const int8_t* bytes, const Round
   int32_t sums[kSome];
   for (int64_t first = 0; first < count; first += kSome) {
     const int64_t some = std::min(kSome, count - first);
-    table.dot_rows(reinterpret_cast<const uint8_t*>(bytes_.get()), stride_, bytes, words + first, some, sums);
+    table.gather_dot_int8(reinterpret_cast<const uint8_t*>(bytes_.get()), stride_, bytes, words + first, some, sums);
     for (int64_t i = 0; i < some; ++i) {
       const Word& word = word_[static_cast<size_t>(words[first + i])];
       near[first + i] = word.bias + hidden.scale * (word.scale * static_cast<float>(sums[i]));

@@ -35,7 +35,7 @@ ScanLayer::ScanLayer(Array weight, const float* bias, int64_t vocab, int64_t dim
 template <typename Visit>
 void ScanLayer::for_each_row(const float* hidden, int64_t rows, Visit visit) const {
   const Kernels& table = words_.table();
-  const int64_t stride = round_up(vocab(), kLanes), width = padded_bytes(dim());
+  const int64_t stride = round_up(vocab(), kLanes), width = padded_int8(dim());
   Scratch& mine = scratch();
   for_each_block(rows, stride, [&](int64_t first, int64_t count) {
     mine.logits.reserve(count * stride);
@@ -47,8 +47,8 @@ void ScanLayer::for_each_row(const float* hidden, int64_t rows, Visit visit) con
       row[r] = round_hidden(table, hidden + (first + r) * dim(), dim(), width, trust_, bytes + r * width);
       scale[r] = row[r].scale;
     }
-    bytes_.multiply(table, words_.bias(), bytes, width, scale, mine.logits.get(), stride, count);
-    share(count, [&](int64_t r) {
+    bytes_.matmul(table, words_.bias(), bytes, width, scale, mine.logits.get(), stride, count);
+    parallel_for(count, [&](int64_t r) {
       CandidateScratch& candidates = scratch().candidates;  // of the thread that takes the row
       candidates.reserve(vocab());
       visit(first + r, row[r], mine.logits.get() + r * stride, candidates);

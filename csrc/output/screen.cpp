@@ -99,31 +99,31 @@ ScreenLayer::ScreenLayer(Array weight, const float* bias, int64_t vocab, int64_t
   std::copy_n(screen.center, clusters * dim, center_.get());
   for (int64_t t = 0; t < clusters; ++t) {
     const float* center = center_.get() + t * dim;
-    table.attend_dot(center, center, center_square_.get() + t, 1, dim);
+    table.dot_scores(center, center, center_square_.get() + t, 1, dim);
   }
 }
 
 HiddenRows ScreenLayer::rounded(const float* hidden, int64_t rows) const {
   if (!sets_.bytes()) return {hidden, nullptr, nullptr};
   Scratch& own = scratch();
-  const int64_t width = padded_bytes(dim());
+  const int64_t width = padded_int8(dim());
   int8_t* bytes = bytes_of(own.all_bytes, rows * width);
   own.all_scale.reserve(rows);
   for (int64_t r = 0; r < rows; ++r) {
-    own.all_scale.get()[r] = words_.table().quantize(hidden + r * dim(), dim(), bytes + r * width);
+    own.all_scale.get()[r] = words_.table().quantize_int8(hidden + r * dim(), dim(), bytes + r * width);
     std::fill(bytes + r * width + dim(), bytes + (r + 1) * width, int8_t{0});
   }
   return {hidden, bytes, own.all_scale.get()};
 }
 
 void ScreenLayer::choose(const HiddenRows& hidden, int64_t rows, int32_t* cluster) const {
-  const int64_t count = clusters_.size(0), stride = round_up(count, kLanes), width = padded_bytes(dim());
+  const int64_t count = clusters_.size(0), stride = round_up(count, kLanes), width = padded_int8(dim());
   Buffer& scores = scratch().scores;
   scores.reserve(std::min(rows, kRowsAtOnce) * stride);
   for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
     const int64_t block = std::min(kRowsAtOnce, rows - first);
     const HiddenRows part = hidden.from(first, dim(), width);
-    clusters_.multiply(words_.table(), 0, part, scores.get(), stride, block);
+    clusters_.matmul(words_.table(), 0, part, scores.get(), stride, block);
     for (int64_t r = 0; r < block; ++r) {
       float best;
       words_.table().top_k(scores.get() + r * stride, count, 1, &best, cluster + first + r);
@@ -145,7 +145,7 @@ void ScreenLayer::for_each_row(const float* hidden, int64_t rows, Visit visit) c
   for (int64_t r = 0; r < rows; ++r) order[r] = r;
   std::sort(order, order + rows,
             [&](int64_t a, int64_t b) { return cluster[a] != cluster[b] ? cluster[a] < cluster[b] : a < b; });
-  const int64_t stride = round_up(sets_.most() + pieces_, kLanes), width = padded_bytes(dim());
+  const int64_t stride = round_up(sets_.most() + pieces_, kLanes), width = padded_int8(dim());
   const int64_t most = std::min(rows, kRowsAtOnce);
   own.scores.reserve(most * stride);
   own.hidden.reserve(most * dim());
@@ -168,13 +168,13 @@ void ScreenLayer::for_each_row(const float* hidden, int64_t rows, Visit visit) c
         own.scale.get()[r] = all.scale[at];
       }
     }
-    sets_.multiply(words_.table(), t, part, own.scores.get(), stride, count);
+    sets_.matmul(words_.table(), t, part, own.scores.get(), stride, count);
     for (int64_t r = 0; r < count; ++r) {
       const int64_t at = order[first + r];
       const float* own_hidden = hidden + at * dim();
       float scale = 0.0f, square = 0.0f;
       if (sets_.bytes()) scale = all.scale[at];
-      if (sets_.bytes() || doubt_k_ > 0) words_.table().attend_dot(own_hidden, own_hidden, &square, 1, dim());
+      if (sets_.bytes() || doubt_k_ > 0) words_.table().dot_scores(own_hidden, own_hidden, &square, 1, dim());
       visit(Row{at, t, own_hidden, scale, square, own.scores.get() + r * stride});
     }
     first += count;
@@ -185,14 +185,14 @@ float ScreenLayer::tail_of(const Row& row) const {
   if (pieces_ == 0) return kNever;
   float* logits = row.logits + size(row.cluster);
   const float* bias = tail_bias_.get() + row.cluster * pieces_;
-  words_.table().attend_dot(row.hidden, tail_.get() + row.cluster * pieces_ * dim(), logits, pieces_, dim());
+  words_.table().dot_scores(row.hidden, tail_.get() + row.cluster * pieces_ * dim(), logits, pieces_, dim());
   for (int64_t i = 0; i < pieces_; ++i) logits[i] += bias[i];
   return words_.table().log_sum_exp(logits, pieces_);
 }
 
 float ScreenLayer::distance(const Row& row) const {
   float along;
-  words_.table().attend_dot(row.hidden, center_.get() + row.cluster * dim(), &along, 1, dim());
+  words_.table().dot_scores(row.hidden, center_.get() + row.cluster * dim(), &along, 1, dim());
   const float gap = row.square - 2.0f * along + center_square_.get()[row.cluster];
   return gap > 0.0f ? std::sqrt(gap) : 0.0f;
 }
@@ -293,7 +293,7 @@ int64_t ScreenLayer::reaching(const Row& row, const Best& seeds, int64_t k, int3
     const int32_t at = seeds.place[i];
     bar = std::min(bar, seeds.logit[i] - (by_norm * norm[at] + by_lost * lost[at]));
   }
-  const int64_t all = table.reaching(row.logits, norm, lost, by_norm, by_lost, bar, size(row.cluster), found);
+  const int64_t all = table.find_at_least(row.logits, norm, lost, by_norm, by_lost, bar, size(row.cluster), found);
   int64_t kept = 0;
   for (int64_t i = 0; i < all; ++i) {
     if (row.logits[found[i]] != kNever) found[kept++] = names[found[i]];
@@ -381,7 +381,7 @@ void ScreenLayer::topk_union(const float* hidden, int64_t rows, int64_t k, float
   own.scores.reserve(std::min(rows, kRowsAtOnce) * stride);
   for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
     const int64_t some = std::min(kRowsAtOnce, rows - first);
-    block.multiply(table, 0, {hidden + first * dim(), nullptr, nullptr}, own.scores.get(), stride, some);
+    block.matmul(table, 0, {hidden + first * dim(), nullptr, nullptr}, own.scores.get(), stride, some);
     for (int64_t r = 0; r < some; ++r) {
       float *logits = own.scores.get() + r * stride, *to = log_prob + (first + r) * k;
       int32_t* names = token + (first + r) * k;

@@ -74,8 +74,8 @@ void ShortlistRun::for_each_row(const float* hidden, const int32_t* request, int
     int64_t count = 1;
     while (count < kRowsAtOnce && first + count < rows && request[first + count] == request[first]) ++count;
     const int64_t stride = round_up(set.size(), kLanes);
-    table_->multiply(set.packed.get(), set.bias.get(), hidden + first * dim_, dim_, logits_.get(), stride, count, dim_,
-                     set.size());
+    table_->gemm(set.packed.get(), set.bias.get(), hidden + first * dim_, dim_, logits_.get(), stride, count, dim_,
+                 set.size());
     for (int64_t r = 0; r < count; ++r) visit(first + r, set, logits_.get() + r * stride);
     first += count;
   }
@@ -88,8 +88,7 @@ void ShortlistRun::for_each_list(const float* hidden, const int32_t* words, cons
     const int64_t count = start[row + 1] - start[row];
     check_words(words + start[row], count, "a row");
     logits_.reserve(round_up(count, kLanes));
-    table_->multiply_rows(weight_.get(), bias_.get(), hidden + row * dim_, words + start[row], count, dim_,
-                          logits_.get());
+    table_->gather_dot(weight_.get(), bias_.get(), hidden + row * dim_, words + start[row], count, dim_, logits_.get());
     visit(row, words + start[row], count, logits_.get());
   }
 }

@@ -48,7 +48,7 @@ class ShortlistRun {
  private:
   struct Set {
     std::vector<int32_t> words;  // ascending
-    Buffer packed, bias;         // panels of kPanel words, as in Matrix
+    Buffer packed, bias;         // panels of kPanel words, as in Float32Matrix
     int64_t size() const { return static_cast<int64_t>(words.size()); }
   };
   const Set& find(int32_t request) const;

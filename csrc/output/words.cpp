@@ -76,7 +76,7 @@ double Words::norm(const float* x) const {
 
 void Words::logits(const float* hidden, const int32_t* words, int64_t count, float* out) const {
   if (file_) return logits_from_file(hidden, words, count, out);
-  table_->multiply_rows(weight_.get(), bias_.get(), hidden, words, count, dim_, out);
+  table_->gather_dot(weight_.get(), bias_.get(), hidden, words, count, dim_, out);
 }
 
 void Words::logits_from_file(const float* hidden, const int32_t* words, int64_t count, float* out) const {
@@ -93,7 +93,7 @@ void Words::logits_from_file(const float* hidden, const int32_t* words, int64_t 
       if (!file_.read(word, to)) std::copy_n(row(word), dim_, to);
       bias[i] = bias_.get()[word];
     }
-    table_->multiply_rows(rows.get(), bias, hidden, place, some, dim_, out + first);
+    table_->gather_dot(rows.get(), bias, hidden, place, some, dim_, out + first);
   }
 }
 

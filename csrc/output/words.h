@@ -31,11 +31,11 @@ class Words {
   // larger than 1e12; whoever needs bounds reads all words before.
   template <typename Visit>
   void read(Visit visit) const {
-    ReadOnce read(weight_.get());
+    SequentialRead read(weight_.get());
     for (int64_t word = 0; word < vocab_; ++word) {
       check_row(word);
       visit(word);
-      read.until(row(word) + dim_);
+      read.advance_to(row(word) + dim_);
     }
   }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/file_pages.h"
-#include "kernels/profiled.h"
+#include "kernels/plain.h"
+#include "kernels/profile.h"
 #include "linear/linear.h"
-#include "linear/plain.h"
 #include "python/arrays.h"
 #include "python/bindings.h"
 
@@ -50,10 +50,10 @@ nb::object gru(AnyArray input, AnyArray hidden, AnyArray state, const char* isa)
 }
 
 // (bytes as int32, squared norm of what is lost)
-nb::tuple round_weights(AnyArray weight, float scale, const char* isa) {
+nb::tuple quantize_weights(AnyArray weight, float scale, const char* isa) {
   const double* from = checked<double>(weight, "weight", {kAnySize});
   std::vector<uint8_t> bytes(weight.shape(0));
-  const double lost = table_named(isa).round_weights(from, size_of(weight, 0), scale, bytes.data());
+  const double lost = table_named(isa).quantize_weights(from, size_of(weight, 0), scale, bytes.data());
   auto out = new_array<int32_t>({bytes.size()});
   std::copy(bytes.begin(), bytes.end(), out.data);
   return nb::make_tuple(out.array, lost);
@@ -70,7 +70,7 @@ nb::tuple lstm(AnyArray input, AnyArray hidden, AnyArray cell, const char* isa) 
   return nb::make_tuple(next.array, output.array);
 }
 
-nb::object attend_mlp(AnyArray query, AnyArray keys, AnyArray weight, const char* isa) {
+nb::object mlp_scores(AnyArray query, AnyArray keys, AnyArray weight, const char* isa) {
   const float* k = checked<float>(keys, "keys", {kAnySize, kAnySize});
   const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
   const float* q = checked<float>(query, "query", {dim});
@@ -80,16 +80,16 @@ nb::object attend_mlp(AnyArray query, AnyArray keys, AnyArray weight, const char
   table.mlp_keys(k, all_keys.data(), positions * dim);
   table.mlp_keys(q, own.data(), dim);
   auto scores = new_array<float>({keys.shape(0)});
-  table.attend_mlp(own.data(), all_keys.data(), std::vector<double>(w, w + dim).data(), scores.data, positions, dim);
+  table.mlp_scores(own.data(), all_keys.data(), std::vector<double>(w, w + dim).data(), scores.data, positions, dim);
   return scores.array;
 }
 
-nb::object attend_dot(AnyArray query, AnyArray keys, const char* isa) {
+nb::object dot_scores(AnyArray query, AnyArray keys, const char* isa) {
   const float* k = checked<float>(keys, "keys", {kAnySize, kAnySize});
   const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
   const float* q = checked<float>(query, "query", {dim});
   auto scores = new_array<float>({keys.shape(0)});
-  table_named(isa).attend_dot(q, k, scores.data, positions, dim);
+  table_named(isa).dot_scores(q, k, scores.data, positions, dim);
   return scores.array;
 }
 
@@ -109,24 +109,24 @@ std::vector<const float*> row_pointers(const float* array, int64_t rows, int64_t
   return result;
 }
 
-nb::object attend_heads(AnyArray query, AnyArray keys, int64_t heads, const char* isa) {
+nb::object multihead_scores(AnyArray query, AnyArray keys, int64_t heads, const char* isa) {
   const float* k = checked<float>(keys, "keys", {kAnySize, kAnySize});
   const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
   const float* q = checked<float>(query, "query", {dim});
   auto scores = new_array<float>({static_cast<size_t>(heads), keys.shape(0)});
-  table_named(isa).attend_heads(q, row_pointers(k, positions, dim).data(), 0, scores.data, positions, positions, heads,
-                                dim / heads);
+  table_named(isa).multihead_scores(q, row_pointers(k, positions, dim).data(), 0, scores.data, positions, positions,
+                                    heads, dim / heads);
   return scores.array;
 }
 
-nb::object weigh_heads(AnyArray weights, AnyArray values, const char* isa) {
+nb::object multihead_context(AnyArray weights, AnyArray values, const char* isa) {
   const float* v = checked<float>(values, "values", {kAnySize, kAnySize});
   const int64_t positions = size_of(values, 0), dim = size_of(values, 1);
   const float* w = checked<float>(weights, "weights", {kAnySize, positions});
   const int64_t heads = size_of(weights, 0);
   auto out = new_array<float>({values.shape(1)});
-  table_named(isa).weigh_heads(w, positions, row_pointers(v, positions, dim).data(), 0, out.data, positions, heads,
-                               dim / heads);
+  table_named(isa).multihead_context(w, positions, row_pointers(v, positions, dim).data(), 0, out.data, positions,
+                                     heads, dim / heads);
   return out.array;
 }
 
@@ -191,10 +191,10 @@ nb::dict kernel_work() {
   nb::dict result;
   const char* const parts[] = {"", "decoder", "output"};
   for (int part = 0; part < kStepParts; ++part)
-    for (int kernel = 0; kernel <= kProfiled; ++kernel) {
+    for (int kernel = 0; kernel <= kKernelCount; ++kernel) {
       const KernelWork work = take_work(static_cast<StepPart>(part), kernel);
       if (work.calls == 0) continue;
-      result[nb::make_tuple(parts[part], kernel < kProfiled ? profiled_name(kernel) : "")] =
+      result[nb::make_tuple(parts[part], kernel < kKernelCount ? profiled_name(kernel) : "")] =
           nb::make_tuple(work.calls, work.nanoseconds, work.bytes, work.operations);
     }
   return result;
@@ -236,7 +236,7 @@ void bind_kernels(nb::module_& module) {
       "profiled_kernels",
       [] {
         nb::list result;
-        for (int kernel = 0; kernel < kProfiled; ++kernel) result.append(profiled_name(kernel));
+        for (int kernel = 0; kernel < kKernelCount; ++kernel) result.append(profiled_name(kernel));
         return result;
       },
       "Names of the kernels that the table 'profiled' has clocks for: all.");
@@ -249,10 +249,10 @@ void bind_kernels(nb::module_& module) {
              "The bytes [n] of the open `file`, mapped, which nobody writes to, read only: what packs tensors in them "
              "gives their pages back as it goes. Of other memory the contents would be lost.");
   module.def(
-      "give_back",
+      "release_pages",
       [](AnyArray array) {
         const float* data = checked<float>(array, "array", {kAnySize, kAnySize});
-        give_back(data, data + array.size());
+        release_pages(data, data + array.size());
       },
       "array"_a, "Give the pages of an array [rows, columns] float32 back, where they are those of `file_pages`.");
   nb::class_<Linear>(module, "Linear")
@@ -273,14 +273,14 @@ void bind_kernels(nb::module_& module) {
         });
       },
       "x"_a, "isa"_a = "auto", "rows"_a = 1);
-  module.def("round_weights", &round_weights, "weight"_a, "scale"_a, "isa"_a = "auto");
+  module.def("quantize_weights", &quantize_weights, "weight"_a, "scale"_a, "isa"_a = "auto");
   module.def("gru", &gru, "input"_a, "hidden"_a, "state"_a, "isa"_a = "auto");
   module.def("lstm", &lstm, "input"_a, "hidden"_a, "cell"_a, "isa"_a = "auto");
-  module.def("attend_mlp", &attend_mlp, "query"_a, "keys"_a, "weight"_a, "isa"_a = "auto");
-  module.def("attend_dot", &attend_dot, "query"_a, "keys"_a, "isa"_a = "auto");
+  module.def("mlp_scores", &mlp_scores, "query"_a, "keys"_a, "weight"_a, "isa"_a = "auto");
+  module.def("dot_scores", &dot_scores, "query"_a, "keys"_a, "isa"_a = "auto");
   module.def("weighted_sum", &weighted_sum, "weights"_a, "values"_a, "isa"_a = "auto");
-  module.def("attend_heads", &attend_heads, "query"_a, "keys"_a, "heads"_a, "isa"_a = "auto");
-  module.def("weigh_heads", &weigh_heads, "weights"_a, "values"_a, "isa"_a = "auto");
+  module.def("multihead_scores", &multihead_scores, "query"_a, "keys"_a, "heads"_a, "isa"_a = "auto");
+  module.def("multihead_context", &multihead_context, "weights"_a, "values"_a, "isa"_a = "auto");
   module.def("add_norm", &add_norm, "x"_a, "added"_a, "weight"_a, "bias"_a, "epsilon"_a, "isa"_a = "auto");
   module.def("ssru", &ssru, "input"_a, "cell"_a, "isa"_a = "auto");
   module.def(
@@ -294,7 +294,7 @@ void bind_kernels(nb::module_& module) {
       },
       "x"_a, "slope"_a, "isa"_a = "auto");
   module.def("add", &combined<&Kernels::add>, "x"_a, "y"_a, "isa"_a = "auto");
-  module.def("times", &combined<&Kernels::times>, "x"_a, "y"_a, "isa"_a = "auto");
+  module.def("mul", &combined<&Kernels::mul>, "x"_a, "y"_a, "isa"_a = "auto");
   module.def("log_sum_exp", &log_sum_exp, "x"_a, "isa"_a = "auto");
   module.def("top_k", &top_k, "x"_a, "k"_a, "isa"_a = "auto");
 }

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/profiled.h"
+#include "kernels/profile.h"
 
 namespace sharpbeam {
 namespace {

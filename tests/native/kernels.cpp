@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "kernels/table.h"
-#include "linear/matrix.h"
+#include "linear/float32_matrix.h"
 
 namespace {
 
@@ -75,11 +75,11 @@ void test_layers(const Kernels& table) {
     table.mlp_keys(query.get(), e.get(), dim), table.mlp_keys(keys.get(), f.get(), positions * dim);
     CHECK(std::equal(q.get(), q.get() + dim, e.get()), table.name, dim);
     CHECK(std::equal(k.get(), k.get() + positions * dim, f.get()), table.name, dim);
-    scalar.attend_mlp(q.get(), k.get(), w.get(), s.get(), positions, dim);
-    table.attend_mlp(q.get(), k.get(), w.get(), t.get(), positions, dim);
+    scalar.mlp_scores(q.get(), k.get(), w.get(), s.get(), positions, dim);
+    table.mlp_scores(q.get(), k.get(), w.get(), t.get(), positions, dim);
     CHECK(same(s.get(), t.get(), positions), table.name, dim);
-    scalar.attend_dot(query.get(), keys.get(), s.get(), positions, dim);
-    table.attend_dot(query.get(), keys.get(), t.get(), positions, dim);
+    scalar.dot_scores(query.get(), keys.get(), s.get(), positions, dim);
+    table.dot_scores(query.get(), keys.get(), t.get(), positions, dim);
     CHECK(same(s.get(), t.get(), positions), table.name, dim);
     scalar.weighted_sum(s.get(), keys.get(), a.get(), positions, dim);
     table.weighted_sum(s.get(), keys.get(), b.get(), positions, dim);
@@ -110,12 +110,12 @@ void test_words(const Kernels& table) {
       wanted[i] = bias[words[i]];
       for (int64_t k = 0; k < dim; ++k) wanted[i] = std::fma(x[k], weight[words[i] * dim + k], wanted[i]);
     }
-    table.multiply_rows(weight.get(), bias.get(), x.get(), words.get(), count, dim, got.get());
+    table.gather_dot(weight.get(), bias.get(), x.get(), words.get(), count, dim, got.get());
     CHECK(same(got.get(), wanted.get(), count), table.name, dim);
 
     Guarded<int8_t> a(dim), b(dim);
-    const float size = scalar.quantize(x.get(), dim, a.get());
-    CHECK(table.quantize(x.get(), dim, b.get()) == size, table.name, dim);
+    const float size = scalar.quantize_int8(x.get(), dim, a.get());
+    CHECK(table.quantize_int8(x.get(), dim, b.get()) == size, table.name, dim);
     CHECK(std::equal(a.get(), a.get() + dim, b.get()), table.name, dim);
     for (int64_t k = 0; k < dim; ++k) CHECK(std::fabs(b[k] * size - x[k]) <= 0.51f * size, table.name, dim);
   }
@@ -149,13 +149,13 @@ void test_multiply(const Kernels& table) {
         b(rows * (out + wider));
     fill(weight, 1.0f), fill(bias, 1.0f), fill(x, 1.0f), fill(a, 1.0f);
     std::copy(a.get(), a.get() + a.size(), b.get());  // what lies between the rows must stay
-    const sharpbeam::Matrix matrix(weight.get(), out, in, in, round % 2 ? bias.get() : nullptr);
-    matrix.multiply(scalar, x.get(), in + wider, a.get(), out + wider, rows);
-    matrix.multiply(table, x.get(), in + wider, b.get(), out + wider, rows);
+    const sharpbeam::Float32Matrix matrix(weight.get(), out, in, in, round % 2 ? bias.get() : nullptr);
+    matrix.matmul(scalar, x.get(), in + wider, a.get(), out + wider, rows);
+    matrix.matmul(table, x.get(), in + wider, b.get(), out + wider, rows);
     CHECK(same(a.get(), b.get(), a.size()), table.name, rows);
     for (int64_t r = 0; r < rows; ++r) {
       Guarded<float> alone(out);
-      matrix.multiply(table, x.get() + r * (in + wider), in, alone.get(), out, 1);
+      matrix.matmul(table, x.get() + r * (in + wider), in, alone.get(), out, 1);
       CHECK(same(alone.get(), a.get() + r * (out + wider), out), table.name, rows);
       float sum = round % 2 ? bias[out - 1] : 0.0f;  // the chain that the header promises
       for (int64_t k = 0; k < in; ++k) sum = std::fma(x[r * (in + wider) + k], weight[(out - 1) * in + k], sum);
@@ -167,8 +167,8 @@ void test_multiply(const Kernels& table) {
 void test_part_of_a_matrix() {
   Guarded<float> weight(70 * 9), x(4), a(70), b(70);
   fill(weight, 1.0f), fill(x, 1.0f);
-  const sharpbeam::Matrix part(weight.get() + 5, 70, 4, 9, nullptr);  // columns 5 to 8 of 9
-  part.multiply(sharpbeam::kernels(), x.get(), 4, a.get(), 70, 1);
+  const sharpbeam::Float32Matrix part(weight.get() + 5, 70, 4, 9, nullptr);  // columns 5 to 8 of 9
+  part.matmul(sharpbeam::kernels(), x.get(), 4, a.get(), 70, 1);
   for (int64_t n = 0; n < 70; ++n) {
     b[n] = 0.0f;
     for (int64_t k = 0; k < 4; ++k) b[n] = std::fma(x[k], weight[n * 9 + 5 + k], b[n]);

@@ -36,7 +36,7 @@ bool each_part_once(int64_t jobs, int64_t most) {
   for (int64_t job = 0; job < jobs; ++job) {
     const int64_t parts = job % (most + 1);
     std::fill(times.begin(), times.end(), 0);
-    share(parts, [&](int64_t part) { ++times[static_cast<size_t>(part)]; });
+    parallel_for(parts, [&](int64_t part) { ++times[static_cast<size_t>(part)]; });
     for (int64_t part = 0; part < most; ++part)
       if (times[static_cast<size_t>(part)] != (part < parts ? 1 : 0)) return false;
   }
@@ -47,13 +47,13 @@ void test_parts() {
   CHECK(each_part_once(20, 9), "none", 1);
   for (const int64_t threads : {1, 2, 3, 5}) {
     Team team(threads);
-    CHECK(grain() == 0, "none", threads);
+    CHECK(grain_size() == 0, "none", threads);
     const Entered entered(team);
-    CHECK((grain() != 0) == (threads > 1), "none", threads);
+    CHECK((grain_size() != 0) == (threads > 1), "none", threads);
     CHECK(each_part_once(2000, 9), "none", threads);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the helpers sleep
     CHECK(each_part_once(20, 9), "none", threads);
-    CHECK(allocated([&] { share(7, [](int64_t) {}); }) == 0, "none", threads);
+    CHECK(allocated([&] { parallel_for(7, [](int64_t) {}); }) == 0, "none", threads);
   }
   CHECK(tests::refused([] { Team team(0); }, "threads is 0"), "none", 0);
   CHECK(tests::refused([] { Team team(1025); }, "threads is 1025"), "none", 1025);
@@ -88,11 +88,11 @@ void test_errors_and_nesting() {
       ++done;
       if (part == bad) throw std::invalid_argument("part");
     };
-    CHECK(tests::refused([&] { share(6, work); }, "part") && done == 6, "none", bad);
+    CHECK(tests::refused([&] { parallel_for(6, work); }, "part") && done == 6, "none", bad);
     CHECK(each_part_once(3, 5), "none", bad);
   }
   std::atomic<int> inner{0};
-  share(4, [&](int64_t) { share(5, [&](int64_t) { ++inner; }); });
+  parallel_for(4, [&](int64_t) { parallel_for(5, [&](int64_t) { ++inner; }); });
   CHECK(inner == 20, "none", 4);
 }
 
@@ -114,7 +114,7 @@ void test_rest() {
   const std::thread::id caller = std::this_thread::get_id();
   const auto helped = [&](milliseconds nap, milliseconds patience) {
     std::atomic<bool> begun{false};
-    share(2, [&](int64_t) {
+    parallel_for(2, [&](int64_t) {
       if (std::this_thread::get_id() != caller) {
         begun = true;
         std::this_thread::sleep_for(nap);

@@ -20,7 +20,7 @@ def _double(x: Array) -> Doubles:
     return np.asarray(x, dtype=np.float64)
 
 
-def multiply(x: Array, weight: Array, bias: Array) -> Doubles:
+def gemm(x: Array, weight: Array, bias: Array) -> Doubles:
     """Product of rows x [R, in] with weight [out, in], plus bias [out]: [R, out]."""
     return _double(x) @ _double(weight).T + _double(bias)
 
@@ -61,12 +61,12 @@ def lstm(inputs: Array, hidden: Array, cell: Array) -> tuple[Doubles, Doubles]:
     return after, sigmoid(o) * np.tanh(after)
 
 
-def attend_mlp(query: Array, keys: Array, weight: Array) -> Doubles:
+def mlp_scores(query: Array, keys: Array, weight: Array) -> Doubles:
     """Scores [S] of query [A] at keys [S, A]: weight . tanh(key + query), CUBE eq. 4."""
     return np.tanh(_double(keys) + _double(query)) @ _double(weight)
 
 
-def attend_dot(query: Array, keys: Array) -> Doubles:
+def dot_scores(query: Array, keys: Array) -> Doubles:
     """Scores [S] of query [A] at keys [S, A]: their inner products."""
     return _double(keys) @ _double(query)
 
@@ -82,13 +82,13 @@ def weighted_sum(weights: Array, values: Array) -> Doubles:
     return _double(weights) @ _double(values)
 
 
-def attend_heads(query: Array, keys: Array, heads: int) -> Doubles:
+def multihead_scores(query: Array, keys: Array, heads: int) -> Doubles:
     """Scores [H, S] of query [D] at keys [S, D], whose heads stand side by side."""
     parts = _double(keys).reshape(len(keys), heads, -1)
     return _double(np.einsum("hd,shd->hs", _double(query).reshape(heads, -1), parts))
 
 
-def weigh_heads(weights: Array, values: Array) -> Doubles:
+def multihead_context(weights: Array, values: Array) -> Doubles:
     """Sum of values [S, D], whose heads stand side by side, weighted by weights [H, S]: [D]."""
     parts = _double(values).reshape(len(values), len(weights), -1)
     return _double(np.einsum("hs,shd->hd", _double(weights), parts).reshape(-1))

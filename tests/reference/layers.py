@@ -30,7 +30,7 @@ class ReferenceLayer(RowLayer):
         return self._log_softmax(hidden)[range(len(token)), token]
 
     def _log_softmax(self, hidden: Floats) -> Floats:
-        logits = reference.multiply(hidden, self._weight, self._bias)
+        logits = reference.gemm(hidden, self._weight, self._bias)
         return (logits - reference.log_sum_exp(logits)).astype(np.float32)
 
 
@@ -68,15 +68,15 @@ class ReferenceScreenLayer(RowLayer):
                 found[row] = scores[np.searchsorted(words, token[row])]
             elif self._screen.tail is not None:
                 word = token[row : row + 1]
-                found[row] = reference.multiply(h, self._weight[word], self._bias[word])[0] - total
+                found[row] = reference.gemm(h, self._weight[word], self._bias[word])[0] - total
         return found
 
     def _score(self, h: Floats) -> tuple[Ids, Floats, float, bool]:
         """Words of the cluster of h [D], their log probabilities, the normaliser, and whether the row is doubtful."""
         screen, doubt, tail = self._screen, self._screen.doubt, self._screen.tail
-        cluster = int(np.argmax(reference.multiply(h, screen.weight, screen.bias)))  # z(h), L2S eq. 3
+        cluster = int(np.argmax(reference.gemm(h, screen.weight, screen.bias)))  # z(h), L2S eq. 3
         words = screen.token[screen.start[cluster] : screen.start[cluster + 1]]
-        logits = reference.multiply(h, self._weight[words], self._bias[words])
+        logits = reference.gemm(h, self._weight[words], self._bias[words])
         outside = -np.inf
         if tail is not None:
             pieces = tail.weight[cluster].astype(np.float64) @ h + tail.bias[cluster]

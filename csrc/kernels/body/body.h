@@ -107,7 +107,7 @@ inline void dot_block(const float* query, const float* keys, float* scores, int6
   for (int c = 0; c < kCount; ++c) scores[c] = sum(total[c]);
 }
 
-void attend_dot_kernel(const float* query, const float* keys, float* scores, int64_t positions, int64_t dim) {
+void dot_scores_kernel(const float* query, const float* keys, float* scores, int64_t positions, int64_t dim) {
   int64_t s = 0;
   for (; s + 4 <= positions; s += 4) dot_block<4>(query, keys + s * dim, scores + s, dim);
   for (; s < positions; ++s) dot_block<1>(query, keys + s * dim, scores + s, dim);
@@ -314,8 +314,8 @@ inline void product_rows(const float* weight, const float* bias, const float* x,
   }
 }
 
-void multiply_kernel(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y,
-                     int64_t y_stride, int64_t rows, int64_t in, int64_t out) {
+void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
+                 int64_t rows, int64_t in, int64_t out) {
   if (rows == 1) {
     constexpr int kWidth = kRowVecs * kLanes;
     for (int64_t n = 0; n < out; n += kWidth) {
@@ -340,39 +340,39 @@ void multiply_kernel(const float* packed, const float* bias, const float* x, int
   }
 }
 
-#include "kernels/body/integer_body.h"
+#include "kernels/body/quantized_body.h"
+#include "kernels/body/selected_rows_body.h"
 #include "kernels/body/transformer_body.h"
-#include "kernels/body/words_body.h"
 
 constexpr Kernels make_table(const char* name) {
   return {name,
-          multiply_kernel,
+          gemm_kernel,
           tanh_kernel,
           sigmoid_kernel,
           gru_kernel,
           lstm_kernel,
           mlp_keys_kernel,
-          attend_mlp_kernel,
-          attend_dot_kernel,
+          mlp_scores_kernel,
+          dot_scores_kernel,
           softmax_kernel,
           weighted_sum_kernel,
-          attend_heads_kernel,
-          weigh_heads_kernel,
+          multihead_scores_kernel,
+          multihead_context_kernel,
           add_norm_kernel,
           add_kernel,
-          times_kernel,
+          mul_kernel,
           relu_kernel,
           swish_kernel,
           gelu_kernel,
           ssru_kernel,
-          multiply_int8_kernel,
-          quantize_kernel,
-          round_weights_kernel,
-          multiply_int16_kernel,
+          gemm_int8_kernel,
+          quantize_int8_kernel,
+          quantize_weights_kernel,
+          gemm_int16_kernel,
           quantize_int16_kernel,
-          dot_rows_kernel,
-          reaching_kernel,
-          multiply_rows_kernel,
+          gather_dot_int8_kernel,
+          find_at_least_kernel,
+          gather_dot_kernel,
           log_sum_exp_kernel,
           top_k_kernel};
 }

@@ -119,7 +119,7 @@ void mlp_keys_kernel(const float* x, double* keys, int64_t n) {
 
 // tanh(k + q) = 1 - 2 / (exp(2 k) exp(2 q) + 1): no exponential is taken here. Four fractions are added as one, since
 // that is one division: w / a + v / b = (w b + v a) / (a b).
-void attend_mlp_kernel(const double* query, const double* keys, const double* weight, float* scores, int64_t positions,
+void mlp_scores_kernel(const double* query, const double* keys, const double* weight, float* scores, int64_t positions,
                        int64_t dim) {
   const Doubles one = set_double(1.0);
   const auto part = [=](const double* p, int64_t i) { return load_doubles(p + i, dim - i); };

@@ -31,7 +31,7 @@ void add_kernel(float* x, const float* y, int64_t n) {
   for_each(n, [&](auto at, auto put) { put(x, add(at(x, 0.0f), at(y, 0.0f))); });
 }
 
-void times_kernel(float* x, const float* y, int64_t n) {
+void mul_kernel(float* x, const float* y, int64_t n) {
   for_each(n, [&](auto at, auto put) { put(x, mul(at(x, 0.0f), at(y, 0.0f))); });
 }
 
@@ -83,8 +83,8 @@ inline void prefetch_position(const float* from) {
 }
 
 // Four positions at a time: as many chains hide the latency of fma, and their lanes are added together.
-void attend_heads_kernel(const float* query, const float* const* keys, int64_t offset, float* scores, int64_t stride,
-                         int64_t positions, int64_t heads, int64_t dim) {
+void multihead_scores_kernel(const float* query, const float* const* keys, int64_t offset, float* scores,
+                             int64_t stride, int64_t positions, int64_t heads, int64_t dim) {
   for (int64_t p = 0; p < positions; p += 4) {
     const int64_t left = positions - p;
     const float* from[4];
@@ -153,8 +153,8 @@ inline void weigh_block(const float* weights, int64_t stride, const float* const
   }
 }
 
-void weigh_heads_kernel(const float* weights, int64_t stride, const float* const* values, int64_t offset, float* out,
-                        int64_t positions, int64_t heads, int64_t dim) {
+void multihead_context_kernel(const float* weights, int64_t stride, const float* const* values, int64_t offset,
+                              float* out, int64_t positions, int64_t heads, int64_t dim) {
   constexpr int kHeads = kBlockVecs < 4 ? 1 : 4;  // what the registers hold
   constexpr int64_t kWidth = 4 * kLanes;
   int64_t h = 0;

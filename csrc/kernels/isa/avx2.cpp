@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/tables.h"
+#include "kernels/isa_tables.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/tables.h"
+#include "kernels/isa_tables.h"
 
 namespace {
 

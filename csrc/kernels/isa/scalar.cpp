@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/tables.h"
+#include "kernels/isa_tables.h"
 
 namespace {
 

@@ -54,9 +54,9 @@ void Attention::attend(const Kernels& table, float* query, const StepRows& step,
     float* scores = step.attention ? step.attention + row * step.width : scratch.get() + 2 * dim();
     if (kind_ == AttentionKind::mlp) {
       table.mlp_keys(own, mlp_query, dim());
-      table.attend_mlp(mlp_query, source.mlp_keys.data(), score_.data(), scores, source.positions, dim());
+      table.mlp_scores(mlp_query, source.mlp_keys.data(), score_.data(), scores, source.positions, dim());
     } else {
-      table.attend_dot(own, source.keys.data(), scores, source.positions, dim());
+      table.dot_scores(own, source.keys.data(), scores, source.positions, dim());
     }
     table.softmax(scores, 1, source.positions);
     table.weighted_sum(scores, source.values.data(), context + row * width, source.positions, width);

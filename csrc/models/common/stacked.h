@@ -15,11 +15,11 @@ class Joined {
 
   // Adds `out` rows of `in` floats, `stride` apart, with their bias [out] or null (zero).
   void add(const float* weight, int64_t out, int64_t stride, const float* bias) {
-    ReadOnce read(weight);
+    SequentialRead read(weight);
     for (int64_t n = 0; n < out; ++n) {
       const float* row = weight + n * stride;
       weight_.insert(weight_.end(), row, row + in_);
-      read.until(row + in_);
+      read.advance_to(row + in_);
     }
     if (bias == nullptr)
       bias_.resize(bias_.size() + out, 0.0f);

@@ -91,12 +91,12 @@ void Decoder::prepare(const Kernels& table, std::vector<Source>& sources) const 
 // sum (SHARP 4.3).
 const float* Decoder::mix(const Kernels& table, float* queries, const StepRows& step, StepBuffers& buffers) const {
   const int64_t width = context_.out(), memory_dim = context_.in();
-  float* mixed = room(buffers.mixed, step.rows * width);
+  float* mixed = reserved(buffers.mixed, step.rows * width);
   if (computing_.precomputed_attention) {
     attention_.attend(table, queries, step, buffers.scores, mixed, width);
     return mixed;
   }
-  float* contexts = room(buffers.contexts, step.rows * memory_dim);
+  float* contexts = reserved(buffers.contexts, step.rows * memory_dim);
   attention_.attend(table, queries, step, buffers.scores, contexts, memory_dim);
   context_.apply(table, contexts, memory_dim, mixed, width, step.rows, buffers.rounded);
   return mixed;
@@ -108,9 +108,9 @@ Decoder::Bottom Decoder::bottom(const Kernels& table, const StepRows& step, Step
   const int64_t rows = step.rows, dim = config_.decoder_dim, state_dim = config_.state_dim(), asked = attention_.dim();
   const int64_t gates_dim = Gru::kGates * dim, width = state_.out(), mixed_dim = context_.out();
   const float* const* word = word_.of(table, step.token, rows, buffers.words);
-  float* queries = room(buffers.queries, rows * asked);
-  float* recurrent = room(buffers.recurrent, step.parents * width);
-  float* result = room(buffers.bottom, rows * dim);
+  float* queries = reserved(buffers.queries, rows * asked);
+  float* recurrent = reserved(buffers.recurrent, step.parents * width);
+  float* result = reserved(buffers.bottom, rows * dim);
   const auto state = [&](int64_t row) { return step.states + step.parent[row] * state_dim; };
   state_.apply(table, step.states, state_dim, recurrent, width, step.parents, buffers.rounded);
 
@@ -120,7 +120,7 @@ Decoder::Bottom Decoder::bottom(const Kernels& table, const StepRows& step, Step
       table.add(queries + row * asked, recurrent + step.parent[row] * width + gates_dim, asked);
     }
     const float* mixed = mix(table, queries, step, buffers);
-    float* gates = room(buffers.gates, gates_dim);
+    float* gates = reserved(buffers.gates, gates_dim);
     for (int64_t row = 0; row < rows; ++row) {
       std::copy_n(word[row], gates_dim, gates);
       table.add(gates, mixed + row * mixed_dim, gates_dim);
@@ -130,8 +130,8 @@ Decoder::Bottom Decoder::bottom(const Kernels& table, const StepRows& step, Step
   }
 
   const int64_t joint_dim = between_.out();
-  float* between = room(buffers.between, rows * dim);
-  float* joint = room(buffers.joint, rows * joint_dim);
+  float* between = reserved(buffers.between, rows * dim);
+  float* joint = reserved(buffers.joint, rows * joint_dim);
   for (int64_t row = 0; row < rows; ++row)
     table.gru(word[row], recurrent + step.parent[row] * width, state(row), between + row * dim, dim);
   between_.apply(table, between, dim, joint, joint_dim, rows, buffers.rounded);
@@ -148,7 +148,7 @@ const float* Decoder::stack(const Kernels& table, int64_t rows, StepBuffers& buf
   const int64_t size = rows * config_.fc_dim;
   const float* residual = nullptr;
   for (size_t i = 0; i < fc_.size(); ++i) {
-    float* out = room(buffers.stack[i % 3], size);  // three, so that neither `below` nor `residual` is overwritten
+    float* out = reserved(buffers.stack[i % 3], size);  // three, so that neither `below` nor `residual` is overwritten
     fc_[i].apply(table, below, fc_[i].in(), out, config_.fc_dim, rows, buffers.rounded);
     if (i >= 2 && i % 2 == 0) table.add(out, residual, size);
     table.relu(out, size);
@@ -161,15 +161,15 @@ const float* Decoder::stack(const Kernels& table, int64_t rows, StepBuffers& buf
 const float* Decoder::top(const Kernels& table, const StepRows& step, StepBuffers& buffers, const float* below) const {
   if (config_.top == Top::none) return below;
   const int64_t rows = step.rows, dim = config_.top_dim, state_dim = config_.state_dim();
-  float* result = room(buffers.top, rows * dim);
+  float* result = reserved(buffers.top, rows * dim);
   if (config_.top == Top::tanh) {
     top_.apply(table, below, top_.in(), result, dim, rows, buffers.rounded);
     table.tanh(result, rows * dim);
     return result;
   }
   const float* states = step.states + config_.decoder_dim;
-  float* gates = room(buffers.gates, rows * 3 * dim);
-  float* recurrent = room(buffers.top_recurrent, step.parents * 3 * dim);
+  float* gates = reserved(buffers.gates, rows * 3 * dim);
+  float* recurrent = reserved(buffers.top_recurrent, step.parents * 3 * dim);
   top_gru_.input.apply(table, below, top_gru_.input.in(), gates, 3 * dim, rows, buffers.rounded);
   top_gru_.hidden.apply(table, states, state_dim, recurrent, 3 * dim, step.parents, buffers.rounded);
   for (int64_t row = 0; row < rows; ++row)
@@ -180,7 +180,7 @@ const float* Decoder::top(const Kernels& table, const StepRows& step, StepBuffer
 
 StepRows Decoder::apart(const StepRows& step, StepBuffers& buffers) const {
   const int64_t width = config_.state_dim();
-  float* states = room(buffers.apart, step.rows * width);
+  float* states = reserved(buffers.apart, step.rows * width);
   for (auto row = static_cast<int32_t>(buffers.itself.size()); row < step.rows; ++row) buffers.itself.push_back(row);
   for (int64_t row = 0; row < step.rows; ++row)
     std::copy_n(step.states + step.parent[row] * width, width, states + row * width);

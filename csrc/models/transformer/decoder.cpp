@@ -35,7 +35,7 @@ std::vector<TransformerSource> TransformerDecoder::remember(const Kernels& table
     kept[i].memory.reserve(config_.decoder_layers * heads_.packed(sources.length[i]));
   }
   buffers.input.read(table, layers_[0].key_value.type(), encoded, dim_, sources.positions, dim_);
-  float* pairs = room(buffers.projected, sources.positions * stride);
+  float* pairs = reserved(buffers.projected, sources.positions * stride);
   for (int64_t layer = 0; layer < config_.decoder_layers; ++layer) {
     layers_[layer].key_value.apply(table, buffers.input, pairs, stride);  // of all sources: weights are read once
     const float* from = pairs;
@@ -49,7 +49,7 @@ std::vector<TransformerSource> TransformerDecoder::remember(const Kernels& table
 
 void TransformerDecoder::step(const Kernels& table, const TransformerRows& step, PathPool& pool,
                               TransformerBuffers& buffers, float* hidden) const {
-  float* x = room(buffers.x, step.rows * dim_);
+  float* x = reserved(buffers.x, step.rows * dim_);
   for (int64_t row = 0; row < step.rows; ++row)
     embedding_.apply(table, step.token[row], pool.length(step.before[row]), x + row * dim_);
   lay_out(step, pool, buffers);
@@ -84,9 +84,9 @@ void TransformerDecoder::look_back(const Kernels& table, const TransformerRows& 
                                    TransformerBuffers& buffers) const {
   const Layer& part = layers_[layer];
   float* x = buffers.x.get();
-  float* qkv = room(buffers.projected, step.rows * 3 * dim_);
-  float* context = room(buffers.context, step.rows * dim_);
-  float* found = room(buffers.found, step.rows * dim_);
+  float* qkv = reserved(buffers.projected, step.rows * 3 * dim_);
+  float* context = reserved(buffers.context, step.rows * dim_);
+  float* found = reserved(buffers.found, step.rows * dim_);
   part.self.apply(table, part.self_sublayer.enter(table, x, buffers.entered, step.rows), dim_, qkv, 3 * dim_, step.rows,
                   buffers.input);
   const int64_t key = layer * 2 * dim_;
@@ -95,7 +95,7 @@ void TransformerDecoder::look_back(const Kernels& table, const TransformerRows& 
     std::copy_n(query + dim_, 2 * dim_, pool.at(step.behind[row]) + key);
     const int64_t size = pool.length(step.behind[row]);
     heads_.attend(table, query, buffers.positions.data() + buffers.words[row], size, key, key + dim_,
-                  room(buffers.scores, heads_.count * size), context + row * dim_);
+                  reserved(buffers.scores, heads_.count * size), context + row * dim_);
   }
   part.self_out.apply(table, context, dim_, found, dim_, step.rows, buffers.input);
   part.self_sublayer.leave(table, x, found, step.rows);
@@ -105,15 +105,15 @@ void TransformerDecoder::recur(const Kernels& table, const TransformerRows& step
                                TransformerBuffers& buffers) const {
   const Layer& part = layers_[layer];
   float* x = buffers.x.get();
-  float* gates = room(buffers.projected, step.rows * 2 * dim_);
-  float* answer = room(buffers.context, step.rows * dim_);
+  float* gates = reserved(buffers.projected, step.rows * 2 * dim_);
+  float* answer = reserved(buffers.context, step.rows * dim_);
   part.self.apply(table, part.self_sublayer.enter(table, x, buffers.entered, step.rows), dim_, gates, 2 * dim_,
                   step.rows, buffers.input);
   for (int64_t row = 0; row < step.rows; ++row)
     table.ssru(gates + row * 2 * dim_, pool.at(step.before[row]) + layer * dim_,
                pool.at(step.behind[row]) + layer * dim_, answer + row * dim_, dim_);
   if (config_.ssru_projection) {
-    float* found = room(buffers.found, step.rows * dim_);
+    float* found = reserved(buffers.found, step.rows * dim_);
     part.self_out.apply(table, answer, dim_, found, dim_, step.rows, buffers.input);
     answer = found;
   }
@@ -124,9 +124,9 @@ void TransformerDecoder::look_across(const Kernels& table, const TransformerRows
                                      TransformerBuffers& buffers) const {
   const Layer& part = layers_[layer];
   float* x = buffers.x.get();
-  float* query = room(buffers.projected, step.rows * dim_);
-  float* context = room(buffers.context, step.rows * dim_);
-  float* found = room(buffers.found, step.rows * dim_);
+  float* query = reserved(buffers.projected, step.rows * dim_);
+  float* context = reserved(buffers.context, step.rows * dim_);
+  float* found = reserved(buffers.found, step.rows * dim_);
   part.query.apply(table, part.cross_sublayer.enter(table, x, buffers.entered, step.rows), dim_, query, dim_, step.rows,
                    buffers.input);
   const bool asked = step.attention != nullptr && layer + 1 == config_.decoder_layers;
@@ -134,7 +134,7 @@ void TransformerDecoder::look_across(const Kernels& table, const TransformerRows
     const TransformerSource& source = *step.source[row];
     for (count = 1; row + count < step.rows && step.source[row + count] == &source;) ++count;
     const int64_t size = source.positions;
-    float* scores = room(buffers.scores, count * heads_.count * size);
+    float* scores = reserved(buffers.scores, count * heads_.count * size);
     heads_.attend_packed(table, query + row * dim_, count, source.memory.get() + layer * heads_.packed(size), size,
                          scores, context + row * dim_);
     for (int64_t r = 0; asked && r < count; ++r) {

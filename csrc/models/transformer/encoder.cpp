@@ -22,7 +22,7 @@ TransformerEncoder::TransformerEncoder(const Weights& weights, const Transformer
 
 const float* TransformerEncoder::encode(const Kernels& table, const Sources& sources,
                                         TransformerBuffers& buffers) const {
-  float* x = room(buffers.x, sources.positions * dim_);
+  float* x = reserved(buffers.x, sources.positions * dim_);
   int64_t row = 0;
   for (int64_t i = 0; i < sources.count; ++i)
     for (int64_t position = 0; position < sources.length[i]; ++position, ++row)
@@ -40,9 +40,9 @@ void TransformerEncoder::attend(const Kernels& table, const Layer& layer, const 
   const int64_t rows = sources.positions, longest = *std::max_element(sources.length, sources.length + sources.count);
   const int64_t stride = 3 * dim_ + TransformerConfig::kApart;
   float* x = buffers.x.get();
-  float* qkv = room(buffers.projected, rows * stride);
-  float* context = room(buffers.context, rows * dim_);
-  float* scores = room(buffers.scores, heads_.count * longest);
+  float* qkv = reserved(buffers.projected, rows * stride);
+  float* context = reserved(buffers.context, rows * dim_);
+  float* scores = reserved(buffers.scores, heads_.count * longest);
   layer.qkv.apply(table, layer.sublayer.enter(table, x, buffers.entered, rows), dim_, qkv, stride, rows, buffers.input);
   buffers.positions.resize(longest);
   int64_t first = 0;
@@ -53,7 +53,7 @@ void TransformerEncoder::attend(const Kernels& table, const Layer& layer, const 
       heads_.attend(table, qkv + row * stride, buffers.positions.data(), size, dim_, 2 * dim_, scores,
                     context + row * dim_);
   }
-  float* found = room(buffers.found, rows * dim_);
+  float* found = reserved(buffers.found, rows * dim_);
   layer.out.apply(table, context, dim_, found, dim_, rows, buffers.input);
   layer.sublayer.leave(table, x, found, rows);
 }

@@ -18,11 +18,11 @@ Linear linear(const Weights& weights, const std::string& name, int64_t out, int6
   const float* from = weights.array(matrix, {out, in}).get();
   Buffer scaled_matrix(out * in);
   std::vector<float> scaled_shift;
-  ReadOnce read(from);
+  SequentialRead read(from);
   for (int64_t n = 0; n < out; ++n) {
     const float factor = n < scaled ? scale : 1.0f;
     for (int64_t i = n * in; i < (n + 1) * in; ++i) scaled_matrix.get()[i] = from[i] * factor;
-    read.until(from + (n + 1) * in);
+    read.advance_to(from + (n + 1) * in);
   }
   if (bias) {
     const float* added = weights.array(shift, {out}).get();
@@ -52,7 +52,7 @@ Sublayer::Sublayer(const Weights& weights, const std::string& name, const Transf
 
 const float* Sublayer::enter(const Kernels& table, float* x, Buffer& entered, int64_t rows) const {
   if (!before_) return x;
-  float* y = room(entered, rows * dim_);
+  float* y = reserved(entered, rows * dim_);
   norm_.apply(table, x, nullptr, y, rows);
   return y;
 }
@@ -68,9 +68,9 @@ float Heads::scale() const { return static_cast<float>(1.0 / std::sqrt(static_ca
 
 void Heads::attend(const Kernels& table, const float* query, const float* const* positions, int64_t size, int64_t key,
                    int64_t value, float* scores, float* context) const {
-  table.attend_heads(query, positions, key, scores, size, size, count, dim);
+  table.multihead_scores(query, positions, key, scores, size, size, count, dim);
   table.softmax(scores, count, size);
-  table.weigh_heads(scores, size, positions, value, context, size, count, dim);
+  table.multihead_context(scores, size, positions, value, context, size, count, dim);
 }
 
 void Heads::pack(const float* pairs, int64_t size, float* packed) const {
@@ -94,10 +94,10 @@ void Heads::attend_packed(const Kernels& table, const float* query, int64_t rows
                           float* scores, float* context) const {
   const int64_t width = count * dim, all = count * size;
   for (int64_t h = 0; h < count; ++h, packed += packed_size(dim, size))
-    table.multiply(packed, nullptr, query + h * dim, width, scores + h * size, all, rows, dim, size);
+    table.gemm(packed, nullptr, query + h * dim, width, scores + h * size, all, rows, dim, size);
   table.softmax(scores, rows * count, size);
   for (int64_t h = 0; h < count; ++h, packed += packed_size(size, dim))
-    table.multiply(packed, nullptr, scores + h * size, all, context + h * dim, width, rows, size, dim);
+    table.gemm(packed, nullptr, scores + h * size, all, context + h * dim, width, rows, size, dim);
 }
 
 FeedForward::FeedForward(const Weights& weights, const std::string& name, const TransformerConfig& config,
@@ -114,8 +114,8 @@ void FeedForward::apply(const Kernels& table, float* x, int64_t rows, Transforme
   const int64_t stride = up_.out();
   for (int64_t row = 0; row < rows; row += kBlockRows, x += kBlockRows * dim_) {
     const int64_t count = std::min(kBlockRows, rows - row);
-    float* inner = room(buffers.inner, count * stride);
-    float* found = room(buffers.found, count * dim_);
+    float* inner = reserved(buffers.inner, count * stride);
+    float* found = reserved(buffers.found, count * dim_);
     up_.apply(table, sublayer_.enter(table, x, buffers.entered, count), dim_, inner, stride, count, buffers.input);
     for (int64_t i = 0; i < count; ++i) {
       float* y = inner + i * stride;
@@ -133,7 +133,7 @@ void FeedForward::apply(const Kernels& table, float* x, int64_t rows, Transforme
           table.swish(y, 1.0f, width_);
           break;
       }
-      if (gated_) table.times(y, y + width_, width_);
+      if (gated_) table.mul(y, y + width_, width_);
     }
     down_.apply(table, inner, stride, found, dim_, count, buffers.input);
     sublayer_.leave(table, x, found, count);

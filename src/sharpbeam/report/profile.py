@@ -1,7 +1,7 @@
 """Where the time of decoding goes: each part of a step, and how near its kernels come to what the machine can do.
 
 CUBE (Zhang et al. 2018), Table 1, in our terms. The doors of the loop are watched from outside, and the kernels by the
-table "profiled" (csrc/kernels/profiled.h), which only a model that is loaded with it pays for.
+table "profiled" (csrc/kernels/profile.h), which only a model that is loaded with it pays for.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from sharpbeam.scheduling.plan import Plan
 from sharpbeam.storage.model_folder import read_config
 
 PRODUCTS = {  # by the type of their numbers
-    "multiply": "float32",
-    "multiply_rows": "float32",
-    "multiply_int16": "int16",
-    "multiply_int8": "int8",
-    "dot_rows": "int8",
+    "gemm": "float32",
+    "gather_dot": "float32",
+    "gemm_int16": "int16",
+    "gemm_int8": "int8",
+    "gather_dot_int8": "int8",
 }
-ROUNDING = ("quantize", "quantize_int16", "round_weights")
-ATTENTION = ("mlp_keys", "attend_mlp", "attend_dot", "softmax", "weighted_sum", "attend_heads", "weigh_heads")
-ELEMENTWISE = ("gru", "lstm", "tanh", "sigmoid", "ssru", "relu", "swish", "gelu", "add", "times", "add_norm")
-RANKING = ("log_sum_exp", "top_k", "reaching")
+ROUNDING = ("quantize_int8", "quantize_int16", "quantize_weights")
+ATTENTION = ("mlp_keys", "mlp_scores", "dot_scores", "softmax", "weighted_sum", "multihead_scores", "multihead_context")
+ELEMENTWISE = ("gru", "lstm", "tanh", "sigmoid", "ssru", "relu", "swish", "gelu", "add", "mul", "add_norm")
+RANKING = ("log_sum_exp", "top_k", "find_at_least")
 RANDOM_WORDS = 12  # of a sentence that stands for real text
 
 

@@ -36,7 +36,7 @@ def output_digest(weight: Floats, bias: Floats) -> str:
     for first in range(0, len(matrix), _ROWS):
         rows = matrix[first : first + _ROWS]
         digest.update(rows.data)
-        _core.give_back(rows)  # all of a mapped file would fill the memory
+        _core.release_pages(rows)  # all of a mapped file would fill the memory
     digest.update(np.ascontiguousarray(bias, np.float32).data)
     return digest.hexdigest()
 

@@ -66,7 +66,7 @@ def log_probs(translator: Translator, text: str, target: str) -> Floats:
     run, (given, length) = model.open(), padded([tokens], model.bos_id)
     state, index = run.admit([request]), np.array([0], np.int32)
     hidden = [h for _, _, h in feed(run.step, run.retain, index, state, given, length, model.bos_id)]
-    logits = reference.multiply(np.concatenate(hidden), *model.output())
+    logits = reference.gemm(np.concatenate(hidden), *model.output())
     return logits - reference.log_sum_exp(logits)
 
 

@@ -24,7 +24,7 @@ def normal(seed: int, *shape: int, scale: float = 1.0) -> np.ndarray:
 
 
 def product(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, most: int) -> np.ndarray:
-    return reference.multiply(reference.rounded(x, most), reference.rounded(weight, most), bias)
+    return reference.gemm(reference.rounded(x, most), reference.rounded(weight, most), bias)
 
 
 @pytest.mark.parametrize("isa", table_names())
@@ -43,7 +43,7 @@ def test_rounding_loses_what_the_bound_says(kind):
     """|y - exact| <= (|x|_1 step_w + |w|_1 step_x + in step_w step_x / 2) / 2, where a step is what is rounded to."""
     x, weight, bias = normal(1, 9, 320), normal(2, 75, 320, scale=0.1), normal(3, 75)
     y = _core.Linear(weight, bias, kind).apply(x)
-    exact = reference.multiply(x, weight, bias)
+    exact = reference.gemm(x, weight, bias)
     step_x = np.abs(x).max(axis=1)[:, None] / MOST[kind]
     step_w = np.abs(weight).max(axis=1)[None, :] / MOST[kind]
     lost = np.abs(x).sum(axis=1)[:, None] * step_w + np.abs(weight).sum(axis=1)[None, :] * step_x
@@ -106,10 +106,10 @@ def test_a_blas_that_is_given_at_run_time_multiplies(monkeypatch):
     monkeypatch.setenv("SHARPBEAM_BLAS", str(Path(package.get_lib_dir()) / package.get_library(fullname=True)))
     x, weight, bias = normal(1, 9, 130), normal(2, 75, 130, scale=0.1), normal(3, 75)
     y = _core.Linear(weight, bias, "blas").apply(x)
-    assert np.abs(y - reference.multiply(x, weight, bias)).max() <= 2e-6
-    assert np.abs(y - reference.multiply(x * np.float32(1 + 1e-5), weight, bias)).max() > 2e-6
+    assert np.abs(y - reference.gemm(x, weight, bias)).max() <= 2e-6
+    assert np.abs(y - reference.gemm(x * np.float32(1 + 1e-5), weight, bias)).max() > 2e-6
     y = _core.Linear(weight, None, "blas").apply(x[:1])
-    assert np.abs(y - reference.multiply(x[:1], weight, np.zeros_like(bias))).max() <= 2e-6
+    assert np.abs(y - reference.gemm(x[:1], weight, np.zeros_like(bias))).max() <= 2e-6
 
 
 @pytest.mark.parametrize(

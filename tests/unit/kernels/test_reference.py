@@ -87,17 +87,17 @@ def test_cells_and_attention_are_the_nearest_floats():
     for got, wanted in zip(_core.lstm(inputs, none, state), reference.lstm(inputs, none, state), strict=True):
         assert others(got, wanted) <= MOST_OTHERS
     attention = normal(4, 130), normal(5, size, 130), normal(6, 130)
-    assert others(_core.attend_mlp(*attention), reference.attend_mlp(*attention)) <= MOST_OTHERS
+    assert others(_core.mlp_scores(*attention), reference.mlp_scores(*attention)) <= MOST_OTHERS
 
 
 def test_keys_of_any_size():
     """Those beyond 44 count as 44, which tanh cannot tell from them unless a query takes them back; NaN stays."""
     keys, query = np.array([[1e30], [-np.inf], [60], [np.nan]], np.float32), np.array([-1], np.float32)
-    scores = _core.attend_mlp(query, keys, np.array([2], np.float32))
+    scores = _core.mlp_scores(query, keys, np.array([2], np.float32))
     np.testing.assert_array_equal(scores, np.array([2, -2, 2, np.nan], np.float32))
     for size in (1, 64):  # four fractions at a time stay finite
         large = np.full((2, size), 1e30, np.float32)
-        scores = _core.attend_mlp(large[0], large, np.ones(size, np.float32))
+        scores = _core.mlp_scores(large[0], large, np.ones(size, np.float32))
         np.testing.assert_array_equal(scores, np.full(2, size, np.float32))
 
 
@@ -145,9 +145,9 @@ def test_product(size):
     weight, bias, x = normal(1, 90, size), normal(2, 90), normal(3, 5, size)
     tolerance = 2e-6 * size**0.5
     y = _core.Linear(weight, bias).apply(x)
-    assert error(y, reference.multiply(x, weight, bias)) <= tolerance
-    assert error(y, reference.multiply(x, changed(weight, 1e-2), bias)) > tolerance
-    assert error(_core.Linear(weight).apply(x), reference.multiply(x, weight, np.zeros(90))) <= tolerance
+    assert error(y, reference.gemm(x, weight, bias)) <= tolerance
+    assert error(y, reference.gemm(x, changed(weight, 1e-2), bias)) > tolerance
+    assert error(_core.Linear(weight).apply(x), reference.gemm(x, weight, np.zeros(90))) <= tolerance
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -176,12 +176,12 @@ def test_lstm(size):
 def test_attention(size):
     query, keys, weight = normal(1, size), normal(2, 11, size), normal(3, size)
     tolerance = 1e-6 * size**0.5
-    got = _core.attend_mlp(query, keys, weight)
-    assert error(got, reference.attend_mlp(query, keys, weight)) <= tolerance
-    assert error(got, reference.attend_mlp(query, keys, changed(weight, 1e-2))) > tolerance
-    got = _core.attend_dot(query, keys)
-    assert error(got, reference.attend_dot(query, keys)) <= tolerance
-    assert error(got, reference.attend_dot(changed(query, 1e-2), keys)) > tolerance
+    got = _core.mlp_scores(query, keys, weight)
+    assert error(got, reference.mlp_scores(query, keys, weight)) <= tolerance
+    assert error(got, reference.mlp_scores(query, keys, changed(weight, 1e-2))) > tolerance
+    got = _core.dot_scores(query, keys)
+    assert error(got, reference.dot_scores(query, keys)) <= tolerance
+    assert error(got, reference.dot_scores(changed(query, 1e-2), keys)) > tolerance
     scores = _core.softmax(got)
     got = _core.weighted_sum(scores, keys)
     assert error(got, reference.weighted_sum(scores, keys)) <= 1e-6
@@ -191,7 +191,7 @@ def test_attention(size):
 @pytest.mark.parametrize("positions", range(1, 10))
 def test_attention_over_any_number_of_positions(positions):
     query, keys = normal(1, 37), normal(2, positions, 37)
-    assert error(_core.attend_dot(query, keys), reference.attend_dot(query, keys)) <= 6e-6
+    assert error(_core.dot_scores(query, keys), reference.dot_scores(query, keys)) <= 6e-6
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -199,13 +199,13 @@ def test_attention_over_any_number_of_positions(positions):
 def test_attention_of_many_heads(size, heads):
     query, keys = normal(1, heads * size), normal(2, 11, heads * size)
     tolerance = 1e-6 * size**0.5
-    got = _core.attend_heads(query, keys, heads)
-    assert error(got, reference.attend_heads(query, keys, heads)) <= tolerance
-    assert error(got, reference.attend_heads(changed(query, 1e-2), keys, heads)) > tolerance
+    got = _core.multihead_scores(query, keys, heads)
+    assert error(got, reference.multihead_scores(query, keys, heads)) <= tolerance
+    assert error(got, reference.multihead_scores(changed(query, 1e-2), keys, heads)) > tolerance
     weights = np.stack([_core.softmax(row) for row in normal(3, heads, 11)])
-    got = _core.weigh_heads(weights, keys)
-    assert error(got, reference.weigh_heads(weights, keys)) <= 1e-6
-    assert error(got, reference.weigh_heads(changed(weights, 1e-3), keys)) > 1e-6
+    got = _core.multihead_context(weights, keys)
+    assert error(got, reference.multihead_context(weights, keys)) <= 1e-6
+    assert error(got, reference.multihead_context(changed(weights, 1e-3), keys)) > 1e-6
 
 
 @pytest.mark.parametrize("size", SIZES[1:])
@@ -338,7 +338,7 @@ def test_top_k_of_rising_values():
         (lambda: _core.Linear(normal(0, 3, 2)).apply(normal(0, 1, 3)), r"x has the shape \[1, 3\]; .* \[any, 2\]"),
         (lambda: _core.Linear(normal(0, 3, 2), normal(0, 2)), r"bias has the shape \[2\]; it must be \[3\]"),
         (lambda: _core.gru(normal(0, 5), normal(0, 6), normal(0, 2)), r"input has the shape \[5\]; it must be \[6\]"),
-        (lambda: _core.attend_dot(normal(0, 3), normal(0, 2, 4)), r"query has the shape \[3\]; it must be \[4\]"),
+        (lambda: _core.dot_scores(normal(0, 3), normal(0, 2, 4)), r"query has the shape \[3\]; it must be \[4\]"),
         (lambda: _core.top_k(normal(0, 3), 0), "k is 0; it must be from 1 to 3"),
         (lambda: _core.top_k(normal(0, 3), 4), "k is 4; it must be from 1 to 3"),
     ],

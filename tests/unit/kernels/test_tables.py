@@ -45,20 +45,20 @@ CALLS = {
     "log_sum_exp": lambda n, isa: np.float32(_core.log_sum_exp(normal(n, n, scale=5), isa)),
     "gru": lambda n, isa: _core.gru(normal(1, 3 * n), normal(2, 3 * n), normal(3, n), isa),
     "lstm": lambda n, isa: np.stack(_core.lstm(normal(1, 4 * n), normal(2, 4 * n), normal(3, n), isa)),
-    "attend_mlp": lambda n, isa: _core.attend_mlp(normal(1, n), normal(2, 7, n), normal(3, n), isa),
-    "attend_dot": lambda n, isa: _core.attend_dot(normal(1, n), normal(2, 7, n), isa),
-    "attend_heads": lambda n, isa: _core.attend_heads(normal(1, 3 * n), normal(2, 1 + n % 9, 3 * n), 3, isa),
-    "weigh_heads": lambda n, isa: _core.weigh_heads(normal(1, 3, 9), normal(2, 9, 3 * n), isa),
+    "mlp_scores": lambda n, isa: _core.mlp_scores(normal(1, n), normal(2, 7, n), normal(3, n), isa),
+    "dot_scores": lambda n, isa: _core.dot_scores(normal(1, n), normal(2, 7, n), isa),
+    "multihead_scores": lambda n, isa: _core.multihead_scores(normal(1, 3 * n), normal(2, 1 + n % 9, 3 * n), 3, isa),
+    "multihead_context": lambda n, isa: _core.multihead_context(normal(1, 3, 9), normal(2, 9, 3 * n), isa),
     "add_norm": lambda n, isa: np.stack(
         _core.add_norm(normal(1, n), normal(2, n), normal(3, n), normal(4, n), 1e-5, isa)
     ),
-    "round_weights": lambda n, isa: np.append(*_core.round_weights(weights(n), ROUNDED_BY, isa)),
+    "quantize_weights": lambda n, isa: np.append(*_core.quantize_weights(weights(n), ROUNDED_BY, isa)),
     "ssru": lambda n, isa: np.stack(_core.ssru(normal(1, 2 * n, scale=3), normal(2, n), isa)),
     "relu": lambda n, isa: _core.relu(normal(n, n), isa),
     "gelu": lambda n, isa: _core.gelu(normal(n, n, scale=4), isa),
     "swish": lambda n, isa: _core.swish(normal(n, n, scale=20), 1.7, isa),
     "add": lambda n, isa: _core.add(normal(1, n), normal(2, n), isa),
-    "times": lambda n, isa: _core.times(normal(1, n), normal(2, n), isa),
+    "mul": lambda n, isa: _core.mul(normal(1, n), normal(2, n), isa),
     "weighted_sum": lambda n, isa: _core.weighted_sum(normal(1, 9), normal(2, 9, n), isa),
 }
 
@@ -141,12 +141,12 @@ def test_an_unknown_table_is_refused():
 @pytest.mark.parametrize("n", SIZES)
 def test_weights_are_rounded_to_the_nearest_whole_number(n, isa):
     scale, weight = np.float64(np.float32(ROUNDED_BY)), weights(n)
-    whole, lost = _core.round_weights(weight, ROUNDED_BY, isa)
+    whole, lost = _core.quantize_weights(weight, ROUNDED_BY, isa)
     np.testing.assert_array_equal(whole - 128, np.rint(weight / scale))
     assert lost == pytest.approx(np.square(weight - np.rint(weight / scale) * scale).sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize("isa", table_names())
 def test_weights_that_are_too_small_for_a_scale_become_zero(isa):
-    whole, lost = _core.round_weights(np.full(20, 3e-30), 0.0, isa)
+    whole, lost = _core.quantize_weights(np.full(20, 3e-30), 0.0, isa)
     assert (whole == 128).all() and lost == pytest.approx(20 * 9e-60)

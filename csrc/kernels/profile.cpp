@@ -1,4 +1,4 @@
-#include "kernels/profiled.h"
+#include "kernels/profile.h"
 
 #include <chrono>
 #include <utility>
@@ -9,7 +9,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Floats = const float*;
 
-thread_local KernelWork works[kStepParts][kProfiled + 1];  // the last of a part is the part itself
+thread_local KernelWork works[kStepParts][kKernelCount + 1];  // the last of a part is the part itself
 thread_local StepPart at_work = StepPart::watched;
 
 KernelWork* works_of(StepPart part) { return works[static_cast<int>(part)]; }
@@ -31,20 +31,20 @@ Size product(int64_t weight_bytes, int64_t input_bytes, int64_t rows, int64_t in
     static constexpr const char* kName = #member;     \
     static Size size(__VA_ARGS__)
 // clang-format off
-SHARPBEAM_PROFILED(Multiply, multiply, Floats, Floats, Floats, int64_t, float*, int64_t, int64_t rows, int64_t in,
+SHARPBEAM_PROFILED(Gemm, gemm, Floats, Floats, Floats, int64_t, float*, int64_t, int64_t rows, int64_t in,
                    int64_t out) { return product(packed_size(in, out) * kFloat, kFloat, rows, in, out); } };
-SHARPBEAM_PROFILED(MultiplyInt8, multiply_int8, const uint8_t*, Floats, Floats, const int8_t*, int64_t, Floats, float*,
+SHARPBEAM_PROFILED(GemmInt8, gemm_int8, const uint8_t*, Floats, Floats, const int8_t*, int64_t, Floats, float*,
                    int64_t, int64_t rows, int64_t in, int64_t out) {
-  return product(packed_size(padded_bytes(in), out), 1, rows, in, out); } };
-SHARPBEAM_PROFILED(MultiplyInt16, multiply_int16, const int16_t*, Floats, Floats, const int16_t*, int64_t, Floats,
+  return product(packed_size(padded_int8(in), out), 1, rows, in, out); } };
+SHARPBEAM_PROFILED(GemmInt16, gemm_int16, const int16_t*, Floats, Floats, const int16_t*, int64_t, Floats,
                    float*, int64_t, int64_t rows, int64_t in, int64_t out) {
-  return product(2 * packed_size(padded_shorts(in), out), 2, rows, in, out); } };
-SHARPBEAM_PROFILED(MultiplyRows, multiply_rows, Floats, Floats, Floats, const int32_t*, int64_t count, int64_t dim,
+  return product(2 * packed_size(padded_int16(in), out), 2, rows, in, out); } };
+SHARPBEAM_PROFILED(GatherDot, gather_dot, Floats, Floats, Floats, const int32_t*, int64_t count, int64_t dim,
                    float*) { return {count * dim * kFloat, count * dim}; } };
-SHARPBEAM_PROFILED(DotRows, dot_rows, const uint8_t*, int64_t stride, const int8_t*, const int32_t*, int64_t count,
+SHARPBEAM_PROFILED(GatherDotInt8, gather_dot_int8, const uint8_t*, int64_t stride, const int8_t*, const int32_t*, int64_t count,
                    int32_t*) { return {count * stride, count * stride}; } };
-SHARPBEAM_PROFILED(Quantize, quantize, Floats, int64_t n, int8_t*) { return {n * (kFloat + 1), n}; } };
-SHARPBEAM_PROFILED(RoundWeights, round_weights, const double*, int64_t n, float, uint8_t*) {
+SHARPBEAM_PROFILED(QuantizeInt8, quantize_int8, Floats, int64_t n, int8_t*) { return {n * (kFloat + 1), n}; } };
+SHARPBEAM_PROFILED(QuantizeWeights, quantize_weights, const double*, int64_t n, float, uint8_t*) {
   return {n * (2 * kFloat + 1), n}; } };
 SHARPBEAM_PROFILED(QuantizeInt16, quantize_int16, Floats, int64_t n, int16_t*) { return {n * (kFloat + 2), n}; } };
 SHARPBEAM_PROFILED(Tanh, tanh, float*, int64_t n) { return {2 * n * kFloat, n}; } };
@@ -53,30 +53,30 @@ SHARPBEAM_PROFILED(Gru, gru, Floats, Floats, Floats, float*, int64_t dim) { retu
 SHARPBEAM_PROFILED(Lstm, lstm, Floats, Floats, Floats, float*, float*, int64_t dim) {
   return {11 * dim * kFloat, 4 * dim}; } };
 SHARPBEAM_PROFILED(MlpKeys, mlp_keys, Floats, double*, int64_t n) { return {3 * n * kFloat, n}; } };
-SHARPBEAM_PROFILED(AttendMlp, attend_mlp, const double*, const double*, const double*, float*, int64_t positions,
+SHARPBEAM_PROFILED(MlpScores, mlp_scores, const double*, const double*, const double*, float*, int64_t positions,
                    int64_t dim) { return {2 * positions * dim * kFloat, positions * dim}; } };
-SHARPBEAM_PROFILED(AttendDot, attend_dot, Floats, Floats, float*, int64_t positions, int64_t dim) {
+SHARPBEAM_PROFILED(DotScores, dot_scores, Floats, Floats, float*, int64_t positions, int64_t dim) {
   return {positions * dim * kFloat, positions * dim}; } };
 SHARPBEAM_PROFILED(Softmax, softmax, float*, int64_t rows, int64_t n) { return {2 * rows * n * kFloat, rows * n}; } };
 SHARPBEAM_PROFILED(WeightedSum, weighted_sum, Floats, Floats, float*, int64_t positions, int64_t dim) {
   return {positions * dim * kFloat, positions * dim}; } };
-SHARPBEAM_PROFILED(AttendHeads, attend_heads, Floats, const Floats*, int64_t, float*, int64_t, int64_t positions,
+SHARPBEAM_PROFILED(MultiheadScores, multihead_scores, Floats, const Floats*, int64_t, float*, int64_t, int64_t positions,
                    int64_t heads, int64_t dim) {
   return {positions * heads * dim * kFloat, positions * heads * dim}; } };
-SHARPBEAM_PROFILED(WeighHeads, weigh_heads, Floats, int64_t, const Floats*, int64_t, float*, int64_t positions,
+SHARPBEAM_PROFILED(MultiheadContext, multihead_context, Floats, int64_t, const Floats*, int64_t, float*, int64_t positions,
                    int64_t heads, int64_t dim) {
   return {positions * heads * dim * kFloat, positions * heads * dim}; } };
 SHARPBEAM_PROFILED(AddNorm, add_norm, float*, Floats, Floats, Floats, float, float*, int64_t n) {
   return {4 * n * kFloat, 3 * n}; } };
 SHARPBEAM_PROFILED(Add, add, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
-SHARPBEAM_PROFILED(Times, times, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(Mul, mul, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(Relu, relu, float*, int64_t n) { return {2 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(Swish, swish, float*, float, int64_t n) { return {2 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(Gelu, gelu, float*, int64_t n) { return {2 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(Ssru, ssru, Floats, Floats, float*, float*, int64_t dim) { return {5 * dim * kFloat, dim}; } };
 SHARPBEAM_PROFILED(LogSumExp, log_sum_exp, Floats, int64_t n) { return {n * kFloat, n}; } };
 SHARPBEAM_PROFILED(TopK, top_k, Floats, int64_t n, int64_t, float*, int32_t*) { return {n * kFloat, n}; } };
-SHARPBEAM_PROFILED(Reaching, reaching, Floats, Floats, Floats, float, float, float, int64_t n, int32_t*) {
+SHARPBEAM_PROFILED(FindAtLeast, find_at_least, Floats, Floats, Floats, float, float, float, int64_t n, int32_t*) {
   return {3 * n * kFloat, n}; } };
 // clang-format on
 #undef SHARPBEAM_PROFILED
@@ -106,12 +106,12 @@ Result timed(Arguments... given) {
 template <typename... Profiled>
 struct List {
   static constexpr const char* kNames[] = {Profiled::kName...};
-  static_assert(sizeof...(Profiled) == kProfiled);
-  static_assert(sizeof(Kernels) == (kProfiled + 1) * sizeof(void*), "a kernel is missing here");
+  static_assert(sizeof...(Profiled) == kKernelCount);
+  static_assert(sizeof(Kernels) == (kKernelCount + 1) * sizeof(void*), "a kernel is missing here");
 
   static Kernels table() {
     Kernels result = kernels();
-    put(result, std::make_integer_sequence<int, kProfiled>());
+    put(result, std::make_integer_sequence<int, kKernelCount>());
     return result;
   }
 
@@ -126,9 +126,9 @@ struct List {
   }
 };
 
-using All = List<Multiply, MultiplyInt8, MultiplyInt16, MultiplyRows, DotRows, Quantize, RoundWeights, QuantizeInt16,
-                 Tanh, Sigmoid, Gru, Lstm, MlpKeys, AttendMlp, AttendDot, Softmax, WeightedSum, AttendHeads, WeighHeads,
-                 AddNorm, Add, Times, Relu, Swish, Gelu, Ssru, LogSumExp, TopK, Reaching>;
+using All = List<Gemm, GemmInt8, GemmInt16, GatherDot, GatherDotInt8, QuantizeInt8, QuantizeWeights, QuantizeInt16,
+                 Tanh, Sigmoid, Gru, Lstm, MlpKeys, MlpScores, DotScores, Softmax, WeightedSum, MultiheadScores,
+                 MultiheadContext, AddNorm, Add, Mul, Relu, Swish, Gelu, Ssru, LogSumExp, TopK, FindAtLeast>;
 
 }  // namespace
 
@@ -147,7 +147,7 @@ PartSpan::PartSpan(const Kernels& table, StepPart part) : profiled_(&table == &p
 
 PartSpan::~PartSpan() {
   if (!profiled_) return;
-  KernelWork& work = works_of(at_work)[kProfiled];
+  KernelWork& work = works_of(at_work)[kKernelCount];
   ++work.calls;
   const Clock::duration spent(Clock::now().time_since_epoch().count() - began_);
   work.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();

@@ -16,7 +16,7 @@ struct KernelWork {
   int64_t operations = 0;  // multiply-adds of a product, elements of anything else
 };
 
-constexpr int kProfiled = 29;  // kernels
+constexpr int kKernelCount = 29;  // kernels
 
 // The bits of kernels(), and its name.
 const Kernels& profiled_kernels();
@@ -39,7 +39,7 @@ class PartSpan {
   int64_t began_ = 0;
 };
 
-// What the calls of this thread did in a part since the last time; kProfiled stands for the part itself, which has
+// What the calls of this thread did in a part since the last time; kKernelCount stands for the part itself, which has
 // calls and time only.
 KernelWork take_work(StepPart part, int kernel);
 

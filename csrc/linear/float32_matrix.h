@@ -8,15 +8,15 @@
 
 namespace sharpbeam {
 
-class Matrix {
+class Float32Matrix {
  public:
-  Matrix() = default;
+  Float32Matrix() = default;
   // `weight` is [out, in] row-major with rows `stride` floats apart (stride >= in: a range of columns can be packed);
   // `bias` is [out] or null.
-  Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias);
+  Float32Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias);
 
   // y = x W' + b for `rows` rows.
-  void multiply(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows) const;
+  void matmul(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows) const;
 
   // One element of y for one row x: the same bits, from one panel.
   float element(const Kernels& table, const float* x, int64_t column) const;

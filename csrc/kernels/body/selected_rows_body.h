@@ -1,25 +1,25 @@
 // The kernels of picking and rescoring words. Part of body.h.
 
-void dot_rows_kernel(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* words, int64_t count,
-                     int32_t* sums) {
+void gather_dot_int8_kernel(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* words, int64_t count,
+                            int32_t* sums) {
   constexpr int64_t kAheadRows = 8;  // the rows lie anywhere: ask for them early
   const int32_t start = start_of(x, stride);
   for (int64_t i = 0; i < count; ++i) {
     if (i + kAheadRows < count) {
       const uint8_t* ahead = rows + words[i + kAheadRows] * stride;
-      for (int64_t k = 0; k < stride; k += sharpbeam::kRowBytes) __builtin_prefetch(ahead + k);
+      for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) __builtin_prefetch(ahead + k);
     }
     const uint8_t* row = rows + words[i] * stride;
     Ints total = set_ints(0);
-    for (int64_t k = 0; k < stride; k += sharpbeam::kRowBytes) total = dot_bytes(total, row + k, x + k);
+    for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) total = dot_bytes(total, row + k, x + k);
     sums[i] = start + sum_ints(total);
   }
 }
 
 // ---------------------------------------------------------------------------------------------- picking words
 
-int64_t reaching_kernel(const float* x, const float* a, const float* b, float by_a, float by_b, float bar, int64_t n,
-                        int32_t* found) {
+int64_t find_at_least_kernel(const float* x, const float* a, const float* b, float by_a, float by_b, float bar,
+                             int64_t n, int32_t* found) {
   const Vec va = set(by_a), vb = set(by_b), limit = set(bar);
   int64_t count = 0;
   for (int64_t i = 0; i < n; i += kLanes) {
@@ -61,8 +61,8 @@ inline void rows_block(const float* weight, const float* bias, const float* x, c
   store_part(y, count, total);
 }
 
-void multiply_rows_kernel(const float* weight, const float* bias, const float* x, const int32_t* words, int64_t count,
-                          int64_t dim, float* y) {
+void gather_dot_kernel(const float* weight, const float* bias, const float* x, const int32_t* words, int64_t count,
+                       int64_t dim, float* y) {
   for (int64_t i = 0; i < count; i += kLanes) {
     rows_block(weight, bias, x, words + i, count - i < kLanes ? count - i : kLanes, dim, y + i);
   }

@@ -9,7 +9,7 @@ template <typename Unit, int kRows, int kVecs>
                                      int64_t x_bytes, const int32_t* start, const float* x_scale, float* y,
                                      int64_t y_stride, int64_t blocks, int64_t columns,
                                      [[maybe_unused]] int64_t ahead) {
-  constexpr int64_t kStep = int64_t{kPanel} * sharpbeam::kBytes;
+  constexpr int64_t kStep = int64_t{kPanel} * sharpbeam::kInt8Group;
   Ints total[kRows][kVecs];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
@@ -24,12 +24,12 @@ template <typename Unit, int kRows, int kVecs>
     typename Unit::Weights w[kVecs];
 #pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) {
-      const uint8_t* from = weight + c * kLanes * sharpbeam::kBytes;
+      const uint8_t* from = weight + c * kLanes * sharpbeam::kInt8Group;
       w[c] = Unit::load_weights(from);
     }
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
-      const typename Unit::Inputs input = Unit::load_inputs(x + r * x_bytes + k * sharpbeam::kBytes);
+      const typename Unit::Inputs input = Unit::load_inputs(x + r * x_bytes + k * sharpbeam::kInt8Group);
 #pragma GCC unroll 4
       for (int c = 0; c < kVecs; ++c) total[r][c] = Unit::dot(total[r][c], w[c], input);
     }
@@ -68,8 +68,8 @@ inline void integer_rows(const uint8_t* weight, const float* scale, const float*
   }
   constexpr int kVecs = Unit::vecs(kRows);
   for (int c = 0; c < kPanel && c < columns; c += kVecs * kLanes) {
-    integer_block<Unit, kRows, kVecs>(weight + c * sharpbeam::kBytes, scale + c, bias + c, x, x_bytes, start, x_scale,
-                                      y + c, y_stride, blocks, columns - c, ahead);
+    integer_block<Unit, kRows, kVecs>(weight + c * sharpbeam::kInt8Group, scale + c, bias + c, x, x_bytes, start,
+                                      x_scale, y + c, y_stride, blocks, columns - c, ahead);
   }
 }
 
@@ -80,7 +80,7 @@ inline int32_t start_of(const int8_t* x, int64_t n) {
                                                   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   Ints sums = set_ints(0);
   int64_t k = 0;
-  for (; k + sharpbeam::kRowBytes <= n; k += sharpbeam::kRowBytes) sums = dot_bytes(sums, kOnes, x + k);
+  for (; k + sharpbeam::kRowAlignment <= n; k += sharpbeam::kRowAlignment) sums = dot_bytes(sums, kOnes, x + k);
   int32_t total = sum_ints(sums);
   for (; k < n; ++k) total += x[k];
   return -128 * total;
@@ -91,9 +91,9 @@ inline void integer_product(const uint8_t* packed, const float* scale, const flo
                             int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows,
                             int64_t in, int64_t out) {
   constexpr int64_t kMostRows = 192;  // whose starts are kept at a time
-  constexpr int64_t kNumber = sizeof(Number), kNeighbours = sharpbeam::kBytes / kNumber;
+  constexpr int64_t kNumber = sizeof(Number), kNeighbours = sharpbeam::kInt8Group / kNumber;
   const int64_t blocks = (in + kNeighbours - 1) / kNeighbours;
-  const int64_t ahead = ahead_of(out * blocks * sharpbeam::kBytes);
+  const int64_t ahead = ahead_of(out * blocks * sharpbeam::kInt8Group);
   int32_t starts[kMostRows];
   for (int64_t from = 0; from < rows; from += kMostRows) {
     const int64_t count = rows - from < kMostRows ? rows - from : kMostRows;
@@ -105,7 +105,7 @@ inline void integer_product(const uint8_t* packed, const float* scale, const flo
     for (int64_t n = 0; n < out; n += kPanel) {
       for (int64_t part = 0; part < parts; ++part) {  // of nearly equal size
         const int64_t first = part * count / parts, some = (part + 1) * count / parts - first;
-        integer_rows<Unit, Unit::kRows>(packed + n * blocks * sharpbeam::kBytes, scale + n, bias + n,
+        integer_rows<Unit, Unit::kRows>(packed + n * blocks * sharpbeam::kInt8Group, scale + n, bias + n,
                                         reinterpret_cast<const uint8_t*>(x + (from + first) * x_stride),
                                         x_stride * kNumber, starts + first, x_scale + from + first,
                                         y + (from + first) * y_stride + n, y_stride, some, blocks, out - n, ahead);
@@ -114,15 +114,13 @@ inline void integer_product(const uint8_t* packed, const float* scale, const flo
   }
 }
 
-void multiply_int8_kernel(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x,
-                          int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in,
-                          int64_t out) {
+void gemm_int8_kernel(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x, int64_t x_stride,
+                      const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in, int64_t out) {
   integer_product<Int8>(packed, scale, bias, x, x_stride, x_scale, y, y_stride, rows, in, out);
 }
 
-void multiply_int16_kernel(const int16_t* packed, const float* scale, const float* bias, const int16_t* x,
-                           int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in,
-                           int64_t out) {
+void gemm_int16_kernel(const int16_t* packed, const float* scale, const float* bias, const int16_t* x, int64_t x_stride,
+                       const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in, int64_t out) {
   integer_product<Int16>(reinterpret_cast<const uint8_t*>(packed), scale, bias, x, x_stride, x_scale, y, y_stride, rows,
                          in, out);
 }
@@ -147,7 +145,7 @@ inline Vec multiple_of(Vec x, Vec by, float limit) {
   return add(select(less(high, sized), high, sized), set(kRound));
 }
 
-float quantize_kernel(const float* x, int64_t n, int8_t* q) {
+float quantize_int8_kernel(const float* x, int64_t n, int8_t* q) {
   const float most = largest(x, n);
   const Vec by = set(most > 0.0f ? 127.0f / most : 0.0f);
   int64_t i = 0;
@@ -157,7 +155,7 @@ float quantize_kernel(const float* x, int64_t n, int8_t* q) {
 }
 
 float quantize_int16_kernel(const float* x, int64_t n, int16_t* q) {
-  constexpr float kMost = sharpbeam::kMostInput16;
+  constexpr float kMost = sharpbeam::kMaxInt16Input;
   const float most = largest(x, n);
   const Vec by = set(most > 0.0f ? kMost / most : 0.0f);
   for (int64_t i = 0; i < n; i += kLanes)
@@ -179,7 +177,7 @@ inline void round_block(const double* w, double by, double scale, uint8_t* q, do
   for (int64_t i = 0; i < kWeights; ++i) q[i] = static_cast<uint8_t>(shifted[i]);
 }
 
-double round_weights_kernel(const double* w, int64_t n, float scale, uint8_t* q) {
+double quantize_weights_kernel(const double* w, int64_t n, float scale, uint8_t* q) {
   const double by = scale > 0.0f ? static_cast<double>(scale) : __builtin_huge_val();
   double square[kWeights] = {}, rest[kWeights] = {}, total = 0.0;
   uint8_t last[kWeights];

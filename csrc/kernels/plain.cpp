@@ -1,4 +1,4 @@
-#include "linear/plain.h"
+#include "kernels/plain.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +36,7 @@ void lstm(const float* input, const float* hidden, const float* cell, float* nex
 
 void mlp_keys(const float* x, double* keys, int64_t n) { std::copy_n(x, n, keys); }
 
-void attend_mlp(const double* query, const double* keys, const double* weight, float* scores, int64_t positions,
+void mlp_scores(const double* query, const double* keys, const double* weight, float* scores, int64_t positions,
                 int64_t dim) {
   for (int64_t s = 0; s < positions; ++s, keys += dim) {
     double total = 0.0;
@@ -56,7 +56,7 @@ const Kernels& plain_kernels() {
     result.gru = gru;
     result.lstm = lstm;
     result.mlp_keys = mlp_keys;
-    result.attend_mlp = attend_mlp;
+    result.mlp_scores = mlp_scores;
     return result;
   }();
   return table;
