@@ -84,7 +84,7 @@ def step_shares(model: str, data: str, sentences: int, batch_tokens: int = 1) ->
     """
     loaded = load_profiled(find_models(model), MachineOptions())
     sources, _ = german_english(data, sentences)
-    choices = DecodeOptions.from_names({"beam_size": BEAM, "batch_tokens": batch_tokens})
+    choices = DecodeOptions.of(beam_size=BEAM, batch_tokens=batch_tokens)
     found = profile_texts(loaded, sources, sentences, choices)
     step = found.seconds * (1 - found.share("encoder")) / found.steps
     figures = {

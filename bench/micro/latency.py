@@ -46,7 +46,7 @@ def measure(model: str, data: str, compute_type: str, output_layer: str, sentenc
         for (low, high), found in times.items()
         if found
     }
-    choices = DecodeOptions.from_names(options | {"batch_tokens": 1})
+    choices = DecodeOptions.of(**options, batch_tokens=1)
     found = profile_texts(load_profiled(find_models(model), machine), sources[:60], 60, choices)
     figures = {
         "by_words": buckets,

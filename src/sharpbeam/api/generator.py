@@ -7,7 +7,7 @@ from collections import abc
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from sharpbeam.decoding.session import LoadedModel, Setup
 from sharpbeam.decoding.trace import Trace
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.types import Request
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sharpbeam.options.keywords import DecodeKeywords
 
 __all__ = ["Generation", "Generator"]
 
@@ -47,14 +52,19 @@ class Generator(LoadedModel):
     task = "language"
 
     def generate(
-        self, prompts: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
+        self,
+        prompts: Sequence[str],
+        *,
+        progress: Callable[[int], None] | None = None,
+        options: DecodeOptions | None = None,
+        **keywords: Unpack[DecodeKeywords],
     ) -> list[Generation]:
         """Go on with each of `prompts`, in their order; an empty one asks for whole sentences.
 
         `progress` is called with the number of prompts that were just done.
         """
         done: dict[int, Generation] = {}
-        with closing(self.generate_iter(prompts, **options)) as results:
+        with closing(self.generate_iter(prompts, options=options, **keywords)) as results:
             for index, generation in results:
                 done[index] = generation
                 if progress is not None:
@@ -62,13 +72,13 @@ class Generator(LoadedModel):
         return [done[index] for index in range(len(prompts))]
 
     def generate_iter(
-        self, prompts: Sequence[str], **options: Any
+        self, prompts: Sequence[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
     ) -> abc.Generator[tuple[int, Generation], None, None]:
         """Yield (place in `prompts`, generation) as they are done, which is not the order asked.
 
         Closing the iterator stops the work and its threads. Options and prompts are checked at once.
         """
-        choices = DecodeOptions.from_names(options)
+        choices = (options or DecodeOptions()).changed(**keywords)
         self._check(choices)
         requests, truncated = self._requests(prompts, choices.schedule.max_input_length)
 
@@ -80,9 +90,9 @@ class Generator(LoadedModel):
 
         return results()
 
-    def trace(self, prompt: str, **options: Any) -> Trace:
+    def trace(self, prompt: str, *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]) -> Trace:
         """Every step of the beam search of one prompt: rows, candidates and what became of them, and why it stopped."""
-        choices = DecodeOptions.from_names(options)
+        choices = (options or DecodeOptions()).changed(**keywords)
         requests, _ = self._requests([prompt], choices.schedule.max_input_length)
         return self._trace(prompt, requests[0], choices)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import exp
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from sharpbeam.decoding.session import LoadedModel
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.types import Ids, Request
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sharpbeam.options.keywords import DecodeKeywords
+
 __all__ = ["Scorer", "perplexity"]
 
 
@@ -22,12 +27,14 @@ class Scorer(LoadedModel):
 
     task = "language"
 
-    def score(self, texts: Sequence[str], **options: Any) -> list[Answer]:
+    def score(
+        self, texts: Sequence[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
+    ) -> list[Answer]:
         """How likely each of `texts` is as a sentence of its own, its end included.
 
         Of the options of `Translator`, length_penalty, batch_tokens and output layer matter.
         """
-        choices = DecodeOptions.from_names(options)
+        choices = (options or DecodeOptions()).changed(**keywords)
         check_texts(texts, "text")
         tokens = {index: self._tokens(text) for index, text in enumerate(texts)}
         before = np.array([self.parts.model.eos_id], np.int32)
@@ -35,13 +42,15 @@ class Scorer(LoadedModel):
         penalty = choices.search.length_penalty
         return [self._scored(text, tokens[i], scored[i], penalty) for i, text in enumerate(texts)]
 
-    def score_stream(self, texts: Iterable[str], **options: Any) -> Iterator[Answer]:
+    def score_stream(
+        self, texts: Iterable[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
+    ) -> Iterator[Answer]:
         """How likely each of `texts` is after all those before it: one long text, as language models are measured.
 
         One thread reads word by word; an answer comes as soon as its text has been read. Of the options
         length_penalty and output layer matter.
         """
-        choices = DecodeOptions.from_names(options)
+        choices = (options or DecodeOptions()).changed(**keywords)
         model = self.parts.model
         run, layer = model.open(), self.output_layer(choices.output).open()
         before = Request(0, np.array([model.eos_id], np.int32))

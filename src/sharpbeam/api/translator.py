@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,11 @@ from sharpbeam.options.decode import DecodeOptions, LanguageOptions
 from sharpbeam.options.schema import require
 from sharpbeam.types import Request
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sharpbeam.options.keywords import DecodeKeywords
+
 __all__ = ["Answer", "Translation", "Translator"]
 
 log = logging.getLogger("sharpbeam")
@@ -32,7 +37,8 @@ class Translator(LoadedModel):
 
     The keyword options of its methods are the fields of SearchOptions, ScheduleOptions, OutputLayerOptions and
     LanguageOptions (beam_size, num_hypotheses, length_penalty, early_stopping, max_length, schedule and others);
-    an unknown name or a wrong value raises OptionError. `work` counts what all searches so far took.
+    an unknown name or a wrong value raises OptionError. Options that many calls share may be built once and passed as
+    `options`, a DecodeOptions; keywords change those. `work` counts what all searches so far took.
 
     A multilingual model is told by `source_language` and `target_language` what it should do.
 
@@ -49,7 +55,8 @@ class Translator(LoadedModel):
         *,
         target_prefix: Prefixes = None,
         progress: Callable[[int], None] | None = None,
-        **options: Any,
+        options: DecodeOptions | None = None,
+        **keywords: Unpack[DecodeKeywords],
     ) -> list[Translation]:
         """Translate `texts`, one translation for each, in their order.
 
@@ -57,7 +64,7 @@ class Translator(LoadedModel):
         has an empty translation.
         """
         done: dict[int, Translation] = {}
-        with closing(self.translate_iter(texts, target_prefix=target_prefix, **options)) as results:
+        with closing(self.translate_iter(texts, target_prefix=target_prefix, options=options, **keywords)) as results:
             for index, translation in results:
                 done[index] = translation
                 if progress is not None:
@@ -65,22 +72,34 @@ class Translator(LoadedModel):
         return [done[index] for index in range(len(texts))]
 
     def translate_iter(
-        self, texts: Sequence[str], *, target_prefix: Prefixes = None, **options: Any
+        self,
+        texts: Sequence[str],
+        *,
+        target_prefix: Prefixes = None,
+        options: DecodeOptions | None = None,
+        **keywords: Unpack[DecodeKeywords],
     ) -> Generator[tuple[int, Translation], None, None]:
         """Yield (place in `texts`, translation) as they are done, which is not the order asked.
 
         Closing the iterator stops the work and its threads. Options and texts are checked at once, not at the first
         result.
         """
-        choices = DecodeOptions.from_names(options)
+        choices = (options or DecodeOptions()).changed(**keywords)
         self._check(choices)
         requests, truncated = self._requests(texts, choices.schedule.max_input_length, choices.languages)
         requests = self._begun(requests, target_prefix, len(texts), choices)
         return self._translate(texts, requests, truncated, choices)
 
-    def trace(self, text: str, *, target_prefix: str | None = None, **options: Any) -> Trace:
+    def trace(
+        self,
+        text: str,
+        *,
+        target_prefix: str | None = None,
+        options: DecodeOptions | None = None,
+        **keywords: Unpack[DecodeKeywords],
+    ) -> Trace:
         """Every step of the beam search of one text: rows, candidates and what became of them, and why it stopped."""
-        choices = DecodeOptions.from_names(options)
+        choices = (options or DecodeOptions()).changed(**keywords)
         requests, _ = self._requests([text], choices.schedule.max_input_length, choices.languages)
         if not requests:
             raise InputError("the text is empty; there is nothing to search.")
@@ -96,7 +115,14 @@ class Translator(LoadedModel):
         requests, _ = self._requests(texts, choices.schedule.max_input_length, choices.languages)
         return self._setup("a run", self._begun(requests, None, len(texts), choices), choices)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Answer]:
+    def score(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        options: DecodeOptions | None = None,
+        **keywords: Unpack[DecodeKeywords],
+    ) -> list[Answer]:
         """How likely the model thinks each target is as the translation of its source, by forced decoding.
 
         The target is cut into pieces by the vocabulary and ends in eos, so an empty one is scored too. Of the
@@ -104,7 +130,7 @@ class Translator(LoadedModel):
         lengths, for an empty source, which has no translation to score, and for a target that is longer than the model
         has positions for.
         """
-        choices = DecodeOptions.from_names(options)
+        choices = (options or DecodeOptions()).changed(**keywords)
         check_texts(targets, "target")
         requests, _ = self._requests(sources, choices.schedule.max_input_length, choices.languages)
         if len(sources) != len(targets):

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from sharpbeam.decoding.alternatives import Results, decode_alternatives
 from sharpbeam.decoding.attention import open_attending, with_attention
@@ -35,6 +35,11 @@ from sharpbeam.search.native_beam import NativeBeamSearch
 from sharpbeam.search.sampling import SamplingSearch
 from sharpbeam.search.work import Work
 from sharpbeam.types import Floats, Hypothesis, Ids, Request
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sharpbeam.options.keywords import MachineKeywords
 
 CountingSearch: TypeAlias = "BeamSearch | SamplingSearch | Expansion"
 
@@ -67,7 +72,7 @@ class LoadedModel:
         model: str | Path | Sequence[str | Path],
         *,
         machine: MachineOptions | None = None,
-        **options: object,
+        **options: Unpack[MachineKeywords],
     ) -> None:
         """Load `model`, a folder or the name of a bundled model; raises ModelError.
 

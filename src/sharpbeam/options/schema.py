@@ -1,40 +1,95 @@
-"""Options from plain tables (TOML, JSON, command line): unknown names and wrong types raise OptionError by name."""
+"""The schema of all options: type, default, bounds and help of an option are written once, where its field is.
+
+A group of options is a frozen dataclass that inherits from `Schema` and declares its fields with `option`. Creating
+one checks each field; rules between fields are its method `check`. The command line takes its flags, and docs and
+help their text, from the same fields.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sharpbeam.errors import OptionError, nearest
 
 T = TypeVar("T")
 
 
-def option(default: Any, text: str) -> Any:
-    """A dataclass field with a default and the one text that says what it is: in the code, in --help, in the docs."""
-    return dataclasses.field(default=default, metadata={"help": text})
+def option(
+    default: Any,
+    text: str,
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+    advanced: bool = False,
+    other_names: tuple[str, ...] = (),
+) -> Any:
+    """A field of a `Schema` with its help text; a default of `dataclasses.MISSING` makes it required.
+
+    `ge`, `gt`, `le` and `lt` bound numbers as in Pydantic: at least, above, at most, below. Choices are those of the
+    Literal that annotates the field. An advanced option is left out of the short help. `other_names` are those of
+    older versions and other programs; they are not accepted, but an error that meets one tells the right name.
+    """
+    bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}
+    metadata = {"help": text, "bounds": bounds, "advanced": advanced, "other_names": other_names}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
-def build(options_type: type[T], table: Mapping[str, Any], where: str) -> T:
-    """Make an options object from `table`; `where` names the table in errors."""
-    fields, hints = fields_of(options_type), type_hints(options_type)  # type: ignore[arg-type]
-    values: dict[str, Any] = {}
-    for name, value in table.items():
+class Schema:
+    """Base of the options dataclasses: checks each field when one is created; raises OptionError."""
+
+    table: ClassVar[str] = ""
+    """Name of the table in a recipe that these options are in; errors put it before the option's name."""
+
+    def __post_init__(self) -> None:
+        group: Any = type(self)
+        hints = type_hints(group)
+        for name, field in fields_of(group).items():
+            value = getattr(self, name)
+            if value is not field.default:
+                value = _checked(hints[name], value, self._named(name), field.metadata.get("bounds", {}))
+                object.__setattr__(self, name, value)
+        self.check()
+
+    def check(self) -> None:
+        """Raise OptionError where the options do not fit together."""
+
+    def require(self, condition: bool, name: str, allowed: str) -> None:
+        """Raise OptionError ("name is value; it must be allowed.") for the field `name` unless `condition` holds."""
+        require(condition, self._named(name), getattr(self, name), allowed)
+
+    def _named(self, name: str) -> str:
+        return f"{self.table}.{name}" if self.table else name
+
+
+def build(options_type: Callable[..., T], table: Mapping[str, Any], where: str) -> T:
+    """Make an options object, or another dataclass, from `table`; `where` names the table in errors.
+
+    Raises OptionError for an unknown, missing or mistyped option.
+    """
+    fields, hints = fields_of(options_type), type_hints(options_type)
+    for name in table:
         if name not in fields:
-            raise OptionError(
-                f"{where}: unknown option {name!r}.{nearest(name, fields)} Allowed are {', '.join(sorted(fields))}."
-            )
-        values[name] = _coerce(hints[name], value, f"{where}: {name}")
-    for name in _required(options_type):  # type: ignore[arg-type]
-        if name not in values:
+            raise unknown(name, (options_type,), f"{where}: ")
+    for name, field in fields.items():
+        if field.default is field.default_factory is dataclasses.MISSING and name not in table:
             raise OptionError(f"{where}: option {name!r} is missing.")
-    return options_type(**values)
+    return options_type(**{name: _typed(hints[name], value, f"{where}: {name}") for name, value in table.items()})
 
 
-# A call of a translator looks its options up: what follows takes longer to read than a short sentence to set up.
+def unknown(name: str, options_types: Iterable[Any], where: str = "") -> OptionError:
+    """The error for a `name` that none of `options_types` has as a field, with the name that was meant."""
+    fields = {known: field for one in options_types for known, field in fields_of(one).items()}
+    for known, field in fields.items():
+        if name in field.metadata.get("other_names", ()):
+            return OptionError(f"{where}unknown option {name!r}; here it is called {known!r}.")
+    meant = nearest(name, fields) or f" Allowed are {', '.join(sorted(fields))}."
+    return OptionError(f"{where}unknown option {name!r}.{meant}")
 
 
 @cache
@@ -44,37 +99,61 @@ def fields_of(options_type: Any) -> Mapping[str, dataclasses.Field[Any]]:
 
 
 @cache
-def _required(options_type: Any) -> tuple[str, ...]:
-    """The names of the fields without a default."""
-    missing = dataclasses.MISSING
-    fields = fields_of(options_type).items()
-    return tuple(name for name, field in fields if field.default is missing and field.default_factory is missing)
-
-
-@cache
 def type_hints(options_type: Any) -> dict[str, Any]:
     """The annotated type of each field, which is a string in the code."""
-    return get_type_hints(options_type)
+    hints = get_type_hints(options_type)
+    return {name: hints[name] for name in fields_of(options_type)}
 
 
-def _coerce(hint: Any, value: Any, name: str) -> Any:
-    """Return `value` as the annotated type, or raise; an int may stand for a float, a list for a tuple."""
+def _checked(hint: Any, value: Any, name: str, bounds: Mapping[str, float]) -> Any:
+    """`value` as the annotated type and within its bounds, or raise OptionError."""
+    value = _typed(hint, value, name)
+    if bounds and value is not None:
+        inside = (  # written so that NaN is outside
+            value >= bounds.get("ge", value),
+            value <= bounds.get("le", value),
+            "gt" not in bounds or value > bounds["gt"],
+            "lt" not in bounds or value < bounds["lt"],
+        )
+        require(all(inside), name, value, _allowed(bounds))
+    return value
+
+
+def _allowed(bounds: Mapping[str, float]) -> str:
+    """The bounds in words: between 1 and 1024; 0 or more; above 0 and at most 1."""
+    if bounds.keys() == {"ge", "le"}:
+        return f"between {bounds['ge']} and {bounds['le']}"
+    if bounds.keys() == {"ge"}:
+        return f"{bounds['ge']} or more"
+    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    return " and ".join(f"{words[kind]} {bound}" for kind, bound in bounds.items())
+
+
+def _typed(hint: Any, value: Any, name: str) -> Any:
+    """`value` as the annotated type, or raise OptionError.
+
+    An int may stand for a float, a list for a tuple, a table for a dataclass, and a bool for its name among choices.
+    """
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         inner = next(a for a in get_args(hint) if a is not type(None))
-        return None if value is None else _coerce(inner, value, name)
+        return None if value is None else _typed(inner, value, name)
     if origin is Literal:
         allowed = get_args(hint)
-        require(value in allowed, name, value, f"one of {', '.join(map(str, allowed))}")
+        value = str(value).lower() if isinstance(value, bool) else value
+        require(value in allowed, name, value, " or ".join((", ".join(allowed[:-1]), allowed[-1])))
     elif origin is tuple:
         require(isinstance(value, (list, tuple)), name, value, "a list")
-        value = tuple(_coerce(get_args(hint)[0], item, name) for item in value)
-    elif origin is dict or dataclasses.is_dataclass(hint):
+        value = tuple(_typed(get_args(hint)[0], item, name) for item in value)
+    elif origin is dict:
         require(isinstance(value, Mapping), name, value, "a table")
-        value = dict(value) if origin is dict else build(hint, value, name)
+        value = dict(value)
+    elif dataclasses.is_dataclass(hint) and not isinstance(value, hint):  # type: ignore[arg-type]
+        require(isinstance(value, Mapping), name, value, "a table")
+        value = build(hint, value, name)  # type: ignore[arg-type]
     elif hint is float and type(value) is int:
         value = float(value)
-    else:
+    elif not dataclasses.is_dataclass(hint):
         require(type(value) is hint, name, value, f"of type {hint.__name__}")
     return value
 

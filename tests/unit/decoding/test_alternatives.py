@@ -121,7 +121,7 @@ def test_translator_says_the_same_however_it_is_asked(tiny_model, sentences: lis
 )
 def test_wrong_values_are_named(values: dict) -> None:
     with pytest.raises(OptionError, match="min_alternative_expansion_prob is"):
-        DecodeOptions.from_names(values)
+        DecodeOptions.of(**values)
 
 
 def test_alternatives_of_the_longest_answers(tiny_model, sentences: list[str]) -> None:

@@ -68,14 +68,14 @@ def forced(translator: Translator, found: dict[int, Any], texts: list[str], choi
 @pytest.mark.parametrize("compute_type", COMPUTE_TYPES)
 def test_search_score_is_forced_score(folder: Path, sentences: list[str], compute_type: Any, output_layer: str) -> None:
     texts, answers, architecture = sentences[:8], [], architecture_of(read_config(folder)).name
-    choices = DecodeOptions.from_names({"output_layer": output_layer, "batch_tokens": 30})
+    choices = DecodeOptions.of(output_layer=output_layer, batch_tokens=30)
     beam = {"beam_size": 4, "num_hypotheses": 2, "max_length": 12, "output_layer": output_layer, "batch_tokens": 70}
     for isa in _core.table_names():
         for shortcuts in ({}, SHORTCUTS) if architecture == "recurrent" else ({},):
             machine = MachineOptions(threads=1, isa=isa, compute_type=compute_type, **shortcuts)
             translator = Translator(folder, machine=machine)
             requests, _ = translator._requests(texts, 512)
-            found = dict(translator._decode(requests, DecodeOptions.from_names(beam)))
+            found = dict(translator._decode(requests, DecodeOptions.of(**beam)))
             for rank in range(2):
                 searched = {i: hypotheses[rank] for i, hypotheses in found.items()}
                 scores = {i: h.token_log_probs for i, h in searched.items()}

@@ -59,7 +59,7 @@ def test_a_run_begins_with_the_language_as_a_translation_does(
     make_transformer: Callable[..., Path], sentences: list[str]
 ) -> None:
     translator = Translator(make_transformer(target_tag=True, **LANGUAGES))
-    setup = translator.setup(["", *sentences[:2]], DecodeOptions.from_names({"max_length": 6}))
+    setup = translator.setup(["", *sentences[:2]], DecodeOptions.of(max_length=6))
     assert [request.index for request in setup.requests] == [1, 2]
     assert all(request.prefix is not None and request.prefix.token.tolist() == [10] for request in setup.requests)
 

@@ -57,8 +57,8 @@ def test_layers_share_what_they_have_in_common(folder):
 )
 def test_logits_are_no_log_probabilities(choices, said):
     with pytest.raises(OptionError, match=said):
-        DecodeOptions.from_names(choices | {"normalise": False})
-    DecodeOptions.from_names(choices)
+        DecodeOptions.of(**choices, normalise=False)
+    DecodeOptions.of(**choices)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

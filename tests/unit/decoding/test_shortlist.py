@@ -43,7 +43,7 @@ def test_the_answer_does_not_depend_on_neighbours(translator: Translator, senten
 
 
 def test_search_score_is_forced_score(translator: Translator, sentences: list[str]):
-    choices = DecodeOptions.from_names({"beam_size": 3, "max_length": 10, "output_layer": "shortlist"})
+    choices = DecodeOptions.of(beam_size=3, max_length=10, output_layer="shortlist")
     requests, _ = translator._requests(sentences[:30], 100)
     found = dict(translator._decode(requests, choices))
     eos = translator.parts.model.eos_id

@@ -167,7 +167,7 @@ def test_a_row_without_candidates_ends_as_it_is() -> None:
 )
 def test_options_that_do_not_go_together_are_named(values: dict, said: str) -> None:
     with pytest.raises(OptionError, match=said):
-        DecodeOptions.from_names(values)
+        DecodeOptions.of(**values)
 
 
 def test_translator_says_the_same_however_it_is_asked(tiny_model, sentences: list[str]) -> None:

@@ -102,7 +102,7 @@ def test_whole_turns_say_what_the_doors_say(
         assert getattr(layer.open(), "core", None) is not None
         for schedule in SCHEDULES:
             options = {"beam_size": 3, "num_hypotheses": 2, "max_length": 14, "min_length": 2, **schedule}
-            choices = DecodeOptions.from_names(options)
+            choices = DecodeOptions.of(**options)
             setup = translator.setup(sentences[:9], choices)
             whole = answers(translator, setup, layer, choices, doors=False)
             assert whole == answers(translator, setup, layer, choices, doors=True), (name, schedule)
@@ -121,7 +121,7 @@ def test_whole_turns_say_what_the_doors_say(
 
 def test_a_broken_layer_is_named(tiny_model: Path, sentences: list[str]) -> None:
     translator = Translator(tiny_model, machine=MachineOptions(threads=1))
-    choices = DecodeOptions.from_names({"beam_size": 3, "max_length": 14, "min_length": 9})
+    choices = DecodeOptions.of(beam_size=3, max_length=14, min_length=9)
     weight, bias = (np.array(array) for array in translator.parts.model.output())
     bias[7] = np.inf
     setup = translator.setup(sentences[:4], choices)
@@ -131,7 +131,7 @@ def test_a_broken_layer_is_named(tiny_model: Path, sentences: list[str]) -> None
 
 def test_a_layer_of_another_width_is_refused(tiny_model: Path, sentences: list[str]) -> None:
     translator = Translator(tiny_model, machine=MachineOptions(threads=1))
-    choices = DecodeOptions.from_names({"beam_size": 3})
+    choices = DecodeOptions.of(beam_size=3)
     narrow = ExactLayer.build(np.zeros((200, 8), np.float32), np.zeros(200, np.float32))
     setup = translator.setup(sentences[:2], choices)
     with pytest.raises(ValueError, match=r"the hidden vectors are \d+ wide; the layer takes 8"):

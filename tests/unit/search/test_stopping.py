@@ -138,7 +138,7 @@ def test_proven_refuses_log_probabilities_above_zero() -> None:
         ({"patience": 0.1}, "patience is 0.1; it must be between 0.2 and 1000"),
         ({"num_hypotheses": 4, "patience": 0.7}, "between 0.8"),
         ({"stop_margin": -1.0}, "stop_margin is -1.0; it must be 0 or more"),
-        ({"early_stopping": "soon"}, "true or false or never or proven or exhaustive"),
+        ({"early_stopping": "soon"}, "true, false, never, proven or exhaustive"),
     ],
 )
 def test_wrong_values_are_named(values: dict, said: str) -> None:

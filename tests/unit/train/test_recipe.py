@@ -60,7 +60,7 @@ def test_every_shipped_recipe_is_valid():
         ("max_steps = 10", "max_steps = 0", "train.max_steps is 0; it must be 1 or more"),
         ('["train.tsv"]', '"train.tsv"', "train is 'train.tsv'; it must be a list"),
         ('["train.tsv"]', "[]", "data.train is"),
-        ("learning_rate = 1", 'device = "tpu"', "device is 'tpu'; it must be one of cpu, cuda"),
+        ("learning_rate = 1", 'device = "tpu"', "device is 'tpu'; it must be cpu or cuda"),
         ("[vocabulary]\nsize", "vocabulary", "vocabulary is 24; it must be a table"),
         ('"recurrent"', '"perceptron"', "architecture is 'perceptron'; it must be one of recurrent, lstm-attention"),
     ],

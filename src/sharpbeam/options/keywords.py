@@ -1,0 +1,93 @@
+"""The options as keyword arguments, for type checkers and editors: the fields of the options dataclasses by name.
+
+Functions take `**options: Unpack[DecodeKeywords]` (PEP 692). A test holds these equal to the dataclasses.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from sharpbeam.options.decode import CubePruning, EarlyStopping, Finishing, MergeBy, OutputLayerName, ScheduleName
+from sharpbeam.options.machine import Backend, ComputeType, Isa
+from sharpbeam.options.screen import Method
+
+
+class DecodeKeywords(TypedDict, total=False):
+    """The fields of all groups of `DecodeOptions`."""
+
+    beam_size: int
+    num_hypotheses: int
+    length_penalty: float
+    early_stopping: EarlyStopping | bool
+    patience: float
+    stop_margin: float | None
+    max_score_margin: float | None
+    max_score_ratio: float | None
+    max_children: int | None
+    finishing: Finishing
+    repetition_penalty: float
+    no_repeat_ngram_size: int
+    coverage_penalty: float
+    prefix_bias_beta: float
+    return_alternatives: bool
+    min_alternative_expansion_prob: float
+    return_attention: bool
+    sampling: bool
+    cube_pruning: CubePruning
+    merge_by: MergeBy
+    merge_threshold: float
+    min_length: int
+    max_length: int
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    schedule: ScheduleName
+    batch_tokens: int
+    max_rows: int
+    refill_at: float
+    max_step_rows: int | None
+    max_wait: int | None
+    max_memory: int | None
+    max_input_length: int
+    output_layer: OutputLayerName
+    normalise: bool
+    source_language: str
+    target_language: str
+
+
+class MachineKeywords(TypedDict, total=False):
+    """The fields of `MachineOptions`."""
+
+    backend: Backend
+    threads: int
+    isa: Isa
+    compute_type: ComputeType
+    precomputed_embeddings: int
+    precomputed_attention: bool
+    merge_states: bool
+
+
+class ScreenKeywords(TypedDict, total=False):
+    """The fields of `ScreenOptions`."""
+
+    method: Method
+    clusters: int
+    budget: float
+    fidelity: float
+    tolerance: float
+    top_k: int
+    set_k: int
+    beam_size: int
+    vectors: int
+    rounds: int
+    seed: int
+
+
+class ShortlistKeywords(TypedDict, total=False):
+    """The fields of `ShortlistOptions`."""
+
+    translations: int
+    frequent: int
+    rounds: int
+    max_pairs: int

@@ -1,0 +1,135 @@
+"""One schema for all options: types, bounds, choices, names; the keyword types are those of the dataclasses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import MISSING, dataclass
+from typing import Any, ClassVar, Literal, get_type_hints
+
+import pytest
+
+from sharpbeam.errors import OptionError
+from sharpbeam.options.decode import DecodeOptions, MachineOptions, SearchOptions
+from sharpbeam.options.keywords import DecodeKeywords, MachineKeywords, ScreenKeywords, ShortlistKeywords
+from sharpbeam.options.schema import Schema, build, fields_of, option, type_hints
+from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.options.shortlist import ShortlistOptions
+
+
+@dataclass(frozen=True)
+class Toy(Schema):
+    table: ClassVar[str] = "toy"
+
+    needed: int = option(MISSING, "required", ge=1)
+    share: float = option(0.5, "a share", gt=0, lt=1)
+    bound: int | None = option(None, "may be left out", ge=2, le=9)
+    kind: Literal["true", "false", "maybe"] = option("maybe", "a choice", other_names=("sort",))
+    names: tuple[str, ...] = option((), "a list")
+
+
+def test_a_value_may_stand_for_one_of_another_type() -> None:
+    toy = build(Toy, {"needed": 1, "share": 0.25, "kind": True, "names": ["a"]}, "toys")
+    assert toy == Toy(1, 0.25, None, "true", ("a",))
+    assert type(Toy(1, bound=None).bound) is type(None)
+    assert type(SearchOptions(length_penalty=1).length_penalty) is float
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"needed": 0}, "toy.needed is 0; it must be 1 or more."),
+        ({"needed": 1.0}, "toy.needed is 1.0; it must be of type int."),
+        ({"needed": True}, "toy.needed is True; it must be of type int."),
+        ({"needed": 1, "share": 1.0}, "toy.share is 1.0; it must be above 0 and below 1."),
+        ({"needed": 1, "share": math.nan}, "toy.share is nan; it must be above 0 and below 1."),
+        ({"needed": 1, "bound": 10}, "toy.bound is 10; it must be between 2 and 9."),
+        ({"needed": 1, "kind": "no"}, "toy.kind is 'no'; it must be true, false or maybe."),
+        ({"needed": 1, "names": "a"}, "toy.names is 'a'; it must be a list."),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        Toy(**values)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({}, "toys: option 'needed' is missing."),
+        ({"needed": 1, "shre": 0.5}, "toys: unknown option 'shre'. Did you mean 'share'?"),
+        ({"needed": 1, "sort": "maybe"}, "toys: unknown option 'sort'; here it is called 'kind'."),
+        ({"needed": 1, "xyzzy": 0}, "toys: unknown option 'xyzzy'. Allowed are bound, kind, names, needed, share."),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_one(table: dict[str, Any], said: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        build(Toy, table, "toys")
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("projection", "output_layer"),
+        ("num_beams", "beam_size"),
+        ("max_new_tokens", "max_length"),
+        ("sampling_topk", "top_k"),
+    ],
+)
+def test_names_of_older_versions_and_other_programs_are_translated(old: str, new: str) -> None:
+    options: dict[str, Any] = {old: 1}
+    with pytest.raises(OptionError, match=f"unknown option '{old}'; here it is called '{new}'"):
+        DecodeOptions.of(**options)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("word_products", "precomputed_embeddings"),
+        ("source_products", "precomputed_attention"),
+        ("inter_threads", "threads"),
+    ],
+)
+def test_names_of_machine_options_are_translated(old: str, new: str) -> None:
+    with pytest.raises(OptionError, match=f"unknown option '{old}'; here it is called '{new}'"):
+        build(MachineOptions, {old: 1}, "machine options")
+
+
+def test_every_option_has_help_and_no_other_name_is_taken_twice() -> None:
+    groups = [*type_hints(DecodeOptions).values(), MachineOptions, ScreenOptions, ShortlistOptions]
+    for group in groups:
+        assert all(field.metadata["help"] for field in fields_of(group).values())
+    names = [
+        name for group in groups[:-2] for field in fields_of(group).values() for name in field.metadata["other_names"]
+    ]
+    assert len(names) == len(set(names))
+    assert not set(names) & {name for group in groups for name in fields_of(group)}
+
+
+@pytest.mark.parametrize(
+    ("keywords", "groups"),
+    [
+        (DecodeKeywords, [*type_hints(DecodeOptions).values()]),
+        (MachineKeywords, [MachineOptions]),
+        (ScreenKeywords, [ScreenOptions]),
+        (ShortlistKeywords, [ShortlistOptions]),
+    ],
+)
+def test_keyword_types_are_those_of_the_dataclasses(keywords: type, groups: list[Any]) -> None:
+    """But for early_stopping, which may be a bool as in Hugging Face."""
+    expected = {name: hint for group in groups for name, hint in type_hints(group).items()}
+    if "early_stopping" in expected:
+        expected["early_stopping"] |= bool
+    assert get_type_hints(keywords) == expected
+    assert keywords.__total__ is False  # type: ignore[attr-defined]
+
+
+def test_options_are_changed_by_name_and_built_once() -> None:
+    base = DecodeOptions.of(beam_size=3, output_layer="scan")
+    assert base.changed() is base
+    changed = base.changed(max_length=30, early_stopping=True)
+    assert changed == DecodeOptions.of(beam_size=3, output_layer="scan", max_length=30, early_stopping="true")
+    assert changed.by_name()["beam_size"] == 3
+    with pytest.raises(OptionError, match="num_hypotheses is 5; it must be between 1 and beam_size"):
+        base.changed(num_hypotheses=5)
