@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from support.marian_writer import shortlist_of
 
 SIZES = (0, 1, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**64 - 1)
 
@@ -329,6 +330,28 @@ def ctranslate2(draw: np.random.Generator, whole: bytes) -> bytes:
         at = behind + int(draw.integers(0, 16))
         data[at : at + 4] = (SIZES[int(draw.integers(len(SIZES)))] % 2**32).to_bytes(4, "little")
     return bytes(data)
+
+
+def marian_options(draw: np.random.Generator, whole: bytes) -> bytes:
+    """Options of Marian's decoder with other values, and YAML that is too deep, refers to itself or would run code."""
+    lines = whole.decode().split("\n")[:-1]
+    at = int(draw.integers(len(lines)))
+    name = lines[at].partition(":")[0]
+    values = [
+        "0", "-1", "9" * 5000, "1e999", "nan", "true", "[[[", "{" * 5000, "- " * 5000, "&a [*a]", "&a *a", "x", "",
+        "!!python/object/apply:os.system [x]", "[../../../etc/passwd]", "[/dev/zero]", "\ud800", "\0", "x" * 70_000,
+    ]  # fmt: skip
+    lines[at] = f"{name}: {values[int(draw.integers(len(values)))]}"
+    return ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
+
+
+def marian_shortlist(draw: np.random.Generator, whole: bytes) -> bytes:
+    """Numbers of a binary shortlist made huge, mostly under a checksum that is right."""
+    data = bytearray(whole[16:])
+    for _ in range(int(draw.integers(1, 4))):
+        at = 8 * int(draw.integers(4 if draw.random() < 0.5 else len(data) // 8))
+        data[at : at + 8] = (SIZES[int(draw.integers(len(SIZES)))] % 2**64).to_bytes(8, "little")
+    return shortlist_of(bytes(data)) if draw.random() < 0.8 else whole[:16] + bytes(data)
 
 
 def marian_binary(draw: np.random.Generator, whole: bytes) -> bytes:

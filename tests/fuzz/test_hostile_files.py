@@ -18,13 +18,14 @@ def test_every_broken_file_is_refused_or_read(monkeypatch, tmp_path):
 
     found = fuzz(100, seed=1)
     marian = {"Marian", "Marian, binary", "Marian, recurrent", "Marian, vocabulary", "SentencePiece"}
+    marian |= {"Bergamot, int8", "Bergamot, options", "Bergamot, shortlist"}
     assert marian | {"safetensors", "config.json", "vocab.json"} <= found.keys()
     assert {"M2M100, vocab.json", "NLLB, tokenizer.json", "NLLB, special_tokens_map.json"} <= found.keys()
     assert find_spec("torch") is None or {"pytorch.bin, zip", "OpenNMT-py"} <= found.keys()
     assert find_spec("ctranslate2") is None or {"CTranslate2 int8", "CTranslate2, config.json"} <= found.keys()
     for name, outcome in found.items():
         assert not outcome.wrong, (name, outcome.wrong[:3])
-        assert outcome.refused > 60, name
+        assert outcome.refused > (10 if name == "Bergamot, options" else 60), name  # most of it may be anything
     assert formats(tmp_path)  # and they can be made again
 
 

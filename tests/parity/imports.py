@@ -26,6 +26,7 @@ from typing import Any, cast
 
 import numpy as np
 from fuzz import hostile_files as hostile
+from support import marian_writer
 
 from bench.engines import m2m_model, marian_model
 from bench.harness import record
@@ -65,7 +66,7 @@ class Format:
 def formats(home: Path) -> dict[str, Format]:
     """All formats that can be made with the packages that are here."""
     ours = _small_model(home / "ours")
-    theirs = home / "hugging-face"
+    theirs, student = home / "hugging-face", _bergamot(home / "bergamot", ours)
     export_hugging_face(ours, theirs)
     found = {
         "safetensors": Format(theirs, "model.safetensors", hostile.safetensors),
@@ -75,6 +76,9 @@ def formats(home: Path) -> dict[str, Format]:
         "Marian, binary": Format(
             _marian_binary(home / "marian-binary", ours), "model.intgemm8.bin", hostile.marian_binary
         ),
+        "Bergamot, int8": Format(student, "model.bin", hostile.marian_binary),
+        "Bergamot, options": Format(student, "config.yml", hostile.marian_options),
+        "Bergamot, shortlist": Format(student, "lex.bin", hostile.marian_shortlist),
         "Marian, recurrent": Format(_marian_recurrent(home / "marian-recurrent", ours), "model.npz", hostile.marian),
         "Marian, vocabulary": Format(_marian_words(home / "marian-words", home / "marian"), "vocab.yml", hostile.yaml),
         "SentencePiece": Format(_with_pieces(home / "pieces", home / "marian"), "vocab.spm", hostile.sentencepiece),
@@ -146,6 +150,18 @@ def _marian_binary(folder: Path, ours: Path) -> Path:
     folder.mkdir()
     (folder / "model.intgemm8.bin").write_bytes(marian_model.binary(marian_model.arrays(ours), rounded=True))
     shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
+    return folder
+
+
+def _bergamot(folder: Path, ours: Path) -> Path:
+    """The same as Firefox's models are shipped: int8 weights, options and a binary shortlist."""
+    folder.mkdir()
+    arrays = marian_model.arrays(ours)
+    (folder / "model.bin").write_bytes(marian_writer.binary(arrays, 0x4101, alphas=True))
+    shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
+    (folder / "lex.bin").write_bytes(marian_writer.shortlist(10, [[i, 99 - i] for i in range(100)]))
+    lines = ["models: [model.bin]", "vocabs: [vocab.spm, vocab.spm]", "shortlist: [lex.bin, false]"]
+    (folder / "config.yml").write_text("\n".join([*lines, "beam-size: 2", "normalize: 1.0"]) + "\n")
     return folder
 
 

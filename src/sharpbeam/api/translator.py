@@ -84,7 +84,7 @@ class Translator(LoadedModel):
         Closing the iterator stops the work and its threads. Options and texts are checked at once, not at the first
         result.
         """
-        choices = (options or DecodeOptions()).changed(**keywords)
+        choices = (options or self.defaults).changed(**keywords)
         self._check(choices)
         requests, truncated = self._requests(texts, choices.schedule.max_input_length, choices.languages)
         requests = self._begun(requests, target_prefix, len(texts), choices)
@@ -99,7 +99,7 @@ class Translator(LoadedModel):
         **keywords: Unpack[DecodeKeywords],
     ) -> Trace:
         """Every step of the beam search of one text: rows, candidates and what became of them, and why it stopped."""
-        choices = (options or DecodeOptions()).changed(**keywords)
+        choices = (options or self.defaults).changed(**keywords)
         requests, _ = self._requests([text], choices.schedule.max_input_length, choices.languages)
         if not requests:
             raise InputError("the text is empty; there is nothing to search.")
@@ -130,7 +130,7 @@ class Translator(LoadedModel):
         lengths, for an empty source, which has no translation to score, and for a target that is longer than the model
         has positions for.
         """
-        choices = (options or DecodeOptions()).changed(**keywords)
+        choices = (options or self.defaults).changed(**keywords)
         check_texts(targets, "target")
         requests, _ = self._requests(sources, choices.schedule.max_input_length, choices.languages)
         if len(sources) != len(targets):

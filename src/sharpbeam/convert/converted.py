@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from sharpbeam.errors import ModelError
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.model_folder import save_model
+from sharpbeam.storage.shortlists import save_shortlist, shortlist_identity
 from sharpbeam.text.pieces import PieceVocabulary
-from sharpbeam.types import Floats
+from sharpbeam.types import Floats, Shortlist
 
 SUPPRESSED_BIAS = -1000.0
 """What is added to the logit of a word that the normaliser must not count: its probability is 0 in float32."""
@@ -31,6 +33,8 @@ class Converted:
     source: PieceVocabulary
     target: PieceVocabulary
     notes: tuple[str, ...] = ()  # what a user should know, a sentence each
+    shortlist: Shortlist | None = None  # the one that the model came with
+    decoding: Mapping[str, Any] = field(default_factory=dict)  # its own search options, by our names
 
     @property
     def summary(self) -> str:
@@ -48,7 +52,9 @@ class Converted:
             layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"
         count = len(c.languages) if isinstance(c, TransformerConfig) else 0
         languages = f", {count} language{'s' * (count > 1)}" if count else ""
-        return f"{self.origin}, {layers}, {words}{languages}, {millions:.1f} million weights"
+        own = "".join(f", {name}={value}" for name, value in self.decoding.items())
+        shortlist = ", with its shortlist" if self.shortlist else ""
+        return f"{self.origin}, {layers}, {words}{languages}, {millions:.1f} million weights{own}{shortlist}"
 
     def save(self, folder: Path, name: str) -> None:
         """Write the model folder; `name` is what the model is called in its card."""
@@ -57,7 +63,17 @@ class Converted:
             files |= _files("target", self.target)
         notes = "".join(f"* {note}\n" for note in self.notes)
         card = f"# {name}\n\nConverted from {self.origin} by `sharpbeam convert`. Its licence is that of its origin.\n"
-        save_model(folder, self.config, self.tensors, files, card + (notes and f"\n{notes}"))
+        card += notes and f"\n{notes}"
+        save_model(folder, self.config, self.tensors, files, card, self.decoding, self._save_shortlist)
+
+    def _save_shortlist(self, folder: Path) -> None:
+        """Write the shortlist, if there is one, next to the model in `folder`."""
+        if self.shortlist is None:
+            return
+        weight = self.tensors.get("output_weight", self.tensors["target_embedding"])
+        vocabularies = self.source.serialized, self.target.serialized
+        identity = shortlist_identity(weight, self.tensors["output_bias"], *vocabularies)
+        save_shortlist(folder, self.shortlist, identity, {"from": self.origin})
 
 
 def _files(side: str, vocabulary: PieceVocabulary) -> dict[str, bytes]:

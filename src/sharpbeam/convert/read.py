@@ -48,15 +48,16 @@ def read_model(
         return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm), source_eos)
     refuse_flags(None, None, source_eos, "this model")
     inside = _models_in(path) if path.is_dir() else [path]
-    if len(inside) == 1 and (inside[0].suffix == ".npz" or is_marian_file(inside[0])):
+    if len(inside) == 1 and (inside[0].suffix in (".npz", ".yml", ".yaml") or is_marian_file(inside[0])):
         return read_marian(inside[0], source_spm, target_spm)
     if len(inside) == 1 and inside[0].suffix == ".pt":
         return read_open_nmt(inside[0], Pieces.find(inside[0].parent, source_spm, target_spm))
     if len(inside) > 1:
         raise InputError(f"{path} holds {len(inside)} models; give one of {', '.join(map(str, inside))}.")
     raise ModelError(
-        f"{path} is no model that can be read: give a folder of CTranslate2, a model (.npz or .bin) of Marian, a "
-        "checkpoint (.pt) of OpenNMT-py, or a folder of a MarianMT, M2M100 or NLLB model of Hugging Face."
+        f"{path} is no model that can be read: give a folder of CTranslate2, a model (.npz or .bin) of Marian or "
+        "Bergamot, its options (.yml) or its folder, a checkpoint (.pt) of OpenNMT-py, or a folder of a MarianMT, "
+        "M2M100 or NLLB model of Hugging Face."
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,10 +22,10 @@ from sharpbeam.output_layers.interface import OutputLayer, RowLayer
 from sharpbeam.output_layers.joined import Join, JoinedLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.shortlist import ShortlistLayer
-from sharpbeam.storage.artifacts import OUTPUT, output_digest
 from sharpbeam.storage.model_folder import FOREIGN, read_config
 from sharpbeam.storage.screens import read_screens
 from sharpbeam.storage.shortlists import read_shortlist
+from sharpbeam.storage.shortlists import shortlist_identity as identity_of_shortlist
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Footprint
 
@@ -220,9 +219,5 @@ def _build(
 
 
 def shortlist_identity(parts: Parts) -> dict[str, str]:
-    """Digests of what a shortlist is made for: the output weights and both vocabularies."""
-    return {
-        OUTPUT: output_digest(*parts.model.output()),
-        "source_vocabulary_sha256": hashlib.sha256(parts.source.serialized).hexdigest(),
-        "target_vocabulary_sha256": hashlib.sha256(parts.target.serialized).hexdigest(),
-    }
+    """Digests of what a shortlist of the model is made for."""
+    return identity_of_shortlist(*parts.model.output(), parts.source.serialized, parts.target.serialized)

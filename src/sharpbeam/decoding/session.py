@@ -19,7 +19,7 @@ from sharpbeam.decoding.results import Answer
 from sharpbeam.decoding.teams import Teams
 from sharpbeam.decoding.trace import Recorder, Trace
 from sharpbeam.decoding.workers import run_workers
-from sharpbeam.errors import InputError, OptionError
+from sharpbeam.errors import InputError, ModelError, OptionError
 from sharpbeam.models.registry import Task
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.options.schema import build, require
@@ -34,6 +34,7 @@ from sharpbeam.search.expansion import Expansion
 from sharpbeam.search.native_beam import NativeBeamSearch
 from sharpbeam.search.sampling import SamplingSearch
 from sharpbeam.search.work import Work
+from sharpbeam.storage.model_folder import read_decoding
 from sharpbeam.types import Floats, Hypothesis, Ids, Request
 
 if TYPE_CHECKING:
@@ -62,6 +63,14 @@ def _machine(machine: MachineOptions | None, options: Mapping[str, object]) -> M
     return machine
 
 
+def _own_options(folder: Path) -> DecodeOptions:
+    """The options that the model in `folder` brings along; raises ModelError where they are not sound."""
+    try:
+        return DecodeOptions().changed(**read_decoding(folder))
+    except OptionError as error:
+        raise ModelError(f"{folder / 'config.json'}: decoding: {error}") from None
+
+
 class LoadedModel:
     """A model, ready to use. Its methods may be called from several threads at once."""
 
@@ -85,6 +94,8 @@ class LoadedModel:
         self.folder = self.folders[0]
         self._machine = machine
         self.parts = load_ensemble(self.folders, machine, self.task)
+        self.defaults = _own_options(self.folder)
+        """Options of calls that give none: the model's own, from its folder, and ours for the others."""
         self._layers: dict[str, OutputLayer] = {}  # output layers beside the exact one, read when first asked for
         self._lock = Lock()
         self._teams = Teams(machine.workers if machine.backend == "native" else 1)

@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 import json
 import mmap
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ FORMAT_VERSION = 1
 WEIGHTS = "model.safetensors"
 CONFIG_LIMIT = 1 << 16  # bytes; a real config.json has about 700
 DIGEST = "weights_sha256"  # key of config.json; a folder without it is read unchecked
+DECODING = "decoding"  # key of config.json: the model's own options of a decoding run
 _AT_ONCE = 1 << 20  # values that are looked at together
 Tensors = dict[str, NDArray[Any]]
 FOREIGN = "If {} is a model of another program, convert it first: sharpbeam convert."
@@ -51,10 +53,13 @@ def save_model(
     tensors: Mapping[str, NDArray[Any]],
     vocabularies: Mapping[str, bytes],
     card: str,
+    decoding: Mapping[str, Any] | None = None,
+    finish: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a whole model folder beside `folder`, then rename it into place (an old one is replaced).
+    """Write a whole model folder next to `folder`, then rename it into place (an old one is replaced).
 
-    `vocabularies` maps file names (source.spm, target.spm; vocab.json) to their bytes; `card` is the README.
+    `vocabularies` maps file names (source.spm, target.spm; vocab.json) to their bytes; `card` is the README; `decoding`
+    are the model's own options of a decoding run, by name; `finish` writes further files into the new folder.
     Raises ModelError for a weight that is not finite and for a config that is too long, since such a folder could not
     be read again.
     """
@@ -69,6 +74,8 @@ def save_model(
         weights.chmod(0o644)  # safetensors makes it private
         facts = {"format_version": FORMAT_VERSION, "architecture": architecture_of(config).name}
         facts |= dataclasses.asdict(config)
+        if decoding:
+            facts[DECODING] = dict(decoding)
         facts[DIGEST] = _digest(weights)
         text = json.dumps(facts, indent=2) + "\n"
         if len(text) > CONFIG_LIMIT:
@@ -80,12 +87,15 @@ def save_model(
         for name, data in vocabularies.items():
             (beside / name).write_bytes(data)
         (beside / "README.md").write_text(card, encoding="utf-8")
+        if finish is not None:
+            finish(beside)
 
 
 def read_config(folder: Path) -> Config:
     """The facts in `folder`/config.json; anything missing, unknown or mistyped raises ModelError by name."""
     path, facts = folder / "config.json", _read_facts(folder)
     facts.pop(DIGEST, None)
+    facts.pop(DECODING, None)
     version, architecture = facts.pop("format_version", None), facts.pop("architecture", None)
     if type(version) is not int or version != FORMAT_VERSION:
         other = f" {FOREIGN.format(folder)}" if version is None else ""
@@ -94,6 +104,14 @@ def read_config(folder: Path) -> Config:
         return from_facts(find_architecture(architecture).config, facts)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
+
+
+def read_decoding(folder: Path) -> dict[str, Any]:
+    """The model's own options of a decoding run, by name; most models have none. Raises ModelError for no table."""
+    found = _read_facts(folder).get(DECODING, {})
+    if not isinstance(found, dict):
+        raise ModelError(f"{folder / 'config.json'}: {DECODING} is {reprlib.repr(found)}; it must be a JSON object.")
+    return found
 
 
 def weights_digest(folder: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.errors import ModelError
-from sharpbeam.storage.artifacts import Fitted
-from sharpbeam.types import Shortlist
+from sharpbeam.storage.artifacts import OUTPUT, Fitted, output_digest
+from sharpbeam.types import Floats, Shortlist
 
 SHORTLIST = Fitted("shortlist", 1, "fit-shortlist", "--pairs FILE")
 TENSORS, FACTS, AGAIN = SHORTLIST.tensors, SHORTLIST.facts, SHORTLIST.again
 _NAMES = ("always", "start", "token")
+
+
+def shortlist_identity(weight: Floats, bias: Floats, source: bytes, target: bytes) -> dict[str, str]:
+    """Digests of what a shortlist is made for: the output `weight` [V, D] and `bias` [V], and both vocabularies."""
+    return {
+        OUTPUT: output_digest(weight, bias),
+        "source_vocabulary_sha256": hashlib.sha256(source).hexdigest(),
+        "target_vocabulary_sha256": hashlib.sha256(target).hexdigest(),
+    }
 
 
 def save_shortlist(folder: Path, shortlist: Shortlist, identity: Mapping[str, str], facts: Mapping[str, Any]) -> None:

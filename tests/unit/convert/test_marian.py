@@ -9,64 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.foreign import demo_sentences, train_pieces
+from support.marian_writer import WORDS, save
 
 from sharpbeam import Translator
 from sharpbeam.convert.read import read_model
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.options.decode import MachineOptions
-
-DIM, FFN, WORDS = 16, 24, 120
-OPTIONS = {
-    "type": "transformer", "enc-depth": 2, "dec-depth": 2, "transformer-heads": 4, "transformer-ffn-depth": 2,
-    "transformer-ffn-activation": "relu", "transformer-preprocess": '""', "transformer-postprocess": "dan",
-    "transformer-postprocess-emb": "d", "transformer-postprocess-top": '""', "transformer-no-projection": "false",
-    "transformer-decoder-autoreg": "self-attention", "transformer-guided-alignment-layer": "last", "dec-cell": "gru",
-}  # fmt: skip
-
-
-def save(folder, source_words=None, **changes):
-    """A model in `folder`; `source_words` gives the source an embedding of its own, with so many words."""
-    options = OPTIONS | {name.replace("_", "-"): value for name, value in changes.items()}
-    draw, arrays = np.random.default_rng(2), {}
-
-    def put(name, *shape):
-        arrays[name] = draw.normal(0, 0.3, shape).astype(np.float32) + ("scale" in name)
-
-    if source_words:
-        put("encoder_Wemb", source_words, DIM)
-    put("decoder_Wemb" if source_words else "Wemb", WORDS, DIM)
-    put("decoder_ff_logit_out_b", 1, WORDS)
-    for side in ("encoder", "decoder"):
-        for layer in ("l1", "l2"):
-            blocks = ["self"] if side == "encoder" else ["self", "context"]
-            if options["dec-cell"] == "ssru" and side == "decoder":
-                blocks = ["context"]
-                for name in ("W", "Wf"):
-                    put(f"{side}_{layer}_rnn_{name}", DIM, DIM)
-                put(f"{side}_{layer}_rnn_bf", 1, DIM)
-            for block in blocks:
-                for letter in "qkvo":
-                    put(f"{side}_{layer}_{block}_W{letter}", DIM, DIM)
-                    put(f"{side}_{layer}_{block}_b{letter}", 1, DIM)
-            in_front = options["transformer-preprocess"] == "n"
-            norms = [*(f"{block}_Wo" for block in blocks), "ffn_ffn"]
-            if len(blocks) == 1 and side == "decoder":
-                norms.append("rnn" if in_front else "rnn_ffn")
-            for norm in norms:
-                for part in ("scale", "bias"):
-                    put(f"{side}_{layer}_{norm}_ln_{part}{'_pre' if in_front else ''}", 1, DIM)
-            for number, shape in ((1, (DIM, FFN)), (2, (FFN, DIM))):
-                put(f"{side}_{layer}_ffn_W{number}", *shape)
-                put(f"{side}_{layer}_ffn_b{number}", 1, shape[1])
-        if options["transformer-postprocess-top"] == "n":
-            put(f"{side}_top_ln_scale", 1, DIM)
-            put(f"{side}_top_ln_bias", 1, DIM)
-    config = "".join(f"{key}: {value}\n" for key, value in options.items()) + "\0"
-    arrays["special:model.yml"] = np.frombuffer(config.encode(), np.int8)
-    folder.mkdir()
-    np.savez(folder / "model.npz", **arrays)
-    (folder / "vocab.spm").write_bytes(train_pieces(demo_sentences(), WORDS, unk_id=1, eos_id=0, bos_id=-1, pad_id=-1))
-    return folder / "model.npz"
 
 
 def test_tensors_are_those_of_ctranslate2s_converter(tmp_path):

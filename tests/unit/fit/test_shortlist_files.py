@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support import marian_writer
 
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.fit.shortlist.alignment import Translations
@@ -56,6 +57,16 @@ def test_a_lex_file(tmp_path, german, english, name):
     assert lists(found) == [[], [], [], [], [4], [5, 4], [], []]
     assert found.always.tolist() == SPECIAL  # the first four ids, as Marian's `first`
     assert (imported.entries, imported.unknown, imported.examples) == (5, 1, ["novel"])
+
+
+def test_a_binary_lex_file(tmp_path, german, english):
+    """Whole, whatever the options say; a source token itself only where both sides have one vocabulary."""
+    raw = marian_writer.shortlist(3, [[], [], [], [], [4], [5, 4], [6], []])
+    found, imported = read_lex(written(tmp_path, raw, "lex.bin"), german, english, ShortlistOptions(translations=1))
+    assert lists(found) == [[], [], [], [], [4], [5, 4], [6], []]
+    assert found.always.tolist() == SPECIAL and imported.entries == 4
+    same, _ = read_lex(written(tmp_path, raw, "lex.bin"), english, english, ShortlistOptions())
+    assert lists(same)[4:] == [[4, 4], [5, 5, 4], [6, 6], [7]]
 
 
 def test_a_vocabulary_map(tmp_path, german, english):

@@ -40,9 +40,10 @@ def convert(
     """Convert a model of another program to a model folder.
 
     Read are MarianMT (OPUS-MT), M2M100 and NLLB models of Hugging Face, with weights as safetensors or
-    pytorch_model.bin, folders of CTranslate2 (model.bin of any type), models of Marian (.npz, and its binary .bin
-    with float32, intgemm8 or intgemm16 weights, as Firefox's models have them: transformers, students with an SSRU,
-    and recurrent models with GRUs), and checkpoints of OpenNMT-py 3 (.pt, transformers). Nothing of a file is run: a
+    pytorch_model.bin, folders of CTranslate2 (model.bin of any type), models of Marian and of Bergamot, such as
+    Firefox's (.npz, or .bin with float32, intgemm8 or intgemm16 weights: transformers, students with an SSRU, and
+    recurrent models with GRUs; the folder, the model, or config.yml, which names vocabularies, shortlist and search
+    options), and checkpoints of OpenNMT-py 3 (.pt, transformers). Nothing of a file is run: a
     .bin or .pt file that holds more than tensors and plain values is refused, and so is a model with a feature that
     Sharpbeam lacks, by the feature's name.
 
@@ -55,6 +56,7 @@ def convert(
     Examples:
 
     * `sharpbeam convert Helsinki-NLP/opus-mt-de-en opus-de-en`
+    * `sharpbeam convert firefox/enpt en-pt`
     * `sharpbeam convert opus-ct2 opus-de-en --source-spm source.spm --target-spm target.spm`
     * `sharpbeam convert model_step_100000.pt de-en --source-spm source.spm --target-spm target.spm`
     * `sharpbeam convert opus-de-en for-others --to hugging-face`

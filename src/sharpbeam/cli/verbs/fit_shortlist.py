@@ -38,7 +38,10 @@ def fit_shortlist(
     text: Annotated[
         Path | None, typer.Option(help="Source text without translations: the model's own are taken.")
     ] = None,
-    lex: Annotated[Path | None, typer.Option(help="A lexical table of Marian: target, source, probability.")] = None,
+    lex: Annotated[
+        Path | None,
+        typer.Option(help="A lexical table of Marian: target source probability, or binary (.bin)."),
+    ] = None,
     vmap: Annotated[Path | None, typer.Option(help="A vocabulary map of CTranslate2, taken as it is.")] = None,
     export_vmap: Annotated[
         Path | None, typer.Option(help="Write the shortlist as a vocabulary map of CTranslate2 too.")

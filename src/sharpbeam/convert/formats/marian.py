@@ -1,9 +1,14 @@
-"""The binary files of Marian (`marian-conv`; .bin): the arrays of a model.npz, plain or rounded to whole numbers.
+"""Marian's binary model files (`marian-conv`; .bin): named arrays of floats or of quantized integers.
 
-Little-endian: the version 1; the number of arrays, and for each the lengths of its name, of its shape and of its bytes
-with its type between (Marian's src/common/binary.cpp); the names, each with a final NUL; the shapes; the bytes up to
-the first array; the arrays. Of the rounded types those for any processor are read, intgemm8 and intgemm16, in which
-Firefox's models come: matrices are turned, embeddings are not, and behind the numbers stands their scale.
+Layout, little-endian (Marian's src/common/binary.cpp): the version, 1; the number of arrays; for each array the length
+of its name, its type, and the lengths of its shape and data; the names, each with a final NUL; the shapes; padding; the
+data.
+
+Quantized matrices (intgemm8, intgemm16) are transposed, embeddings ("Wemb") are not; the scale follows the integers,
+and a value is integer / scale. Marian and its browsermt branch, which Firefox's models come from, number these types
+differently; both are read. The processor-specific types of intgemm hold the same integers in another order, which is
+undone here. The packings of FBGEMM are refused by name. `*_QuantMultA`, the static scale of a layer's input, is left
+out: activations are quantized by the largest value of each vector, which clips nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from __future__ import annotations
 import math
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +26,29 @@ from sharpbeam.errors import ModelError
 Array = NDArray[Any]
 _VERSION = 1
 _PLAIN = {0x101: "<i1", 0x102: "<i2", 0x104: "<i4", 0x402: "<f2", 0x404: "<f4"}
-_ROUNDED = {0x10001: "<i1", 0x10002: "<i2"}
-_ALPHA = "_QuantMultA"  # the scale of a product's inputs, which are measured here as they come
-_LEAST_SCALE = 1e-30  # below it numbers of 16 bits leave float32
+
+
+class _Quantized(NamedTuple):
+    dtype: str
+    register: int = 0  # bytes of a register of the processor that the matrix is packed for; 0 = plain rows
+
+
+_QUANTIZED = {
+    0x4101: _Quantized("<i1"),  # browsermt: intgemm8
+    0x4102: _Quantized("<i2"),
+    0x10001: _Quantized("<i1"),  # Marian: intgemm8
+    0x10002: _Quantized("<i2"),
+    0x18001: _Quantized("<i1", 16),  # intgemm8ssse3
+    0x11001: _Quantized("<i1", 32),  # intgemm8avx2
+    0x12001: _Quantized("<i1", 64),  # intgemm8avx512
+    0x13001: _Quantized("<i1", 64),  # intgemm8avx512vnni
+    0x14002: _Quantized("<i2", 16),  # intgemm16sse2
+    0x11002: _Quantized("<i2", 32),  # intgemm16avx2
+    0x12002: _Quantized("<i2", 64),  # intgemm16avx512
+}
+_FBGEMM = {0x802: "packed16", 0x1801: "packed8avx2", 0x2801: "packed8avx512"}
+_INPUT_SCALE = "_QuantMultA"
+_LEAST_SCALE = 1e-30  # below it the values of 16-bit integers leave float32
 _MOST_ARRAYS, _MOST_RANK, _MOST_NAME = 1 << 16, 8, 1 << 12
 
 
@@ -37,20 +62,20 @@ def is_marian_file(path: Path) -> bool:
 
 
 def read_marian_file(path: Path) -> dict[str, Array]:
-    """All arrays by name, matrices as model.npz has them; raises ModelError for a damaged file and for other types."""
+    """All arrays by name, in the shapes of model.npz; raises ModelError for a damaged file and for other types."""
     try:
-        return _Reader(path, memoryview(path.read_bytes())).arrays()
+        return _MarianFile(path, memoryview(path.read_bytes())).arrays()
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, struct.error) as error:
         raise ModelError(f"{path} cannot be read as a binary model of Marian: {error}. Copy it again.") from error
 
 
-class _Reader:
-    """A place in the bytes of a file."""
+class _MarianFile:
+    """The bytes of a file, read from the front."""
 
     def __init__(self, path: Path, raw: memoryview) -> None:
-        self._path, self._raw, self._place = path, raw, 0
+        self._path, self._raw, self._offset = path, raw, 0
 
     def arrays(self) -> dict[str, Array]:
         version, count = struct.unpack("<QQ", self._take(16))
@@ -61,38 +86,54 @@ class _Reader:
             raise ValueError("the name or the shape of an array is too long")
         names = [bytes(self._take(length)).rstrip(b"\0").decode("utf-8") for length, _, _, _ in headers]
         shapes = [struct.unpack(f"<{rank}i", self._take(4 * rank)) for _, _, rank, _ in headers]
-        (gap,) = struct.unpack("<Q", self._take(8))
-        self._take(gap)
+        (padding,) = struct.unpack("<Q", self._take(8))
+        self._take(padding)
         found: dict[str, Array] = {}
         for name, shape, (_, kind, _, length) in zip(names, shapes, headers, strict=True):
-            body = self._take(length)
-            if not name.endswith(_ALPHA):
-                found[name] = self._array(name, kind, shape, body)
+            data = self._take(length)
+            if not name.endswith(_INPUT_SCALE):
+                found[name] = self._array(name, kind, shape, data)
         return found
 
-    def _array(self, name: str, kind: int, shape: tuple[int, ...], body: memoryview) -> Array:
-        """One array; files are padded, so there may be more bytes than it needs."""
-        if kind not in _PLAIN and kind not in _ROUNDED:
+    def _array(self, name: str, kind: int, shape: tuple[int, ...], data: memoryview) -> Array:
+        """One array; files are padded, so `data` may be longer than the array needs."""
+        quantized = _QUANTIZED.get(kind)
+        if quantized is None and kind not in _PLAIN:
+            known = _FBGEMM.get(kind, "unknown")
             raise ModelError(
-                f"{self._path}: {name!r} has type {kind:#x}, packed for one kind of processor; give the model.npz that "
-                "it was made from."
+                f"{self._path}: {name!r} has type {kind:#x} ({known}), which is packed for one kind of processor; "
+                "convert the model.npz that it was made from, or a .bin written with --gemm-type intgemm8."
             )
-        dtype = np.dtype(_PLAIN.get(kind) or _ROUNDED[kind])
+        dtype = np.dtype(quantized.dtype if quantized else _PLAIN[kind])
         size = math.prod(shape)
-        needed = size * dtype.itemsize + (4 if kind in _ROUNDED else 0)
-        if min(shape, default=0) < 0 or needed > len(body):
-            raise ValueError(f"{name!r} of shape {shape} has {len(body)} bytes")
-        numbers = np.frombuffer(body, dtype, size)
-        if kind in _PLAIN:
+        needed = size * dtype.itemsize + (4 if quantized else 0)
+        if min(shape, default=0) < 0 or needed > len(data):
+            raise ValueError(f"{name!r} of shape {shape} has {len(data)} bytes")
+        numbers = np.frombuffer(data, dtype, size)
+        if quantized is None:
             return numbers.reshape(shape)
-        (scale,) = struct.unpack_from("<f", body, size * dtype.itemsize)
+        (scale,) = struct.unpack_from("<f", data, size * dtype.itemsize)
         if len(shape) != 2 or not _LEAST_SCALE < scale < math.inf:
             raise ValueError(f"{name!r} of shape {shape} has the scale {scale}")
+        if quantized.register:
+            numbers = _unpacked(name, numbers, (shape[1], shape[0]), quantized.register // dtype.itemsize)
         values = numbers.astype(np.float32) / np.float32(scale)
         return values.reshape(shape) if "Wemb" in name else np.ascontiguousarray(values.reshape(shape[::-1]).T)
 
     def _take(self, size: int) -> memoryview:
-        if size > len(self._raw) - self._place:
-            raise ValueError(f"it ends where {size} bytes should follow byte {self._place}")
-        self._place += size
-        return self._raw[self._place - size : self._place]
+        if size > len(self._raw) - self._offset:
+            raise ValueError(f"it ends where {size} bytes should follow byte {self._offset}")
+        self._offset += size
+        return self._raw[self._offset - size : self._offset]
+
+
+def _unpacked(name: str, packed: Array, shape: tuple[int, int], width: int) -> Array:
+    """The rows of a matrix that intgemm's PrepareBTransposed has packed (its interleave.h), for registers of `width`.
+
+    The rows i, i + 8, i + 16, ... one after another are stream i of 8; a register of each stream is written in turn.
+    """
+    rows, columns = shape
+    if "Wemb" in name or rows % 8 or packed.size % (8 * width):
+        raise ValueError(f"{name!r} of shape {shape[::-1]} cannot be packed in registers of {width}")
+    streams = packed.reshape(-1, 8, width).transpose(1, 0, 2)
+    return streams.reshape(8, rows // 8, columns).transpose(1, 0, 2).reshape(rows, columns)

@@ -1,16 +1,22 @@
-"""What is read of Marian's YAML files: lists `word: id`, one word a line, and the names in a list of options.
+"""Marian's YAML files: options by name, and vocabularies, which have a line `token: id` for each token.
 
-Words are plain or in quotes, as YAML 1.2 has them (sections 5.7 and 7.3); whatever else YAML can say is refused.
+Options are read by PyYAML, with its loader that makes nothing but texts; the one in C crashes on deep nesting.
+Vocabularies are read here, since PyYAML refuses control characters and escaped pairs of surrogates, which real
+vocabularies hold: tokens are plain or in quotes as in YAML 1.2 (sections 5.7 and 7.3); anything else is refused.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
-from sharpbeam.errors import ModelError
+import yaml
+
+from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.lines import read_lines
 
+_MOST_OPTIONS = 1 << 16  # bytes
 _SPACE = " \t"  # no other space separates in YAML; those beyond ASCII are part of a word
 _NOT_PLAIN = frozenset("\"',[]{}#&*!|>%@`")  # what a plain word cannot begin with
 _ESCAPES = dict(zip('0abt\tnvfre "/\\N_LP', '\0\a\b\t\t\n\v\f\r\x1b "/\\\x85\xa0\u2028\u2029', strict=True))
@@ -41,24 +47,38 @@ def read_words(path: Path) -> list[str]:
     return [words[i] for i in range(len(words))]
 
 
-def read_names(path: Path, key: str) -> list[str]:
-    """The names that stand one a line, each behind a dash, under the line `key:`; none where there is no such list.
+def read_options(path: Path, raw: bytes | None = None) -> dict[str, Any]:
+    """The options in a YAML file of Marian by name: str, int, bool, and lists of these; deeper values are left out.
 
-    Raises ModelError with the line for a name that YAML does not have, and InputError as `read_words`.
+    `raw` stands for the contents of the file where it is part of another one. Raises ModelError where the YAML is
+    damaged, too long or holds no options, and InputError where the file cannot be read.
     """
-    names: list[str] = []
-    inside = False
-    for number, line in enumerate(read_lines(path), 1):
-        if not inside:
-            inside = line.rstrip(_SPACE) == f"{key}:"
-        elif item := re.fullmatch(r"[ \t]*-[ \t]+(.*)", line):
-            try:
-                names.append(_scalar(item[1].strip(_SPACE)))
-            except ValueError as error:
-                raise ModelError(f"{path}, line {number}: {error}; mend the line.") from error
-        else:
-            break
-    return names
+    try:
+        data = path.read_bytes() if raw is None else raw.rstrip(b"\0")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+    if len(data) > _MOST_OPTIONS:
+        raise ModelError(f"{path}: its options have {len(data)} bytes; at most {_MOST_OPTIONS} are read.")
+    try:
+        found = yaml.load(data.decode("utf-8", "replace"), Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ModelError(f"{path}: its options are not YAML ({' '.join(str(error).split())[:200]}).") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"{path} holds no options; they are lines `name: value`.")
+    return {name: _typed(value) for name, value in found.items() if isinstance(name, str) and not _is_deep(value)}
+
+
+def _is_deep(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and not all(isinstance(item, str) for item in value))
+
+
+def _typed(value: Any) -> Any:
+    """The int or bool that a text of YAML stands for; other texts as they are, and lists item by item."""
+    if isinstance(value, list):
+        return [_typed(item) for item in value]
+    if value in ("true", "false"):
+        return value == "true"
+    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
 
 
 def _scalar(written: str) -> str:

@@ -15,12 +15,15 @@ from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.marian import is_marian_file, read_marian_file
 from sharpbeam.convert.formats.npz import read_npz
 from sharpbeam.convert.formats.weights import Weights
+from sharpbeam.convert.formats.yaml import read_options
+from sharpbeam.convert.readers.marian_files import MarianFiles, find_marian_files, is_options_file, named_model
 from sharpbeam.convert.readers.marian_gru import marian_names, read_recurrent
 from sharpbeam.convert.readers.marian_transformer import read_transformer
-from sharpbeam.convert.readers.marian_vocabulary import find_vocabularies, read_vocabulary
+from sharpbeam.convert.readers.marian_vocabulary import read_vocabulary
 from sharpbeam.errors import ModelError
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.storage.marian_shortlist import read_marian_shortlist
 from sharpbeam.text.pieces import PieceVocabulary
 from sharpbeam.types import Floats
 
@@ -32,23 +35,25 @@ _KINDS = {
     "nematus": (GruConfig, read_recurrent),
 }
 _ABSENT = ("layer-normalization", "right-left")
-_LISTS = "Its vocabularies are lists: text is words or pieces of them with spaces between."
-_NORMS_IN_FRONT = (
-    "Its norms stand in front (transformer-preprocess n): Marian's own decoder leaves keys and values of earlier words "
-    "without their norm, unlike Marian's training and scorer, so it may say something else. Sharpbeam gives them their "
-    "norm, as in training."
+_LISTS = "Its vocabularies are lists of tokens: text is tokens with spaces between."
+_PRE_NORM = (
+    "It is a pre-norm model (transformer-preprocess n): Marian's own decoder caches keys and values of earlier tokens "
+    "without their norm, unlike Marian's training and scorer, so its output may differ. Sharpbeam applies the norm, as "
+    "in training."
 )
 
 
 def read_marian(path: Path, source: Path | None, target: Path | None) -> Converted:
-    """The model in `path`, .npz or Marian's binary form; vocabularies are `find_vocabularies`.
+    """The model in `path`: .npz, Marian's binary form, or YAML options that name it, with its files next to it.
 
-    Raises ModelError or InputError.
+    Vocabularies may be given. Raises ModelError or InputError.
     """
+    options = path if is_options_file(path) else None
+    path = named_model(path) if options else path
     arrays = read_marian_file(path) if is_marian_file(path) else read_npz(path)
     if _CONFIG not in arrays:
         raise ModelError(f"{path} lacks {_CONFIG}; it is no model of Marian.")
-    facts = Facts(path, _simple_yaml(arrays.pop(_CONFIG).tobytes()))
+    facts = Facts(path, read_options(path, arrays.pop(_CONFIG).tobytes()))
     arrays = marian_names({name: array for name, array in arrays.items() if not _is_other(name)})
     kind, read = facts.choice("type", _KINDS)
     for name in _ABSENT:
@@ -56,32 +61,32 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Convert
     weights = Weights(path, {name: _flat(name, array) for name, array in arrays.items()})
     sizes, tensors = read(facts, weights)
     weights.check_all_taken()
-    files = find_vocabularies(path, source, target)
-    words = [
-        read_vocabulary(one, sizes[f"{side}_vocab_size"]) for side, one in zip(("source", "target"), files, strict=True)
-    ]
-    return _with_words(path, kind, sizes, tensors, words)
+    return _with_tokens(find_marian_files(path, source, target, options), kind, sizes, tensors)
 
 
-def _with_words(
-    path: Path,
+def _with_tokens(
+    files: MarianFiles,
     kind: type[TransformerConfig | GruConfig],
     sizes: Mapping[str, Any],
     tensors: Mapping[str, Floats],
-    words: list[tuple[list[str], bytes | None]],
 ) -> Converted:
-    """The model with its words, and with one more on each side, from which the decoder starts."""
-    (source, source_spm), (target, target_spm) = words
+    """The model with its vocabularies, and with one more token on each side, from which the decoder starts."""
+    path, shared = files.model, files.source == files.target
+    source, source_spm = read_vocabulary(files.source, sizes["source_vocab_size"])
+    target, target_spm = read_vocabulary(files.target, sizes["target_vocab_size"])
     ids: dict[str, Any] = {"unk_id": id_of(path, target, "unk", "<unk>"), "eos_id": id_of(path, target, "eos", "</s>")}
     check_same_words(path, source, target, ids)
     tensors, source, target, start = with_start(path, tensors, source, target)
     ids |= {"bos_id": start, "pad_id": start}
     config = kind(**{**sizes, "source_vocab_size": len(source), "target_vocab_size": len(target)}, **ids)
-    made = [PieceVocabulary(one, ids, (), spm) for one, spm in ((source, source_spm), (target, target_spm))]
-    in_front = isinstance(config, TransformerConfig) and config.norm == "pre" and config.decoder_kind == "attention"
-    notes = [] if source_spm else [_LISTS]
-    notes += [_NORMS_IN_FRONT] if in_front else []
-    return Converted("a Marian model", config, tensors, made[0], made[1], tuple(notes))
+    ours = PieceVocabulary(source, ids, (), source_spm)
+    theirs = ours if shared and source == target else PieceVocabulary(target, ids, (), target_spm)
+    shortlist = None
+    if files.shortlist is not None:
+        shortlist = read_marian_shortlist(files.shortlist, len(source), len(target), ids.values(), ours is theirs)
+    pre_norm = isinstance(config, TransformerConfig) and config.norm == "pre" and config.decoder_kind == "attention"
+    notes = [*files.notes, *([] if source_spm else [_LISTS]), *([_PRE_NORM] if pre_norm else [])]
+    return Converted("a Marian model", config, tensors, ours, theirs, tuple(notes), shortlist, files.decoding)
 
 
 def _is_other(name: str) -> bool:
@@ -93,20 +98,3 @@ def _flat(name: str, array: Any) -> Any:
     """Marian writes vectors as one row."""
     vector = re.search(r"_b[a-z0-9]*$|_b_att$|_ln_(scale|bias)(_pre)?$", name)
     return array.reshape(-1) if vector and array.ndim == 2 and array.shape[0] == 1 else array
-
-
-def _simple_yaml(raw: bytes) -> dict[str, Any]:
-    """The lines `key: value` of Marian's options: numbers, booleans and plain texts; anything nested is left out."""
-    found: dict[str, Any] = {}
-    for line in raw.rstrip(b"\0").decode("utf-8", "replace").splitlines():
-        key, colon, value = line.partition(":")
-        value = value.strip().strip("\"'")
-        if not colon or line.startswith((" ", "-", "#")):
-            continue
-        if value in ("true", "false"):
-            found[key] = value == "true"
-        elif re.fullmatch(r"-?\d{1,18}", value):
-            found[key] = int(value)
-        else:
-            found[key] = value
-    return found

@@ -20,6 +20,7 @@ from sharpbeam.errors import InputError
 from sharpbeam.fit.shortlist.alignment import Translations
 from sharpbeam.fit.shortlist.fit import shortlist_of
 from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.storage.marian_shortlist import is_marian_shortlist, read_marian_shortlist
 from sharpbeam.text.lines import read_lines
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Shortlist
@@ -68,10 +69,15 @@ def read_lex(
 ) -> tuple[Shortlist, Imported]:
     """A Marian lex file: the likeliest translations of each word, and the first words of the target vocabulary.
 
-    As in Marian, `options.frequent` counts ids from 0: vocabularies begin with special and frequent words. Raises
-    InputError for a line that has not three columns or a probability outside [0, 1], and as `Imported.check`.
+    A binary one (`storage/marian_shortlist.py`) is taken whole, and the options do not apply. In a text one, as in
+    Marian, `options.frequent` counts ids from 0: vocabularies begin with special and frequent words. Raises InputError
+    for a line that has not three columns or a probability outside [0, 1], and as `Imported.check`.
     """
     found = Imported()
+    if is_marian_shortlist(path):
+        special, shared = target.special_ids.values(), source.serialized == target.serialized
+        shortlist = read_marian_shortlist(path, len(source), len(target), special, shared)
+        return shortlist, Imported(entries=len(shortlist.token))
     sources, targets = _Words(source, found), _Words(target, found)
     table: dict[tuple[int, int], float] = {}
     for number, line in enumerate(read_lines(path), 1):

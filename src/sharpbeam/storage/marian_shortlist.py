@@ -1,0 +1,87 @@
+"""Binary lexical shortlists of Marian and Bergamot (`lex.*.bin`), as Firefox's models come with.
+
+Little-endian: uint64 magic, checksum, frequent, best, number of offsets, number of ids; the offsets, uint64; the ids,
+uint32. The translations of source token s are ids[offsets[s] : offsets[s + 1]]; the first `frequent` target ids are in
+every set, and so is each source token itself where both sides share one vocabulary (src/data/shortlist.cpp of
+browsermt's marian-dev). Marian fills a set up to a multiple of 8; that is left out here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+from sharpbeam.errors import InputError
+from sharpbeam.types import Shortlist
+
+_MAGIC, _HEADER = 0xF11A48D5013417F5, struct.Struct("<6Q")
+_MOST_BYTES = 1 << 26
+_UNUSED = 256  # tokens that the model's vocabulary may have and the file may lack: unused ones, and the decoder's start
+
+
+def is_marian_shortlist(path: Path) -> bool:
+    """Whether a file begins as a binary shortlist does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(8) == struct.pack("<Q", _MAGIC)
+    except OSError:
+        return False
+
+
+def read_marian_shortlist(
+    path: Path, source_vocab: int, target_vocab: int, always: Collection[int], shared: bool
+) -> Shortlist:
+    """The shortlist in `path`, for vocabularies of these sizes; ids `always` are in every set too.
+
+    `shared`: both sides have one vocabulary. Raises InputError for a damaged file and for one of other vocabularies.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+    try:
+        frequent, offsets, ids = _parts(raw)
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read as a binary shortlist: {error}. Copy it again.") from error
+    sources, most = len(offsets) - 1, int(ids.max(initial=0))
+    if not 0 <= source_vocab - sources <= _UNUSED or most >= target_vocab or frequent > target_vocab:
+        raise InputError(
+            f"{path} is for {sources} source tokens and target ids up to {max(most, frequent - 1)}; the model has "
+            f"{source_vocab} and {target_vocab} tokens. Give the shortlist that belongs to the model."
+        )
+    token, number = ids.astype(np.int32), np.diff(offsets)
+    if shared:
+        token = np.insert(token, offsets[:-1], np.arange(sources, dtype=np.int32))
+        number += 1
+    start = np.zeros(source_vocab + 1, np.int32)
+    np.cumsum(number, out=start[1 : sources + 1])
+    start[sources + 1 :] = start[sources]
+    return Shortlist(np.array(sorted({*range(frequent), *always}), np.int32), start, token)
+
+
+def _parts(raw: bytes) -> tuple[int, np.ndarray, np.ndarray]:
+    """The number of frequent ids, the offsets [S + 1] and the ids; raises ValueError."""
+    if not _HEADER.size <= len(raw) <= _MOST_BYTES:
+        raise ValueError(f"it has {len(raw)} bytes; between {_HEADER.size} and {_MOST_BYTES} are read")
+    magic, checksum, frequent, _, offsets, ids = _HEADER.unpack_from(raw)
+    if magic != _MAGIC:
+        raise ValueError(f"it begins with {magic:#x}, not with {_MAGIC:#x}")
+    if _HEADER.size + 8 * offsets + 4 * ids != len(raw) or offsets < 2:
+        raise ValueError(f"its header asks for {offsets} offsets and {ids} ids, but it has {len(raw)} bytes")
+    if checksum != _checksum(raw):
+        raise ValueError("its checksum is another one")
+    start = np.frombuffer(raw, "<u8", offsets, _HEADER.size)
+    if start[0] or start[-1] != ids or (start[1:] < start[:-1]).any():
+        raise ValueError(f"its offsets do not rise from 0 to {ids}")
+    return frequent, start.astype(np.int64), np.frombuffer(raw, "<u4", ids, _HEADER.size + 8 * offsets)
+
+
+def _checksum(raw: bytes) -> int:
+    """Marian's `hashMem` of all whole words of 8 bytes after the checksum."""
+    seed, mask = 0, (1 << 64) - 1
+    for value in np.frombuffer(raw, "<u8", (len(raw) - 16) // 8, 16).tolist():
+        seed ^= (value + 0x9E3779B9 + (seed << 6) + (seed >> 2)) & mask
+    return seed
