@@ -49,7 +49,7 @@ RULES = (
     Rule("doubt|doubts|doubted|doubtful", "fallback test, uncertain row, fall back"),
     Rule("tongues|tongue", "languages"),
     Rule("behind", "after; by the interface", ("left ~", "(?:idea|reason|reasoning|mathematics) ~")),
-    Rule("beside|besides", "next to, as well as"),
+    Rule("beside", "next to, as well as"),
     Rule("in front of", "before"),
     Rule("gives? back|gave back|given back|giving back", "returns; releases for memory"),
     Rule("goes on|go on|went on|going on", "continues, resumes"),
@@ -58,7 +58,7 @@ RULES = (
     Rule(
         "turn|turns",
         "step; round in a benchmark",
-        (r"\bin ~\b", r"\b[Tt]ake ~", r"\b~ (?:in|out|off|on|an?|the|it|into|its)\b"),
+        (r"\bin ~\b", r"\b[Tt]ake ~", r"\b~ [\w`]+ (?:in)?to", r"\b~ (?:in|out|off|on|an?|the|it|into|its)\b"),
     ),
     Rule("as bytes", "in int8", (r"(?:read|written|given|returned|decoded|encoded|passed) ~",)),
     Rule(

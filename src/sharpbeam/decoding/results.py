@@ -66,7 +66,7 @@ class Translation:
 
     @property
     def attention(self) -> tuple[tuple[float, ...], ...] | None:
-        """What each of token_scores attended to, [T][S]; None unless return_attention was chosen."""
+        """What each of token_scores attended to, T rows of S shares; None unless return_attention was chosen."""
         return self.hypotheses[0].attention
 
     @property
