@@ -15,20 +15,20 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kMost = 4 * kHugePage;   // bytes from which on a buffer has a mapping of its own
-constexpr size_t kSlab = 16 * kHugePage;  // that smaller buffers share
-constexpr int kMostSpare = 4;             // slabs that nobody uses
+constexpr size_t kMinMapping = 4 * kHugePage;  // bytes from which a buffer has its own mapping
+constexpr size_t kSlab = 16 * kHugePage;       // a mapping that smaller buffers share
+constexpr int kMaxSpare = 4;                   // empty slabs that are kept
 #ifdef __SANITIZE_ADDRESS__
-constexpr size_t kLeast = SIZE_MAX;  // none: all come from malloc, so that reads behind their end are seen
+constexpr size_t kMinSlab = SIZE_MAX;  // all buffers come from malloc, so that reads past the end are found
 #else
-constexpr size_t kLeast = size_t{1} << 14;  // bytes from which on a buffer goes into a slab
+constexpr size_t kMinSlab = size_t{1} << 14;  // bytes from which a buffer is allocated in a slab
 #endif
 
 constexpr size_t round_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Memory aligned to kSlab that goes back to the system as soon as it is unmapped, where malloc would keep the holes
-// between weights. On huge pages: a matrix that is read from end to end, or keys and values that lie far apart, then
-// miss the page table less, which costs most in a virtual machine. What is left behind the last whole one stays small.
+// A mapping aligned to kSlab. Unlike malloc's memory, all of it returns to the system when it is unmapped. It uses huge
+// pages, which save TLB misses for a matrix that is streamed and for keys and values that are far apart; misses cost
+// most in a virtual machine. The part after the last whole huge page uses small pages.
 void* map(size_t bytes) {
   void* const found = mmap(nullptr, bytes + kSlab, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (found == MAP_FAILED) throw std::bad_alloc();
@@ -38,35 +38,35 @@ void* map(size_t bytes) {
   if (before > 0) munmap(first, before);
   munmap(first + before + bytes, kSlab - before);
 #ifdef MADV_HUGEPAGE
-  madvise(first + before, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // a wish: it may fail
+  madvise(first + before, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // a hint, which may fail
 #endif
   return first + before;
 }
 
 size_t whole_pages(size_t bytes) { return round_to(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE))); }
 
-// Buffers that are too small for a mapping of their own, side by side in slabs. First fit: they are few, and a decoding
-// step takes none. Some slabs that nobody uses are kept, so that what is encoded in a batch, and forgotten at its end,
-// does not come back on pages that the system has to find and clear anew.
+// A first-fit allocator for buffers too small for their own mapping: there are few, and a decoding step allocates none.
+// Some empty slabs are kept, so that the encodings of the next batch need no new pages, which the system would have to
+// clear.
 class Slabs {
  public:
-  void* take(size_t bytes) {
+  void* allocate(size_t bytes) {
     bytes = round_to(bytes, kLine);
     const std::lock_guard lock(mutex_);
-    auto place = free_.begin();
-    while (place != free_.end() && place->second < bytes) ++place;
-    if (place == free_.end()) {
-      place = free_.emplace(reinterpret_cast<uintptr_t>(map(kSlab)), kSlab).first;
-    } else if (place->second == kSlab) {
+    auto block = free_.begin();
+    while (block != free_.end() && block->second < bytes) ++block;
+    if (block == free_.end()) {
+      block = free_.emplace(reinterpret_cast<uintptr_t>(map(kSlab)), kSlab).first;
+    } else if (block->second == kSlab) {
       --spare_;
     }
-    const auto [at, size] = *place;
-    free_.erase(place);
+    const auto [at, size] = *block;
+    free_.erase(block);
     if (size > bytes) free_.emplace(at + bytes, size - bytes);
     return reinterpret_cast<void*>(at);
   }
 
-  void give(void* p, size_t bytes) {
+  void free(void* p, size_t bytes) {
     const std::lock_guard lock(mutex_);
     uintptr_t at = reinterpret_cast<uintptr_t>(p);
     size_t size = round_to(bytes, kLine);
@@ -83,7 +83,7 @@ class Slabs {
       size += next->second;
       free_.erase(next);
     }
-    if (size == kSlab && spare_ == kMostSpare) {
+    if (size == kSlab && spare_ == kMaxSpare) {
       munmap(reinterpret_cast<void*>(at), kSlab);
       return;
     }
@@ -100,8 +100,8 @@ class Slabs {
   int spare_ = 0;                     // how many of them are whole slabs
 };
 
-// Never destroyed, since threads and static objects give their buffers back when the process ends. A process that is
-// forked finds it unlocked, as malloc is.
+// Never destroyed, because threads and static objects free their buffers when the process ends. After a fork it is
+// unlocked in both processes, as malloc is.
 Slabs& slabs() {
   static Slabs& all = []() -> Slabs& {
     static Slabs& made = *new Slabs;
@@ -114,19 +114,19 @@ Slabs& slabs() {
 }  // namespace
 
 void Buffer::Free::operator()(float* p) const {
-  if (bytes < kLeast) return std::free(p);
-  if (bytes < kMost) return slabs().give(p, bytes);
+  if (bytes < kMinSlab) return std::free(p);
+  if (bytes < kMinMapping) return slabs().free(p, bytes);
   munmap(p, whole_pages(bytes));
 }
 
 void Buffer::reserve(int64_t size) {
   if (size <= size_) return;
   const size_t bytes = static_cast<size_t>(size) * sizeof(float);
-  data_.reset();  // first, so that old and new are never held together
+  data_.reset();  // first, so that the old and the new memory are never held at once
   size_ = 0;
   void* p = nullptr;
-  if (bytes >= kLeast) {
-    p = bytes < kMost ? slabs().take(bytes) : map(whole_pages(bytes));
+  if (bytes >= kMinSlab) {
+    p = bytes < kMinMapping ? slabs().allocate(bytes) : map(whole_pages(bytes));
   } else if ((p = std::aligned_alloc(kLine, round_to(bytes, kLine))) == nullptr) {
     throw std::bad_alloc();
   }

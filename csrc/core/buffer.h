@@ -1,4 +1,4 @@
-// Floats aligned to cache lines, on huge pages where there are many.
+// Memory for floats, aligned to cache lines, on huge pages where it is large.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(int64_t size) { reserve(size); }
 
-  // At least `size` uninitialised floats; what was there is lost if the buffer grows, and never shrinks.
+  // At least `size` uninitialized floats. A buffer that grows loses its contents; it never shrinks.
   void reserve(int64_t size);
 
   float* get() { return data_.get(); }
@@ -20,17 +20,17 @@ class Buffer {
 
  private:
   struct Free {
-    size_t bytes;  // that were asked for
+    size_t bytes;  // requested
     void operator()(float* p) const;
   };
-  std::unique_ptr<float[], Free> data_;  // null until something is reserved
+  std::unique_ptr<float[], Free> data_;  // null until the first reserve
   int64_t size_ = 0;
 };
 
-// Floats that others hold too, and nobody writes to.
+// Shared, immutable floats.
 using Array = std::shared_ptr<const float>;
 
-// `size` floats of `buffer`.
+// The memory of `buffer`, of at least `size` floats.
 inline float* reserved(Buffer& buffer, int64_t size) {
   buffer.reserve(size);
   return buffer.get();

@@ -14,7 +14,7 @@
 namespace sharpbeam {
 namespace {
 
-constexpr int64_t kLarge = int64_t{1} << 28;  // bytes of a matrix that would fill the memory
+constexpr int64_t kLarge = int64_t{1} << 28;  // bytes of a matrix that is not to be kept in memory
 
 struct File {
   uintptr_t begin, end;
@@ -25,7 +25,7 @@ struct Files {
   std::mutex mutex;
   std::map<uintptr_t, File> by_begin;
 
-  // That which holds `at`, or null; the mutex must be held.
+  // The file that holds `at`, or null; the mutex must be locked.
   const File* of(const float* at) const {
     const uintptr_t address = reinterpret_cast<uintptr_t>(at);
     const auto next = by_begin.upper_bound(address);
@@ -35,7 +35,7 @@ struct Files {
   }
 };
 
-// Never destroyed, since arrays may outlive static objects when the process ends.
+// Never destroyed, because arrays may outlive static objects when the process ends.
 Files& files() {
   static Files& all = *new Files;
   return all;
@@ -45,7 +45,8 @@ Files& files() {
 
 FilePages::FilePages(const void* begin, size_t bytes, int file)
     : begin_(reinterpret_cast<uintptr_t>(begin)), file_(fcntl(file, F_DUPFD_CLOEXEC, 0)) {
-  if (file_ < 0) throw std::invalid_argument("file is " + std::to_string(file) + ", which is no open file");
+  if (file_ < 0)
+    throw std::invalid_argument("file is " + std::to_string(file) + "; it must be the descriptor of an open file");
   const std::lock_guard lock(files().mutex);
   files().by_begin.insert_or_assign(begin_, File{begin_, begin_ + bytes, file_});
 }
@@ -73,7 +74,8 @@ void release_pages(const float* begin, const float* end) {
   const std::lock_guard lock(files().mutex);
   const File* file = files().of(begin);
   if (file == nullptr) return;
-  // Whole pages, also those that tensors on either side share: they are the file's as well, which begins on a page.
+  // Whole pages, including those shared with neighbouring tensors, which are in the file as well. A mapping begins on a
+  // page boundary.
   const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = std::max(reinterpret_cast<uintptr_t>(begin) / page * page, file->begin);
   const uintptr_t last = std::min(reinterpret_cast<uintptr_t>(end), file->end);

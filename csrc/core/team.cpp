@@ -19,16 +19,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kMostThreads = 1024;
-constexpr int kLine = 64;  // bytes of a line of a cache: what different threads write stays apart
-// How long a helper looks for work before it sleeps: longer than what lies between two products, or two calls of a
-// step, since waking it takes a system call and some 50 us.
-constexpr auto kAwake = std::chrono::microseconds(200);
-constexpr int kLooks = 32;  // between two looks at the clock
-// A helper that keeps the caller waiting longer than its own share took, and this, has lost its core to others. The
-// caller then goes on alone for a while, and for twice as long each time that it happens again.
+constexpr int64_t kMaxThreads = 1024;
+constexpr int kLine = 64;  // bytes of a cache line: data that different threads write is on different lines
+// How long a helper spins before it sleeps: longer than the time between two matmuls or two calls of a step, because
+// waking it takes a system call and about 50 us.
+constexpr auto kSpin = std::chrono::microseconds(200);
+constexpr int kChecks = 32;  // spins between two readings of the clock
+// A helper that keeps the caller waiting for longer than the caller's own share took, plus kPatience, has lost its
+// core. The caller then works alone for a while, which is twice as long each time this happens again.
 constexpr auto kPatience = std::chrono::microseconds(200);
-constexpr Clock::duration kLeastRest = std::chrono::milliseconds(20), kMostRest = std::chrono::seconds(2);
+constexpr Clock::duration kMinPause = std::chrono::milliseconds(20), kMaxPause = std::chrono::seconds(2);
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -38,28 +38,28 @@ inline void relax() {
 #endif
 }
 
-// The parts of a job that nobody has begun, from `front` to `back` - 1, in one word.
+// The parts of a job that no thread has begun, from `front` to `back` - 1, in one word.
 constexpr uint64_t span(uint64_t front, uint64_t back) { return back << 32 | front; }
 constexpr uint64_t front_of(uint64_t left) { return left & 0xffffffffu; }
 constexpr uint64_t back_of(uint64_t left) { return left >> 32; }
 
 }  // namespace
 
-// What the caller and its helpers write and read. A part is taken by a compare-and-swap on `left`, and whoever has one
-// may read the job: the caller writes the next one only when `done` counts all parts of this one.
+// The state shared by the caller and its helpers. A thread takes a part by a compare-and-swap on `left`, and may then
+// read the job: the caller writes the next job only when `done` counts all parts of this one.
 struct Team::Helpers {
   alignas(kLine) std::atomic<uint64_t> left{0};
   alignas(kLine) std::atomic<int64_t> done{0};
-  alignas(kLine) std::atomic<uint32_t> bell{0};  // rung by adding one
-  std::atomic<bool> asleep{false};               // whether somebody may wait for the bell
-  std::atomic<bool> over{false};
+  alignas(kLine) std::atomic<uint32_t> wakeups{0};  // incremented to wake the helpers
+  std::atomic<bool> asleep{false};                  // whether a helper may be asleep
+  std::atomic<bool> stopped{false};
   alignas(kLine) Work work = nullptr;
   const void* context = nullptr;
   std::atomic<bool> failed{false};
   std::exception_ptr error;
   std::vector<std::thread> threads;
-  Clock::time_point alone_until{};  // this and `rest` are the caller's
-  Clock::duration rest = kLeastRest;
+  Clock::time_point alone_until{};  // this and `pause` are the caller's
+  Clock::duration pause = kMinPause;
 
   int64_t take(bool first) {
     uint64_t now = left.load();
@@ -79,33 +79,33 @@ struct Team::Helpers {
     }
   }
 
-  void ring() {
+  void wake() {
     if (!asleep.load() || !asleep.exchange(false)) return;
-    bell.fetch_add(1);
-    bell.notify_all();
+    wakeups.fetch_add(1);
+    wakeups.notify_all();
   }
 
   void sleep() {
-    const uint32_t heard = bell.load();
+    const uint32_t seen = wakeups.load();
     asleep.store(true);
-    // Whoever gives work looks at `asleep` behind it, so that one of both sees what the other has written.
+    // The caller reads `asleep` after it has stored the work, so one of both sees what the other has written.
     const uint64_t now = left.load();
-    if (front_of(now) == back_of(now) && !over.load()) bell.wait(heard);
+    if (front_of(now) == back_of(now) && !stopped.load()) wakeups.wait(seen);
   }
 
   void help() {
-    sigset_t all;  // signals are the business of the threads that Python knows
+    sigset_t all;  // signals are handled by the threads that Python knows
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
     Clock::time_point since = Clock::now();
-    for (int looks = 1; !over.load(std::memory_order_relaxed); ++looks) {
+    for (int spins = 1; !stopped.load(std::memory_order_relaxed); ++spins) {
       const int64_t part = take(false);
       if (part >= 0) {
         run(part);
         done.fetch_add(1, std::memory_order_release);
-        looks = 0;
+        spins = 0;
         since = Clock::now();
-      } else if (looks % kLooks == 0 && Clock::now() - since > kAwake) {
+      } else if (spins % kChecks == 0 && Clock::now() - since > kSpin) {
         sleep();
         since = Clock::now();
       } else {
@@ -123,7 +123,7 @@ struct Team::Helpers {
     } else {
       done.store(0, std::memory_order_relaxed);
       left.store(span(0, static_cast<uint64_t>(parts)));
-      ring();
+      wake();
       int64_t mine = 0;
       for (int64_t part = take(true); part >= 0; part = take(true), ++mine) run(part);
       wait(parts - mine, began);
@@ -131,22 +131,22 @@ struct Team::Helpers {
     if (failed.exchange(false)) std::rethrow_exception(std::exchange(error, nullptr));
   }
 
-  // Until the helpers have done `others` parts of the job that began at `began`.
+  // Waits until the helpers have done `others` parts of the job that began at `began`.
   void wait(int64_t others, Clock::time_point began) {
     const Clock::time_point since = Clock::now();
     const Clock::time_point late = since + (since - began) + kPatience;
     bool lost = false;
-    for (int looks = 1; done.load(std::memory_order_acquire) < others; ++looks) {
+    for (int spins = 1; done.load(std::memory_order_acquire) < others; ++spins) {
       relax();
-      if (looks % kLooks != 0) continue;
+      if (spins % kChecks != 0) continue;
       lost = lost || Clock::now() > late;
       if (lost) std::this_thread::yield();
     }
     if (lost) {
-      alone_until = Clock::now() + rest;
-      rest = std::min(2 * rest, kMostRest);
-    } else if (since - alone_until > rest) {
-      rest = kLeastRest;  // it went well for as long as it last rested, or longer
+      alone_until = Clock::now() + pause;
+      pause = std::min(2 * pause, kMaxPause);
+    } else if (since - alone_until > pause) {
+      pause = kMinPause;  // no helper was late for as long as the last pause
     }
   }
 };
@@ -157,11 +157,12 @@ thread_local constinit Team* entered = nullptr;
 
 }  // namespace
 
-Team::Team(int64_t threads, int64_t grain) : threads_(threads), grain_(grain) {
-  if (threads < 1 || threads > kMostThreads)
+Team::Team(int64_t threads, int64_t grain_size) : threads_(threads), grain_size_(grain_size) {
+  if (threads < 1 || threads > kMaxThreads)
     throw std::invalid_argument("threads is " + std::to_string(threads) + "; it must be from 1 to " +
-                                std::to_string(kMostThreads) + ".");
-  if (grain < 1) throw std::invalid_argument("grain is " + std::to_string(grain) + "; it must be at least 1.");
+                                std::to_string(kMaxThreads) + ".");
+  if (grain_size < 1)
+    throw std::invalid_argument("grain_size is " + std::to_string(grain_size) + "; it must be at least 1.");
   start();
 }
 
@@ -175,19 +176,19 @@ void Team::start() {
   helpers.threads.reserve(static_cast<size_t>(threads_ - 1));
   try {
     for (int64_t i = 1; i < threads_; ++i) helpers.threads.emplace_back([&helpers] { helpers.help(); });
-  } catch (const std::system_error&) {  // the system has no more threads to give: those that there are will do
+  } catch (const std::system_error&) {  // the system has no more threads: the team works with those that started
   }
 }
 
 void Team::stop() {
   if (helpers_ == nullptr) return;
   if (process_ != getpid()) {
-    helpers_.release();  // the threads stayed in the other process, and nobody could wait for them
+    helpers_.release();  // the threads are in the parent process, and cannot be joined here
     return;
   }
-  helpers_->over.store(true);
-  helpers_->bell.fetch_add(1);
-  helpers_->bell.notify_all();
+  helpers_->stopped.store(true);
+  helpers_->wakeups.fetch_add(1);
+  helpers_->wakeups.notify_all();
   for (std::thread& thread : helpers_->threads) thread.join();
 }
 
@@ -206,7 +207,7 @@ void Team::leave() {
   busy_.store(false);
 }
 
-int64_t grain_size() { return entered == nullptr ? 0 : entered->grain_; }
+int64_t grain_size() { return entered == nullptr ? 0 : entered->grain_size_; }
 
 void parallel_for(int64_t parts, Team::Work work, const void* context) {
   Team* const team = entered;
@@ -215,10 +216,10 @@ void parallel_for(int64_t parts, Team::Work work, const void* context) {
     return;
   }
   entered = nullptr;
-  struct Again {
+  struct Restore {
     Team* team;
-    ~Again() { entered = team; }
-  } again{team};
+    ~Restore() { entered = team; }
+  } restore{team};
   team->helpers_->parallel_for(parts, work, context);
 }
 

@@ -1,10 +1,10 @@
-// Threads that share the work of one caller: what makes a single sentence faster on several cores.
+// A team of threads that share the work of one caller, so that a single sentence is faster on several cores.
 //
-// A job is a number of parts that may be done in any order. The caller takes them from the front, the helpers from the
-// back, and the caller waits only for parts that a helper has begun: a helper that the machine has no core for costs
-// nothing, one that loses its core in the middle is left alone for a while, and two threads keep to their halves of the
-// weights, which stay in the caches of their cores. What a part computes must not depend on who does it, so no answer
-// depends on the number of threads.
+// A job is a number of parts that may run in any order. The caller takes them from the first on, the helpers from the
+// last, and the caller waits only for parts that a helper has begun. So a helper without a free core costs nothing, one
+// that is preempted is not used for a while, and each of two threads keeps to its half of the weights, which stay in
+// its core's cache. A part must compute the same whichever thread runs it, so no result depends on the number of
+// threads.
 #pragma once
 
 #include <sys/types.h>
@@ -15,21 +15,21 @@
 
 namespace sharpbeam {
 
-constexpr int64_t kGrain = int64_t{1} << 16;  // some 3 us of a thread
+constexpr int64_t kGrainSize = int64_t{1} << 16;  // about 3 us of one thread
 
 class Team {
  public:
-  // The caller and `threads` - 1 helpers, or as many as the system gives; they sleep until there is work. `grain` is
-  // the least part of a product that is worth handing over, as panels.h counts it. Throws std::invalid_argument unless
-  // 1 <= threads <= 1024 and grain >= 1.
-  explicit Team(int64_t threads, int64_t grain = kGrain);
+  // The caller and `threads` - 1 helpers, or as many as the system can start; they sleep until there is work.
+  // `grain_size` is the smallest part of a matmul worth handing over, as linear/panels.h counts its cost. Throws
+  // std::invalid_argument unless 1 <= threads <= 1024 and grain_size >= 1.
+  explicit Team(int64_t threads, int64_t grain_size = kGrainSize);
   ~Team();
   Team(const Team&) = delete;
 
   int64_t threads() const { return threads_; }
 
-  // From enter to leave, `share` in this thread is shared with the helpers. A team serves one thread at a time: another
-  // that enters, or the same again, goes on alone. In a process that was forked from the team's it starts afresh.
+  // From enter to leave, parallel_for in this thread uses the helpers. A team serves one thread at a time: another one
+  // that enters, or the same again, works alone. In a forked process the team starts its own helpers.
   void enter();
   void leave();
 
@@ -42,18 +42,18 @@ class Team {
   void start();
   void stop();
 
-  int64_t threads_, grain_;
+  int64_t threads_, grain_size_;
   std::atomic<bool> busy_{false};
-  pid_t process_ = 0;  // that the helpers run in
+  pid_t process_ = 0;  // the process of the helpers
   std::unique_ptr<Helpers> helpers_;
 };
 
-// Calls work(context, part) for each part from 0 to parts - 1, by the team that this thread has entered or by this
-// thread alone; returns when all are done. Allocates nothing. An exception in a part is thrown here, behind the others.
-// A part that shares work itself does that alone.
+// Calls work(context, part) for each part from 0 to parts - 1, in the threads of the team that this thread has entered,
+// else in this thread; returns when all are done. Allocates nothing. An exception of a part is rethrown here when all
+// parts are done. A part that calls parallel_for itself works alone there.
 void parallel_for(int64_t parts, Team::Work work, const void* context);
 
-// That of the team that this thread has entered; 0 where it is alone, and parts have no use.
+// The grain size of the team that this thread has entered; 0 without one, where splitting has no use.
 int64_t grain_size();
 
 template <typename Work>

@@ -1,4 +1,4 @@
-// Which table of kernels to use.
+// The choice of a table of kernels.
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>

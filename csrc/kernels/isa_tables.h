@@ -1,4 +1,4 @@
-// The tables that this build holds; dispatch.cpp chooses among those that the machine can run.
+// The tables of this build; dispatch.cpp chooses among those that the machine can run.
 #pragma once
 
 #include "kernels/table.h"

@@ -1,5 +1,6 @@
-// The table in use with plain loops and the C library for tanh and sigmoid, in doubles: a decoder before SHARP 4.4, for
-// comparisons. Its answers are those of the other tables but for a rounding in some of 10,000 numbers.
+// The table in use, but with plain loops and the C library for tanh and sigmoid, in double: a decoder without
+// SHARP 4.4, for comparisons. Its results equal those of the other tables but for the rounding of some of 10,000
+// numbers.
 #pragma once
 
 #include "kernels/table.h"

@@ -9,10 +9,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Floats = const float*;
 
-thread_local KernelWork works[kStepParts][kKernelCount + 1];  // the last of a part is the part itself
-thread_local StepPart at_work = StepPart::watched;
+thread_local KernelWork work_by_part[kStepParts][kKernelCount + 1];  // the last one of a part is the part itself
+thread_local StepPart current_part = StepPart::caller;
 
-KernelWork* works_of(StepPart part) { return works[static_cast<int>(part)]; }
+KernelWork* work_of(StepPart part) { return work_by_part[static_cast<int>(part)]; }
 
 struct Size {
   int64_t bytes, operations;
@@ -20,11 +20,11 @@ struct Size {
 
 constexpr int64_t kFloat = sizeof(float);
 
-Size product(int64_t weight_bytes, int64_t input_bytes, int64_t rows, int64_t in, int64_t out) {
+Size matmul(int64_t weight_bytes, int64_t input_bytes, int64_t rows, int64_t in, int64_t out) {
   return {weight_bytes + rows * (in * input_bytes + out * kFloat), rows * in * out};
 }
 
-// One kernel: its place in the table, its name, and the size of a call.
+// One kernel: its member of the table, its name, and the size of a call.
 #define SHARPBEAM_PROFILED(Type, member, ...)         \
   struct Type {                                       \
     static constexpr auto kKernel = &Kernels::member; \
@@ -32,13 +32,13 @@ Size product(int64_t weight_bytes, int64_t input_bytes, int64_t rows, int64_t in
     static Size size(__VA_ARGS__)
 // clang-format off
 SHARPBEAM_PROFILED(Gemm, gemm, Floats, Floats, Floats, int64_t, float*, int64_t, int64_t rows, int64_t in,
-                   int64_t out) { return product(packed_size(in, out) * kFloat, kFloat, rows, in, out); } };
+                   int64_t out) { return matmul(packed_size(in, out) * kFloat, kFloat, rows, in, out); } };
 SHARPBEAM_PROFILED(GemmInt8, gemm_int8, const uint8_t*, Floats, Floats, const int8_t*, int64_t, Floats, float*,
                    int64_t, int64_t rows, int64_t in, int64_t out) {
-  return product(packed_size(padded_int8(in), out), 1, rows, in, out); } };
+  return matmul(packed_size(padded_int8(in), out), 1, rows, in, out); } };
 SHARPBEAM_PROFILED(GemmInt16, gemm_int16, const int16_t*, Floats, Floats, const int16_t*, int64_t, Floats,
                    float*, int64_t, int64_t rows, int64_t in, int64_t out) {
-  return product(2 * packed_size(padded_int16(in), out), 2, rows, in, out); } };
+  return matmul(2 * packed_size(padded_int16(in), out), 2, rows, in, out); } };
 SHARPBEAM_PROFILED(GatherDot, gather_dot, Floats, Floats, Floats, const int32_t*, int64_t count, int64_t dim,
                    float*) { return {count * dim * kFloat, count * dim}; } };
 SHARPBEAM_PROFILED(GatherDotInt8, gather_dot_int8, const uint8_t*, int64_t stride, const int8_t*, const int32_t*, int64_t count,
@@ -99,7 +99,7 @@ class Span {
 
 template <typename Kernel, int kIndex, typename Result, typename... Arguments>
 Result timed(Arguments... given) {
-  const Span span(works_of(at_work)[kIndex], Kernel::size(given...));
+  const Span span(work_of(current_part)[kIndex], Kernel::size(given...));
   return (kernels().*Kernel::kKernel)(given...);
 }
 
@@ -141,19 +141,19 @@ const char* profiled_name(int kernel) { return All::kNames[kernel]; }
 
 PartSpan::PartSpan(const Kernels& table, StepPart part) : profiled_(&table == &profiled_kernels()) {
   if (!profiled_) return;
-  at_work = part;
+  current_part = part;
   began_ = Clock::now().time_since_epoch().count();
 }
 
 PartSpan::~PartSpan() {
   if (!profiled_) return;
-  KernelWork& work = works_of(at_work)[kKernelCount];
+  KernelWork& work = work_of(current_part)[kKernelCount];
   ++work.calls;
   const Clock::duration spent(Clock::now().time_since_epoch().count() - began_);
   work.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
-  at_work = StepPart::watched;
+  current_part = StepPart::caller;
 }
 
-KernelWork take_work(StepPart part, int kernel) { return std::exchange(works_of(part)[kernel], KernelWork()); }
+KernelWork take_work(StepPart part, int kernel) { return std::exchange(work_of(part)[kernel], KernelWork()); }
 
 }  // namespace sharpbeam

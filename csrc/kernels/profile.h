@@ -1,5 +1,5 @@
-// The table in use behind clocks: what every kernel takes, reads and computes. Only who asks for this table pays for
-// the clocks, and every model and output layer can be built with it, since all of their work is done by kernels.
+// A table that times the kernels of the table in use, and counts the bytes they read and write and their operations.
+// Only a model or an output layer that is built with this table pays for the clocks.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +8,27 @@
 
 namespace sharpbeam {
 
-// Of one kernel, since the last time that somebody asked.
+// The work of one kernel since the last call of take_work.
 struct KernelWork {
   int64_t calls = 0;
   int64_t nanoseconds = 0;
-  int64_t bytes = 0;       // of the arrays that it reads and writes, each counted once in a call
-  int64_t operations = 0;  // multiply-adds of a product, elements of anything else
+  int64_t bytes = 0;       // of the arrays read and written, each counted once in a call
+  int64_t operations = 0;  // multiply-adds of a matmul, elements of any other kernel
 };
 
-constexpr int kKernelCount = 29;  // kernels
+constexpr int kKernelCount = 29;
 
-// The bits of kernels(), and its name.
+// Returns the bits of kernels(), and has its name.
 const Kernels& profiled_kernels();
 
 const char* profiled_name(int kernel);
 
-// Where kernels are at work: in what the caller watches himself, or in a part of a turn that the core takes whole.
-enum class StepPart : int { watched, decoder, output };
+// The part of a decoding step that a kernel's time counts for: the decoder or the output layer where the core runs the
+// step (search/step.h), `caller` where anything else calls it.
+enum class StepPart : int { caller, decoder, output };
 constexpr int kStepParts = 3;
 
-// The life of a part. Does nothing unless its kernels are those behind clocks.
+// Times a part from construction to destruction. Does nothing unless `table` is profiled_kernels().
 class PartSpan {
  public:
   PartSpan(const Kernels& table, StepPart part);
@@ -39,8 +40,8 @@ class PartSpan {
   int64_t began_ = 0;
 };
 
-// What the calls of this thread did in a part since the last time; kKernelCount stands for the part itself, which has
-// calls and time only.
+// The work of this thread's calls in a part since the last call; `kernel` = kKernelCount means the part itself, which
+// has calls and time only.
 KernelWork take_work(StepPart part, int kernel);
 
 }  // namespace sharpbeam

@@ -14,7 +14,7 @@ namespace sharpbeam {
 namespace {
 
 constexpr const char* kVariable = "SHARPBEAM_BLAS";
-constexpr int kRowMajor = 101, kAsItIs = 111;  // of the CBLAS interface
+constexpr int kRowMajor = 101, kNoTranspose = 111;  // of the CBLAS interface
 
 Sgemm chosen_sgemm() {
   const char* library = std::getenv(kVariable);
@@ -42,17 +42,17 @@ Sgemm load_sgemm(const char* name, const char* library) {
 }
 
 BlasMatrix::BlasMatrix(const float* weight, int64_t out, int64_t in, int64_t stride)
-    : sgemm_(chosen_sgemm()), out_(out), in_(in), turned_(in * out) {
+    : sgemm_(chosen_sgemm()), out_(out), in_(in), transposed_(in * out) {
   for (int64_t n = 0; n < out; ++n)
-    for (int64_t k = 0; k < in; ++k) turned_.get()[k * out + n] = weight[n * stride + k];
+    for (int64_t k = 0; k < in; ++k) transposed_.get()[k * out + n] = weight[n * stride + k];
 }
 
 void BlasMatrix::matmul(const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
                         int64_t rows) const {
   for (int64_t row = 0; row < rows; ++row) std::copy_n(bias, out_, y + row * y_stride);
-  const auto whole = [](int64_t n) { return static_cast<int>(n); };
-  sgemm_(kRowMajor, kAsItIs, kAsItIs, whole(rows), whole(out_), whole(in_), 1.0f, x, whole(x_stride), turned_.get(),
-         whole(out_), 1.0f, y, whole(y_stride));
+  const auto as_int = [](int64_t n) { return static_cast<int>(n); };
+  sgemm_(kRowMajor, kNoTranspose, kNoTranspose, as_int(rows), as_int(out_), as_int(in_), 1.0f, x, as_int(x_stride),
+         transposed_.get(), as_int(out_), 1.0f, y, as_int(y_stride));
 }
 
 }  // namespace sharpbeam

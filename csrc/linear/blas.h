@@ -1,5 +1,4 @@
-// Products in float32 by a BLAS that is given at run time, for comparisons only: nothing is linked with one, and
-// nothing of ours needs one.
+// Matmuls in float32 by a BLAS library that is loaded at run time, for comparisons only: the core is linked with none.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +10,25 @@ namespace sharpbeam {
 // cblas_sgemm: order, whether a and b are transposed, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc.
 using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
 
-// cblas_sgemm (or scipy_cblas_sgemm) of a shared library, which stays loaded. Throws std::invalid_argument where there
-// is none; `name` is what the caller calls the library.
+// cblas_sgemm (or scipy_cblas_sgemm) of a shared library, which stays loaded. Throws std::invalid_argument where
+// it cannot be loaded; `name` is the caller's name for the library, for the message.
 Sgemm load_sgemm(const char* name, const char* library);
 
-// A matrix in the order that OpenBLAS multiplies few rows with in less time, row-major [in, out]
-// (bench/micro/gemm.py).
+// A matrix in row-major order [in, out], in which OpenBLAS is faster for few rows (bench/micro/gemm.py).
 class BlasMatrix {
  public:
   BlasMatrix() = default;
-  // `weight` is [out, in] row-major with rows `stride` floats apart. The library is that which the environment variable
-  // SHARPBEAM_BLAS names; throws std::invalid_argument where it names none.
+  // `weight` is [out, in] row-major with rows `stride` floats apart. The environment variable SHARPBEAM_BLAS
+  // names the library; throws std::invalid_argument where it is unset or names none.
   BlasMatrix(const float* weight, int64_t out, int64_t in, int64_t stride);
 
-  // y = x W' + bias [out] for `rows` rows. What a row becomes may depend on how many there are.
+  // y = x W^T + bias [out] for `rows` rows. The bits of a row may depend on how many there are.
   void matmul(const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows) const;
 
  private:
   Sgemm sgemm_ = nullptr;
   int64_t out_ = 0, in_ = 0;
-  Buffer turned_;
+  Buffer transposed_;
 };
 
 }  // namespace sharpbeam

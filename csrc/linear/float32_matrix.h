@@ -1,4 +1,4 @@
-// A packed matrix with its bias: weights are packed once at load, and shared by every decoding run.
+// A packed float32 matrix with its bias, shared by all decoding runs (kernels/table.h describes panels).
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ class Float32Matrix {
   // `bias` is [out] or null.
   Float32Matrix(const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias);
 
-  // y = x W' + b for `rows` rows.
+  // y = x W^T + b for `rows` rows.
   void matmul(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows) const;
 
-  // One element of y for one row x: the same bits, from one panel.
+  // One element of y for one row x, computed from one panel: the bits of matmul.
   float element(const Kernels& table, const float* x, int64_t column) const;
 
   int64_t in() const { return in_; }
@@ -26,7 +26,7 @@ class Float32Matrix {
 
  private:
   Buffer packed_;
-  Buffer bias_;  // empty where there is none
+  Buffer bias_;  // empty without a bias
   int64_t in_ = 0, out_ = 0;
 };
 

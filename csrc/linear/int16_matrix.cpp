@@ -13,7 +13,7 @@ namespace sharpbeam {
 
 Int16Matrix::Int16Matrix(int64_t out, int64_t in) : in_(in), out_(out) {
   if (in > kMaxInt8Depth) {
-    throw std::invalid_argument("the width is " + std::to_string(in) + "; int16 products need at most " +
+    throw std::invalid_argument("the width is " + std::to_string(in) + "; int16 matmuls need at most " +
                                 std::to_string(kMaxInt8Depth));
   }
   const int64_t numbers = packed_size(padded_int16(in), out);
@@ -24,16 +24,16 @@ Int16Matrix::Int16Matrix(int64_t out, int64_t in) : in_(in), out_(out) {
 }
 
 void Int16Matrix::set_row(int64_t row, const float* w) {
-  constexpr double kTiny = 1e-20;  // a row with nothing larger is taken as zero: its scale would be no normal number
-  constexpr double kMostSum = static_cast<double>(std::numeric_limits<int32_t>::max() / kMaxInt16Input);
+  constexpr double kTiny = 1e-20;  // a row of smaller weights counts as zero: its scale would be subnormal
+  constexpr double kMaxSum = static_cast<double>(std::numeric_limits<int32_t>::max() / kMaxInt16Input);
   double most = 0.0, sum = 0.0;
   for (int64_t k = 0; k < in_; ++k) {
     most = std::max<double>(most, std::fabs(w[k]));
     sum += std::fabs(w[k]);
   }
   if (most < kTiny) return;
-  // Rounding adds at most a half to each size, so that the sizes sum to kMostSum at most.
-  const double multiples = std::min(32767.0, std::floor((kMostSum - 0.5 * static_cast<double>(in_)) * most / sum));
+  // Rounding adds at most 1/2 to each absolute value, so that they sum to kMaxSum at most.
+  const double multiples = std::min(32767.0, std::floor((kMaxSum - 0.5 * static_cast<double>(in_)) * most / sum));
   const float scale = static_cast<float>(most / multiples);
   int16_t* panel = reinterpret_cast<int16_t*>(packed_.get()) + row / kPanel * kPanel * padded_int16(in_);
   for (int64_t k = 0; k < in_; ++k) {

@@ -1,4 +1,4 @@
-// A packed matrix of 16-bit numbers, a scale for each output.
+// A packed int16 matrix with a scale for each output column (kernels/table.h describes panels).
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ class Int16Matrix {
   // All zero. Throws std::invalid_argument where `in` is more than kMaxInt8Depth.
   Int16Matrix(int64_t out, int64_t in);
 
-  // Rounds `w` [in] to multiples of one scale: the finest with which no sum over inputs of kMaxInt16Input leaves 32
-  // bits. (SHARP 4.1 has one scale for all weights, clipped to [-1, 1].)
+  // Quantizes `w` [in] with the smallest scale at which no sum over inputs of kMaxInt16Input overflows 32 bits.
+  // (SHARP 4.1 has one scale for all weights, clipped to [-1, 1].)
   void set_row(int64_t row, const float* w);
 
-  // y = bias + x_scale * (scale * (x W')), x [rows, x_stride] as Kernels::gemm_int16. `bias` is [out].
+  // y = bias + x_scale * (scale * (x W^T)) for quantized rows x [rows, x_stride]; `bias` is [out].
   void matmul(const Kernels& table, const float* bias, const int16_t* x, int64_t x_stride, const float* x_scale,
               float* y, int64_t y_stride, int64_t rows) const;
 
  private:
-  Buffer packed_;  // 16-bit numbers, not floats
+  Buffer packed_;  // int16_t, not floats
   Buffer scale_;
   int64_t in_ = 0, out_ = 0;
 };

@@ -12,9 +12,9 @@
 namespace sharpbeam {
 namespace {
 
-// The largest size of n numbers, in lanes that the compiler can keep side by side.
+// The maximum absolute value of n numbers, in lanes so that the compiler can vectorize.
 template <typename Number>
-Number largest(const Number* w, int64_t n) {
+Number max_abs(const Number* w, int64_t n) {
   Number most[kLanes] = {};
   int64_t k = 0;
   for (; k + kLanes <= n; k += kLanes) {
@@ -27,26 +27,26 @@ Number largest(const Number* w, int64_t n) {
 }  // namespace
 
 template <typename Number>
-QuantizedRow quantize_row(const Number* w, int64_t n, uint8_t* bytes) {
-  constexpr double kTiny = 1e-20;  // a row with nothing larger is taken as zero: its scale would be no normal number
-  constexpr int64_t kSome = 512;
-  const double most = largest(w, n);
-  const float scale = most < kTiny ? 0.0f : static_cast<float>(most / 127.0);
-  double square = 0.0, some[kSome];
-  for (int64_t k = 0; k < n; k += kSome) {
-    const int64_t count = std::min(kSome, n - k);
-    std::copy_n(w + k, count, some);
-    square += kernels().quantize_weights(some, count, scale, bytes + k);  // all tables give the same bits
+QuantizedRow quantize_row(const Number* w, int64_t n, uint8_t* q) {
+  constexpr double kTiny = 1e-20;  // a row of smaller weights counts as zero: its scale would be subnormal
+  constexpr int64_t kBlock = 512;
+  const double largest = max_abs(w, n);
+  const float scale = largest < kTiny ? 0.0f : static_cast<float>(largest / 127.0);
+  double squared_error = 0.0, block[kBlock];
+  for (int64_t k = 0; k < n; k += kBlock) {
+    const int64_t count = std::min(kBlock, n - k);
+    std::copy_n(w + k, count, block);
+    squared_error += kernels().quantize_weights(block, count, scale, q + k);  // all tables return the same bits
   }
-  return {scale, std::sqrt(square)};
+  return {scale, std::sqrt(squared_error)};
 }
 
-template QuantizedRow quantize_row(const float* w, int64_t n, uint8_t* bytes);
-template QuantizedRow quantize_row(const double* w, int64_t n, uint8_t* bytes);
+template QuantizedRow quantize_row(const float* w, int64_t n, uint8_t* q);
+template QuantizedRow quantize_row(const double* w, int64_t n, uint8_t* q);
 
 Int8Matrix::Int8Matrix(int64_t out, int64_t in) : in_(in), out_(out) {
   if (in > kMaxInt8Depth) {
-    throw std::invalid_argument("the width is " + std::to_string(in) + "; int8 products need at most " +
+    throw std::invalid_argument("the width is " + std::to_string(in) + "; int8 matmuls need at most " +
                                 std::to_string(kMaxInt8Depth));
   }
   const int64_t bytes = packed_size(padded_int8(in), out);
@@ -61,13 +61,13 @@ double Int8Matrix::set_row(int64_t row, const Number* w) {
   const int64_t blocks = padded_int8(in_) / kInt8Group;
   thread_local std::vector<uint8_t> bytes;
   bytes.assign(static_cast<size_t>(blocks * kInt8Group), 128);
-  const QuantizedRow rounded = quantize_row(w, in_, bytes.data());
+  const QuantizedRow quantized = quantize_row(w, in_, bytes.data());
   uint8_t* to = reinterpret_cast<uint8_t*>(packed_.get()) + row / kPanel * kPanel * padded_int8(in_);
   to += row % kPanel * kInt8Group;
   for (int64_t k = 0; k < blocks; ++k)
     std::memcpy(to + k * kPanel * kInt8Group, bytes.data() + k * kInt8Group, kInt8Group);
-  scale_.get()[row] = rounded.scale;
-  return rounded.lost;
+  scale_.get()[row] = quantized.scale;
+  return quantized.error;
 }
 
 template double Int8Matrix::set_row(int64_t row, const float* w);

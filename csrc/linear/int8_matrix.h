@@ -1,4 +1,4 @@
-// A packed matrix of bytes, a scale for each output.
+// A packed int8 matrix with a scale for each output column (kernels/table.h describes panels and quantization).
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace sharpbeam {
 
-// A row of words as bytes: what they are multiplied by, and the Euclidean norm of what rounding lost.
+// The result of quantizing a row of weights: its scale, and the Euclidean norm of the quantization error.
 struct QuantizedRow {
   float scale;
-  double lost;
+  double error;
 };
 
-// Rounds `w` [n] to whole multiples of its largest size / 127, and writes each multiple + 128 to `bytes` [n].
+// Quantizes `w` [n] with scale max |w| / 127, and writes round(w / scale) + 128 to `q` [n].
 template <typename Number>
-QuantizedRow quantize_row(const Number* w, int64_t n, uint8_t* bytes);
+QuantizedRow quantize_row(const Number* w, int64_t n, uint8_t* q);
 
 class Int8Matrix {
  public:
@@ -24,14 +24,14 @@ class Int8Matrix {
   // All zero. Throws std::invalid_argument where `in` is more than kMaxInt8Depth.
   Int8Matrix(int64_t out, int64_t in);
 
-  // Rounds `w` [in], floats or doubles, as quantize_row does. Gives back the Euclidean norm of what that loses.
+  // Quantizes `w` [in], floats or doubles, as quantize_row does; returns the Euclidean norm of the quantization error.
   template <typename Number>
   double set_row(int64_t row, const Number* w);
 
-  // y = bias + x_scale * (scale * (x W')), x [rows, x_stride] bytes. `bias` is [out].
+  // y = bias + x_scale * (scale * (x W^T)) for quantized rows x [rows, x_stride]; `bias` is [out].
   void matmul(const Kernels& table, const float* bias, const int8_t* x, int64_t x_stride, const float* x_scale,
               float* y, int64_t y_stride, int64_t rows) const;
-  // The same for the outputs `first`, a multiple of kPanel, to first + out - 1; `bias` is theirs.
+  // The same for the columns `first` (a multiple of kPanel) to first + out - 1; `bias` is that of `first`.
   void matmul_panels(const Kernels& table, int64_t first, int64_t out, const float* bias, const int8_t* x,
                      int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows) const;
 
@@ -39,7 +39,7 @@ class Int8Matrix {
   int64_t out() const { return out_; }
 
  private:
-  Buffer packed_;  // bytes, not floats
+  Buffer packed_;  // uint8_t, not floats
   Buffer scale_;
   int64_t in_ = 0, out_ = 0;
 };

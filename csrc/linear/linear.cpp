@@ -8,7 +8,7 @@
 namespace sharpbeam {
 namespace {
 
-constexpr const char* kNames[] = {"float32", "int16", "int8", "blas"};
+constexpr const char* kTypeNames[] = {"float32", "int16", "int8", "blas"};
 
 bool reads_floats(ComputeType type) { return type == ComputeType::float32 || type == ComputeType::blas; }
 
@@ -16,15 +16,15 @@ bool reads_floats(ComputeType type) { return type == ComputeType::float32 || typ
 
 ComputeType compute_type_named(const std::string& name) {
   std::string allowed;
-  for (int i = 0; i < static_cast<int>(std::size(kNames)); ++i) {
-    if (name == kNames[i]) return static_cast<ComputeType>(i);
-    allowed += (i ? ", " : "") + std::string(kNames[i]);
+  for (int i = 0; i < static_cast<int>(std::size(kTypeNames)); ++i) {
+    if (name == kTypeNames[i]) return static_cast<ComputeType>(i);
+    allowed += (i ? ", " : "") + std::string(kTypeNames[i]);
   }
   throw std::invalid_argument("compute_type is \"" + name + "\"; it must be one of " + allowed);
 }
 
-void LinearInput::read(const Kernels& table, ComputeType type, const float* x, int64_t stride, int64_t rows,
-                       int64_t in) {
+void LinearInput::set(const Kernels& table, ComputeType type, const float* x, int64_t stride, int64_t rows,
+                      int64_t in) {
   rows_ = rows;
   if (reads_floats(type)) {
     floats_ = x;
@@ -32,21 +32,21 @@ void LinearInput::read(const Kernels& table, ComputeType type, const float* x, i
     return;
   }
   if (type == ComputeType::int16) {
-    fill<int16_t>(table.quantize_int16, x, stride, in, padded_int16(in));
+    quantize<int16_t>(table.quantize_int16, x, stride, in, padded_int16(in));
   } else {
-    fill<int8_t>(table.quantize_int8, x, stride, in, padded_int8(in));
+    quantize<int8_t>(table.quantize_int8, x, stride, in, padded_int8(in));
   }
 }
 
 template <typename Number>
-void LinearInput::fill(float (*quantize)(const float*, int64_t, Number*), const float* x, int64_t stride, int64_t in,
-                       int64_t padded) {
+void LinearInput::quantize(float (*kernel)(const float*, int64_t, Number*), const float* x, int64_t stride, int64_t in,
+                           int64_t padded) {
   stride_ = padded;
-  whole_.reserve(rows_ * padded * static_cast<int64_t>(sizeof(Number)) / static_cast<int64_t>(sizeof(float)));
+  quantized_.reserve(rows_ * padded * static_cast<int64_t>(sizeof(Number)) / static_cast<int64_t>(sizeof(float)));
   scale_.reserve(rows_);
-  Number* to = reinterpret_cast<Number*>(whole_.get());
+  Number* to = reinterpret_cast<Number*>(quantized_.get());
   for (int64_t row = 0; row < rows_; ++row, to += padded) {
-    scale_.get()[row] = quantize(x + row * stride, in, to);
+    scale_.get()[row] = kernel(x + row * stride, in, to);
     std::fill(to + in, to + padded, Number{0});
   }
 }
@@ -54,17 +54,17 @@ void LinearInput::fill(float (*quantize)(const float*, int64_t, Number*), const 
 Linear::Linear(ComputeType type, const float* weight, int64_t out, int64_t in, int64_t stride, const float* bias)
     : type_(type), in_(in), out_(out) {
   if (type == ComputeType::float32) {
-    floats_ = Float32Matrix(weight, out, in, stride, bias);
+    float32_ = Float32Matrix(weight, out, in, stride, bias);
     return;
   }
   SequentialRead read(weight);
   if (type == ComputeType::blas) blas_ = BlasMatrix(weight, out, in, stride);
-  if (type == ComputeType::int16) shorts_ = Int16Matrix(out, in);
-  if (type == ComputeType::int8) bytes_ = Int8Matrix(out, in);
+  if (type == ComputeType::int16) int16_ = Int16Matrix(out, in);
+  if (type == ComputeType::int8) int8_ = Int8Matrix(out, in);
   for (int64_t n = 0; n < out; ++n) {
     const float* row = weight + n * stride;
-    if (type == ComputeType::int16) shorts_.set_row(n, row);
-    if (type == ComputeType::int8) bytes_.set_row(n, row);
+    if (type == ComputeType::int16) int16_.set_row(n, row);
+    if (type == ComputeType::int8) int8_.set_row(n, row);
     read.advance_to(row + in);
   }
   bias_.reserve(out);
@@ -76,21 +76,21 @@ Linear::Linear(ComputeType type, const float* weight, int64_t out, int64_t in, i
 
 void Linear::apply(const Kernels& table, const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows,
                    LinearInput& scratch) const {
-  scratch.read(table, type_, x, x_stride, rows, in_);
+  scratch.set(table, type_, x, x_stride, rows, in_);
   apply(table, scratch, y, y_stride);
 }
 
 void Linear::apply(const Kernels& table, const LinearInput& input, float* y, int64_t y_stride) const {
-  const float* whole = input.whole_.get();
+  const float* quantized = input.quantized_.get();
   switch (type_) {
     case ComputeType::float32:
-      return floats_.matmul(table, input.floats_, input.stride_, y, y_stride, input.rows_);
+      return float32_.matmul(table, input.floats_, input.stride_, y, y_stride, input.rows_);
     case ComputeType::int16:
-      return shorts_.matmul(table, bias_.get(), reinterpret_cast<const int16_t*>(whole), input.stride_,
-                            input.scale_.get(), y, y_stride, input.rows_);
-    case ComputeType::int8:
-      return bytes_.matmul(table, bias_.get(), reinterpret_cast<const int8_t*>(whole), input.stride_,
+      return int16_.matmul(table, bias_.get(), reinterpret_cast<const int16_t*>(quantized), input.stride_,
                            input.scale_.get(), y, y_stride, input.rows_);
+    case ComputeType::int8:
+      return int8_.matmul(table, bias_.get(), reinterpret_cast<const int8_t*>(quantized), input.stride_,
+                          input.scale_.get(), y, y_stride, input.rows_);
     case ComputeType::blas:
       return blas_.matmul(bias_.get(), input.floats_, input.stride_, y, y_stride, input.rows_);
   }

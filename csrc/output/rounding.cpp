@@ -49,7 +49,7 @@ RoundedWords::RoundedWords(const Words& words)
   std::fill_n(bytes, words.vocab() * stride_, uint8_t{128});
   words.read([&](int64_t v) {
     const QuantizedRow rounded = quantize_row(words.row(v), words.dim(), bytes + v * stride_);
-    word_[static_cast<size_t>(v)] = {rounded.scale, words.bias()[v], norm_of(words, v), widened(rounded.lost)};
+    word_[static_cast<size_t>(v)] = {rounded.scale, words.bias()[v], norm_of(words, v), widened(rounded.error)};
   });
 }
 

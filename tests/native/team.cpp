@@ -57,7 +57,7 @@ void test_parts() {
   }
   CHECK(tests::refused([] { Team team(0); }, "threads is 0"), "none", 0);
   CHECK(tests::refused([] { Team team(1025); }, "threads is 1025"), "none", 1025);
-  CHECK(tests::refused([] { Team team(2, 0); }, "grain is 0"), "none", 0);
+  CHECK(tests::refused([] { Team team(2, 0); }, "grain_size is 0"), "none", 0);
 }
 
 // Several teams, and several threads that want the same one.

@@ -2,31 +2,32 @@
 // namespace, after that file has defined:
 //
 //   Vec, Mask         16 floats, 16 truth values
-//   load, store       16 floats; load_part, store_part: the first n of them (n may be < 0 or > 16), with a filling
+//   load, store       16 floats; load_part, store_part: the first n (which may be < 0 or > 16), the others `fill`
 //   set               the same float in every lane
 //   add, sub, mul, div, fma(a, b, c) = a * b + c, abs, copysign(size, sign)
 //   max(a, b)         a > b ? a : b, so b where either is NaN
 //   less, select, bits
-//   store_found(to, mask, first)   first + i for each bit i of a mask, ascending, and how many; 16 places are there
+//   store_indices(to, mask, first)   first + i for each bit i of a mask, ascending; returns how many. Writes up to 16
 //   power_of_two(t)   2^n for t = kRound + n
-//   store_bytes, store_shorts   the low 8 or 16 bits of each of the first n lanes
-//   load_fours        4 floats from each of four places
-//   turn_fours(a[4])  lane 4 g + j of a[c] and lane 4 g + c of a[j] change places
-//   fold_fours(p, a)  p[j] = (lane j + lane j + 8) + (lane j + 4 + lane j + 12), j < 4
-//   sum, highest      over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
-//   Doubles           16 doubles: set_double, widen and narrow from and to floats, load_doubles (all, or the first
-//                     n and zeros), store_doubles, add, sub, mul, div, fma, clamp(x, most) to [-most, most] (NaN
-//                     stays), power_of_eighths(t) = 2^(n / 8) for t = kRoundDouble + n, sum
-//   Ints              16 whole numbers of 32 bits: set_ints, add_ints, to_floats
-//   Int8, Int16       products of whole numbers: Weights, 64 bytes of packed ones, and Inputs, 4 bytes of a row for all
-//                     lanes: load_weights, load_inputs, dot(total, w, x) = total + the products of each lane's 4 bytes;
-//                     kRows, the most rows of a register block, vecs(rows), how wide that is, and kShifted, whether dot
-//                     takes bytes of weights as they are packed, which is with 128 added
-//   dot_bytes(total, w, x)   total + the products of 64 bytes each; sum_ints over the lanes
-//   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a product of floats
+//   store_int8, store_int16   the low 8 or 16 bits of each of the first n lanes
+//   load_fours        4 floats from each of four addresses
+//   transpose_fours(a[4])   four transposed 4 x 4 blocks: lane 4 g + j of a[c] and lane 4 g + c of a[j] are swapped
+//   add_fours(p, a)   p[j] = (lane j + lane j + 8) + (lane j + 4 + lane j + 12), j < 4
+//   sum, max_lane     over the lanes, (i, i + 8), then (i, i + 4), (i, i + 2), (i, i + 1)
+//   Doubles           16 doubles: set_double, widen and narrow from and to floats, load_doubles (all, or the first n
+//                     and zeros), store_doubles, add, sub, mul, div, fma, clamp(x, limit) to [-limit, limit] (NaN
+//                     stays NaN), power_of_eighths(t) = 2^(n / 8) for t = kRoundDouble + n, sum
+//   Ints              16 integers of 32 bits: set_ints, add_ints, to_floats
+//   Int8, Int16       the dot products of an integer gemm. Weights: 64 bytes of a packed panel; Inputs: 4 bytes of a
+//                     row in every lane; load_weights, load_inputs; dot(total, w, x) = total + the dot product of each
+//                     lane's 4 bytes (4 int8 or 2 int16); kRows, the most rows of a register block; vecs(rows), its
+//                     width in registers; kUnsignedWeights, whether dot reads the packed int8 weights as they are
+//                     stored (w + 128) or as w
+//   dot_int8(total, w, x)   total + the dot products of 64 bytes, 4 to a lane, w stored as above; sum_ints
+//   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a float gemm
 //
-// No order of operations here may depend on the registers, and the build forbids the compiler to fuse or reorder
-// floats: so all tables give the same bits (a NaN is a NaN, its bits may differ).
+// The order of operations must not depend on the registers, and the build forbids the compiler to fuse or reorder
+// floating-point operations, so all tables return the same bits (a NaN is a NaN, its payload may differ).
 
 using sharpbeam::Kernels;
 using sharpbeam::kLanes;
@@ -34,7 +35,7 @@ using sharpbeam::kPanel;
 
 constexpr float kInfinity = __builtin_inff();
 constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
-constexpr float kExpLow = -87.3f;      // below it exp is no normal number, and taken as zero
+constexpr float kExpLow = -87.3f;      // below it exp(x) is subnormal, and flushed to zero
 
 // exp(x) = scale + scale * rest, for kExpLow <= x <= 0.
 struct Exp {
@@ -55,7 +56,7 @@ inline Exp split_exp(Vec x) {
   return {power_of_two(t), fma(mul(r, r), q, r)};
 }
 
-// exp(x) for x <= 0; 0 below kExpLow; NaN stays.
+// exp(x) for x <= 0; 0 below kExpLow; NaN stays NaN.
 inline Vec exp_nonpositive(Vec x) {
   const Exp e = split_exp(max(set(kExpLow), x));
   return select(less(x, set(kExpLow)), set(0.0f), fma(e.scale, e.rest, e.scale));
@@ -67,7 +68,7 @@ inline Vec sigmoid_vec(Vec x) {
   return div(select(less(x, set(0.0f)), e, set(1.0f)), add(set(1.0f), e));
 }
 
-// `part` of each 16 places of n: whole vectors first, since a mask for each of them takes as long as the rest.
+// Calls part(at, put) for each vector of n elements: whole ones first, because masking each takes as long as the rest.
 template <typename Part>
 inline void for_each(int64_t n, Part part) {
   int64_t i = 0;
@@ -85,7 +86,7 @@ inline void for_each(int64_t n, Part part) {
 
 // ---------------------------------------------------------------------------------------------- attention
 
-// The scores of kCount positions side by side: as many chains hide the latency of fma.
+// The scores of kCount positions at once: independent chains hide the latency of fma.
 template <int kCount>
 inline void dot_block(const float* query, const float* keys, float* scores, int64_t dim) {
   Vec total[kCount];
@@ -140,7 +141,7 @@ void weighted_sum_kernel(const float* weights, const float* values, float* out, 
 
 // ---------------------------------------------------------------------------------------------- softmax
 
-// The largest of n >= 1 numbers; a NaN may be passed over.
+// The maximum of n >= 1 numbers; a NaN may be skipped.
 inline float maximum(const float* x, int64_t n) {
   Vec top[4] = {set(-kInfinity), set(-kInfinity), set(-kInfinity), set(-kInfinity)};
   int64_t i = 0;
@@ -149,13 +150,13 @@ inline float maximum(const float* x, int64_t n) {
     for (int c = 0; c < 4; ++c) top[c] = max(top[c], load(x + i + c * kLanes));
   }
   for (; i < n; i += kLanes) top[0] = max(top[0], load_part(x + i, n - i, -kInfinity));
-  return highest(max(max(top[0], top[1]), max(top[2], top[3])));
+  return max_lane(max(max(top[0], top[1]), max(top[2], top[3])));
 }
 
-// What is taken off before exp: the maximum, or nothing where all is -inf.
+// The value subtracted before exp: the maximum, or 0 where all are -inf.
 inline float shift_of(float top) { return top == -kInfinity ? 0.0f : top; }
 
-// Rows side by side: a row of few numbers is a chain in which each operation waits for the one before.
+// kRows rows at once: a short row alone is one chain of dependent operations.
 template <int kRows>
 inline void softmax_rows(float* x, int64_t n) {
   Vec top[kRows], total[kRows];
@@ -166,7 +167,7 @@ inline void softmax_rows(float* x, int64_t n) {
     for (int r = 0; r < kRows; ++r) top[r] = max(top[r], at(x + r * n, -kInfinity));
   });
 #pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) top[r] = set(shift_of(highest(top[r])));
+  for (int r = 0; r < kRows; ++r) top[r] = set(shift_of(max_lane(top[r])));
   for_each(n, [&](auto at, auto put) {
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
@@ -189,8 +190,9 @@ void softmax_kernel(float* x, int64_t rows, int64_t n) {
   for (; rows > 0; --rows, x += n) softmax_rows<1>(x, n);
 }
 
-// The natural logarithm of a normal x > 0 to about 1e-13, of 0, and of NaN. Not libm's, which may choose its code by
-// the machine. x = 2^e m with m in [sqrt 1/2, sqrt 2); log m = 2 atanh(f), f = (m - 1) / (m + 1).
+// The natural logarithm of a normal x > 0 to about 1e-13, of 0, and of NaN. libm may choose its code by the machine,
+// so its bits may differ from one to another. x = 2^e m with m in [sqrt 1/2, sqrt 2); log m = 2 atanh(f), f = (m - 1) /
+// (m + 1).
 inline double log_of(double x) {
   if (x == 0.0) return -__builtin_inf();
   if (!(x < __builtin_inf())) return x;
@@ -226,10 +228,11 @@ float log_sum_exp_kernel(const float* x, int64_t n) {
 
 #include "kernels/body/top_k_body.h"
 
-// ---------------------------------------------------------------------------------------------- product
+// ---------------------------------------------------------------------------------------------- gemm
 
-// Whole panels are read from end to end, which the processor foresees. Blocks that are narrower read a part of each
-// step of a panel, which it does not: they ask for whole steps of 256 bytes, of any numbers, some steps ahead.
+// A block as wide as a panel reads it sequentially, which the hardware prefetches. A narrower block reads a part of
+// each line of a panel (256 bytes, whatever the type), which it does not: so whole lines are prefetched some lines
+// ahead.
 inline void prefetch_panel(const void* step) {
   constexpr int64_t kAhead = 4096, kLine = 64, kStep = kPanel * 4;
 #pragma GCC unroll 4
@@ -238,9 +241,9 @@ inline void prefetch_panel(const void* step) {
   }
 }
 
-// With three rows and more the processor is busy with sums and looks only a few steps ahead, so that reading and
-// arithmetic take turns. Asking the second cache for the panels that follow, and for the next matrix, which mostly lies
-// behind this one, lets them overlap. With one or two rows it reads ahead itself, and asking costs more than it gives.
+// With three rows or more the processor is bound by arithmetic and its prefetcher runs only a few lines ahead, so that
+// reading and arithmetic alternate. Prefetching the following panels into L2, and the next matrix, which is mostly the
+// next one in memory, lets them overlap. With one or two rows the hardware prefetches far enough, and this only costs.
 inline void prefetch_panels(const void* step, int64_t ahead) {
   constexpr int64_t kLine = 64, kStep = kPanel * 4;
 #pragma GCC unroll 4
@@ -249,18 +252,18 @@ inline void prefetch_panels(const void* step, int64_t ahead) {
   }
 }
 
-// How many bytes ahead it pays to ask: none where the last cache cannot keep the weights from one step to the next, for
-// then memory is what they wait for, and the processor's own streams are no slower.
+// How many bytes ahead to prefetch: none where the last-level cache cannot keep the weights from one step to the next,
+// for then memory bandwidth is the limit, and the hardware prefetcher reaches it.
 inline int64_t ahead_of(int64_t bytes) {
-  constexpr int64_t kMostKept = int64_t{16} << 20, kAhead = 49152;
-  return bytes <= kMostKept ? kAhead : 0;
+  constexpr int64_t kCacheBytes = int64_t{16} << 20, kAhead = 49152;
+  return bytes <= kCacheBytes ? kAhead : 0;
 }
 
-// kRows rows by kVecs vectors of columns. `weight` points at the first column of a panel (the vectors after the
-// fourth are in the next panel), `columns` says how many columns exist from there on.
+// A register block of kRows rows by kVecs vectors of columns. `weight` points at the first column in a panel (vectors
+// after the fourth are in the next panel); `columns` is how many columns exist from there.
 template <int kRows, int kVecs>
-inline void product_block(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
-                          int64_t y_stride, int64_t in, int64_t columns) {
+inline void gemm_block(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
+                       int64_t y_stride, int64_t in, int64_t columns) {
   constexpr int kPanelVecs = kPanel / kLanes;
   Vec total[kRows][kVecs];
 #pragma GCC unroll 8
@@ -294,23 +297,22 @@ inline void product_block(const float* weight, const float* bias, const float* x
   }
 }
 
-// One panel for kRows rows or fewer.
+// One panel for at most kRows rows.
 template <int kRows>
-inline void product_rows(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
-                         int64_t y_stride, int64_t rows, int64_t in, int64_t columns) {
+inline void gemm_rows(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
+                      int64_t y_stride, int64_t rows, int64_t in, int64_t columns) {
   if constexpr (kRows > 1) {
     if (rows < kRows) {
-      product_rows<kRows - 1>(weight, bias, x, x_stride, y, y_stride, rows, in, columns);
+      gemm_rows<kRows - 1>(weight, bias, x, x_stride, y, y_stride, rows, in, columns);
       return;
     }
   }
   constexpr int kWidth = kBlockVecs * kLanes;
-  if constexpr (kBlockVecs > 2) {  // of a panel that is not half full the rest need not be computed
-    if (columns <= 2 * kLanes) return product_block<kRows, 2>(weight, bias, x, x_stride, y, y_stride, in, columns);
+  if constexpr (kBlockVecs > 2) {  // the empty half of a panel need not be computed
+    if (columns <= 2 * kLanes) return gemm_block<kRows, 2>(weight, bias, x, x_stride, y, y_stride, in, columns);
   }
   for (int c = 0; c < kPanel && c < columns; c += kWidth) {
-    product_block<kRows, kBlockVecs>(weight + c, bias ? bias + c : nullptr, x, x_stride, y + c, y_stride, in,
-                                     columns - c);
+    gemm_block<kRows, kBlockVecs>(weight + c, bias ? bias + c : nullptr, x, x_stride, y + c, y_stride, in, columns - c);
   }
 }
 
@@ -321,9 +323,9 @@ void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t
     for (int64_t n = 0; n < out; n += kWidth) {
       const float* b = bias ? bias + n : nullptr;
       if (kWidth > kPanel && out - n <= kPanel) {
-        product_block<1, kPanel / kLanes>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
+        gemm_block<1, kPanel / kLanes>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
       } else {
-        product_block<1, kRowVecs>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
+        gemm_block<1, kRowVecs>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
       }
     }
     return;
@@ -332,10 +334,10 @@ void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t
   for (int64_t n = 0; n < out; n += kPanel) {
     const float* weight = packed + n * in;
     const float* b = bias ? bias + n : nullptr;
-    for (int64_t block = 0; block < blocks; ++block) {  // of nearly equal size: 7 rows are 4 + 3
+    for (int64_t block = 0; block < blocks; ++block) {  // balanced: 7 rows are 4 + 3
       const int64_t first = block * rows / blocks, count = (block + 1) * rows / blocks - first;
-      product_rows<kBlockRows>(weight, b, x + first * x_stride, x_stride, y + first * y_stride + n, y_stride, count, in,
-                               out - n);
+      gemm_rows<kBlockRows>(weight, b, x + first * x_stride, x_stride, y + first * y_stride + n, y_stride, count, in,
+                            out - n);
     }
   }
 }
@@ -345,34 +347,36 @@ void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t
 #include "kernels/body/transformer_body.h"
 
 constexpr Kernels make_table(const char* name) {
-  return {name,
-          gemm_kernel,
-          tanh_kernel,
-          sigmoid_kernel,
-          gru_kernel,
-          lstm_kernel,
-          mlp_keys_kernel,
-          mlp_scores_kernel,
-          dot_scores_kernel,
-          softmax_kernel,
-          weighted_sum_kernel,
-          multihead_scores_kernel,
-          multihead_context_kernel,
-          add_norm_kernel,
-          add_kernel,
-          mul_kernel,
-          relu_kernel,
-          swish_kernel,
-          gelu_kernel,
-          ssru_kernel,
-          gemm_int8_kernel,
-          quantize_int8_kernel,
-          quantize_weights_kernel,
-          gemm_int16_kernel,
-          quantize_int16_kernel,
-          gather_dot_int8_kernel,
-          find_at_least_kernel,
-          gather_dot_kernel,
-          log_sum_exp_kernel,
-          top_k_kernel};
+  return {
+      .name = name,
+      .gemm = gemm_kernel,
+      .tanh = tanh_kernel,
+      .sigmoid = sigmoid_kernel,
+      .gru = gru_kernel,
+      .lstm = lstm_kernel,
+      .mlp_keys = mlp_keys_kernel,
+      .mlp_scores = mlp_scores_kernel,
+      .dot_scores = dot_scores_kernel,
+      .softmax = softmax_kernel,
+      .weighted_sum = weighted_sum_kernel,
+      .multihead_scores = multihead_scores_kernel,
+      .multihead_context = multihead_context_kernel,
+      .add_norm = add_norm_kernel,
+      .add = add_kernel,
+      .mul = mul_kernel,
+      .relu = relu_kernel,
+      .swish = swish_kernel,
+      .gelu = gelu_kernel,
+      .ssru = ssru_kernel,
+      .gemm_int8 = gemm_int8_kernel,
+      .quantize_int8 = quantize_int8_kernel,
+      .quantize_weights = quantize_weights_kernel,
+      .gemm_int16 = gemm_int16_kernel,
+      .quantize_int16 = quantize_int16_kernel,
+      .gather_dot_int8 = gather_dot_int8_kernel,
+      .find_at_least = find_at_least_kernel,
+      .gather_dot = gather_dot_kernel,
+      .log_sum_exp = log_sum_exp_kernel,
+      .top_k = top_k_kernel,
+  };
 }

@@ -1,14 +1,15 @@
-// Products of whole numbers: bytes or 16-bit ones, whose sums are exact in 32 bits. Part of body.h.
+// Quantization, and gemms of int8 and int16 numbers, whose 32-bit sums are exact. Part of body.h.
 //
-// Both go by blocks of 4 bytes along `in`: four neighbours that are bytes, or two of 16 bits. A packed panel is one
-// register of weights for 16 words and a block, and the input of a block is the same 4 bytes in every lane.
+// Both types work on groups of 4 bytes along K: four int8 or two int16. A register holds one group of 16 columns of a
+// packed panel (table.h), and the group of an input row is broadcast to all lanes.
 
-// kRows rows by kVecs vectors of one panel.
+// A register block of kRows rows by kVecs vectors of one panel. Not inlined: the compiler then allocates registers for
+// this loop alone. Inlined into the dispatch over row counts below, g++ 12 spills accumulators inside it.
 template <typename Unit, int kRows, int kVecs>
-[[gnu::noinline]] void integer_block(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
-                                     int64_t x_bytes, const int32_t* start, const float* x_scale, float* y,
-                                     int64_t y_stride, int64_t blocks, int64_t columns,
-                                     [[maybe_unused]] int64_t ahead) {
+[[gnu::noinline]] void quantized_block(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
+                                       int64_t x_bytes, const int32_t* start, const float* x_scale, float* y,
+                                       int64_t y_stride, int64_t blocks, int64_t columns,
+                                       [[maybe_unused]] int64_t ahead) {
   constexpr int64_t kStep = int64_t{kPanel} * sharpbeam::kInt8Group;
   Ints total[kRows][kVecs];
 #pragma GCC unroll 12
@@ -34,7 +35,7 @@ template <typename Unit, int kRows, int kVecs>
       for (int c = 0; c < kVecs; ++c) total[r][c] = Unit::dot(total[r][c], w[c], input);
     }
   }
-  // By way of memory: scaling the sums where they are makes the compiler spill them in the loop above.
+  // Through memory: scaling the accumulators in their registers makes g++ 12 spill them in the loop above.
   float sums[kRows][kVecs * kLanes];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
@@ -54,61 +55,61 @@ template <typename Unit, int kRows, int kVecs>
   }
 }
 
-// One panel for kRows rows or fewer, by blocks as wide as the registers allow.
+// One panel for at most kRows rows, in blocks as wide as the registers allow.
 template <typename Unit, int kRows>
-inline void integer_rows(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
-                         int64_t x_bytes, const int32_t* start, const float* x_scale, float* y, int64_t y_stride,
-                         int64_t rows, int64_t blocks, int64_t columns, int64_t ahead) {
+inline void quantized_rows(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
+                           int64_t x_bytes, const int32_t* start, const float* x_scale, float* y, int64_t y_stride,
+                           int64_t rows, int64_t blocks, int64_t columns, int64_t ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) {
-      integer_rows<Unit, kRows - 1>(weight, scale, bias, x, x_bytes, start, x_scale, y, y_stride, rows, blocks, columns,
-                                    ahead);
+      quantized_rows<Unit, kRows - 1>(weight, scale, bias, x, x_bytes, start, x_scale, y, y_stride, rows, blocks,
+                                      columns, ahead);
       return;
     }
   }
   constexpr int kVecs = Unit::vecs(kRows);
   for (int c = 0; c < kPanel && c < columns; c += kVecs * kLanes) {
-    integer_block<Unit, kRows, kVecs>(weight + c * sharpbeam::kInt8Group, scale + c, bias + c, x, x_bytes, start,
-                                      x_scale, y + c, y_stride, blocks, columns - c, ahead);
+    quantized_block<Unit, kRows, kVecs>(weight + c * sharpbeam::kInt8Group, scale + c, bias + c, x, x_bytes, start,
+                                        x_scale, y + c, y_stride, blocks, columns - c, ahead);
   }
 }
 
-// 128 was added to each byte of the weights: what that adds to every sum of the row.
-inline int32_t start_of(const int8_t* x, int64_t n) {
+// The start of a row's sums where weights are stored as w + 128: it cancels 128 * the sum of the row.
+inline int32_t start_sum(const int8_t* x, int64_t n) {
   alignas(64) static constexpr uint8_t kOnes[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                                   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                                   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   Ints sums = set_ints(0);
   int64_t k = 0;
-  for (; k + sharpbeam::kRowAlignment <= n; k += sharpbeam::kRowAlignment) sums = dot_bytes(sums, kOnes, x + k);
+  for (; k + sharpbeam::kRowAlignment <= n; k += sharpbeam::kRowAlignment) sums = dot_int8(sums, kOnes, x + k);
   int32_t total = sum_ints(sums);
   for (; k < n; ++k) total += x[k];
   return -128 * total;
 }
 
 template <typename Unit, typename Number>
-inline void integer_product(const uint8_t* packed, const float* scale, const float* bias, const Number* x,
-                            int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows,
-                            int64_t in, int64_t out) {
-  constexpr int64_t kMostRows = 192;  // whose starts are kept at a time
+inline void quantized_gemm(const uint8_t* packed, const float* scale, const float* bias, const Number* x,
+                           int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in,
+                           int64_t out) {
+  constexpr int64_t kMaxRows = 192;  // whose start sums are kept at a time
   constexpr int64_t kNumber = sizeof(Number), kNeighbours = sharpbeam::kInt8Group / kNumber;
   const int64_t blocks = (in + kNeighbours - 1) / kNeighbours;
   const int64_t ahead = ahead_of(out * blocks * sharpbeam::kInt8Group);
-  int32_t starts[kMostRows];
-  for (int64_t from = 0; from < rows; from += kMostRows) {
-    const int64_t count = rows - from < kMostRows ? rows - from : kMostRows;
+  int32_t starts[kMaxRows];
+  for (int64_t from = 0; from < rows; from += kMaxRows) {
+    const int64_t count = rows - from < kMaxRows ? rows - from : kMaxRows;
     const int64_t parts = (count + Unit::kRows - 1) / Unit::kRows;
     for (int64_t r = 0; r < count; ++r) {
       starts[r] = 0;
-      if constexpr (Unit::kShifted) starts[r] = start_of(x + (from + r) * x_stride, in);
+      if constexpr (Unit::kUnsignedWeights) starts[r] = start_sum(x + (from + r) * x_stride, in);
     }
     for (int64_t n = 0; n < out; n += kPanel) {
-      for (int64_t part = 0; part < parts; ++part) {  // of nearly equal size
+      for (int64_t part = 0; part < parts; ++part) {  // balanced
         const int64_t first = part * count / parts, some = (part + 1) * count / parts - first;
-        integer_rows<Unit, Unit::kRows>(packed + n * blocks * sharpbeam::kInt8Group, scale + n, bias + n,
-                                        reinterpret_cast<const uint8_t*>(x + (from + first) * x_stride),
-                                        x_stride * kNumber, starts + first, x_scale + from + first,
-                                        y + (from + first) * y_stride + n, y_stride, some, blocks, out - n, ahead);
+        quantized_rows<Unit, Unit::kRows>(packed + n * blocks * sharpbeam::kInt8Group, scale + n, bias + n,
+                                          reinterpret_cast<const uint8_t*>(x + (from + first) * x_stride),
+                                          x_stride * kNumber, starts + first, x_scale + from + first,
+                                          y + (from + first) * y_stride + n, y_stride, some, blocks, out - n, ahead);
       }
     }
   }
@@ -116,17 +117,17 @@ inline void integer_product(const uint8_t* packed, const float* scale, const flo
 
 void gemm_int8_kernel(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x, int64_t x_stride,
                       const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in, int64_t out) {
-  integer_product<Int8>(packed, scale, bias, x, x_stride, x_scale, y, y_stride, rows, in, out);
+  quantized_gemm<Int8>(packed, scale, bias, x, x_stride, x_scale, y, y_stride, rows, in, out);
 }
 
 void gemm_int16_kernel(const int16_t* packed, const float* scale, const float* bias, const int16_t* x, int64_t x_stride,
                        const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in, int64_t out) {
-  integer_product<Int16>(reinterpret_cast<const uint8_t*>(packed), scale, bias, x, x_stride, x_scale, y, y_stride, rows,
-                         in, out);
+  quantized_gemm<Int16>(reinterpret_cast<const uint8_t*>(packed), scale, bias, x, x_stride, x_scale, y, y_stride, rows,
+                        in, out);
 }
 
-// The largest size of n numbers; no promise about NaN.
-inline float largest(const float* x, int64_t n) {
+// The maximum absolute value of n numbers; undefined where one is a NaN.
+inline float max_abs(const float* x, int64_t n) {
   Vec top[4] = {set(0.0f), set(0.0f), set(0.0f), set(0.0f)};
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
@@ -134,41 +135,40 @@ inline float largest(const float* x, int64_t n) {
     for (int c = 0; c < 4; ++c) top[c] = max(abs(load(x + i + c * kLanes)), top[c]);
   }
   for (; i < n; i += kLanes) top[0] = max(abs(load_part(x + i, n - i, 0.0f)), top[0]);
-  return highest(max(max(top[0], top[1]), max(top[2], top[3])));
+  return max_lane(max(max(top[0], top[1]), max(top[2], top[3])));
 }
 
-// x as a multiple of 1 / by, from -limit to limit, in the low bits of each lane.
-inline Vec multiple_of(Vec x, Vec by, float limit) {
+// round(x * by), clamped to [-limit, limit], in the low bits of each lane.
+inline Vec quantized(Vec x, Vec by, float limit) {
   const Vec low = set(-limit), high = set(limit);
-  // `by` may be infinite, and 0 times it a NaN: low, as the second, is what max then gives.
+  // `by` may be infinite, and 0 * infinity is NaN: max then returns its second argument.
   const Vec sized = max(mul(x, by), low);
   return add(select(less(high, sized), high, sized), set(kRound));
 }
 
 float quantize_int8_kernel(const float* x, int64_t n, int8_t* q) {
-  const float most = largest(x, n);
+  const float most = max_abs(x, n);
   const Vec by = set(most > 0.0f ? 127.0f / most : 0.0f);
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store_bytes(q + i, kLanes, multiple_of(load(x + i), by, 127.0f));
-  if (i < n) store_bytes(q + i, n - i, multiple_of(load_part(x + i, n - i, 0.0f), by, 127.0f));
+  for (; i + kLanes <= n; i += kLanes) store_int8(q + i, kLanes, quantized(load(x + i), by, 127.0f));
+  if (i < n) store_int8(q + i, n - i, quantized(load_part(x + i, n - i, 0.0f), by, 127.0f));
   return most / 127.0f;
 }
 
 float quantize_int16_kernel(const float* x, int64_t n, int16_t* q) {
-  constexpr float kMost = sharpbeam::kMaxInt16Input;
-  const float most = largest(x, n);
-  const Vec by = set(most > 0.0f ? kMost / most : 0.0f);
-  for (int64_t i = 0; i < n; i += kLanes)
-    store_shorts(q + i, n - i, multiple_of(load_part(x + i, n - i, 0.0f), by, kMost));
-  return most / kMost;
+  constexpr float kMax = sharpbeam::kMaxInt16Input;
+  const float most = max_abs(x, n);
+  const Vec by = set(most > 0.0f ? kMax / most : 0.0f);
+  for (int64_t i = 0; i < n; i += kLanes) store_int16(q + i, n - i, quantized(load_part(x + i, n - i, 0.0f), by, kMax));
+  return most / kMax;
 }
 
-// A multiple of 16 that is too long for the compiler to unroll, so that it makes vectors of the loops.
+// A multiple of 16, too long for the compiler to unroll, so that it vectorizes the loops instead.
 constexpr int64_t kWeights = 64;
 
-// Of kWeights weights; what each loses is squared and added to its own sum.
-inline void round_block(const double* w, double by, double scale, uint8_t* q, double* square) {
-  constexpr double kNear = 0x1.8p52;  // doubles of this size are whole numbers, so adding it rounds
+// Quantizes kWeights weights; adds the square of each one's error to its own sum.
+inline void quantize_block(const double* w, double by, double scale, uint8_t* q, double* square) {
+  constexpr double kNear = 0x1.8p52;  // doubles of this size are integers, so adding it rounds
   double whole[kWeights];
   int32_t shifted[kWeights];
   for (int64_t i = 0; i < kWeights; ++i) whole[i] = w[i] / by + kNear - kNear;
@@ -182,9 +182,9 @@ double quantize_weights_kernel(const double* w, int64_t n, float scale, uint8_t*
   double square[kWeights] = {}, rest[kWeights] = {}, total = 0.0;
   uint8_t last[kWeights];
   int64_t k = 0;
-  for (; k + kWeights <= n; k += kWeights) round_block(w + k, by, scale, q + k, square);
+  for (; k + kWeights <= n; k += kWeights) quantize_block(w + k, by, scale, q + k, square);
   for (int64_t i = k; i < n; ++i) rest[i - k] = w[i];
-  round_block(rest, by, scale, last, square);
+  quantize_block(rest, by, scale, last, square);
   for (int64_t i = k; i < n; ++i) q[i] = last[i - k];
   for (double one : square) total += one;
   return total;

@@ -1,11 +1,11 @@
-// What recurrent layers and their attention need beside products: tanh, sigmoid, the updates of cells. Part of body.h.
+// Recurrent layers and their attention, without the matmuls: tanh, sigmoid, cell updates. Part of body.h.
 //
-// All in doubles up to the one rounding at the end, so that the answer is the float nearest to the exact one but in
-// some of 10,000 cases: it is what any other exact enough way to compute it gives, the C library's in doubles for one.
-// Where products round their inputs to whole numbers that matters: a last bit now and then makes another whole number.
+// All is computed in double and rounded once at the end, so that the result is the float nearest to the exact value but
+// for some of 10,000 cases. Any other sufficiently exact computation, such as the C library's in double, then gives the
+// same float. That matters where matmuls quantize their inputs: one last bit may round to another integer.
 
 constexpr double kRoundDouble = 0x1.8p52;  // adding it rounds to an integer, kept in the low bits
-constexpr double kMostExponent = 200;      // of numbers that exp takes: three of them multiplied stay finite
+constexpr double kMaxExponent = 200;       // largest argument of exp: the product of three results stays finite
 
 // exp(x) = scale + scale * rest, for |x| <= 700.
 struct DoubleExp {
@@ -27,8 +27,8 @@ inline DoubleExp split_exp(Doubles x) {
   return {power_of_eighths(t), fma(square, fma(square, high, low), r)};
 }
 
-// Beyond kMostExponent, as there; NaN stays.
-inline DoubleExp bounded_exp(Doubles x) { return split_exp(clamp(x, kMostExponent)); }
+// exp of x clamped to +-kMaxExponent; NaN stays NaN.
+inline DoubleExp bounded_exp(Doubles x) { return split_exp(clamp(x, kMaxExponent)); }
 
 // exp(-x) and exp(2 x): sigmoid(x) = 1 / (1 + exp(-x)), tanh(x) = (exp(2 x) - 1) / (exp(2 x) + 1).
 inline DoubleExp sigmoid_exp(Vec x) { return bounded_exp(widen(sub(set(0.0f), x))); }
@@ -48,8 +48,8 @@ void sigmoid_kernel(float* x, int64_t n) {
   for_each(n, [=](auto at, auto put) __attribute__((always_inline)) { put(x, narrow(sigmoid_doubles(at(x, 0.0f)))); });
 }
 
-// Layers are taken by some units in two passes: from gates to the end the chain of operations is longer than what the
-// processor looks ahead.
+// Cells are updated in two passes over some units each: the chain of operations from the gates to the result is longer
+// than the processor's out-of-order window.
 constexpr int64_t kUnits = 8 * kLanes;
 
 // With z = 1 / (1 + Z) and n = (N - 1) / (N + 1), n + z (state - n) is one fraction: one division less.
@@ -75,7 +75,7 @@ void gru_kernel(const float* input, const float* hidden, const float* state, flo
   }
 }
 
-// As above: f = 1 / (1 + F), i = 1 / (1 + I), g = (G - 1) / (G + 1), and f cell + i g as one fraction.
+// As above, f = 1 / (1 + F), i = 1 / (1 + I), g = (G - 1) / (G + 1), and f cell + i g as one fraction.
 void lstm_kernel(const float* input, const float* hidden, const float* cell, float* next, float* output, int64_t dim) {
   double cells[kUnits];
   for (int64_t first = 0; first < dim; first += kUnits) {
@@ -102,12 +102,12 @@ void lstm_kernel(const float* input, const float* hidden, const float* cell, flo
 
 // ---------------------------------------------------------------------------------------------- attention
 
-// Four exponents of this size, and their four sums with one, stay finite when multiplied.
-constexpr double kMostKey = 44;
+// The product of four exponentials of this size, and of the four sums with 1, stays finite.
+constexpr double kMaxKey = 44;
 
 void mlp_keys_kernel(const float* x, double* keys, int64_t n) {
   for (int64_t i = 0; i < n; i += kLanes) {
-    const Doubles a = clamp(widen(n - i >= kLanes ? load(x + i) : load_part(x + i, n - i, 0.0f)), kMostKey);
+    const Doubles a = clamp(widen(n - i >= kLanes ? load(x + i) : load_part(x + i, n - i, 0.0f)), kMaxKey);
     const Doubles e = split_exp(add(a, a)).exp();
     if (n - i >= kLanes) {
       store_doubles(keys + i, e);

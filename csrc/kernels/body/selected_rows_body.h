@@ -1,22 +1,22 @@
-// The kernels of picking and rescoring words. Part of body.h.
+// Dot products with selected rows of the output matrix, and the selection of candidates. Part of body.h.
 
-void gather_dot_int8_kernel(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* words, int64_t count,
+void gather_dot_int8_kernel(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* token, int64_t count,
                             int32_t* sums) {
-  constexpr int64_t kAheadRows = 8;  // the rows lie anywhere: ask for them early
-  const int32_t start = start_of(x, stride);
+  constexpr int64_t kAheadRows = 8;  // rows are scattered, so they are prefetched early
+  const int32_t start = start_sum(x, stride);
   for (int64_t i = 0; i < count; ++i) {
     if (i + kAheadRows < count) {
-      const uint8_t* ahead = rows + words[i + kAheadRows] * stride;
+      const uint8_t* ahead = rows + token[i + kAheadRows] * stride;
       for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) __builtin_prefetch(ahead + k);
     }
-    const uint8_t* row = rows + words[i] * stride;
+    const uint8_t* row = rows + token[i] * stride;
     Ints total = set_ints(0);
-    for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) total = dot_bytes(total, row + k, x + k);
+    for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) total = dot_int8(total, row + k, x + k);
     sums[i] = start + sum_ints(total);
   }
 }
 
-// ---------------------------------------------------------------------------------------------- picking words
+// ---------------------------------------------------------------------------------------------- candidates
 
 int64_t find_at_least_kernel(const float* x, const float* a, const float* b, float by_a, float by_b, float bar,
                              int64_t n, int32_t* found) {
@@ -28,21 +28,21 @@ int64_t find_at_least_kernel(const float* x, const float* a, const float* b, flo
     const Vec top = fma(vb, at(b), fma(va, at(a), at(x)));
     uint32_t mask = bits(less(top, limit)) ^ 0xffffu;
     if (left < kLanes) mask &= (1u << left) - 1u;
-    count += store_found(found + count, mask, static_cast<int32_t>(i));
+    count += store_indices(found + count, mask, static_cast<int32_t>(i));
   }
   return count;
 }
 
-// The logits of up to 16 words, one to a lane: a lane's chain of fma is what takes the time, so that 16 words take no
-// longer than one. The weights are turned in registers, four by four; lanes from `count` on have the first word again.
-inline void rows_block(const float* weight, const float* bias, const float* x, const int32_t* words, int64_t count,
+// The logits of up to 16 tokens, one to a lane: the latency of a chain of fma is the cost, so 16 chains take no longer
+// than one. Weights are transposed in registers, 4 x 4; lanes from `count` on repeat the first token.
+inline void rows_block(const float* weight, const float* bias, const float* x, const int32_t* token, int64_t count,
                        int64_t dim, float* y) {
   const float* row[kLanes];
   float column[kLanes];
   for (int c = 0; c < kLanes; ++c) {
-    const int64_t word = words[c < count ? c : 0];
-    row[c] = weight + word * dim;
-    column[c] = bias[word];
+    const int64_t t = token[c < count ? c : 0];
+    row[c] = weight + t * dim;
+    column[c] = bias[t];
   }
   Vec total = load(column);
   int64_t k = 0;
@@ -50,7 +50,7 @@ inline void rows_block(const float* weight, const float* bias, const float* x, c
     Vec part[4];  // lane 4 g + j of part[c] is element k + j of row 4 g + c, and then of row 4 g + j element k + c
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) part[c] = load_fours(row[c] + k, row[4 + c] + k, row[8 + c] + k, row[12 + c] + k);
-    turn_fours(part);
+    transpose_fours(part);
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) total = fma(set(x[k + c]), part[c], total);
   }
@@ -61,9 +61,9 @@ inline void rows_block(const float* weight, const float* bias, const float* x, c
   store_part(y, count, total);
 }
 
-void gather_dot_kernel(const float* weight, const float* bias, const float* x, const int32_t* words, int64_t count,
+void gather_dot_kernel(const float* weight, const float* bias, const float* x, const int32_t* token, int64_t count,
                        int64_t dim, float* y) {
   for (int64_t i = 0; i < count; i += kLanes) {
-    rows_block(weight, bias, x, words + i, count - i < kLanes ? count - i : kLanes, dim, y + i);
+    rows_block(weight, bias, x, token + i, count - i < kLanes ? count - i : kLanes, dim, y + i);
   }
 }

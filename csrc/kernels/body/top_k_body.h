@@ -1,4 +1,4 @@
-// The kernel that picks the k best. Part of body.h.
+// Top-k selection. Part of body.h.
 
 // A heap of the k best, the worst at the root. A NaN counts as -inf.
 struct Heap {
@@ -28,11 +28,11 @@ struct Heap {
   }
 };
 
-// The largest, the first one where there are equal ones. The second place of max never holds a NaN.
+// The maximum, the first of equal ones. The second argument of max is never a NaN.
 inline void top_one(const float* x, int64_t n, float* value, int32_t* index) {
   Vec top = set(-kInfinity);
   for (int64_t i = 0; i < n; i += kLanes) top = max(load_part(x + i, n - i, -kInfinity), top);
-  const Vec best = set(highest(top));
+  const Vec best = set(max_lane(top));
   int64_t at = 0;
   uint32_t found = 0;
   for (; found == 0; at += kLanes) {
@@ -52,7 +52,7 @@ void top_k_kernel(const float* x, int64_t n, int64_t k, float* values, int32_t* 
     indices[i] = static_cast<int32_t>(i);
   }
   for (int64_t i = k / 2; i-- > 0;) heap.sink(i, k);
-  // What follows has a higher index than all in the heap: it must beat the worst, not equal it.
+  // Later elements have higher indices than all in the heap: they must exceed its worst, not equal it.
   const auto offer = [&](int64_t at, uint32_t found) {
     for (; found != 0; found &= found - 1) {
       const int64_t i = at + __builtin_ctz(found);
@@ -68,14 +68,14 @@ void top_k_kernel(const float* x, int64_t n, int64_t k, float* values, int32_t* 
     Vec part[4];
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) part[c] = load(x + i + c * kLanes);
-    // A NaN in the first place of max gives way to the second place, which never holds one here.
+    // max returns its second argument where the first is a NaN; the second never is one here.
     const Vec top = max(max(part[0], max(part[1], bar)), max(part[2], max(part[3], bar)));
     if (bits(less(bar, top)) == 0) continue;
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) offer(i + c * kLanes, bits(less(bar, part[c])));
   }
   for (; i < n; i += kLanes) offer(i, bits(less(set(values[0]), load_part(x + i, n - i, -kInfinity))));
-  for (int64_t size = k; size-- > 1;) {  // the worst goes to the end
+  for (int64_t size = k; size-- > 1;) {  // heap sort: the worst moves to the end
     heap.swap(0, size);
     heap.sink(0, size);
   }

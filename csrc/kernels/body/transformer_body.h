@@ -1,4 +1,4 @@
-// What a transformer needs beside products: norms, activations, and attention of many heads. Part of body.h.
+// Layer norm, activations, SSRU and multi-head attention. Part of body.h.
 
 // ---------------------------------------------------------------------------------------------- norm, activations
 
@@ -46,8 +46,8 @@ void swish_kernel(float* x, float slope, int64_t n) {
   });
 }
 
-// x times the chance that a normal variable is below x: 1 - erfc / 2 above zero, erfc / 2 below, of |x| / sqrt 2, with
-// erfc by formula 7.1.26 of Abramowitz and Stegun (1964).
+// x * Phi(x), Phi the distribution function of the normal distribution: 1 - erfc(z) / 2 above zero, erfc(z) / 2 below,
+// z = |x| / sqrt 2, with erfc by formula 7.1.26 of Abramowitz and Stegun (1964).
 inline Vec gelu_vec(Vec x) {
   const Vec z = mul(abs(x), set(0x1.6a09e6p-1f));
   const Vec t = div(set(1.0f), fma(z, set(0.3275911f), set(1.0f)));
@@ -74,15 +74,15 @@ void ssru_kernel(const float* input, const float* cell, float* next, float* outp
 
 // ---------------------------------------------------------------------------------------------- attention
 
-// What a head reads of each position is too little for the processor to foresee the rest: so all heads of some
-// positions are taken before the next ones, and the next ones are asked for.
+// A head reads too little of each position for the hardware prefetcher: so all heads of some positions are computed
+// before the next positions, which are prefetched meanwhile.
 inline void prefetch_position(const float* from) {
-  constexpr int64_t kLine = 64, kLines = 4;  // the others are foreseen
+  constexpr int64_t kLine = 64, kLines = 4;  // the hardware prefetches the others
 #pragma GCC unroll 4
   for (int64_t line = 0; line < kLines; ++line) __builtin_prefetch(reinterpret_cast<const char*>(from) + line * kLine);
 }
 
-// Four positions at a time: as many chains hide the latency of fma, and their lanes are added together.
+// Four positions at a time: four chains hide the latency of fma, and their lanes are reduced together.
 void multihead_scores_kernel(const float* query, const float* const* keys, int64_t offset, float* scores,
                              int64_t stride, int64_t positions, int64_t heads, int64_t dim) {
   for (int64_t p = 0; p < positions; p += 4) {
@@ -107,9 +107,9 @@ void multihead_scores_kernel(const float* query, const float* const* keys, int64
 #pragma GCC unroll 4
         for (int c = 0; c < 4; ++c) total[c] = fma(load_part(from[c] + i, dim - i, 0.0f), part, total[c]);
       }
-      turn_fours(total);
+      transpose_fours(total);
       float four[4];
-      fold_fours(four, add(add(total[0], total[2]), add(total[1], total[3])));
+      add_fours(four, add(add(total[0], total[2]), add(total[1], total[3])));
       for (int64_t c = 0; c < 4 && c < left; ++c) scores[h * stride + p + c] = four[c];
 #pragma GCC unroll 4
       for (int c = 0; c < 4; ++c) from[c] += dim;
@@ -117,7 +117,7 @@ void multihead_scores_kernel(const float* query, const float* const* keys, int64
   }
 }
 
-// kHeads heads side by side, kVecs vectors of each.
+// The weighted sums of kHeads heads, kVecs vectors of each.
 template <int kHeads, int kVecs>
 inline void weigh_block(const float* weights, int64_t stride, const float* const* values, int64_t offset, float* out,
                         int64_t positions, int64_t left) {
@@ -155,7 +155,7 @@ inline void weigh_block(const float* weights, int64_t stride, const float* const
 
 void multihead_context_kernel(const float* weights, int64_t stride, const float* const* values, int64_t offset,
                               float* out, int64_t positions, int64_t heads, int64_t dim) {
-  constexpr int kHeads = kBlockVecs < 4 ? 1 : 4;  // what the registers hold
+  constexpr int kHeads = kBlockVecs < 4 ? 1 : 4;  // as many as the registers hold
   constexpr int64_t kWidth = 4 * kLanes;
   int64_t h = 0;
   for (; dim == kWidth && h + kHeads <= heads; h += kHeads)

@@ -1,5 +1,5 @@
-// 16 lanes as two 256-bit registers. Built with its own flags: nothing here may be inline in a header that other
-// files share, or the linker could pick this file's copy for a machine without AVX2.
+// 16 lanes as two 256-bit registers. Compiled with its own flags, so nothing here may be an inline function of
+// a shared header, or the linker could pick this file's copy for a machine without AVX2.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr int kBlockRows = 3;  // 3 x 2 x 2 sums, 3 broadcasts, 1 weight: the 16 registers
+constexpr int kBlockRows = 3;  // 3 x 2 x 2 accumulators, 3 broadcasts, 1 weight: the 16 registers
 constexpr int kBlockVecs = 2;
 constexpr int kRowVecs = 4;
 
@@ -63,7 +63,7 @@ inline uint32_t bits(Mask mask) {
   return static_cast<uint32_t>(_mm256_movemask_ps(mask.low)) | static_cast<uint32_t>(_mm256_movemask_ps(mask.high))
                                                                    << 8;
 }
-inline int64_t store_found(int32_t* to, uint32_t mask, int32_t first) {
+inline int64_t store_indices(int32_t* to, uint32_t mask, int32_t first) {
   int64_t count = 0;
   for (; mask != 0; mask &= mask - 1) to[count++] = first + __builtin_ctz(mask);
   return count;
@@ -82,20 +82,20 @@ inline float sum(Vec a) {
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
-inline float highest(Vec a) {
+inline float max_lane(Vec a) {
   const __m256 eight = _mm256_max_ps(a.low, a.high);
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-inline void store_bytes(int8_t* p, int64_t n, Vec a) {
+inline void store_int8(int8_t* p, int64_t n, Vec a) {
   int32_t words[16];
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), _mm256_castps_si256(a.low));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + 8), _mm256_castps_si256(a.high));
   for (int i = 0; i < 16 && i < n; ++i) p[i] = static_cast<int8_t>(words[i]);
 }
-inline void store_shorts(int16_t* p, int64_t n, Vec a) {
+inline void store_int16(int16_t* p, int64_t n, Vec a) {
   int32_t words[16];
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), _mm256_castps_si256(a.low));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + 8), _mm256_castps_si256(a.high));
@@ -107,7 +107,7 @@ inline __m256 load_two(const float* a, const float* b) {
 inline Vec load_fours(const float* a, const float* b, const float* c, const float* d) {
   return {load_two(a, b), load_two(c, d)};
 }
-inline void turn_fours(__m256& a, __m256& b, __m256& c, __m256& d) {
+inline void transpose_fours(__m256& a, __m256& b, __m256& c, __m256& d) {
   const __m256d low_ab = _mm256_castps_pd(_mm256_unpacklo_ps(a, b));
   const __m256d low_cd = _mm256_castps_pd(_mm256_unpacklo_ps(c, d));
   const __m256d high_ab = _mm256_castps_pd(_mm256_unpackhi_ps(a, b));
@@ -117,12 +117,12 @@ inline void turn_fours(__m256& a, __m256& b, __m256& c, __m256& d) {
   c = _mm256_castpd_ps(_mm256_unpacklo_pd(high_ab, high_cd));
   d = _mm256_castpd_ps(_mm256_unpackhi_pd(high_ab, high_cd));
 }
-inline void turn_fours(Vec (&a)[4]) {
-  turn_fours(a[0].low, a[1].low, a[2].low, a[3].low);
-  turn_fours(a[0].high, a[1].high, a[2].high, a[3].high);
+inline void transpose_fours(Vec (&a)[4]) {
+  transpose_fours(a[0].low, a[1].low, a[2].low, a[3].low);
+  transpose_fours(a[0].high, a[1].high, a[2].high, a[3].high);
 }
 
-inline void fold_fours(float* p, Vec a) {
+inline void add_fours(float* p, Vec a) {
   const __m256 eight = _mm256_add_ps(a.low, a.high);
   _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)));
 }
@@ -131,7 +131,7 @@ struct Doubles {
   __m256d quarter[4];
 };
 
-// One quarter at a time, by `expression` over `i`.
+// Evaluates `expression` for each quarter i.
 #define SHARPBEAM_QUARTERS(expression)                     \
   Doubles out;                                             \
   for (int i = 0; i < 4; ++i) out.quarter[i] = expression; \
@@ -177,11 +177,11 @@ inline Doubles div(const Doubles& a, const Doubles& b) {
 inline Doubles fma(const Doubles& a, const Doubles& b, const Doubles& c) {
   SHARPBEAM_QUARTERS(_mm256_fmadd_pd(a.quarter[i], b.quarter[i], c.quarter[i]));
 }
-// The number last in max and min: what they give back where it is a NaN.
+// x last in max and min: they return their last operand where it is a NaN.
 inline Doubles clamp(const Doubles& a, double most) {
   SHARPBEAM_QUARTERS(_mm256_min_pd(_mm256_set1_pd(most), _mm256_max_pd(_mm256_set1_pd(-most), a.quarter[i])));
 }
-// A half of each entry is in one register, found by the low bits of the same half of t.
+// A table lookup by permutation: one register holds the low halves of the entries, one the high halves.
 inline __m256d power_of_eighths(__m256d t) {
   const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sharpbeam::kEighths));
   const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sharpbeam::kEighths + 4));
@@ -216,9 +216,9 @@ inline __m256i broadcast(const uint8_t* p) {
   __builtin_memcpy(&word, p, sizeof word);
   return _mm256_set1_epi32(word);
 }
-// vpmaddubsw takes one side without a sign. So that side is |x|, and the other w with the sign of x: 2 x 127 x 127 fits
-// 16 bits, so nothing saturates.
-inline __m256i dot_bytes(__m256i total, __m256i w, __m256i x, __m256i size) {
+// vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits. So it gets |x|, and w with the sign of x:
+// 2 * 127 * 127 < 2^15, so nothing saturates.
+inline __m256i dot_int8(__m256i total, __m256i w, __m256i x, __m256i size) {
   const __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(w, x));
   return _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
@@ -228,7 +228,7 @@ struct Int8 {
   struct Inputs {
     __m256i x, size;
   };
-  static constexpr bool kShifted = false;
+  static constexpr bool kUnsignedWeights = false;
   static constexpr int kRows = 4;
   static constexpr int vecs(int rows) { return rows > 2 ? 1 : 2; }
   static Weights load_weights(const uint8_t* p) { return {load_signed(p), load_signed(p + 32)}; }
@@ -237,13 +237,13 @@ struct Int8 {
     return {x, _mm256_abs_epi8(x)};
   }
   static Ints dot(Ints total, Ints w, const Inputs& x) {
-    return {dot_bytes(total.low, w.low, x.x, x.size), dot_bytes(total.high, w.high, x.x, x.size)};
+    return {dot_int8(total.low, w.low, x.x, x.size), dot_int8(total.high, w.high, x.x, x.size)};
   }
 };
 struct Int16 {
   using Weights = Ints;
   using Inputs = __m256i;
-  static constexpr bool kShifted = false;
+  static constexpr bool kUnsignedWeights = false;
   static constexpr int kRows = 5;
   static constexpr int vecs(int rows) { return rows > 2 ? 1 : 2; }
   static Weights load_weights(const uint8_t* p) { return {load_ints(p), load_ints(p + 32)}; }
@@ -252,8 +252,8 @@ struct Int16 {
     return add_ints(total, {_mm256_madd_epi16(w.low, x), _mm256_madd_epi16(w.high, x)});
   }
 };
-inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
-  // These rows are w + 128 to the caller, who takes 128 times the sum of x off.
+inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
+  // w is stored as w + 128, an unsigned byte; the caller subtracts 128 * the sum of x.
   const __m256i even = _mm256_set1_epi16(0xff);
   const auto half = [=](__m256i words, __m256i bytes) {
     const __m256i low = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), high = _mm256_srai_epi16(bytes, 8);

@@ -1,5 +1,5 @@
-// 16 lanes as one 512-bit register. Built with its own flags: nothing here may be inline in a header that other
-// files share, or the linker could pick this file's copy for a machine without AVX-512.
+// 16 lanes as one 512-bit register. Compiled with its own flags, so nothing here may be an inline function of
+// a shared header, or the linker could pick this file's copy for a machine without AVX-512.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace {
 
 #include "kernels/isa/avx512_lanes.h"
 
-// Bytes without VNNI: even and odd ones as 16-bit numbers, multiplied and added in pairs.
+// Without VNNI: even and odd bytes are widened to 16 bits, multiplied and added in pairs (vpmaddwd).
 struct Int8 {
   struct Weights {
     Ints even, odd;
@@ -18,7 +18,7 @@ struct Int8 {
   struct Inputs {
     Ints even, odd;
   };
-  static constexpr bool kShifted = true;
+  static constexpr bool kUnsignedWeights = true;
   static constexpr int kRows = 4;
   static constexpr int vecs(int) { return 4; }
   static Weights load_weights(const uint8_t* p) {
@@ -36,14 +36,14 @@ struct Int8 {
 struct Int16 {
   using Weights = Ints;
   using Inputs = Ints;
-  static constexpr bool kShifted = false;
+  static constexpr bool kUnsignedWeights = false;
   static constexpr int kRows = 6;
   static constexpr int vecs(int) { return 4; }
   static Weights load_weights(const uint8_t* p) { return load_ints(p); }
   static Inputs load_inputs(const uint8_t* p) { return broadcast(p); }
   static Ints dot(Ints total, Ints w, Ints x) { return add_ints(total, _mm512_madd_epi16(w, x)); }
 };
-inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
+inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
   return Int8::dot(total, Int8::load_weights(w), Int8::split(_mm512_loadu_si512(x)));
 }
 

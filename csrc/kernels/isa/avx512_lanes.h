@@ -1,7 +1,7 @@
-// 16 lanes as one 512-bit register: what avx512.cpp and avx512vnni.cpp have in common. Included by each inside its
-// anonymous namespace, so that every file has its own copy, built with its own flags.
+// 16 lanes as one 512-bit register: the part that avx512.cpp and avx512vnni.cpp share. Included by each inside its
+// anonymous namespace, so that each has its own copy, compiled with its own flags.
 
-constexpr int kBlockRows = 6;  // 6 x 4 sums and 4 weights of the 32 registers; broadcasts come from memory
+constexpr int kBlockRows = 6;  // 6 x 4 accumulators and 4 weights of the 32 registers; broadcasts come from memory
 constexpr int kBlockVecs = 4;
 constexpr int kRowVecs = 8;  // two panels: 8 chains hide the latency of fma on two ports
 
@@ -31,7 +31,7 @@ inline Vec copysign(Vec size, Vec from) {
 }
 inline Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 inline uint32_t bits(Mask mask) { return mask; }
-inline int64_t store_found(int32_t* to, uint32_t mask, int32_t first) {
+inline int64_t store_indices(int32_t* to, uint32_t mask, int32_t first) {
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i index = _mm512_add_epi32(lane, _mm512_set1_epi32(first));
   _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), index));
@@ -48,7 +48,7 @@ inline float sum(Vec a) {
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
-inline float highest(Vec a) {
+inline float max_lane(Vec a) {
   const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
@@ -85,7 +85,7 @@ inline Doubles div(Doubles a, Doubles b) { return {_mm512_div_pd(a.low, b.low), 
 inline Doubles fma(Doubles a, Doubles b, Doubles c) {
   return {_mm512_fmadd_pd(a.low, b.low, c.low), _mm512_fmadd_pd(a.high, b.high, c.high)};
 }
-// The number last in max and min: what they give back where it is a NaN.
+// x last in max and min: they return their last operand where it is a NaN.
 inline Doubles clamp(Doubles a, double most) {
   const __m512d low = _mm512_set1_pd(-most), high = _mm512_set1_pd(most);
   return {_mm512_min_pd(high, _mm512_max_pd(low, a.low)), _mm512_min_pd(high, _mm512_max_pd(low, a.high))};
@@ -114,11 +114,11 @@ inline int32_t sum_ints(Ints a) {
   const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
   return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
-inline void store_bytes(int8_t* p, int64_t n, Vec a) {
+inline void store_int8(int8_t* p, int64_t n, Vec a) {
   if (n >= 16) return _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_castps_si512(a)));
   _mm512_mask_cvtepi32_storeu_epi8(p, lanes_below(n), _mm512_castps_si512(a));
 }
-inline void store_shorts(int16_t* p, int64_t n, Vec a) {
+inline void store_int16(int16_t* p, int64_t n, Vec a) {
   _mm512_mask_cvtepi32_storeu_epi16(p, lanes_below(n), _mm512_castps_si512(a));
 }
 // The same 4 bytes in every lane.
@@ -133,7 +133,7 @@ inline Vec load_fours(const float* a, const float* b, const float* c, const floa
   all = _mm512_mask_broadcast_f32x4(all, 0x0f00, _mm_loadu_ps(c));
   return _mm512_mask_broadcast_f32x4(all, 0xf000, _mm_loadu_ps(d));
 }
-inline void turn_fours(Vec (&a)[4]) {
+inline void transpose_fours(Vec (&a)[4]) {
   const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(a[0], a[1]));
   const __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(a[2], a[3]));
   const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(a[0], a[1]));
@@ -143,7 +143,7 @@ inline void turn_fours(Vec (&a)[4]) {
   a[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
   a[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
 }
-inline void fold_fours(float* p, Vec a) {
+inline void add_fours(float* p, Vec a) {
   const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
   _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)));
 }

@@ -1,4 +1,4 @@
-// As avx512.cpp, with one instruction for the products of whole numbers in each lane.
+// As avx512.cpp, with one instruction for the integer dot products of all lanes.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -9,31 +9,31 @@ namespace {
 
 #include "kernels/isa/avx512_lanes.h"
 
-// The products of each lane's 4 bytes by one instruction: by hand, because of what g++ 12 makes of the intrinsic:
-// copies of every sum, which do not fit the registers.
+// The dot product of each lane's 4 bytes by one instruction. In assembly, because g++ 12 copies every accumulator for
+// the intrinsic, and the copies do not fit the registers.
 struct Integers {
   using Weights = Ints;
   using Inputs = Ints;
-  static constexpr int kRows = 6;  // 6 x 4 sums, 4 weights and an input of the 32 registers
+  static constexpr int kRows = 6;  // 6 x 4 accumulators, 4 weights and an input of the 32 registers
   static constexpr int vecs(int) { return 4; }
   static Weights load_weights(const uint8_t* p) { return load_ints(p); }
   static Inputs load_inputs(const uint8_t* p) { return broadcast(p); }
 };
 struct Int8 : Integers {
-  static constexpr bool kShifted = true;
+  static constexpr bool kUnsignedWeights = true;
   static Ints dot(Ints total, Ints w, Ints x) {
     asm("vpdpbusd %2, %1, %0" : "+v"(total) : "v"(w), "v"(x));
     return total;
   }
 };
 struct Int16 : Integers {
-  static constexpr bool kShifted = false;
+  static constexpr bool kUnsignedWeights = false;
   static Ints dot(Ints total, Ints w, Ints x) {
     asm("vpdpwssd %2, %1, %0" : "+v"(total) : "v"(w), "v"(x));
     return total;
   }
 };
-inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
+inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
   return _mm512_dpbusd_epi32(total, load_ints(w), _mm512_loadu_si512(x));
 }
 

@@ -1,4 +1,4 @@
-// The truth: 16 lanes as a plain array, built for the baseline of the machine. Slow where fma is a library call.
+// The reference: 16 lanes as an array, for the baseline of the processor family. Slow where fma is a library call.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -8,16 +8,16 @@
 
 namespace {
 
-constexpr int kBlockRows = 2;  // rows and vectors of a product that are summed at a time
+constexpr int kBlockRows = 2;  // rows and vectors of the register blocks of a gemm
 constexpr int kBlockVecs = 2;
-constexpr int kRowVecs = 4;  // vectors at a time where there is one row
+constexpr int kRowVecs = 4;  // the same, where there is one row
 
 struct Vec {
   float lane[16];
 };
 using Mask = uint32_t;
 
-// One lane at a time, by `expression` over `i`.
+// Evaluates `expression` for each lane i.
 #define SHARPBEAM_LANES(expression)                      \
   Vec out;                                               \
   for (int i = 0; i < 16; ++i) out.lane[i] = expression; \
@@ -50,7 +50,7 @@ inline Mask less(const Vec& a, const Vec& b) {
   return mask;
 }
 inline uint32_t bits(Mask mask) { return mask; }
-inline int64_t store_found(int32_t* to, uint32_t mask, int32_t first) {
+inline int64_t store_indices(int32_t* to, uint32_t mask, int32_t first) {
   int64_t count = 0;
   for (; mask != 0; mask &= mask - 1) to[count++] = first + __builtin_ctz(mask);
   return count;
@@ -75,7 +75,7 @@ inline auto sum(const Lanes& a) {
   }
   return half.lane[0];
 }
-inline float highest(const Vec& a) {
+inline float max_lane(const Vec& a) {
   Vec half = a;
   for (int width = 8; width > 0; width /= 2) {
     for (int i = 0; i < width; ++i) {
@@ -85,14 +85,14 @@ inline float highest(const Vec& a) {
   return half.lane[0];
 }
 
-inline void store_bytes(int8_t* p, int64_t n, const Vec& a) {
+inline void store_int8(int8_t* p, int64_t n, const Vec& a) {
   for (int i = 0; i < 16 && i < n; ++i) {
     int32_t word;
     std::memcpy(&word, a.lane + i, sizeof word);
     p[i] = static_cast<int8_t>(word);
   }
 }
-inline void store_shorts(int16_t* p, int64_t n, const Vec& a) {
+inline void store_int16(int16_t* p, int64_t n, const Vec& a) {
   for (int i = 0; i < 16 && i < n; ++i) {
     int32_t word;
     std::memcpy(&word, a.lane + i, sizeof word);
@@ -103,7 +103,7 @@ inline Vec load_fours(const float* a, const float* b, const float* c, const floa
   const float* from[] = {a, b, c, d};
   SHARPBEAM_LANES(from[i / 4][i % 4]);
 }
-inline void turn_fours(Vec (&a)[4]) {
+inline void transpose_fours(Vec (&a)[4]) {
   for (int c = 0; c < 4; ++c) {
     for (int i = 0; i < 16; ++i) {
       if (i % 4 > c) std::swap(a[c].lane[i], a[i % 4].lane[i - i % 4 + c]);
@@ -111,7 +111,7 @@ inline void turn_fours(Vec (&a)[4]) {
   }
 }
 
-inline void fold_fours(float* p, const Vec& a) {
+inline void add_fours(float* p, const Vec& a) {
   for (int j = 0; j < 4; ++j) p[j] = (a.lane[j] + a.lane[j + 8]) + (a.lane[j + 4] + a.lane[j + 12]);
 }
 
@@ -170,7 +170,7 @@ inline Ints add_ints(const Ints& a, const Ints& b) {
 }
 inline Vec to_floats(const Ints& a) { SHARPBEAM_LANES(static_cast<float>(a.lane[i])); }
 
-// What both kinds of whole numbers share: neither is unpacked.
+// Shared by both integer types, which need no unpacking.
 struct Integers {
   using Weights = const uint8_t*;
   using Inputs = const uint8_t*;
@@ -180,7 +180,7 @@ struct Integers {
   static Inputs load_inputs(const uint8_t* p) { return p; }
 };
 struct Int8 : Integers {
-  static constexpr bool kShifted = true;
+  static constexpr bool kUnsignedWeights = true;
   static Ints dot(Ints total, Weights w, Inputs x) {
     for (int i = 0; i < 16; ++i) {
       for (int b = 0; b < 4; ++b) total.lane[i] += int32_t{w[4 * i + b]} * static_cast<int8_t>(x[b]);
@@ -189,7 +189,7 @@ struct Int8 : Integers {
   }
 };
 struct Int16 : Integers {
-  static constexpr bool kShifted = false;
+  static constexpr bool kUnsignedWeights = false;
   static Ints dot(Ints total, Weights w, Inputs x) {
     int16_t weight[32], input[2];
     std::memcpy(weight, w, sizeof weight);
@@ -201,7 +201,7 @@ struct Int16 : Integers {
   }
 };
 
-inline Ints dot_bytes(Ints total, const uint8_t* w, const int8_t* x) {
+inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
   for (int i = 0; i < 64; ++i) total.lane[i / 4] += int32_t{w[i]} * x[i];
   return total;
 }

@@ -34,7 +34,7 @@ std::vector<TransformerSource> TransformerDecoder::remember(const Kernels& table
     kept[i].positions = sources.length[i];
     kept[i].memory.reserve(config_.decoder_layers * heads_.packed(sources.length[i]));
   }
-  buffers.input.read(table, layers_[0].key_value.type(), encoded, dim_, sources.positions, dim_);
+  buffers.input.set(table, layers_[0].key_value.type(), encoded, dim_, sources.positions, dim_);
   float* pairs = reserved(buffers.projected, sources.positions * stride);
   for (int64_t layer = 0; layer < config_.decoder_layers; ++layer) {
     layers_[layer].key_value.apply(table, buffers.input, pairs, stride);  // of all sources: weights are read once

@@ -47,7 +47,7 @@ def test_an_error_gives_the_threads_back() -> None:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Teams that share every product, however small."""
-    monkeypatch.setattr(module, "Team", lambda threads: _core.Team(threads, grain=1))
+    monkeypatch.setattr(module, "Team", lambda threads: _core.Team(threads, grain_size=1))
 
 
 @pytest.mark.usefixtures("eager")

@@ -39,7 +39,7 @@ def test_threads_that_share_a_step_change_no_byte(small, isa, compute_type, make
     model, path = NativeModel(small, make_tensors(small), isa, compute_type), walk(small)
     alone = path.run(model.open()).tobytes()
     for threads in (2, 3):
-        with _core.Team(threads, grain=1):  # every product is shared, however small
+        with _core.Team(threads, grain_size=1):  # every product is shared, however small
             assert {path.run(model.open()).tobytes() for _ in range(3)} == {alone}
 
 
