@@ -78,7 +78,7 @@ int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32
     exact[to - 1] = seed ? seeds[static_cast<size_t>(j - 1)].second : exact[i - 1];
     seed ? --j : --i;
   }
-  rank(table, exact, found, count, total, k_, log_prob, token);
+  rank_log_probs(table, exact, found, count, total, k_, log_prob, token);
   return count;
 }
 

@@ -287,45 +287,53 @@ int64_t CertifiedLayer::reaching(const Row& row, const float* preview, float bar
   return left;
 }
 
-void CertifiedLayer::topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob, int32_t* token,
+void CertifiedLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token,
                           float* total, int32_t* left) const {
   check_k(k, vocab());
-  for_each_row(hidden, rows, [&](int64_t at, const Row& row, float* preview) {
-    const float* x = hidden + at * dim();
-    float* to = log_prob + at * k;
-    total[at] = 0.0f;
-    if (!row.bounded) {
-      left[at] = static_cast<int32_t>(vocab());
-      if (normalise) return exact_topk(words_, x, preview, k, to, token + at * k, total + at);
+  for_each_row(rows.hidden, rows.rows, [&](int64_t at, const Row& row, float* preview) {
+    const float* x = rows.hidden + at * dim();
+    float sum = 0.0f;
+    int64_t count = vocab();
+    if (row.bounded) {
+      float error;
+      if (normalise) proven_total(x, row, preview, std::min(kRefined, vocab()), tolerance_, &sum, &error);
+      count = candidates(row, preview, k, sum);
+      rank_candidates(x, count, k, sum, log_prob + at * k, token + at * k);
+    } else if (normalise) {
+      exact_topk(words_, x, preview, k, log_prob + at * k, token + at * k, &sum);
+    } else {
       words_.all_logits(x, preview);
-      return rank_raw(words_.table(), preview, vocab(), k, to, token + at * k);
+      rank_logits(words_.table(), preview, vocab(), k, log_prob + at * k, token + at * k);
     }
-    float error;
-    if (normalise) proven_total(x, row, preview, std::min(kRefined, vocab()), tolerance_, total + at, &error);
-    const int64_t count = candidates(row, preview, k, total[at]);
-    left[at] = static_cast<int32_t>(count);
-    Scratch& mine = scratch();
-    const float bar = bar_below(threshold(count, k), total[at], 0.0);
-    int64_t best = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      if (mine.near.get()[i] + mine.slack.get()[i] < bar) continue;
-      mine.word[static_cast<size_t>(best++)] = mine.word[static_cast<size_t>(i)];
-    }
-    std::sort(mine.word.begin(), mine.word.begin() + best);
-    words_.logits(x, mine.word.data(), best, mine.near.get());
-    rank(words_.table(), mine.near.get(), mine.word.data(), best, total[at], k, to, token + at * k);
+    if (total != nullptr) total[at] = sum;
+    if (left != nullptr) left[at] = static_cast<int32_t>(count);
   });
 }
 
-void CertifiedLayer::log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise,
-                              float* log_prob) const {
-  check_tokens(token, rows, vocab());
+void CertifiedLayer::rank_candidates(const float* hidden, int64_t count, int64_t k, float total, float* log_prob,
+                                     int32_t* token) const {
+  Scratch& mine = scratch();
+  const float bar = bar_below(threshold(count, k), total, 0.0);
+  int64_t best = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (mine.near.get()[i] + mine.slack.get()[i] < bar) continue;
+    mine.word[static_cast<size_t>(best++)] = mine.word[static_cast<size_t>(i)];
+  }
+  std::sort(mine.word.begin(), mine.word.begin() + best);
+  words_.logits(hidden, mine.word.data(), best, mine.near.get());
+  rank_log_probs(words_.table(), mine.near.get(), mine.word.data(), best, total, k, log_prob, token);
+}
+
+void CertifiedLayer::score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const {
+  check_tokens(token, rows.rows, vocab());
   if (!normalise) {
-    for (int64_t row = 0; row < rows; ++row) words_.logits(hidden + row * dim(), token + row, 1, log_prob + row);
+    for (int64_t row = 0; row < rows.rows; ++row) {
+      words_.logits(rows.hidden + row * dim(), token + row, 1, log_prob + row);
+    }
     return;
   }
-  for_each_row(hidden, rows, [&](int64_t at, const Row& row, float* preview) {
-    const float* x = hidden + at * dim();
+  for_each_row(rows.hidden, rows.rows, [&](int64_t at, const Row& row, float* preview) {
+    const float* x = rows.hidden + at * dim();
     float total, error;
     if (row.bounded) {
       proven_total(x, row, preview, std::min(kRefined, vocab()), tolerance_, &total, &error);

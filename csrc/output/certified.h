@@ -49,6 +49,7 @@
 
 #include "linear/float32_matrix.h"
 #include "linear/int8_matrix.h"
+#include "output/interface.h"
 #include "output/rounding.h"
 #include "output/words.h"
 
@@ -63,7 +64,7 @@ struct PreviewView {
   int64_t levels;              // from 1 to kMostLevels
   const int32_t* words;        // [vocab] every word once, level by level
   const int32_t* start;        // [levels + 1] words[start[l] : start[l + 1]] are those of level l, at least one
-  const int32_t* coordinates;  // m of each level [levels], falling; but for the first multiples of kInt8Group
+  const int32_t* coordinates;  // m of each level [levels], falling; but for the first multiples of kBytes
   const double* square;        // [levels, dim] sums of the squares of y2 over the level's words; 0 before m
   const double* mixed;         // [levels] at least the spectral norm of Y2'Y2 without its diagonal
   const double* head_norm;     // [levels] at least H
@@ -73,8 +74,7 @@ struct PreviewView {
 
 constexpr int64_t kMostLevels = 16;
 
-// Any number of threads may use one output layer at a time: each has its own scratch.
-class CertifiedLayer {
+class CertifiedLayer final : public NormalisingLayer {
  public:
   // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] and the view are copied. `trust` multiplies
   // all bounds of words: 1 is proven, tests take less. `tolerance` is for the normaliser of topk and log_prob. Throws
@@ -82,16 +82,20 @@ class CertifiedLayer {
   CertifiedLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const PreviewView& view,
                  const Kernels& table, float tolerance, float trust);
 
-  ~CertifiedLayer();
+  ~CertifiedLayer() override;
 
-  int64_t vocab() const { return words_.vocab(); }
-  int64_t dim() const { return words_.dim(); }
+  int64_t vocab() const override { return words_.vocab(); }
+  int64_t dim() const override { return words_.dim(); }
 
-  // As ScanLayer::topk: the exact layer's words and logits. `total` is log_total's, 0 without `normalise`. `left`
-  // [rows] gets how many words the preview did not rule out.
-  void topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* total,
+  void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token) const override {
+    rank(rows, k, normalise, log_prob, token, nullptr, nullptr);
+  }
+  void score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const override;
+
+  // The same, for tests and reports: `total` [rows] gets log_total's, 0 without `normalise`; `left` [rows] how many
+  // tokens the preview did not rule out. Either may be null.
+  void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* total,
             int32_t* left) const;
-  void log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise, float* log_prob) const;
 
   // The log-sum-exp `total` [rows] of the exact layer's logits, with a proven `error` [rows] each, from exact logits of
   // `refined` words; where the error is above `tolerance`, from all exact logits.
@@ -115,6 +119,9 @@ class CertifiedLayer {
   void seed(const Row& row, const float* preview, int64_t count) const;
   // Compares all words that can be among the k best when `total` is taken off; how many.
   int64_t candidates(const Row& row, const float* preview, int64_t k, float total) const;
+  // The k best of the `count` tokens that were compared last.
+  void rank_candidates(const float* hidden, int64_t count, int64_t k, float total, float* log_prob,
+                       int32_t* token) const;
   // The k-th largest lower bound of the exact logits of the words that were compared.
   float threshold(int64_t known, int64_t k) const;
   // Compares the words of `place` [count] by all their bytes.

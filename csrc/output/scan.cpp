@@ -56,44 +56,47 @@ void ScanLayer::for_each_row(const float* hidden, int64_t rows, Visit visit) con
   });
 }
 
-void ScanLayer::topk(const float* hidden, int64_t rows, int64_t k, bool normalise, float* log_prob, int32_t* token,
-                     float* total, int32_t* rescored) const {
+void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* total,
+                     int32_t* rescored) const {
   check_k(k, vocab());
-  for_each_row(hidden, rows, [&](int64_t at, const RoundedHidden& row, float* logits, CandidateScratch& room) {
-    const float* x = hidden + at * dim();
-    float* to = log_prob + at * k;
-    rescored[at] = static_cast<int32_t>(vocab());
-    if (!row.sound && !normalise) {
-      words_.all_logits(x, logits);
-      rank_raw(words_.table(), logits, vocab(), k, to, token + at * k);
-      total[at] = 0.0f;
-      return;
-    }
-    if (!row.sound) {
-      exact_topk(words_, x, logits, k, to, token + at * k, total + at);
-      return;
-    }
-    Candidates candidates(words_, x, logits, k, kRefined, room);
-    total[at] = normalise ? candidates.total() : 0.0f;
-    const Bound bound{norm_.get(), lost_.get(), row.by_norm, row.by_lost};
-    rescored[at] = static_cast<int32_t>(candidates.best(bound, total[at], to, token + at * k));
-  });
+  for_each_row(rows.hidden, rows.rows,
+               [&](int64_t at, const RoundedHidden& row, float* logits, CandidateScratch& scratch_of_row) {
+                 const float* x = rows.hidden + at * dim();
+                 float* to = log_prob + at * k;
+                 int32_t* names = token + at * k;
+                 float sum = 0.0f;
+                 int64_t exact = vocab();
+                 if (row.sound) {
+                   Candidates candidates(words_, x, logits, k, kRefined, scratch_of_row);
+                   if (normalise) sum = candidates.total();
+                   exact = candidates.best({norm_.get(), lost_.get(), row.by_norm, row.by_lost}, sum, to, names);
+                 } else if (normalise) {
+                   exact_topk(words_, x, logits, k, to, names, &sum);
+                 } else {
+                   words_.all_logits(x, logits);
+                   rank_logits(words_.table(), logits, vocab(), k, to, names);
+                 }
+                 if (total != nullptr) total[at] = sum;
+                 if (rescored != nullptr) rescored[at] = static_cast<int32_t>(exact);
+               });
 }
 
-void ScanLayer::log_prob(const float* hidden, const int32_t* token, int64_t rows, bool normalise,
-                         float* log_prob) const {
-  check_tokens(token, rows, vocab());
+void ScanLayer::score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const {
+  check_tokens(token, rows.rows, vocab());
   if (!normalise) {
-    for (int64_t row = 0; row < rows; ++row) words_.logits(hidden + row * dim(), token + row, 1, log_prob + row);
+    for (int64_t row = 0; row < rows.rows; ++row) {
+      words_.logits(rows.hidden + row * dim(), token + row, 1, log_prob + row);
+    }
     return;
   }
-  for_each_row(hidden, rows, [&](int64_t at, const RoundedHidden& row, float* logits, CandidateScratch& room) {
-    const float* x = hidden + at * dim();
-    const float total =
-        row.sound ? Candidates(words_, x, logits, 1, kRefined, room).total() : exact_total(words_, x, logits);
-    words_.logits(x, token + at, 1, log_prob + at);
-    log_prob[at] -= total;
-  });
+  for_each_row(rows.hidden, rows.rows,
+               [&](int64_t at, const RoundedHidden& row, float* logits, CandidateScratch& scratch_of_row) {
+                 const float* x = rows.hidden + at * dim();
+                 const float total = row.sound ? Candidates(words_, x, logits, 1, kRefined, scratch_of_row).total()
+                                               : exact_total(words_, x, logits);
+                 words_.logits(x, token + at, 1, log_prob + at);
+                 log_prob[at] -= total;
+               });
 }
 
 }  // namespace sharpbeam

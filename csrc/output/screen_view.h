@@ -1,4 +1,4 @@
-// A screen as it comes: what was fitted.
+// A fitted screen, as arrays that the caller keeps during construction.
 #pragma once
 
 #include <cstdint>
@@ -7,42 +7,49 @@
 
 namespace sharpbeam {
 
-// What picks the candidates, as arrays that the caller keeps during construction.
+// The mass of the tokens outside a cluster's set: the sum of exp(weight . hidden + bias) over `components`. It
+// completes the normaliser. Without (weight null), tokens outside have probability zero.
+struct ResidualView {
+  const float* weight;  // [clusters, components, dim]
+  const float* bias;    // [clusters, components]
+  int64_t components;
+};
+
+// Which rows fall back to another layer (csrc/output/fallback_test.h). No row does where k is 0. Needs a residual mass.
+struct FallbackView {
+  const float* center;  // [clusters, dim], null where k is 0
+  int64_t k;
+  float margin, mass_weight, distance_weight, threshold, max_log_share;
+};
+
 struct ScreenView {
   const float* weight;   // [clusters, dim]
   const float* bias;     // [clusters]
-  const int32_t* start;  // [clusters + 1]: the words of cluster t are token[start[t]] to token[start[t + 1] - 1]
-  const int32_t* token;  // [start[clusters]], ascending within a cluster
+  const int32_t* start;  // [clusters + 1]: the set of cluster t is token[start[t]] to token[start[t + 1] - 1]
+  const int32_t* token;  // [start[clusters]], ascending within a set
   int64_t clusters;
-  // What all words outside the set weigh is the sum of exp(tail . hidden + tail_bias) over `pieces`: it completes the
-  // normaliser. Null: the words outside have probability zero.
-  const float* tail;       // [clusters, pieces, dim]
-  const float* tail_bias;  // [clusters, pieces]
-  int64_t pieces;
-  // A row is doubtful where not (bar - by_tail * tail - by_far * |hidden - center| >= offset), bar being the larger of
-  // the doubt_k-th best logit and the best one - margin, and tail the log of what the words outside weigh; and where
-  // not (tail - log normaliser <= loosest). No row is where doubt_k is 0. Needs a tail.
-  const float* center;  // [clusters, dim], or null where doubt_k is 0
-  int64_t doubt_k;
-  float margin, by_tail, by_far, offset, loosest;
+  ResidualView residual;
+  FallbackView fallback;
 };
 
-// Throws std::invalid_argument for no clusters, an empty one, ids that do not ascend from 0 to vocab - 1, a doubt_k
-// outside 0 to vocab or without a tail, and a tail of no pieces.
+// Throws std::invalid_argument for no clusters, an empty set, ids that do not ascend from 0 to vocab - 1, a fallback
+// test with a k outside 0 to vocab or without a residual mass, and a residual mass of no components.
 void check_screen(const ScreenView& screen, int64_t vocab);
 
-// Where each word stands in the sets, which lie one behind the other.
-class WordPlaces {
+// Where each token stands in the sets, which lie one after the other.
+class TokenPlaces {
  public:
-  WordPlaces(const ScreenView& screen, int64_t vocab);
+  TokenPlaces(const ScreenView& screen, int64_t vocab);
 
-  // Places of a word in `token`, ascending.
-  std::span<const int32_t> of(int64_t word) const { return {at_.data() + begin_[word], at_.data() + begin_[word + 1]}; }
-  int32_t cluster(int32_t at) const { return cluster_[at]; }
+  // Places of `token` in ScreenView::token, ascending.
+  std::span<const int32_t> of(int64_t token) const {
+    return {place_.data() + begin_[token], place_.data() + begin_[token + 1]};
+  }
+  int32_t cluster(int32_t place) const { return cluster_[place]; }
 
  private:
-  std::vector<int32_t> begin_;    // [vocab + 1] of each word in `at_`
-  std::vector<int32_t> at_;       // [start[clusters]] word by word
+  std::vector<int32_t> begin_;    // [vocab + 1] of each token in `place_`
+  std::vector<int32_t> place_;    // [start[clusters]] token by token
   std::vector<int32_t> cluster_;  // [start[clusters]] of each place
 };
 

@@ -1,41 +1,72 @@
 #include "output/suppressed.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
+#include "output/scratch.h"
 #include "output/words.h"
 
 namespace sharpbeam {
+namespace {
 
-SuppressedRun::SuppressedRun(LayerRun& layer, const int32_t* suppressed, int64_t count)
-    : layer_(layer), banned_(static_cast<size_t>(layer.vocab()), false) {
-  check_tokens(suppressed, count, vocab());
-  for (int64_t i = 0; i < count; ++i) banned_[static_cast<size_t>(suppressed[i])] = true;
-  most_ = std::count(banned_.begin(), banned_.end(), true);
-}
+class SuppressedRun final : public LayerRun {
+ public:
+  SuppressedRun(std::unique_ptr<LayerRun> run, const std::vector<char>& suppressed, int64_t most)
+      : run_(std::move(run)), suppressed_(suppressed), most_(most) {}
 
-void SuppressedRun::topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
-                         int32_t* token) {
-  const int64_t width = std::max(k, std::min(k + most_, vocab()));  // a k above the vocabulary is the layer's to refuse
-  log_prob_.reserve(rows * width);
-  token_.resize(static_cast<size_t>(rows * width));
-  layer_.topk(hidden, request, rows, width, log_prob_.get(), token_.data());
-  for (int64_t row = 0; row < rows; ++row, log_prob += k, token += k) {
-    const float* given = log_prob_.get() + row * width;
-    const int32_t* words = token_.data() + row * width;
-    const auto banned = [&](int64_t i) { return banned_[static_cast<size_t>(words[i])]; };
+  int64_t dim() const override { return run_->dim(); }
+  int64_t vocab() const override { return run_->vocab(); }
+
+ private:
+  void enter(const LayerRequest& request) override { run_->admit(request); }
+  void leave(const int32_t* request, int64_t count) override { run_->evict(request, count); }
+  void find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) override;
+  void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) override {
+    run_->log_prob(rows, token, log_prob);
+  }
+
+  std::unique_ptr<LayerRun> run_;
+  const std::vector<char>& suppressed_;
+  int64_t most_;
+  Buffer log_prob_;             // [R, k + most_]
+  std::vector<int32_t> token_;  // [R, k + most_]
+};
+
+void SuppressedRun::find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) {
+  check_k(k, vocab());
+  const int64_t width = std::min(k + most_, vocab());
+  float* all_log_prob = reserved(log_prob_, rows.rows * width);
+  int32_t* all_token = reserved(token_, rows.rows * width);
+  run_->topk(rows, width, all_log_prob, all_token);
+  for (int64_t row = 0; row < rows.rows; ++row, log_prob += k, token += k) {
+    const float* given = all_log_prob + row * width;
+    const int32_t* tokens = all_token + row * width;
+    const auto suppressed = [&](int64_t i) { return suppressed_[static_cast<size_t>(tokens[i])]; };
     int64_t found = 0;
     for (int64_t i = 0; i < width && found < k; ++i) {
-      if (banned(i)) continue;
+      if (suppressed(i)) continue;
       log_prob[found] = given[i];
-      token[found++] = words[i];
+      token[found++] = tokens[i];
     }
     for (int64_t i = 0; found < k; ++i) {
-      if (!banned(i)) continue;
-      log_prob[found] = -std::numeric_limits<float>::infinity();
-      token[found++] = words[i];
+      if (!suppressed(i)) continue;
+      log_prob[found] = kNever;
+      token[found++] = tokens[i];
     }
   }
+}
+
+}  // namespace
+
+SuppressedLayer::SuppressedLayer(const OutputLayer& layer, const int32_t* suppressed, int64_t count)
+    : layer_(layer), suppressed_(static_cast<size_t>(layer.vocab()), false) {
+  check_tokens(suppressed, count, vocab());
+  for (int64_t i = 0; i < count; ++i) suppressed_[static_cast<size_t>(suppressed[i])] = true;
+  most_ = std::count(suppressed_.begin(), suppressed_.end(), true);
+}
+
+std::unique_ptr<LayerRun> SuppressedLayer::open() const {
+  return std::make_unique<SuppressedRun>(layer_.open(), suppressed_, most_);
 }
 
 }  // namespace sharpbeam

@@ -107,8 +107,8 @@ void Words::all_logits(const float* hidden, float* out) const {
   }
 }
 
-void rank(const Kernels& table, float* logits, const int32_t* words, int64_t count, float total, int64_t k,
-          float* log_prob, int32_t* token) {
+void rank_log_probs(const Kernels& table, float* logits, const int32_t* words, int64_t count, float total, int64_t k,
+                    float* log_prob, int32_t* token) {
   // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
   for (int64_t i = 0; i < count; ++i) logits[i] -= total;
   table.top_k(logits, count, k, log_prob, token);
@@ -120,7 +120,7 @@ float bar_below(float logit, float total, double shift) {
   return -above(size * 0x1p-19 + 1e-30 - (static_cast<double>(logit) - shift));
 }
 
-void rank_raw(const Kernels& table, const float* logits, int64_t n, int64_t k, float* log_prob, int32_t* token) {
+void rank_logits(const Kernels& table, const float* logits, int64_t n, int64_t k, float* log_prob, int32_t* token) {
   table.top_k(logits, n, k, log_prob, token);
   if (log_prob[0] == -std::numeric_limits<float>::infinity()) log_prob[0] = std::numeric_limits<float>::quiet_NaN();
 }

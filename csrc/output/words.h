@@ -73,11 +73,11 @@ void for_each_block(int64_t rows, int64_t floats, Visit visit) {
 
 // The k best of `logits` [count], which belong to `words` (ascending): their log probabilities logit - total, largest
 // first, equal ones by lower word. `logits` is overwritten.
-void rank(const Kernels& table, float* logits, const int32_t* words, int64_t count, float total, int64_t k,
-          float* log_prob, int32_t* token);
+void rank_log_probs(const Kernels& table, float* logits, const int32_t* words, int64_t count, float total, int64_t k,
+                    float* log_prob, int32_t* token);
 
 // The k best of `logits` [n] as they are, without a normaliser; NaN first where all are NaN, which is a broken model's.
-void rank_raw(const Kernels& table, const float* logits, int64_t n, int64_t k, float* log_prob, int32_t* token);
+void rank_logits(const Kernels& table, const float* logits, int64_t n, int64_t k, float* log_prob, int32_t* token);
 
 // A float that is at least x.
 float above(double x);

@@ -8,15 +8,13 @@
 namespace sharpbeam {
 
 void bind_kernels(nanobind::module_& module);         // kernels.cpp: the table of kernels, Linear
-void bind_output_layers(nanobind::module_& module);   // output_layers.cpp: ExactLayer, SuppressedRun
+void bind_output_layers(nanobind::module_& module);   // output_layers.cpp: output layers
 void bind_recurrent(nanobind::module_& module);       // recurrent.cpp: the recurrent translation model
 void bind_lstm_lm(nanobind::module_& module);         // lstm_lm.cpp: the LSTM language model
 void bind_lstm_attention(nanobind::module_& module);  // lstm_attention.cpp: the LSTM translation model
 void bind_transformer(nanobind::module_& module);     // transformer.cpp: the transformer
-void bind_screened(nanobind::module_& module);        // screened.cpp: ScreenLayer
-void bind_shortlist(nanobind::module_& module);       // shortlist.cpp: ShortlistRun
 void bind_team(nanobind::module_& module);            // team.cpp: Team
-void bind_forward(nanobind::module_& module);         // search.cpp: what models and output layers are to a search
+void bind_forward(nanobind::module_& module);         // search.cpp: what a model is to a search
 void bind_search(nanobind::module_& module);          // search.cpp: Selector, Beam
 
 // The table that the argument `isa` of a Python call means: "auto" is the one in use, kernels(),

@@ -10,8 +10,6 @@ NB_MODULE(_core, module) {
   sharpbeam::bind_lstm_lm(module);
   sharpbeam::bind_lstm_attention(module);
   sharpbeam::bind_transformer(module);
-  sharpbeam::bind_screened(module);
-  sharpbeam::bind_shortlist(module);
   sharpbeam::bind_team(module);
   sharpbeam::bind_search(module);
 }

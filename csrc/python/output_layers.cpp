@@ -1,17 +1,26 @@
-#include "output/exact.h"
+// The interface of output layers, and the layers that are made of weight and bias, or of other layers.
+#include "python/output_layers.h"
 
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "output/by_language.h"
 #include "output/certified.h"
+#include "output/exact.h"
+#include "output/interface.h"
 #include "output/scan.h"
 #include "output/suppressed.h"
-#include "python/arrays.h"
-#include "python/bindings.h"
-#include "search/forward.h"
 
 namespace sharpbeam {
 namespace {
@@ -19,49 +28,154 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// The arguments of an output layer that is made of weight and bias.
-struct Layer {
-  Layer(const AnyArray& weight, const AnyArray& bias)
-      : w(checked<float>(weight, "weight", {kAnySize, kAnySize})),
-        vocab(static_cast<int64_t>(weight.shape(0))),
-        dim(static_cast<int64_t>(weight.shape(1))),
-        b(checked<float>(bias, "bias", {vocab})) {}
-  const float* w;
-  int64_t vocab, dim;
-  const float* b;
-};
+using Bind = void (*)(nb::module_&);
 
-void construct(ExactLayer* self, AnyArray weight, AnyArray bias, const char* isa) {
-  const Layer layer(weight, bias);
-  new (self) ExactLayer(layer.w, layer.b, layer.vocab, layer.dim, table_named(isa));
+std::vector<Bind>& layer_bindings() {
+  static std::vector<Bind> all;
+  return all;
+}
+
+const float* floors(const std::optional<AnyArray>& floor, int64_t rows) {
+  return floor ? checked<float>(*floor, "floor", {rows}) : nullptr;
+}
+
+// ---- LayerRun
+
+void admit(LayerRun& self, int32_t request, AnyArray source, std::string_view source_language,
+           std::string_view target_language) {
+  const int32_t* tokens = checked<int32_t>(source, "source", {kAnySize});
+  nb::gil_scoped_release release;
+  self.admit({request, {tokens, source.size()}, source_language, target_language});
+}
+
+void evict(LayerRun& self, AnyArray request) {
+  const int32_t* requests = checked<int32_t>(request, "request", {kAnySize});
+  nb::gil_scoped_release release;
+  self.evict(requests, static_cast<int64_t>(request.size()));
+}
+
+LayerRows rows_of(const LayerRun& self, const AnyArray& hidden, const AnyArray& request) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  const int64_t rows = static_cast<int64_t>(hidden.shape(0));
+  return {x, rows, checked<int32_t>(request, "request", {rows})};
+}
+
+nb::tuple run_topk(LayerRun& self, AnyArray hidden, int64_t k, AnyArray request, std::optional<AnyArray> floor) {
+  LayerRows rows = rows_of(self, hidden, request);
+  rows.floor = floors(floor, rows.rows);
+  const size_t width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
+  auto log_prob = new_array<float>({hidden.shape(0), width});
+  auto token = new_array<int32_t>({hidden.shape(0), width});
+  {
+    nb::gil_scoped_release release;
+    self.topk(rows, k, log_prob.data, token.data);
+  }
+  return nb::make_tuple(log_prob.array, token.array);
+}
+
+nb::object run_log_prob(LayerRun& self, AnyArray hidden, AnyArray token, AnyArray request) {
+  const LayerRows rows = rows_of(self, hidden, request);
+  const int32_t* tokens = checked<int32_t>(token, "token", {rows.rows});
+  auto out = new_array<float>({hidden.shape(0)});
+  {
+    nb::gil_scoped_release release;
+    self.log_prob(rows, tokens, out.data);
+  }
+  return out.array;
+}
+
+// ---- RowLayer
+
+// Other threads may run during a call of more than some 20 microseconds.
+template <typename Work>
+void run(const RowLayer& layer, int64_t rows, Work work) {
+  constexpr int64_t kQuick = int64_t{1} << 20;  // multiply-adds
+  if (rows * layer.row_cost() <= kQuick) return work();
+  nb::gil_scoped_release release;
+  work();
+}
+
+// Results are made by the caller, because that takes a third of the time of a quick call.
+void topk_plain(const RowLayer& self, nb::handle hidden, nb::handle log_prob, nb::handle token) {
+  const PlainArray<const float> x(hidden);
+  const PlainArray<float> to(log_prob);
+  const PlainArray<int32_t> tokens(token);
+  const int64_t rows = x.rows(), k = to.columns();
+  if (x.columns() != self.dim() || to.rows() != rows || tokens.rows() != rows || tokens.columns() != k) {
+    throw nb::next_overload();
+  }
+  run(self, rows, [&] { self.topk({x.data(), rows}, k, to.data(), tokens.data()); });
+}
+
+void topk(const RowLayer& self, AnyArray hidden, WritableArray log_prob, WritableArray token,
+          std::optional<AnyArray> floor) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  const int64_t rows = static_cast<int64_t>(hidden.shape(0));
+  const int64_t k = log_prob.ndim() == 2 ? static_cast<int64_t>(log_prob.shape(1)) : 0;
+  float* to = writable<float>(log_prob, "log_prob", {rows, k});
+  int32_t* tokens = writable<int32_t>(token, "token", {rows, k});
+  const LayerRows asked{x, rows, nullptr, floors(floor, rows)};
+  run(self, rows, [&] { self.topk(asked, k, to, tokens); });
+}
+
+nb::object log_prob(const RowLayer& self, AnyArray hidden, AnyArray token) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  const int64_t rows = static_cast<int64_t>(hidden.shape(0));
+  const int32_t* tokens = checked<int32_t>(token, "token", {rows});
+  auto out = new_array<float>({hidden.shape(0)});
+  run(self, rows, [&] { self.log_prob({x, rows}, tokens, out.data); });
+  return out.array;
+}
+
+// (log_prob, token, total, tokens that took exact logits or were left by the preview)
+template <typename Layer>
+nb::tuple topk_details(const Layer& self, AnyArray hidden, int64_t k, bool normalise) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
+  auto log_prob = new_array<float>({rows, width});
+  auto token = new_array<int32_t>({rows, width});
+  auto total = new_array<float>({rows});
+  auto count = new_array<int32_t>({rows});
+  {
+    nb::gil_scoped_release release;
+    self.rank({x, static_cast<int64_t>(rows)}, k, normalise, log_prob.data, token.data, total.data, count.data);
+  }
+  return nb::make_tuple(log_prob.array, token.array, total.array, count.array);
+}
+
+// ---- layers
+
+void construct_exact(ExactLayer* self, AnyArray weight, AnyArray bias, const char* isa, bool deferred) {
+  const OutputArrays arrays(weight, bias);
+  new (self) ExactLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim, table_named(isa), deferred);
 }
 
 void construct_scan(ScanLayer* self, AnyArray weight, AnyArray bias, const char* isa, float trust) {
-  const Layer layer(weight, bias);
-  new (self) ScanLayer(shared(weight, layer.w), layer.b, layer.vocab, layer.dim, table_named(isa), trust);
+  const OutputArrays arrays(weight, bias);
+  new (self) ScanLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, table_named(isa), trust);
 }
 
 void construct_certified(CertifiedLayer* self, AnyArray weight, AnyArray bias, AnyArray basis, AnyArray shift,
-                         AnyArray centre, AnyArray rows, AnyArray words, AnyArray start, AnyArray coordinates,
+                         AnyArray centre, AnyArray rows, AnyArray tokens, AnyArray start, AnyArray coordinates,
                          AnyArray square, AnyArray mixed, AnyArray head_norm, double rest, double balance,
                          const char* isa, float tolerance, float trust) {
-  const Layer layer(weight, bias);
+  const OutputArrays arrays(weight, bias);
   const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
-  const PreviewView view{checked<float>(basis, "basis", {layer.dim, layer.dim}),
-                         checked<float>(shift, "shift", {layer.dim}),
-                         checked<float>(centre, "centre", {layer.dim}),
-                         checked<double>(rows, "rows", {layer.vocab, layer.dim}),
+  const PreviewView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
+                         checked<float>(shift, "shift", {arrays.dim}),
+                         checked<float>(centre, "centre", {arrays.dim}),
+                         checked<double>(rows, "rows", {arrays.vocab, arrays.dim}),
                          levels,
-                         checked<int32_t>(words, "words", {layer.vocab}),
+                         checked<int32_t>(tokens, "tokens", {arrays.vocab}),
                          checked<int32_t>(start, "start", {levels + 1}),
                          checked<int32_t>(coordinates, "coordinates", {levels}),
-                         checked<double>(square, "square", {levels, layer.dim}),
+                         checked<double>(square, "square", {levels, arrays.dim}),
                          checked<double>(mixed, "mixed", {levels}),
                          checked<double>(head_norm, "head_norm", {levels}),
                          rest,
                          balance};
-  new (self) CertifiedLayer(shared(weight, layer.w), layer.b, layer.vocab, layer.dim, view, table_named(isa), tolerance,
-                            trust);
+  new (self)
+      CertifiedLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view, table_named(isa), tolerance, trust);
 }
 
 // (total, error)
@@ -77,112 +191,71 @@ nb::tuple log_total(const CertifiedLayer& self, AnyArray hidden, int64_t refined
   return nb::make_tuple(total.array, error.array);
 }
 
-// (log_prob, token, total, rescored); `choice` are more arguments of the output layer's own.
-template <typename OutputLayer, typename... Choice>
-nb::tuple topk_with_total(const OutputLayer& self, AnyArray hidden, int64_t k, Choice... choice) {
-  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
-  const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
-  auto log_prob = new_array<float>({rows, width});
-  auto token = new_array<int32_t>({rows, width});
-  auto total = new_array<float>({rows});
-  auto rescored = new_array<int32_t>({rows});
-  {
-    nb::gil_scoped_release release;
-    self.topk(x, static_cast<int64_t>(rows), k, choice..., log_prob.data, token.data, total.data, rescored.data);
-  }
-  return nb::make_tuple(log_prob.array, token.array, total.array, rescored.array);
+void construct_suppressed(SuppressedLayer* self, const OutputLayer& layer, AnyArray suppressed) {
+  const int32_t* tokens = checked<int32_t>(suppressed, "suppressed", {kAnySize});
+  new (self) SuppressedLayer(layer, tokens, static_cast<int64_t>(suppressed.size()));
 }
 
-nb::tuple topk(const ExactLayer& self, AnyArray hidden, int64_t k, bool normalise) {
-  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
-  const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
-  auto log_prob = new_array<float>({rows, width});
-  auto token = new_array<int32_t>({rows, width});
-  {
-    nb::gil_scoped_release release;
-    self.topk(x, static_cast<int64_t>(rows), k, normalise, log_prob.data, token.data);
+void construct_by_language(LayerByLanguage* self, const std::string& per, std::vector<std::string> scopes,
+                           std::vector<const OutputLayer*> layers) {
+  if (per != "target" && per != "direction") {
+    throw std::invalid_argument("per is '" + per + "'; it must be target or direction");
   }
-  return nb::make_tuple(log_prob.array, token.array);
+  const LayerPer kind = per == "target" ? LayerPer::target : LayerPer::direction;
+  new (self) LayerByLanguage(kind, std::move(scopes), std::move(layers));
 }
 
-// A layer that looks at hidden vectors alone, in a decoding run.
-template <typename OutputLayer>
-class RowLayer : public LayerRun {
- public:
-  RowLayer(const OutputLayer& layer, bool normalise) : layer_(layer), normalise_(normalise) {}
-
-  int64_t dim() const override { return layer_.dim(); }
-  int64_t vocab() const override { return layer_.vocab(); }
-
-  void topk(const float* hidden, const int32_t*, int64_t rows, int64_t k, float* log_prob, int32_t* token) override {
-    if constexpr (std::is_same_v<OutputLayer, ExactLayer>) {
-      layer_.topk(hidden, rows, k, normalise_, log_prob, token);
-    } else {
-      thread_local std::vector<float> total;  // nobody asks for these
-      thread_local std::vector<int32_t> rescored;
-      total.resize(static_cast<size_t>(rows));
-      rescored.resize(static_cast<size_t>(rows));
-      layer_.topk(hidden, rows, k, normalise_, log_prob, token, total.data(), rescored.data());
-    }
-  }
-
- private:
-  const OutputLayer& layer_;
-  bool normalise_;
-};
-
-template <typename OutputLayer>
-std::unique_ptr<LayerRun> open(const OutputLayer& self, bool normalise) {
-  return std::make_unique<RowLayer<OutputLayer>>(self, normalise);
+void bind_interface(nb::module_& module) {
+  nb::class_<LayerRun>(module, "LayerRun", "An output layer of the core in one decoding run.")
+      .def("admit", &admit, "request"_a, "source"_a, "source_language"_a = "", "target_language"_a = "",
+           "Prepare for rows of a request: its index, and the ids of its source [S].")
+      .def("evict", &evict, "request"_a, "Forget the requests named by index [n].")
+      .def("topk", &run_topk, "hidden"_a, "k"_a, "request"_a, "floor"_a = nb::none(),
+           "log_prob and token [R, k] of the k best tokens of each row; see output_layers.interface.OutputLayerRun.")
+      .def("log_prob", &run_log_prob, "hidden"_a, "token"_a, "request"_a, "Log probability [R] of a token of each row.")
+      .def_prop_ro("vocab_size", &LayerRun::vocab)
+      .def_prop_ro("dim", &LayerRun::dim);
+  nb::class_<OutputLayer>(module, "OutputLayer", "An output layer of the core: weights that decoding runs share.")
+      .def("open", &OutputLayer::open, nb::keep_alive<0, 1>(), "The layer in a new decoding run.")
+      .def_prop_ro("vocab_size", &OutputLayer::vocab)
+      .def_prop_ro("dim", &OutputLayer::dim);
+  nb::class_<RowLayer, OutputLayer>(module, "RowLayer", "An output layer that looks at hidden vectors alone.")
+      .def("topk", &topk_plain, "hidden"_a, "log_prob"_a, "token"_a)
+      .def("topk", &topk, "hidden"_a, "log_prob"_a, "token"_a, "floor"_a = nb::none(),
+           "Write the k best tokens of each row of hidden [R, D] into log_prob and token [R, k].")
+      .def("log_prob", &log_prob, "hidden"_a, "token"_a, "Log probability [R] of a token of each row.")
+      .def("unnormalised", &RowLayer::unnormalised, nb::keep_alive<0, 1>(),
+           "The layer with logits for log probabilities; None where it has none.");
 }
 
-void construct_suppressed(SuppressedRun* self, LayerRun& layer, AnyArray suppressed) {
-  const int32_t* words = checked<int32_t>(suppressed, "suppressed", {kAnySize});
-  new (self) SuppressedRun(layer, words, static_cast<int64_t>(suppressed.size()));
-}
-
-template <typename OutputLayer, typename... Choice>
-nb::object log_prob(const OutputLayer& self, AnyArray hidden, AnyArray token, Choice... choice) {
-  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
-  const int64_t rows = static_cast<int64_t>(hidden.shape(0));
-  const int32_t* tokens = checked<int32_t>(token, "token", {rows});
-  auto out = new_array<float>({hidden.shape(0)});
-  {
-    nb::gil_scoped_release release;
-    self.log_prob(x, tokens, rows, choice..., out.data);
-  }
-  return out.array;
+void bind_layers(nb::module_& module) {
+  nb::class_<ExactLayer, RowLayer>(module, "ExactLayer")
+      .def("__init__", &construct_exact, "weight"_a, "bias"_a, "isa"_a = "auto", "deferred"_a = false);
+  nb::class_<ScanLayer, RowLayer>(module, "ScanLayer")
+      .def("__init__", &construct_scan, "weight"_a, "bias"_a, "isa"_a = "auto", "trust"_a = 1.0f)
+      .def("topk_details", &topk_details<ScanLayer>, "hidden"_a, "k"_a, "normalise"_a = true,
+           "log_prob, token, normaliser, and how many tokens took exact logits.");
+  nb::class_<CertifiedLayer, RowLayer>(module, "CertifiedLayer")
+      .def("__init__", &construct_certified, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "centre"_a, "rows"_a,
+           "tokens"_a, "start"_a, "coordinates"_a, "square"_a, "mixed"_a, "head_norm"_a, "rest"_a, "balance"_a,
+           "isa"_a = "auto", "tolerance"_a = 1e-3f, "trust"_a = 1.0f)
+      .def("topk_details", &topk_details<CertifiedLayer>, "hidden"_a, "k"_a, "normalise"_a = true,
+           "log_prob, token, normaliser, and how many tokens the preview left.")
+      .def("log_total", &log_total, "hidden"_a, "refined"_a, "tolerance"_a);
+  nb::class_<SuppressedLayer, OutputLayer>(module, "SuppressedLayer")
+      .def("__init__", &construct_suppressed, "layer"_a, "suppressed"_a, nb::keep_alive<1, 2>());
+  nb::class_<LayerByLanguage, OutputLayer>(module, "LayerByLanguage")
+      .def("__init__", &construct_by_language, "per"_a, "scopes"_a, "layers"_a, nb::keep_alive<1, 4>());
 }
 
 }  // namespace
 
+LayerBinding::LayerBinding(Bind bind) { layer_bindings().push_back(bind); }
+
 void bind_output_layers(nb::module_& module) {
-  nb::class_<ExactLayer>(module, "ExactLayer")
-      .def("__init__", &construct, "weight"_a, "bias"_a, "isa"_a = "auto")
-      .def("topk", &topk, "hidden"_a, "k"_a, "normalise"_a = true)
-      .def("log_prob", &log_prob<ExactLayer, bool>, "hidden"_a, "token"_a, "normalise"_a = true)
-      .def("open", &open<ExactLayer>, "normalise"_a = true, nb::keep_alive<0, 1>())
-      .def_prop_ro("vocab_size", &ExactLayer::vocab)
-      .def_prop_ro("dim", &ExactLayer::dim);
-  nb::class_<ScanLayer>(module, "ScanLayer")
-      .def("__init__", &construct_scan, "weight"_a, "bias"_a, "isa"_a = "auto", "trust"_a = 1.0f)
-      .def("topk", &topk_with_total<ScanLayer, bool>, "hidden"_a, "k"_a, "normalise"_a = true)
-      .def("log_prob", &log_prob<ScanLayer, bool>, "hidden"_a, "token"_a, "normalise"_a = true)
-      .def("open", &open<ScanLayer>, "normalise"_a = true, nb::keep_alive<0, 1>())
-      .def_prop_ro("vocab_size", &ScanLayer::vocab)
-      .def_prop_ro("dim", &ScanLayer::dim);
-  nb::class_<CertifiedLayer>(module, "CertifiedLayer")
-      .def("__init__", &construct_certified, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "centre"_a, "rows"_a,
-           "words"_a, "start"_a, "coordinates"_a, "square"_a, "mixed"_a, "head_norm"_a, "rest"_a, "balance"_a,
-           "isa"_a = "auto", "tolerance"_a = 1e-3f, "trust"_a = 1.0f)
-      .def("topk", &topk_with_total<CertifiedLayer, bool>, "hidden"_a, "k"_a, "normalise"_a = true)
-      .def("log_prob", &log_prob<CertifiedLayer, bool>, "hidden"_a, "token"_a, "normalise"_a = true)
-      .def("open", &open<CertifiedLayer>, "normalise"_a = true, nb::keep_alive<0, 1>())
-      .def("log_total", &log_total, "hidden"_a, "refined"_a, "tolerance"_a)
-      .def_prop_ro("vocab_size", &CertifiedLayer::vocab)
-      .def_prop_ro("dim", &CertifiedLayer::dim);
-  nb::class_<SuppressedRun, LayerRun>(module, "SuppressedRun")
-      .def("__init__", &construct_suppressed, "layer"_a, "suppressed"_a, nb::keep_alive<1, 2>());
+  bind_interface(module);
+  bind_layers(module);
+  for (const Bind bind : layer_bindings()) bind(module);
 }
 
 }  // namespace sharpbeam

@@ -264,7 +264,6 @@ class BeamRun {
 
 void bind_forward(nb::module_& module) {
   nb::class_<ModelRun>(module, "ModelRun", "A decoding run of a model; see sharpbeam.models.door.Decoding.");
-  nb::class_<LayerRun>(module, "LayerRun", "An output layer in one; see sharpbeam.output_layers.door.OutputLayerRun.");
 }
 
 void bind_search(nb::module_& module) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/table.h"
+#include "output/interface.h"
 
 namespace sharpbeam {
 
@@ -18,17 +19,6 @@ class ModelRun {
                     int32_t* handles) = 0;
   // Frees every state but the named ones (repeats allowed).
   virtual void retain(const int32_t* state, int64_t count) = 0;
-};
-
-// An output layer in a decoding run, as a search sees it: src/sharpbeam/output_layers/interface.py.
-class LayerRun {
- public:
-  virtual ~LayerRun() = default;
-  virtual int64_t dim() const = 0;    // D
-  virtual int64_t vocab() const = 0;  // V
-  // The k best tokens of each of the hidden vectors [rows, D], and their log probabilities, both [rows, k].
-  virtual void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
-                    int32_t* token) = 0;
 };
 
 }  // namespace sharpbeam

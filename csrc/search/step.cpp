@@ -49,7 +49,7 @@ bool NativeSteps::step(ModelRun& model, LayerRun& layer, int64_t k, const LiveRo
   }
   {
     const PartSpan span(model.table(), StepPart::output);
-    layer.topk(hidden_.get(), rows.request, rows.rows, k, log_prob_.get(), token_.data());
+    layer.topk({hidden_.get(), rows.rows, rows.request}, k, log_prob_.get(), token_.data());
   }
   const SelectionRows given{rows.rows, k, rows.request, rows.length, rows.score, token_.data(), log_prob_.get()};
   if (!beam.advance({given, state_.data(), rows.node, log_prob_.get()})) return false;

@@ -91,21 +91,21 @@ void test_counter() {
 // Layers and search of growing and shrinking beams, as in a run; the first one is the widest and warms up.
 void test_layers_and_selection() {
   constexpr int64_t kVocab = 300, kDim = 20, kMost = 12, k = 8;
-  Guarded<float> weight(kVocab * kDim), bias(kVocab), hidden(kMost * kDim), log_prob(kMost * k), total(kMost);
+  Guarded<float> weight(kVocab * kDim), bias(kVocab), hidden(kMost * kDim), log_prob(kMost * k);
   fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
-  Guarded<int32_t> token(kMost * k), rescored(kMost), request(kMost), length(kMost);
+  Guarded<int32_t> token(kMost * k), request(kMost), length(kMost);
   Guarded<double> score(kMost);
   for (int64_t row = 0; row < kMost; ++row)
     request[row] = static_cast<int32_t>(row / 4), length[row] = 3, score[row] = -1.0;
   Selection selection;
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
-    const ExactLayer exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
-    const ScanLayer scan(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), kVocab, kDim, kernels(*name),
-                         1.0f);
+    const Array shared(Array(), weight.get());
+    const ExactLayer exact(shared, Array(Array(), bias.get()), kVocab, kDim, kernels(*name), false);
+    const ScanLayer scan(shared, bias.get(), kVocab, kDim, kernels(*name), 1.0f);
     for (const int64_t rows : {kMost, int64_t{1}, int64_t{4}, kMost}) {
       const int64_t made = allocated([&] {
-        exact.topk(hidden.get(), rows, k, true, log_prob.get(), token.get());
-        scan.topk(hidden.get(), rows, k, true, log_prob.get(), token.get(), total.get(), rescored.get());
+        exact.topk({hidden.get(), rows}, k, log_prob.get(), token.get());
+        scan.topk({hidden.get(), rows}, k, log_prob.get(), token.get());
         select({rows, k, request.get(), length.get(), score.get(), token.get(), log_prob.get()}, {},
                {4, 8, 50, 10.0, 0.0, 2, false}, selection);
       });

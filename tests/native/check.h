@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 
 #include "guarded.h"
 
@@ -14,6 +15,17 @@ float draw();
 void fill(Guarded<float>& array, float scale);
 int64_t draw_size(int64_t low, int64_t high);
 
+// Whether the call throws std::invalid_argument.
+template <typename Call>
+bool refused(Call call) {
+  try {
+    call();
+  } catch (const std::invalid_argument&) {
+    return true;
+  }
+  return false;
+}
+
 // Whether n elements have the same bits; any NaN equals any other.
 bool same(const float* a, const float* b, int64_t n);
 bool same(const int32_t* a, const int32_t* b, int64_t n);
@@ -21,8 +33,8 @@ bool same(const int32_t* a, const int32_t* b, int64_t n);
 void test_allocations();
 void test_kernels();
 void test_team();
-void test_projection();
-void test_screened();
+void test_output_layers();
+void test_screen();
 void test_shortlist();
 void test_search();
 void test_recurrent();

@@ -52,8 +52,8 @@ int main() {
   test_allocations();
   test_kernels();
   test_team();
-  test_projection();
-  test_screened();
+  test_output_layers();
+  test_screen();
   test_shortlist();
   test_search();
   test_recurrent();

@@ -12,7 +12,6 @@
 
 #include "allocations.h"
 #include "check.h"
-#include "output/suppressed.h"
 #include "search/step.h"
 
 namespace {
@@ -203,10 +202,13 @@ struct ToyModel : ModelRun {
 struct ToyLayer : LayerRun {
   int64_t dim() const override { return 1; }
   int64_t vocab() const override { return 1009; }
-  void topk(const float* hidden, const int32_t*, int64_t rows, int64_t k, float* log_prob, int32_t* token) override {
-    for (int64_t row = 0; row < rows; ++row)
+  void enter(const LayerRequest&) override {}
+  void leave(const int32_t*, int64_t) override {}
+  void find_log_prob(const LayerRows&, const int32_t*, float*) override {}
+  void find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) override {
+    for (int64_t row = 0; row < rows.rows; ++row)
       for (int64_t j = 0; j < k; ++j) {
-        log_prob[row * k + j] = -0.01f * static_cast<float>(1 + j) - 0.001f * std::fmod(hidden[row], 7.0f);
+        log_prob[row * k + j] = -0.01f * static_cast<float>(1 + j) - 0.001f * std::fmod(rows.hidden[row], 7.0f);
         token[row * k + j] = static_cast<int32_t>(j == ends ? kEos : 3 + j);
       }
     if (--sound == 0) log_prob[0] = std::numeric_limits<float>::quiet_NaN();
@@ -214,29 +216,6 @@ struct ToyLayer : LayerRun {
   int64_t ends = -1;   // the candidate that is eos
   int64_t sound = -1;  // calls until one gives what is no number
 };
-
-// ToyLayer's candidates are 3, 4, 5 and so on.
-void test_suppressed(const std::vector<int32_t>& banned, const std::vector<int32_t>& left, int64_t k) {
-  constexpr int64_t kRows = 3;
-  ToyLayer layer;
-  SuppressedRun run(layer, banned.data(), static_cast<int64_t>(banned.size()));
-  const float hidden[] = {1.0f, 2.0f, 6.0f};
-  const int32_t request[] = {0, 0, 1};
-  Guarded<float> log_prob(kRows * k), all(kRows * 9);
-  Guarded<int32_t> token(kRows * k), names(kRows * 9);
-  layer.topk(hidden, request, kRows, 9, all.get(), names.get());
-  for (int64_t turn = 0; turn < 3; ++turn) {
-    const int64_t rows = turn == 1 ? 2 : kRows;  // fewer rows ask for no more room
-    const int64_t made = allocated([&] { run.topk(hidden, request, rows, k, log_prob.get(), token.get()); });
-    CHECK(made == 0 || turn == 0, "any", turn);
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t j = 0; j < k; ++j) {
-        const int32_t word = left[static_cast<size_t>(j)];
-        CHECK(token.get()[row * k + j] == word, "any", word);
-        CHECK(same(log_prob.get() + row * k + j, all.get() + row * 9 + word - 3, 1), "any", word);
-      }
-  }
-}
 
 LiveRows live(const Columns& rows) {
   return {rows.request.size(), rows.request.get(), rows.state.get(), rows.token.get(),
@@ -328,7 +307,5 @@ void test_search() {
   test_turns(15, 2, -1);   // with hypotheses that end on the way
   test_turns(15, -1, 1);   // the first turn, or a later one, meets what is no number
   test_turns(15, -1, 7);
-  test_suppressed({4, 7, 4, 900}, {3, 5, 6, 8}, 4);
-  test_suppressed({3}, {4, 5, 6, 7}, 4);
   test_mistakes();
 }

@@ -1,101 +1,183 @@
-// The words of requests: every table against the scalar one, memory that is used again, and what is refused.
+// Token sets of requests: every table against the scalar one, full sets against the exact layer, memory that is used
+// again, and what is refused.
 #include "output/shortlist.h"
 
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
 #include "allocations.h"
 #include "check.h"
+#include "output/exact.h"
+#include "output/joined.h"
 
 namespace {
 
-using sharpbeam::ShortlistRun;
+using namespace sharpbeam;
 
-// Requests 0, 1, .. with every `step`-th word from a random one on.
-std::vector<std::vector<int32_t>> draw_sets(int64_t requests, int64_t vocab) {
-  std::vector<std::vector<int32_t>> sets(static_cast<size_t>(requests));
-  for (auto& set : sets) {
-    const int64_t step = draw_size(1, 9);
-    for (int64_t word = draw_size(0, vocab - 1); word < vocab; word += step) set.push_back(static_cast<int32_t>(word));
+constexpr int64_t kSources = 8;
+
+// Lists of every `step`-th token from a random one on, for kSources source tokens; or all tokens for each.
+struct Lists {
+  Lists(int64_t vocab, bool full) : start(kSources + 1), always(1) {
+    std::vector<int32_t> all;
+    start[0] = 0;
+    for (int64_t s = 0; s < kSources; ++s) {
+      const int64_t step = full ? 1 : draw_size(1, 9);
+      for (int64_t id = full ? 0 : draw_size(0, vocab); id < vocab; id += step) all.push_back(static_cast<int32_t>(id));
+      start[s + 1] = static_cast<int32_t>(all.size());
+    }
+    token = std::make_unique<Guarded<int32_t>>(static_cast<int64_t>(all.size()));
+    std::copy(all.begin(), all.end(), token->get());
+    always[0] = static_cast<int32_t>(draw_size(0, vocab - 1));
   }
-  return sets;
+  ShortlistView view() const { return {always.get(), 1, start.get(), token->get(), kSources}; }
+
+  Guarded<int32_t> start, always;
+  std::unique_ptr<Guarded<int32_t>> token;
+};
+
+struct Case {
+  Case(int64_t vocab_size, int64_t width, bool full)
+      : vocab(vocab_size),
+        dim(width),
+        lists(vocab, full),
+        sets(vocab, full),
+        weight(std::make_shared<Guarded<float>>(vocab * dim)),
+        bias(std::make_shared<Guarded<float>>(vocab)),
+        cluster_weight(kSources * dim),
+        cluster_bias(kSources) {
+    for (Guarded<float>* array : {weight.get(), bias.get(), &cluster_weight, &cluster_bias}) fill(*array, 1.0f);
+  }
+  // The layers are a shortlist, and one joined by "and" and by "or" with the lists of another as clusters.
+  std::unique_ptr<OutputLayer> build(int kind, const char* isa) const {
+    const Array w(weight, weight->get()), b(bias, bias->get());
+    Shortlist shortlist(lists.view(), vocab);
+    if (kind == 0) return std::make_unique<ShortlistLayer>(w, b, vocab, dim, std::move(shortlist), kernels(isa));
+    ScreenView screen{};
+    screen.weight = cluster_weight.get();
+    screen.bias = cluster_bias.get();
+    screen.start = sets.start.get();
+    screen.token = sets.token->get();
+    screen.clusters = kSources;
+    const Join join = kind == 1 ? Join::both : Join::either;
+    return std::make_unique<JoinedLayer>(w, b, vocab, dim, screen, std::move(shortlist), join, kernels(isa));
+  }
+  bool clusters_have_tokens() const {
+    for (int64_t s = 0; s < kSources; ++s) {
+      if (sets.start.get()[s] == sets.start.get()[s + 1]) return false;
+    }
+    return true;
+  }
+
+  int64_t vocab, dim;
+  Lists lists, sets;
+  std::shared_ptr<Guarded<float>> weight, bias;
+  Guarded<float> cluster_weight, cluster_bias;
+};
+
+void admit(LayerRun& run, int64_t requests) {
+  for (int32_t index = 0; index < requests; ++index) {
+    Guarded<int32_t> source(draw_size(0, 5));
+    for (int64_t i = 0; i < source.size(); ++i) source[i] = static_cast<int32_t>((index + i) % kSources);
+    run.admit({index, {source.get(), static_cast<size_t>(source.size())}, "", ""});
+  }
 }
 
-void admit(ShortlistRun& run, const std::vector<std::vector<int32_t>>& sets) {
-  for (size_t i = 0; i < sets.size(); ++i) {
-    Guarded<int32_t> words(static_cast<int64_t>(sets[i].size()));
-    std::copy(sets[i].begin(), sets[i].end(), words.get());
-    run.admit(static_cast<int32_t>(i), words.get(), words.size());
-  }
-}
-
-void test_shape(int64_t rows, int64_t vocab, int64_t dim, int64_t k) {
-  const auto weight = std::make_shared<Guarded<float>>(vocab * dim), bias = std::make_shared<Guarded<float>>(vocab);
-  fill(*weight, 1.0f), fill(*bias, 1.0f);
-  Guarded<float> hidden(rows * dim);
+void test_shape(int kind, int64_t rows, int64_t vocab, int64_t dim, int64_t k, bool full) {
+  const Case one(vocab, dim, full);
+  if (kind > 0 && !one.clusters_have_tokens()) return;
+  Guarded<float> hidden(rows * dim), wanted(rows * k);
+  Guarded<int32_t> request(rows), every(6), wanted_token(rows * k);
   fill(hidden, 1.0f);
-  const auto first = draw_sets(6, vocab), second = draw_sets(6, vocab);
-  Guarded<int32_t> request(rows), every(6);
   for (int64_t r = 0; r < rows; ++r) request[r] = static_cast<int32_t>(draw_size(0, 5));
   for (int64_t i = 0; i < 6; ++i) every[i] = static_cast<int32_t>(i);
-  Guarded<float> wanted(rows * k);
-  Guarded<int32_t> wanted_token(rows * k);
-  for (const char* const* name = sharpbeam::kernel_names(); *name != nullptr; ++name) {
-    ShortlistRun run({weight, weight->get()}, {bias, bias->get()}, vocab, dim, sharpbeam::kernels(*name));
-    admit(run, first);
-    run.evict(every.get(), every.size());
-    admit(run, second);  // into the memory of the first
+  const LayerRows asked{hidden.get(), rows, request.get()};
+  if (full) {
+    const ExactLayer exact(Array(one.weight, one.weight->get()), Array(one.bias, one.bias->get()), vocab, dim,
+                           kernels("scalar"), false);
+    exact.topk(asked, k, wanted.get(), wanted_token.get());
+  }
+  for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
+    const std::unique_ptr<OutputLayer> layer = one.build(kind, *name);
+    const std::unique_ptr<LayerRun> run = layer->open();
+    const bool first = name == kernel_names();
+    if (!full && !first) admit(*run, 6), run->evict(every.get(), 6);  // the next ones go into their memory
+    for (int32_t i = 0; i < 6; ++i) {
+      const int32_t source[] = {static_cast<int32_t>(i % kSources), static_cast<int32_t>((3 * i + 1) % kSources)};
+      run->admit({i, source, "", ""});
+    }
     Guarded<float> log_prob(rows * k), forced(rows);
     Guarded<int32_t> token(rows * k), best(rows);
-    run.topk(hidden.get(), request.get(), rows, k, log_prob.get(), token.get());
-    if (name == sharpbeam::kernel_names()) {
+    run->topk(asked, k, log_prob.get(), token.get());
+    if (first && !full) {
       std::copy_n(log_prob.get(), rows * k, wanted.get());
       std::copy_n(token.get(), rows * k, wanted_token.get());
     }
     CHECK(same(log_prob.get(), wanted.get(), rows * k), *name, vocab);
     CHECK(same(token.get(), wanted_token.get(), rows * k), *name, vocab);
-    const auto warm = [&] { run.topk(hidden.get(), request.get(), rows, k, log_prob.get(), token.get()); };
-    CHECK(allocated(warm) == 0, *name, vocab);
+    CHECK(allocated([&] { run->topk(asked, k, log_prob.get(), token.get()); }) == 0, *name, vocab);
     for (int64_t r = 0; r < rows; ++r) best[r] = token[r * k];
-    run.log_prob(hidden.get(), request.get(), best.get(), rows, forced.get());
+    run->log_prob(asked, best.get(), forced.get());
     for (int64_t r = 0; r < rows; ++r) CHECK(same(forced.get() + r, log_prob.get() + r * k, 1), *name, vocab);
   }
 }
 
-void test_refusals() {
-  const auto data = std::make_shared<std::vector<float>>(20, 1.0f);
-  ShortlistRun run({data, data->data()}, {data, data->data()}, 5, 4, sharpbeam::kernels("scalar"));
-  const auto refused = [&](auto call) {
-    try {
-      call();
-    } catch (const std::invalid_argument&) {
-      return true;
-    }
-    return false;
-  };
-  const int32_t words[] = {1, 3}, here[] = {7};
-  run.admit(7, words, 2);
-  CHECK(refused([&] { run.admit(7, words, 2); }), "scalar", 7);
-  for (const int32_t bad : {INT32_MIN, -1, 5, INT32_MAX}) {
+void test_refusals(int kind) {
+  const Case one(5, 4, true);
+  const std::unique_ptr<OutputLayer> layer = one.build(kind, "scalar");
+  const std::unique_ptr<LayerRun> run = layer->open();
+  const int32_t source[] = {1, 3}, here[] = {7};
+  run->admit({7, source, "", ""});
+  CHECK(refused([&] { run->admit({7, source, "", ""}); }), "scalar", 7);
+  float out[5];
+  int32_t token[5];
+  const LayerRows asked{one.weight->get(), 1, here};
+  for (const int32_t bad : {INT32_MIN, -1, static_cast<int32_t>(kSources), INT32_MAX}) {
     const int32_t wrong[] = {bad};
-    CHECK(refused([&] { run.admit(8, wrong, 1); }), "scalar", bad);
-    CHECK(refused([&] { run.evict(wrong, 1); }), "scalar", bad);
-    float out;
-    CHECK(refused([&] { run.log_prob(data->data(), here, wrong, 1, &out); }), "scalar", bad);
+    CHECK(refused([&] { run->admit({8, wrong, "", ""}); }), "scalar", bad);
+    CHECK(refused([&] { run->evict(wrong, 1); }), "scalar", bad);
+    CHECK(refused([&] { run->log_prob(asked, wrong, out); }), "scalar", bad);
+    CHECK(refused([&] { run->topk({one.weight->get(), 1, wrong}, 1, out, token); }), "scalar", bad);
   }
-  CHECK(refused([&] { run.admit(8, words, 0); }), "scalar", 0);
-  run.evict(here, 1);
-  CHECK(refused([&] { run.evict(here, 1); }), "scalar", 7);
+  for (const int64_t k : {INT64_MIN, int64_t{-1}, int64_t{0}, int64_t{6}, INT64_MAX}) {
+    CHECK(refused([&] { run->topk(asked, k, out, token); }), "scalar", k);
+  }
+  run->evict(here, 1);
+  CHECK(refused([&] { run->evict(here, 1); }), "scalar", 7);
+}
+
+void test_hostile_lists() {
+  Lists lists(5, true);
+  const auto bad = [&] { return refused([&] { Shortlist(lists.view(), 5); }); };
+  CHECK(!bad(), "any", 5);
+  for (const int32_t id : {INT32_MIN, -1, 5, INT32_MAX}) {
+    lists.always[0] = id;
+    CHECK(bad(), "any", id);
+    lists.always[0] = 0;
+    const int32_t before = (*lists.token)[3];
+    (*lists.token)[3] = id;
+    CHECK(bad(), "any", id);
+    (*lists.token)[3] = before;
+  }
+  for (const int32_t place : {INT32_MIN, -1, 11, INT32_MAX}) {
+    const int32_t before = lists.start[1];
+    lists.start[1] = place;
+    CHECK(bad(), "any", place);
+    lists.start[1] = before;
+  }
+  ShortlistView none = lists.view();
+  none.always_count = 0;
+  CHECK(refused([&] { Shortlist(none, 5); }), "any", 0);
 }
 
 }  // namespace
 
 void test_shortlist() {
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 90; ++i) {
     const int64_t vocab = draw_size(1, 300);
-    test_shape(draw_size(0, 60), vocab, draw_size(1, 70), draw_size(1, vocab));
+    test_shape(i % 3, draw_size(0, 60), vocab, draw_size(1, 70), draw_size(1, vocab), i % 5 == 0);
   }
-  test_refusals();
+  for (int kind = 0; kind < 3; ++kind) test_refusals(kind);
+  test_hostile_lists();
 }

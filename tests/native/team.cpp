@@ -194,25 +194,19 @@ void test_layers() {
   Guarded<float> weight(kVocab * kDim), bias(kVocab), hidden(kMost * kDim);
   fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
   hidden[3] = 1e30f;  // a row that takes the exact way
-  Guarded<float> log_prob(kMost * k), other(kMost * k), total(kMost);
-  Guarded<int32_t> token(kMost * k), chosen(kMost * k), rescored(kMost);
+  Guarded<float> log_prob(kMost * k), other(kMost * k);
+  Guarded<int32_t> token(kMost * k), chosen(kMost * k);
   Team team(3, 1);
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
-    const ExactLayer exact(weight.get(), bias.get(), kVocab, kDim, kernels(*name));
-    const ScanLayer scan(sharpbeam::Array(sharpbeam::Array(), weight.get()), bias.get(), kVocab, kDim, kernels(*name),
-                         1.0f);
-    const auto ask = [&](bool scans, int64_t rows, float* to, int32_t* words) {
-      if (scans)
-        scan.topk(hidden.get(), rows, k, true, to, words, total.get(), rescored.get());
-      else
-        exact.topk(hidden.get(), rows, k, true, to, words);
-    };
-    for (const bool scans : {false, true}) {
+    const Array shared(Array(), weight.get());
+    const ExactLayer exact(shared, Array(Array(), bias.get()), kVocab, kDim, kernels(*name), false);
+    const ScanLayer scan(shared, bias.get(), kVocab, kDim, kernels(*name), 1.0f);
+    for (const RowLayer* layer : {static_cast<const RowLayer*>(&exact), static_cast<const RowLayer*>(&scan)}) {
       for (const int64_t rows : {int64_t{1}, int64_t{5}, kMost}) {
-        ask(scans, rows, log_prob.get(), token.get());
+        layer->topk({hidden.get(), rows}, k, log_prob.get(), token.get());
         for (int repeat = 0; repeat < 5; ++repeat) {
           const Entered entered(team);
-          ask(scans, rows, other.get(), chosen.get());
+          layer->topk({hidden.get(), rows}, k, other.get(), chosen.get());
           CHECK(same(log_prob.get(), other.get(), rows * k), *name, rows);
           CHECK(same(token.get(), chosen.get(), rows * k), *name, rows);
         }

@@ -21,7 +21,7 @@ from bench.harness.interleave import interleave
 from bench.harness.with_shortlist import project_model
 from bench.papers.l2s.subjects import SUBJECTS, Subject
 from sharpbeam import Translator
-from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.output_layers.interface import OutputLayerRun, RowLayer
 from sharpbeam.report.quality import quality
 from sharpbeam.storage.screens import SCREEN
 from sharpbeam.storage.shortlists import SHORTLIST
@@ -126,7 +126,7 @@ class Clock:
         return run
 
 
-class TimedLayer:
+class TimedLayer(OutputLayerRun):
     """An output layer whose calls are timed: in the run, as what it opens."""
 
     def __init__(self, output_layer: RowLayer, clock: Clock) -> None:

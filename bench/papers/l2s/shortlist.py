@@ -21,7 +21,7 @@ from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, NoDataError
 from sharpbeam import Translator
 from sharpbeam.decoding.loading import shortlist_identity
-from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.output_layers.interface import OutputLayerRun, RowLayer
 from sharpbeam.report.quality import quality
 from sharpbeam.storage.shortlists import read_shortlist
 from sharpbeam.text.pairs import column_pairs
@@ -36,7 +36,7 @@ class DisagreementError(Exception):
     """A contender translates worse than the exact layer, so its time means nothing."""
 
 
-class Watched:
+class Watched(OutputLayerRun):
     """The exact layer, which looks its best words up in the shortlist: `output_layers.interface.OutputLayer` and
     `OutputLayerRun`.
 
@@ -58,7 +58,7 @@ class Watched:
             self._sets[request.index] = self._shortlist.words(request.source)
             self.sizes.append(len(self._sets[request.index]))
 
-    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
+    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
         top = self._exact.topk(hidden, max(k, K))
         for row, index in enumerate(request.tolist()):
             inside = np.isin(top.token[row, :K], self._sets[index])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sharpbeam.output_layers.certified import CertifiedLayer, Preview
-from sharpbeam.output_layers.deferred import DeferredExact
+from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
@@ -46,7 +46,7 @@ def screened_layer(
 def exact_layer(weight: Floats, bias: Floats, backend: str = "native", isa: str = "auto") -> RowLayer:
     """All words of the output matrix [V, D] with its bias [V] in float32, natively or in PyTorch."""
     if backend == "native":
-        return DeferredExact(weight, bias, isa)
+        return ExactLayer.build(weight, bias, isa, deferred=True)
     from sharpbeam.output_layers.torch import TorchLayer  # PyTorch is an extra
 
     return TorchLayer(weight, bias)

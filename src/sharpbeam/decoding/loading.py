@@ -19,9 +19,8 @@ from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.by_language import for_screens
 from sharpbeam.output_layers.interface import OutputLayer, RowLayer
-from sharpbeam.output_layers.joined import Join, JoinedLayer
 from sharpbeam.output_layers.scan import ScanLayer
-from sharpbeam.output_layers.shortlist import ShortlistLayer
+from sharpbeam.output_layers.shortlist import Join, JoinedLayer, ShortlistLayer
 from sharpbeam.storage.model_folder import FOREIGN, read_config
 from sharpbeam.storage.screens import read_screens
 from sharpbeam.storage.shortlists import read_shortlist

@@ -24,7 +24,7 @@ class Forward:
     def __init__(self, model: Decoding, layer: OutputLayerRun, whole: bool = False) -> None:
         self._model, self.whole = model, whole
         self.topk, self.log_prob = layer.topk, layer.log_prob
-        model_run, layer_run = getattr(model, "core", None), getattr(layer, "core", None)
+        model_run, layer_run = getattr(model, "core", None), layer.native
         self.core = None if model_run is None or layer_run is None else (model_run, layer_run)
         self.python_steps = 0
         """Steps of the model that were not part of a native step."""

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sharpbeam import _core
 from sharpbeam.errors import OptionError
-from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.types import Floats, Ids, TopK
+from sharpbeam.output_layers.native import NativeNormalising
+from sharpbeam.types import Floats, Ids
 
 Doubles = NDArray[np.float64]
 BALANCE = 0.1  # the root of how large the rounding of a hidden vector to bytes is, about
@@ -55,18 +55,13 @@ class Preview:
         return cls(basis, shift, np.ascontiguousarray(arrays["coordinates"], np.int32))
 
 
-class CertifiedLayer(RowLayer):
-    """The exact layer's k best words and logits, for every hidden vector, with a normaliser of proven error.
+class CertifiedLayer(NativeNormalising[_core.CertifiedLayer]):
+    """The exact layer's k best tokens and logits, for every hidden vector, with a normaliser of proven error.
 
-    Where few words have nearly all of the mass, the preview proves the normaliser too; elsewhere all words take exact
+    Where few tokens have nearly all of the mass, the preview proves the normaliser too; elsewhere all tokens take exact
     logits for it, and that costs as much as the exact layer. Without the normaliser nothing does: use it so for greedy
-    search, where it changes nothing, and for models that are trained to need none. Any number of threads may share one;
-    a row's answer has the same bits whatever the rows around it and the table.
+    search, where it changes nothing, and for models that are trained to need none.
     """
-
-    def __init__(self, native: _core.CertifiedLayer, normalise: bool = True) -> None:
-        self._native, self._normalise = native, normalise
-        self.vocab_size = native.vocab_size
 
     @classmethod
     def build(
@@ -81,9 +76,10 @@ class CertifiedLayer(RowLayer):
     ) -> CertifiedLayer:
         """Preview the output matrix [V, D] with its bias [V], both float32 and C-contiguous.
 
-        The normaliser is within `tolerance`. `trust` multiplies the bounds of words: 1 is proven, tests take less.
-        Raises ValueError for arrays that do not fit, for values that are not finite or above 1e12, for a basis that has
-        no inverse, and for an `isa` that this machine cannot run.
+        The normaliser is within `tolerance`. `trust` multiplies the bounds of tokens: 1 is proven, tests take less. The
+        matrix is shared, and must not be written to afterwards. Raises ValueError for arrays that do not fit, for
+        values that are not finite or above 1e12, for a basis that has no inverse, and for an `isa` that this machine
+        cannot run.
         """
         rows, centre, rest = _rows(weight, preview)
         levels = _levels(rows, preview.coordinates)
@@ -92,33 +88,16 @@ class CertifiedLayer(RowLayer):
         )
         return cls(native)
 
-    def unnormalised(self) -> CertifiedLayer:
-        """The same layer with exact logits for log probabilities: `Normalising`."""
-        return CertifiedLayer(self._native, normalise=False)
-
-    def core_run(self) -> _core.LayerRun:
-        """A run in the compiled core."""
-        return self._native.open(self._normalise)
-
-    def topk(self, hidden: Floats, k: int) -> TopK:
-        """The k best tokens of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""
-        log_prob, token, _, _ = self._native.topk(hidden, k, self._normalise)
-        return TopK(log_prob, token)
-
-    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
-        """Log probability [R] of the given token [R] of each row: the same bits as from `topk`."""
-        return self._native.log_prob(hidden, token, self._normalise)
-
     def log_total(self, hidden: Floats, tolerance: float = ERROR, refined: int = REFINED) -> tuple[Floats, Floats]:
         """Log-sum-exp of the exact layer's logits, and its proven error, both [R].
 
-        Takes exact logits of `refined` words; where that does not prove `tolerance`, of all words.
+        Takes exact logits of `refined` tokens; where that does not prove `tolerance`, of all tokens.
         """
-        return self._native.log_total(hidden, min(refined, self.vocab_size), tolerance)
+        return self.native.log_total(hidden, min(refined, self.vocab_size), tolerance)
 
     def left(self, hidden: Floats, k: int) -> Ids:
-        """How many words [R] the preview does not rule out for each row, so that they are compared again."""
-        return self._native.topk(hidden, k, False)[3]
+        """How many tokens [R] the preview does not rule out for each row, so that they are compared again."""
+        return self.native.topk_details(hidden, k, False)[3]
 
 
 def _rows(weight: Floats, preview: Preview) -> tuple[Doubles, Floats, float]:

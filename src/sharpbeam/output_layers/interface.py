@@ -1,25 +1,36 @@
-"""The door of the output layers' room: hidden vectors to candidates."""
+"""The interface of output layers: hidden vectors in, candidates out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from sharpbeam._core import LayerRun
+from sharpbeam import _core
 from sharpbeam.types import Floats, Ids, Request, TopK
 
 
 class OutputLayerRun(Protocol):
     """An output layer in one decoding run. `hidden` is [R, D] float32; `request` [R] names the request of each row.
 
-    A row's answer depends on that row and on the source and the languages of its request only.
+    A row's answer depends on that row and on the source and the languages of its request only. Inherit from it to get
+    the defaults of `native` and `reason`.
     """
+
+    native: _core.LayerRun | None = None
+    """The same run in the compiled core, for searches that take whole steps there; None where there is none."""
+    reason: str = "the output layer is computed in Python"
+    """Why `native` is None, for `--stats`; empty where it is not."""
 
     def admit(self, requests: Sequence[Request]) -> None:
         """Prepare for rows of `requests`."""
 
-    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
-        """The k best tokens of each row with their log probabilities; 1 <= k <= V, ties by lower id."""
+    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
+        """The k best tokens of each row with their log probabilities; 1 <= k <= V, ties by lower id.
+
+        `floor` [R] float32 is a lower bound on the log probability that can still change the search. A layer may leave
+        out candidates below it; all others are returned, with the bits that they have without a floor. A row with
+        fewer than k candidates is filled up with token 0 at -inf. A layer that gains nothing may ignore the floor.
+        """
 
     def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
         """Log probability of the given token of each row, [R] float32: for forced scores."""
@@ -29,9 +40,14 @@ class OutputLayerRun(Protocol):
 
 
 class OutputLayer(Protocol):
-    """An output layer, exact or screened: weights that any number of decoding runs share."""
+    """An output layer: weights that any number of decoding runs share. Inherit from it to get the default."""
 
     vocab_size: int
+
+    @property
+    def fallback_share(self) -> float | None:
+        """Share of the rows so far that fell back to a layer that scores all tokens; None where none can."""
+        return None
 
     def open(self) -> OutputLayerRun:
         """The layer in a new decoding run."""
@@ -46,39 +62,39 @@ class Normalising(Protocol):
 
 
 class RowLayer(OutputLayer, Protocol):
-    """An output layer that looks at hidden vectors alone, so that no run has anything to keep: to be inherited from."""
+    """An output layer that looks at hidden vectors alone, so that a run has nothing to keep: to be inherited from."""
 
     def topk(self, hidden: Floats, k: int) -> TopK:
-        """The k best tokens of each row of `hidden` [R, D] with their log probabilities; ties by lower id."""
+        """The k best tokens of each row of `hidden` [R, D] with their log probabilities; 1 <= k <= V, ties by lower id.
+
+        A layer that gains by a floor (`OutputLayerRun.topk`) overrides `open`.
+        """
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
         """Log probability of the given token of each row, [R] float32."""
 
     def open(self) -> OutputLayerRun:
         """This layer, whatever the request."""
-        return _AnyRequest(self)
-
-    def core_run(self) -> LayerRun | None:
-        """A run of this layer in the compiled core, for a search that takes whole turns there; None if it has none."""
-        return None
+        return _RowRun(self)
 
 
-class _AnyRequest:
+class _RowRun(OutputLayerRun):
     """A decoding run in which all requests are alike."""
 
-    def __init__(self, output_layer: RowLayer) -> None:
-        self._output_layer, self.core = output_layer, output_layer.core_run()
+    def __init__(self, layer: RowLayer) -> None:
+        self._layer = layer
+        self.reason = f"{type(layer).__name__} is computed in Python"
 
     def admit(self, requests: Sequence[Request]) -> None:
         """Nothing is kept."""
 
-    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
-        """As the output layer's."""
-        return self._output_layer.topk(hidden, k)
+    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
+        """The output layer's, whatever the floor."""
+        return self._layer.topk(hidden, k)
 
     def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
-        """As the output layer's."""
-        return self._output_layer.log_prob(hidden, token)
+        """The output layer's."""
+        return self._layer.log_prob(hidden, token)
 
     def evict(self, request: Ids) -> None:
         """Nothing is kept."""

@@ -1,56 +1,48 @@
-"""The output layer over a lexical shortlist (SHARP section 3): the exact logits of each request's own words.
+"""Output layers over a lexical shortlist (SHARP section 3): exact logits of a set of tokens for each request.
 
-A word outside the set has probability zero, and log probabilities are normalised over the set. Marian and CTranslate2
-take the union of the sets of a batch; here each request has its own, so that no answer depends on its neighbours.
+A token outside the set has probability zero, and log probabilities are normalised over the set. Marian and CTranslate2
+take the union of the sets of a batch; here each request has its own, so that no answer depends on its neighbours. A
+row's answer has the same bits whatever the rows around it and the kernel table; a returned candidate's logit has those
+of the exact layer. Where a row has fewer than k tokens, the others are token 0 with -inf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Literal
 
 from sharpbeam import _core
-from sharpbeam.types import Floats, Ids, Request, Shortlist, TopK
+from sharpbeam.output_layers.native import NativeLayer
+from sharpbeam.types import Floats, Screen, Shortlist
+
+Join = Literal["and", "or"]
 
 
-class ShortlistLayer:
-    """`output_layers.interface.OutputLayer`; any number of decoding runs share one."""
+class ShortlistLayer(NativeLayer[_core.ShortlistLayer]):
+    """The output rows of a request's set are packed once, when it enters."""
 
     def __init__(self, weight: Floats, bias: Floats, shortlist: Shortlist, isa: str = "auto") -> None:
-        """Keep the output matrix [V, D] and its bias [V], float32 and C-contiguous, which must not be written to."""
-        self._weight, self._bias, self._shortlist, self._isa = weight, bias, shortlist, isa
-        self.vocab_size = len(weight)
+        """Share the output matrix [V, D] and its bias [V], float32 and C-contiguous, which must not be written to.
 
-    def open(self) -> ShortlistRun:
-        """The layer in a new decoding run; ValueError for arrays that do not fit, or a table that is not there."""
-        return ShortlistRun(_core.ShortlistRun(self._weight, self._bias, self._isa), self._shortlist)
+        Raises ValueError for arrays that do not fit, and for an `isa` that this machine cannot run.
+        """
+        lists = (shortlist.always, shortlist.start, shortlist.token)
+        super().__init__(_core.ShortlistLayer(weight, bias, *lists, isa))
+        self.shortlist = shortlist
 
 
-class ShortlistRun:
-    """`output_layers.interface.OutputLayerRun`: the output rows of a request's words are packed once, when it enters.
+class JoinedLayer(NativeLayer[_core.JoinedLayer]):
+    """A screen and a shortlist together: the tokens that both allow, or those that either does.
 
-    A row's answer has the same bits whatever the rows around it and the kernel table; a returned candidate's logit has
-    those of the exact output_layer. Where a request has fewer than k words, the others are token 0 with -inf.
+    Both guess what comes next, from other things: a screen from the hidden vector (L2S, CVP), a shortlist from the
+    source. Where they share few tokens, the fewest are scored; united, one makes up for what the other lacks. The
+    screen's residual mass and fallback test are not used. Where a row's cluster and its request share no token, its
+    request's tokens are taken.
     """
 
-    def __init__(self, native: _core.ShortlistRun, shortlist: Shortlist) -> None:
-        self.core, self._shortlist = native, shortlist
-
-    def admit(self, requests: Sequence[Request]) -> None:
-        """Pack the words of each request; ValueError where one is in flight already."""
-        for request in requests:
-            self.core.admit(request.index, self._shortlist.words(request.source))
-
-    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
-        """The k best words of each row of `hidden` [R, D] among those of its `request` [R], ties by lower id.
-
-        Raises ValueError unless 1 <= k <= V, and for a request that is not in flight.
-        """
-        return TopK(*self.core.topk(hidden, k, request))
-
-    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
-        """Log probability [R] of the given token [R] of each row: the same bits as from `topk`, -inf outside."""
-        return self.core.log_prob(hidden, token, request)
-
-    def evict(self, request: Ids) -> None:
-        """Forget the words of the requests named by index, [n] int32."""
-        self.core.evict(request)
+    def __init__(
+        self, weight: Floats, bias: Floats, screen: Screen, shortlist: Shortlist, join: Join, isa: str = "auto"
+    ) -> None:
+        """Share the output matrix [V, D] and its bias [V], as `ShortlistLayer` does."""
+        clusters = (screen.weight, screen.bias, screen.start, screen.token)
+        lists = (shortlist.always, shortlist.start, shortlist.token)
+        super().__init__(_core.JoinedLayer(weight, bias, *clusters, *lists, join, isa))

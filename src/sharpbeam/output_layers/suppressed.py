@@ -1,6 +1,6 @@
-"""An output layer without words that a model must never produce, such as the padding of MarianMT.
+"""An output layer without the tokens that a model must never produce, such as the padding of MarianMT.
 
-The normaliser counts them, as in Hugging Face (`bad_words_ids`), so the log probabilities of all other words stay.
+The normaliser counts them, as in Hugging Face (`bad_words_ids`), so the log probabilities of all other tokens stay.
 """
 
 from __future__ import annotations
@@ -11,16 +11,25 @@ import numpy as np
 
 from sharpbeam import _core
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
-from sharpbeam.types import Floats, Ids, TopK
+from sharpbeam.output_layers.native import NativeLayer
+from sharpbeam.types import Floats, Ids, Request, TopK
 
 
-class SuppressedLayer:
-    """`output_layers.interface.OutputLayer` over another one; a suppressed word is a candidate of -inf, behind all
-    others.
-    """
+def without(layer: OutputLayer, suppressed: Sequence[int]) -> OutputLayer:
+    """`layer` without the tokens `suppressed`, which come after all others, at -inf; the layer itself for none."""
+    if not suppressed:
+        return layer
+    ids = np.unique(np.array(suppressed, np.int32))
+    if isinstance(layer, NativeLayer):
+        return NativeLayer(_core.SuppressedLayer(layer.native, ids))
+    return _Suppressed(layer, ids)
 
-    def __init__(self, layer: OutputLayer, suppressed: Sequence[int]) -> None:
-        self._layer, self._suppressed = layer, np.unique(np.array(suppressed, np.int32))
+
+class _Suppressed(OutputLayer):
+    """Such a layer over one that is computed in Python."""
+
+    def __init__(self, layer: OutputLayer, suppressed: Ids) -> None:
+        self._layer, self._suppressed = layer, suppressed
         self.vocab_size = layer.vocab_size
 
     def open(self) -> OutputLayerRun:
@@ -28,20 +37,16 @@ class SuppressedLayer:
         return _Run(self._layer.open(), self._suppressed, self.vocab_size)
 
 
-class _Run:
-    """`output_layers.interface.OutputLayerRun`."""
-
+class _Run(OutputLayerRun):
     def __init__(self, run: OutputLayerRun, suppressed: Ids, vocab_size: int) -> None:
         self._run, self._vocab_size, self._most = run, vocab_size, len(suppressed)
         self._banned = np.zeros(vocab_size, bool)
         self._banned[suppressed] = True
-        self.admit, self.log_prob, self.evict = run.admit, run.log_prob, run.evict
-        core_run = getattr(run, "core", None)
-        self.core = None if core_run is None else _core.SuppressedRun(core_run, suppressed)
+        self.reason = run.reason
 
-    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
-        """The k best of the words that are allowed, then, where there are not so many, the others."""
-        top = self._run.topk(hidden, min(k + self._most, self._vocab_size), request)
+    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
+        """The k best of the tokens that are allowed, then, where there are not so many, the others."""
+        top = self._run.topk(hidden, min(k + self._most, self._vocab_size), request, floor)
         banned = self._banned[top.token]
         if banned.any():
             order = banned.argsort(axis=1, kind="stable")
@@ -49,7 +54,14 @@ class _Run:
             top.log_prob = np.take_along_axis(np.where(banned, np.float32(-np.inf), top.log_prob), order, axis=1)
         return TopK(np.ascontiguousarray(top.log_prob[:, :k]), np.ascontiguousarray(top.token[:, :k]))
 
+    def admit(self, requests: Sequence[Request]) -> None:
+        """The layer's."""
+        self._run.admit(requests)
 
-def without(layer: OutputLayer, suppressed: Sequence[int]) -> OutputLayer:
-    """`layer` without the words `suppressed`; the layer itself where there are none."""
-    return SuppressedLayer(layer, suppressed) if suppressed else layer
+    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
+        """The layer's: a suppressed token can be scored."""
+        return self._run.log_prob(hidden, token, request)
+
+    def evict(self, request: Ids) -> None:
+        """The layer's."""
+        self._run.evict(request)

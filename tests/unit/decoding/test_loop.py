@@ -12,6 +12,7 @@ from support.toys import BOS, EOS, ToyLayer, ToyModel, best, toy_requests
 from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.output_layers.interface import OutputLayerRun
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.scheduling.queue import RequestQueue
@@ -27,7 +28,7 @@ class ListLayer(ToyLayer):
         return self.run
 
 
-class ListRun:
+class ListRun(OutputLayerRun):
     def __init__(self, output_layer: ListLayer) -> None:
         self.output_layer = output_layer
         self.lists: dict[int, np.ndarray] = {}

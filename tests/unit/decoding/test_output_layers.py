@@ -40,9 +40,9 @@ def test_layers_share_what_they_have_in_common(folder):
     tail = Tail(weight[:1, None].copy(), bias[:1, None].copy())
     doubt = FallbackTest(weight[:1].copy(), k=1, margin=2.0, by_tail=0.5, by_far=0.5, offset=0.0)
     save_screen(folder, replace(one, tail=tail, doubt=doubt), weight, bias, {})
-    assert translator.layer_named("screen")._exact is translator.layer_named("scan")
+    assert translator.layer_named("screen").fallback is translator.layer_named("scan")
     save_screen(folder, one, weight, bias, {})
-    assert Translator(folder).layer_named("screen")._exact is None  # nothing is doubted, so no other layer is packed
+    assert Translator(folder).layer_named("screen").fallback is None  # nothing is doubted, so no other layer is packed
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_search_score_is_forced_score(translator: Translator, sentences: list[st
     for index, forced in translator._force(requests, targets, choices).items():
         assert forced.tolist() == list(found[index][0].token_log_probs)
         assert np.isfinite(forced).all()
-    shortlist = translator.layer_named("shortlist")._shortlist
+    shortlist = translator.layer_named("shortlist").shortlist
     for request in requests:
         assert set(found[request.index][0].tokens) <= set(shortlist.words(request.source).tolist())
 
@@ -59,7 +59,7 @@ def test_search_score_is_forced_score(translator: Translator, sentences: list[st
 def test_a_shortlist_of_another_model_is_refused(translator: Translator, tiny_model: Path):
     identity = shortlist_identity(translator.parts)
     for name in identity:
-        save_shortlist(translator.folder, translator.layer_named("shortlist")._shortlist, identity | {name: "0"}, {})
+        save_shortlist(translator.folder, translator.layer_named("shortlist").shortlist, identity | {name: "0"}, {})
         with pytest.raises(ModelError, match=r"was fitted for other .* Make the shortlist again"):
             Translator(translator.folder).translate(["ba"], output_layer="shortlist")
 

@@ -69,7 +69,7 @@ def test_the_k_best_are_the_exact_layers(seed, shape, shares, kind):
         answers = []
         for isa in table_names():
             output_layer = CertifiedLayer.build(*layer[:2], preview, isa)
-            log_prob, token, total, left = output_layer._native.topk(layer[2], k)
+            log_prob, token, total, left = output_layer.native.topk_details(layer[2], k)
             answers.append([a.tobytes() for a in (log_prob, token, total, left)])
         assert all(answer == answers[0] for answer in answers)
         check_topk(layer, k, (log_prob, token), total)
@@ -79,9 +79,9 @@ def test_the_k_best_are_the_exact_layers(seed, shape, shares, kind):
 def test_a_large_vocabulary(kind):
     layer = layers(5, 3001, 96, 30)[kind]
     for coordinates in (None, 8, 48, 96):
-        native = certified(layer, coordinates)._native
+        native = certified(layer, coordinates).native
         for k in (1, 5, 40):
-            log_prob, token, total, _ = native.topk(layer[2], k)
+            log_prob, token, total, _ = native.topk_details(layer[2], k)
             check_topk(layer, k, (log_prob, token), total)
 
 
@@ -101,7 +101,7 @@ def test_few_words_are_left_by_the_preview():
 def test_the_bound_matters(trust):
     """With less than the proven bound, words of the k best are missed."""
     layer = skewed(0, 3001, 96, 200)
-    log_prob, token, total, _ = certified(layer, 12, trust=trust)._native.topk(layer[2], 40)
+    log_prob, token, total, _ = certified(layer, 12, trust=trust).native.topk_details(layer[2], 40)
     with pytest.raises(AssertionError):
         check_topk(layer, 40, (log_prob, token), total)
 
@@ -114,8 +114,8 @@ def test_a_word_at_the_edge_of_the_bound(trust, missed):
     weight[50, 7], weight[51, 7], bias[50] = 10, -10, 0  # a pair, so that the mean is zero
     bias[60:99] = 98
     preview = Preview(basis, np.zeros(8, np.float32), np.full(500, 4, np.int32))
-    native = CertifiedLayer.build(weight, bias, preview, trust=trust)._native
-    log_prob, token, total, _ = native.topk(hidden, 1)
+    native = CertifiedLayer.build(weight, bias, preview, trust=trust).native
+    log_prob, token, total, _ = native.topk_details(hidden, 1)
     assert (token[0, 0] != 50) == missed
     if not missed:
         check_topk((weight, bias, hidden), 1, (log_prob, token), total)
@@ -147,7 +147,7 @@ def test_the_normaliser_of_topk_is_within_its_tolerance(tolerance):
     layer = skewed(0, 3001, 96, 200)
     preview = fit_preview(*layer[:2], skewed(7, 1, 96, 400)[2])
     output_layer = CertifiedLayer.build(*layer[:2], preview, tolerance=tolerance)
-    log_prob, token, total, _ = output_layer._native.topk(layer[2], 7)
+    log_prob, token, total, _ = output_layer.native.topk_details(layer[2], 7)
     assert np.abs(total - log_sum_exp(layer)).max() < tolerance + 1e-5
     check_topk(layer, 7, (log_prob, token), total)
     assert output_layer.log_prob(layer[2], token[:, 3].copy()).tobytes() == log_prob[:, 3].tobytes()
@@ -199,7 +199,7 @@ def test_a_hidden_vector_without_bounds_is_answered_by_the_exact_layer(special):
 def test_any_sample_will_do(samples):
     layer = layers(0, 777, 65, 20)["normal"]
     preview = fit_preview(*layer[:2], samples.astype(np.float32))
-    log_prob, token, total, _ = CertifiedLayer.build(*layer[:2], preview)._native.topk(layer[2], 5)
+    log_prob, token, total, _ = CertifiedLayer.build(*layer[:2], preview).native.topk_details(layer[2], 5)
     check_topk(layer, 5, (log_prob, token), total)
 
 
@@ -208,7 +208,7 @@ def test_any_preview_will_do():
     layer = skewed(0, 777, 65, 20)
     for basis in (normal(7, 65, 65), normal(7, 65, 65) * 1e-3, np.eye(65, dtype=np.float32) * 1e4):
         preview = Preview(basis.astype(np.float32), normal(8, 65) * 100, np.full(777, 10, np.int32))
-        log_prob, token, total, _ = CertifiedLayer.build(*layer[:2], preview)._native.topk(layer[2], 5)
+        log_prob, token, total, _ = CertifiedLayer.build(*layer[:2], preview).native.topk_details(layer[2], 5)
         check_topk(layer, 5, (log_prob, token), total)
 
 

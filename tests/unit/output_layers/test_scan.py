@@ -27,7 +27,7 @@ def test_the_k_best_are_the_exact_layers(seed, shape, share, kind):
     for k in {1, min(5, vocab), 1 + round(share * (vocab - 1))}:
         answers = []
         for isa in table_names():
-            log_prob, token, total, rescored = _core.ScanLayer(*layer[:2], isa).topk(layer[2], k)
+            log_prob, token, total, rescored = _core.ScanLayer(*layer[:2], isa).topk_details(layer[2], k)
             answers.append([a.tobytes() for a in (log_prob, token, total, rescored)])
         assert all(answer == answers[0] for answer in answers)
         check_topk(layer, k, (log_prob, token), total)
@@ -38,7 +38,7 @@ def test_a_large_vocabulary(kind):
     layer = layers(5, 3001, 96, 30)[kind]
     scan = _core.ScanLayer(*layer[:2])
     for k in (1, 5, 40):
-        log_prob, token, total, _ = scan.topk(layer[2], k)
+        log_prob, token, total, _ = scan.topk_details(layer[2], k)
         check_topk(layer, k, (log_prob, token), total)
 
 
@@ -52,7 +52,7 @@ def test_the_bound_matters(trust, missed):
     weight[50], bias[50] = np.round(residual / np.abs(residual).max() * 127), 0  # rounding takes nothing from these
     best = _core.Linear(weight, bias).apply(hidden)[0, 50]
     bias[60:99] = best - np.float32(0.05) * np.linalg.norm(residual) * np.linalg.norm(weight[50])
-    log_prob, token, total, _ = _core.ScanLayer(weight, bias, trust=trust).topk(hidden, 1)
+    log_prob, token, total, _ = _core.ScanLayer(weight, bias, trust=trust).topk_details(hidden, 1)
     assert (token[0, 0] != 50) == missed
     if not missed:
         check_topk((weight, bias, hidden), 1, (log_prob, token), total)

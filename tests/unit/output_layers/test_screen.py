@@ -179,13 +179,12 @@ def test_signs_are_what_the_test_decides_by():
 
 
 @pytest.mark.parametrize("isa", TABLES)
-@pytest.mark.parametrize("union", [False, True])
-def test_full_sets_are_the_exact_projection_byte_for_byte(isa, union):
+def test_full_sets_are_the_exact_projection_byte_for_byte(isa):
     weight, bias, hidden = normal(0, 333, 50), normal(1, 333), normal(2, 70, 50)
     everything = np.arange(333, dtype=np.int32)
     screen = Screen(normal(3, 4, 50), normal(4, 4), np.arange(5, dtype=np.int32) * 333, np.tile(everything, 4))
     exact = ExactLayer.build(weight, bias, isa)
-    screened = ScreenLayer.build(weight, bias, screen, isa=isa, union=union, int8=False)
+    screened = ScreenLayer.build(weight, bias, screen, isa=isa, int8=False)
     for k in (1, 7, 333):
         got, wanted = screened.topk(hidden, k), exact.topk(hidden, k)
         assert got.log_prob.tobytes() == wanted.log_prob.tobytes()
@@ -220,18 +219,6 @@ def test_the_test_of_a_row_does_not_depend_on_k():
             assert screened.topk(hidden, k).log_prob.tolist() == wide.log_prob[:, :k].tolist()
 
 
-def test_the_union_scores_the_sets_of_all_rows():
-    weight, bias, hidden = whole(0, 90, 12), whole(1, 90), whole(2, 3, 12)
-    screen = make_screen(3, 40, 12, 90)
-    union = np.unique(np.concatenate(words(screen, hidden)))
-    assert len(union) < 90
-    top = ScreenLayer.build(weight, bias, screen, union=True).topk(hidden, 90)
-    one = Screen(screen.weight[:1], screen.bias[:1], np.array([0, len(union)], np.int32), union.astype(np.int32))
-    wanted = ScreenLayer.build(weight, bias, one, int8=False).topk(hidden, 90)
-    assert top.token.tolist() == wanted.token.tolist()
-    assert top.log_prob.tobytes() == wanted.log_prob.tobytes()
-
-
 def test_outside_the_set_is_impossible():
     weight, bias, hidden = normal(0, 50, 8), normal(1, 50), normal(2, 20, 8)
     screen = make_screen(3, 3, 8, 50)
@@ -257,7 +244,7 @@ GOOD = make_screen(3, 3, 4, 20, least=2)
         (replace(GOOD, weight=normal(0, 3, 5)), r"cluster_weight has the shape \[3, 5\]; it must be \[any, 4\]"),
         (replace(GOOD, bias=normal(0, 2)), r"cluster_bias has the shape \[2\]"),
         (replace(GOOD, start=GOOD.start[:-1].copy()), r"start has the shape \[3\]; it must be \[4\]"),
-        (replace(GOOD, start=np.array([0, 0, *GOOD.start[2:]], np.int32)), "each cluster has a word"),
+        (replace(GOOD, start=np.array([0, 0, *GOOD.start[2:]], np.int32)), "each cluster has a token"),
         (replace(GOOD, start=GOOD.start + np.int32(1)), r"token has the shape"),
         (replace(GOOD, token=GOOD.token + np.int32(20)), "must ascend, from 0 to 19"),
         (replace(GOOD, token=np.zeros_like(GOOD.token)), "must ascend, from 0 to 19"),
@@ -271,8 +258,7 @@ def test_screens_that_do_not_fit_are_named(screen, message):
 @pytest.mark.parametrize("k", [0, 21])
 def test_k_is_checked(k):
     weight, bias = normal(0, 20, 4), normal(1, 20)
-    for union in (False, True):
-        with pytest.raises(ValueError, match=f"k is {k}; it must be"):
-            ScreenLayer.build(weight, bias, GOOD, union=union).topk(normal(2, 2, 4), k)
+    with pytest.raises(ValueError, match=f"k is {k}; it must be"):
+        ScreenLayer.build(weight, bias, GOOD).topk(normal(2, 2, 4), k)
     with pytest.raises(ValueError, match=f"k is {k}; it must be"):
         ReferenceScreenLayer(weight, bias, GOOD).topk(normal(2, 2, 4), k)

@@ -7,7 +7,8 @@ import pytest
 
 from sharpbeam._core import table_names
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.shortlist import ShortlistLayer, ShortlistRun
+from sharpbeam.output_layers.native import NativeRun
+from sharpbeam.output_layers.shortlist import ShortlistLayer
 from sharpbeam.types import Request, Shortlist
 
 TABLES = table_names()
@@ -38,7 +39,7 @@ def make_requests(seed: int, count: int) -> list[Request]:
     return [Request(10 * i, draw.integers(0, SOURCES, draw.integers(1, 9)).astype(np.int32)) for i in range(count)]
 
 
-def opened(weight, bias, shortlist: Shortlist, requests: list[Request], isa: str = "auto") -> ShortlistRun:
+def opened(weight, bias, shortlist: Shortlist, requests: list[Request], isa: str = "auto") -> NativeRun:
     run = ShortlistLayer(weight, bias, shortlist, isa).open()
     run.admit(requests)
     return run
@@ -143,7 +144,7 @@ def test_misuse_is_refused():
     shortlist, requests = make_shortlist(3, 20), make_requests(4, 2)
     run = opened(weight, bias, shortlist, requests)
     here = np.array([0, 10], np.int32)
-    with pytest.raises(ValueError, match="request 0 is there already"):
+    with pytest.raises(ValueError, match="request 0 is in flight already"):
         run.admit(requests[:1])
     for k in (0, 21):
         with pytest.raises(ValueError, match=f"k is {k}; it must be from 1 to the vocabulary size, 20"):
@@ -157,10 +158,23 @@ def test_misuse_is_refused():
     run.evict(here)  # nothing was forgotten by the refused call
     with pytest.raises(ValueError, match="not admitted or is evicted"):
         run.topk(hidden, 1, here)
-    for words in ([3, 3], [4, 3], [-1], [20]):
-        broken = Shortlist(np.array(words, np.int32), np.zeros(SOURCES + 1, np.int32), np.empty(0, np.int32))
-        native = ShortlistLayer(weight, bias, broken).open().core
-        with pytest.raises(ValueError, match="the words must ascend, from 0 to 19"):
-            native.admit(0, np.array(words, np.int32))
-    with pytest.raises(ValueError, match="has no words"):
-        native.admit(0, np.empty(0, np.int32))
+    none, nothing = np.zeros(SOURCES + 1, np.int32), np.empty(0, np.int32)
+    for tokens in ([3, 3], [4, 3], [-1], [20]):
+        with pytest.raises(ValueError, match="the tokens must ascend, from 0 to 19"):
+            ShortlistLayer(weight, bias, Shortlist(np.array(tokens, np.int32), none, nothing))
+    with pytest.raises(ValueError, match="always has no tokens"):
+        ShortlistLayer(weight, bias, Shortlist(nothing, none, nothing))
+    always, one = np.zeros(1, np.int32), np.array([20], np.int32)
+    with pytest.raises(ValueError, match=r"token\[0\] is 20; it must be from 0 to 19"):
+        ShortlistLayer(weight, bias, Shortlist(always, np.array([0, 1], np.int32), one))
+    for start, message in (
+        ([1, 1], r"start\[0\] is 1"),
+        ([0, 2, 1], r"start\[2\] is 1; start must rise"),
+        ([], "empty"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ShortlistLayer(weight, bias, Shortlist(always, np.array(start, np.int32), always))
+    short = ShortlistLayer(weight, bias, Shortlist(always, np.zeros(2, np.int32), nothing)).open()
+    for source in (-1, 1):
+        with pytest.raises(ValueError, match=f"a source token is {source}; the shortlist knows 0 to 0"):
+            short.admit([Request(0, np.array([source], np.int32))])

@@ -42,8 +42,8 @@ class ThroughDoors:
         self._hidden = hidden
 
     def __getattr__(self, name: str) -> object:
-        if name == "core":
-            raise AttributeError(name)
+        if name in ("core", "native"):
+            return None
         found = getattr(self._hidden, name)
         return (lambda: ThroughDoors(found())) if name == "open" else found
 
@@ -99,7 +99,7 @@ def test_whole_turns_say_what_the_doors_say(
     said: dict[str, set[int]] = {}  # the words of each layer's answers
     told = set()
     for name, layer in layers(translator).items():
-        assert getattr(layer.open(), "core", None) is not None
+        assert layer.open().native is not None
         for schedule in SCHEDULES:
             options = {"beam_size": 3, "num_hypotheses": 2, "max_length": 14, "min_length": 2, **schedule}
             choices = DecodeOptions.of(**options)

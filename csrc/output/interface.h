@@ -1,0 +1,114 @@
+// What an output layer is to the rest of the core: hidden vectors in, the best tokens and their log probabilities out.
+// The counterpart of src/sharpbeam/output_layers/interface.py.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+
+namespace sharpbeam {
+
+// Rows (live hypotheses) whose next token is asked for.
+struct LayerRows {
+  const float* hidden;  // [rows, dim]
+  int64_t rows;
+  const int32_t* request = nullptr;  // [rows] index of each row's request; a RowLayer does not look at it
+  // [rows] a lower bound on the log probability that can still change the search; null: none. Candidates below it may
+  // be left out; a row with fewer than k candidates is filled up with token 0 at -inf.
+  const float* floor = nullptr;
+};
+
+// A request that enters a decoding run.
+struct LayerRequest {
+  int32_t index;
+  std::span<const int32_t> source;                    // token ids, eos included
+  std::string_view source_language, target_language;  // codes; empty where the model has only one
+};
+
+// An output layer in one decoding run. Calls from several threads wait for each other. A row's answer depends on that
+// row and on the source and languages of its request alone. No call of a warm run allocates memory.
+class LayerRun {
+ public:
+  virtual ~LayerRun() = default;
+  virtual int64_t dim() const = 0;    // D
+  virtual int64_t vocab() const = 0;  // V
+
+  // Prepares for rows of a request, and forgets requests. Throws std::invalid_argument for a request that is in flight
+  // already, or is not.
+  void admit(const LayerRequest& request) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    enter(request);
+  }
+  void evict(const int32_t* request, int64_t count) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    leave(request, count);
+  }
+  // The k best tokens of each row, best first, equal log probabilities by lower id; into `log_prob` and `token`
+  // [rows, k]. Throws std::invalid_argument unless 1 <= k <= vocab.
+  void topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    find_topk(rows, k, log_prob, token);
+  }
+  // The log probability of `token` [rows], one for each row, into `log_prob` [rows]: the bits of topk. Throws
+  // std::invalid_argument unless each 0 <= token < vocab.
+  void log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    find_log_prob(rows, token, log_prob);
+  }
+
+ private:
+  virtual void enter(const LayerRequest& request) = 0;
+  virtual void leave(const int32_t* request, int64_t count) = 0;
+  virtual void find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) = 0;
+  virtual void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) = 0;
+
+  std::mutex mutex_;
+};
+
+// An output layer: weights that any number of decoding runs share.
+class OutputLayer {
+ public:
+  virtual ~OutputLayer() = default;
+  virtual int64_t dim() const = 0;
+  virtual int64_t vocab() const = 0;
+  // The layer in a new decoding run. This layer has to outlive it.
+  virtual std::unique_ptr<LayerRun> open() const = 0;
+};
+
+// An output layer that looks at hidden vectors alone. Any number of threads may use one at a time: each has its own
+// scratch. topk and log_prob are those of LayerRun.
+class RowLayer : public OutputLayer {
+ public:
+  // Multiply-adds that a row takes, about: a caller decides by it whether other threads may run meanwhile.
+  virtual int64_t row_cost() const { return vocab() * dim(); }
+
+  virtual void topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) const = 0;
+  virtual void log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) const = 0;
+
+  // The layer with exact logits in place of log probabilities (CUBE eq. 12); null where it cannot leave its normaliser
+  // out. This layer has to outlive it.
+  virtual std::unique_ptr<RowLayer> unnormalised() const { return nullptr; }
+
+  // A run in which all requests are alike.
+  std::unique_ptr<LayerRun> open() const override;
+};
+
+// A RowLayer whose normaliser can be left out.
+class NormalisingLayer : public RowLayer {
+ public:
+  void topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) const final {
+    rank(rows, k, true, log_prob, token);
+  }
+  void log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) const final {
+    score(rows, token, true, log_prob);
+  }
+  std::unique_ptr<RowLayer> unnormalised() const final;
+
+  // topk and log_prob; without `normalise`, exact logits stand for log probabilities, in the order of the logits.
+  virtual void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token) const = 0;
+  virtual void score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const = 0;
+};
+
+}  // namespace sharpbeam

@@ -1,0 +1,129 @@
+// A screen as it is fitted, and the layers over it.
+#include "output/screen.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "output/joined.h"
+#include "output/shortlist.h"
+#include "python/output_layers.h"
+
+namespace sharpbeam {
+namespace {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+ScreenView clusters_of(const AnyArray& weight, const AnyArray& bias, const AnyArray& start, const AnyArray& token,
+                       int64_t dim) {
+  ScreenView screen{};
+  screen.weight = checked<float>(weight, "cluster_weight", {kAnySize, dim});
+  screen.clusters = static_cast<int64_t>(weight.shape(0));
+  screen.bias = checked<float>(bias, "cluster_bias", {screen.clusters});
+  screen.start = checked<int32_t>(start, "start", {screen.clusters + 1});
+  screen.token = checked<int32_t>(token, "token", {screen.start[screen.clusters]});
+  return screen;
+}
+
+void construct_screen(ScreenLayer* self, AnyArray weight, AnyArray bias, AnyArray cluster_weight, AnyArray cluster_bias,
+                      AnyArray start, AnyArray token, const char* isa, bool int8, const RowLayer* fallback,
+                      std::optional<AnyArray> residual_weight, std::optional<AnyArray> residual_bias,
+                      std::optional<AnyArray> center, int64_t fallback_k, float margin, float mass_weight,
+                      float distance_weight, float threshold, float max_log_share) {
+  const OutputArrays arrays(weight, bias);
+  ScreenView screen = clusters_of(cluster_weight, cluster_bias, start, token, arrays.dim);
+  if (residual_weight.has_value() != residual_bias.has_value()) {
+    throw std::invalid_argument("residual_weight is given without residual_bias, or it without; give both, or none");
+  }
+  if (residual_weight) {
+    ResidualView& residual = screen.residual;
+    residual.weight = checked<float>(*residual_weight, "residual_weight", {screen.clusters, kAnySize, arrays.dim});
+    residual.components = static_cast<int64_t>(residual_weight->shape(1));
+    residual.bias = checked<float>(*residual_bias, "residual_bias", {screen.clusters, residual.components});
+  }
+  if ((fallback_k != 0) != center.has_value()) {
+    throw std::invalid_argument("fallback_k is " + std::to_string(fallback_k) +
+                                "; it must be given together with center, or neither");
+  }
+  const float* centers = center ? checked<float>(*center, "center", {screen.clusters, arrays.dim}) : nullptr;
+  screen.fallback = {centers, fallback_k, margin, mass_weight, distance_weight, threshold, max_log_share};
+  new (self) ScreenLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, screen, int8, fallback, table_named(isa));
+}
+
+nb::object assign(const ScreenLayer& self, AnyArray hidden) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  auto cluster = new_array<int32_t>({hidden.shape(0)});
+  {
+    nb::gil_scoped_release release;
+    self.assign(x, static_cast<int64_t>(hidden.shape(0)), cluster.data);
+  }
+  return cluster.array;
+}
+
+nb::object features(const ScreenLayer& self, AnyArray hidden) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  auto out = new_array<float>({hidden.shape(0), static_cast<size_t>(ScreenLayer::kFeatures)});
+  {
+    nb::gil_scoped_release release;
+    self.features(x, static_cast<int64_t>(hidden.shape(0)), out.data);
+  }
+  return out.array;
+}
+
+Shortlist shortlist_of(const AnyArray& always, const AnyArray& start, const AnyArray& token, int64_t vocab) {
+  ShortlistView view{};
+  view.always = checked<int32_t>(always, "always", {kAnySize});
+  view.always_count = static_cast<int64_t>(always.size());
+  view.start = checked<int32_t>(start, "start", {kAnySize});
+  if (start.size() == 0) throw std::invalid_argument("start is empty; it must have an entry for each source and one");
+  view.sources = static_cast<int64_t>(start.size()) - 1;
+  view.token = checked<int32_t>(token, "token", {view.start[view.sources]});
+  return Shortlist(view, vocab);
+}
+
+void construct_shortlist(ShortlistLayer* self, AnyArray weight, AnyArray bias, AnyArray always, AnyArray start,
+                         AnyArray token, const char* isa) {
+  const OutputArrays arrays(weight, bias);
+  new (self) ShortlistLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim,
+                            shortlist_of(always, start, token, arrays.vocab), table_named(isa));
+}
+
+void construct_joined(JoinedLayer* self, AnyArray weight, AnyArray bias, AnyArray cluster_weight, AnyArray cluster_bias,
+                      AnyArray set_start, AnyArray set_token, AnyArray always, AnyArray start, AnyArray token,
+                      const std::string& join, const char* isa) {
+  if (join != "and" && join != "or") throw std::invalid_argument("join is '" + join + "'; it must be and or or");
+  const OutputArrays arrays(weight, bias);
+  new (self) JoinedLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim,
+                         clusters_of(cluster_weight, cluster_bias, set_start, set_token, arrays.dim),
+                         shortlist_of(always, start, token, arrays.vocab), join == "and" ? Join::both : Join::either,
+                         table_named(isa));
+}
+
+void bind(nb::module_& module) {
+  nb::class_<ScreenLayer, RowLayer>(module, "ScreenLayer")
+      .def("__init__", &construct_screen, "weight"_a, "bias"_a, "cluster_weight"_a, "cluster_bias"_a, "start"_a,
+           "token"_a, "isa"_a = "auto", "int8"_a = true, "fallback"_a.none() = nb::none(),
+           "residual_weight"_a = nb::none(), "residual_bias"_a = nb::none(), "center"_a = nb::none(),
+           "fallback_k"_a = 0, "margin"_a = 0.0f, "mass_weight"_a = 0.0f, "distance_weight"_a = 0.0f,
+           "threshold"_a = 0.0f, "max_log_share"_a = 0.0f, nb::keep_alive<1, 10>())
+      .def("features", &features, "hidden"_a,
+           "[R, 5]: best logit, k-th best, log of the residual mass, distance to the center, log normaliser.")
+      .def("assign", &assign, "hidden"_a, "The cluster [R] of each row.")
+      .def_prop_ro("rows_seen", &ScreenLayer::rows_seen)
+      .def_prop_ro("rows_fallen_back", &ScreenLayer::rows_fallen_back)
+      .def_prop_ro("packed_bytes", &ScreenLayer::packed_bytes);
+  nb::class_<ShortlistLayer, OutputLayer>(module, "ShortlistLayer")
+      .def("__init__", &construct_shortlist, "weight"_a, "bias"_a, "always"_a, "start"_a, "token"_a, "isa"_a = "auto");
+  nb::class_<JoinedLayer, OutputLayer>(module, "JoinedLayer")
+      .def("__init__", &construct_joined, "weight"_a, "bias"_a, "cluster_weight"_a, "cluster_bias"_a, "set_start"_a,
+           "set_token"_a, "always"_a, "start"_a, "token"_a, "join"_a, "isa"_a = "auto");
+}
+
+const LayerBinding binding(&bind);
+
+}  // namespace
+}  // namespace sharpbeam

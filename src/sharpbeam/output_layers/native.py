@@ -1,0 +1,91 @@
+"""Output layers of the compiled core, as Python sees them.
+
+A row's answer has the same bits whatever the rows around it, the number of threads and the kernel table. Any number of
+threads may share a layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from sharpbeam import _core
+from sharpbeam.errors import OptionError
+from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun, RowLayer
+from sharpbeam.types import Floats, Ids, Request, TopK
+
+_FLOAT, _ID = np.dtype(np.float32), np.dtype(np.int32)
+LayerT_co = TypeVar("LayerT_co", bound=_core.OutputLayer, covariant=True)
+RowLayerT_co = TypeVar("RowLayerT_co", bound=_core.RowLayer, covariant=True)
+
+
+class NativeRun(OutputLayerRun):
+    """`OutputLayerRun` on the core. A caller's mistake raises ValueError and changes nothing."""
+
+    native: _core.LayerRun
+    reason = ""
+
+    def __init__(self, native: _core.LayerRun) -> None:
+        self.native = native
+
+    def admit(self, requests: Sequence[Request]) -> None:
+        """Prepare for rows of `requests`; ValueError where one is in flight already."""
+        for request in requests:
+            languages = request.languages
+            self.native.admit(request.index, request.source, languages.source, languages.target)
+
+    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
+        """The k best tokens of each row; ValueError unless 1 <= k <= V, and for a request that is not in flight."""
+        return TopK(*self.native.topk(hidden, k, request, floor))
+
+    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
+        """Log probability [R] of the given token [R] of each row: the bits of `topk`."""
+        return self.native.log_prob(hidden, token, request)
+
+    def evict(self, request: Ids) -> None:
+        """Forget the requests named by index, [n] int32."""
+        self.native.evict(request)
+
+
+class NativeLayer(OutputLayer, Generic[LayerT_co]):
+    """`OutputLayer` on the core."""
+
+    def __init__(self, native: LayerT_co) -> None:
+        self.native = native
+        self.vocab_size = native.vocab_size
+
+    def open(self) -> NativeRun:
+        """The layer in a new decoding run."""
+        return NativeRun(self.native.open())
+
+
+class NativeRowLayer(NativeLayer[RowLayerT_co], RowLayer, Generic[RowLayerT_co]):
+    """`RowLayer` on the core."""
+
+    def topk(self, hidden: Floats, k: int, floor: Floats | None = None) -> TopK:
+        """The k best tokens of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""
+        if not 1 <= k <= self.vocab_size:
+            raise OptionError(f"k is {k}; it must be from 1 to the vocabulary size, {self.vocab_size}")
+        shape = (len(hidden), k)
+        log_prob, token = np.empty(shape, _FLOAT), np.empty(shape, _ID)
+        if floor is None:
+            self.native.topk(hidden, log_prob, token)
+        else:
+            self.native.topk(hidden, log_prob, token, floor)
+        return TopK(log_prob, token)
+
+    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
+        """Log probability [R] of the given token [R] of each row: the bits of `topk`."""
+        return self.native.log_prob(hidden, token)
+
+
+class NativeNormalising(NativeRowLayer[RowLayerT_co]):
+    """`RowLayer` on the core whose normaliser can be left out."""
+
+    def unnormalised(self) -> NativeRowLayer[_core.RowLayer]:
+        """The same layer with exact logits for log probabilities: `Normalising`."""
+        found = self.native.unnormalised()
+        assert found is not None
+        return NativeRowLayer(found)
