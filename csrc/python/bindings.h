@@ -1,4 +1,4 @@
-// What each binding file adds to the module `sharpbeam._core`.
+// The parts of the module `sharpbeam._core`, one for each binding file.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,18 +7,15 @@
 
 namespace sharpbeam {
 
-void bind_kernels(nanobind::module_& module);         // kernels.cpp: the table of kernels, Linear
-void bind_output_layers(nanobind::module_& module);   // output_layers.cpp: output layers
-void bind_recurrent(nanobind::module_& module);       // recurrent.cpp: the recurrent translation model
-void bind_lstm_lm(nanobind::module_& module);         // lstm_lm.cpp: the LSTM language model
-void bind_lstm_attention(nanobind::module_& module);  // lstm_attention.cpp: the LSTM translation model
-void bind_transformer(nanobind::module_& module);     // transformer.cpp: the transformer
-void bind_team(nanobind::module_& module);            // team.cpp: Team
-void bind_forward(nanobind::module_& module);         // search.cpp: what a model is to a search
-void bind_search(nanobind::module_& module);          // search.cpp: Selector, Beam
+void bind_kernels(nanobind::module_& module);        // kernels.cpp: the table of kernels, Linear
+void bind_output_layers(nanobind::module_& module);  // output_layers.cpp: output layers
+void bind_models(nanobind::module_& module);         // models.cpp: the models and their decoding runs
+void bind_team(nanobind::module_& module);           // team.cpp: Team
+void bind_forward(nanobind::module_& module);        // search.cpp: ModelRun
+void bind_search(nanobind::module_& module);         // search.cpp: Selector, Beam
 
-// The table that the argument `isa` of a Python call means: "auto" is the one in use, kernels(),
-// "profiled" the same behind clocks.
+// The table that the argument `isa` of a Python call names: "auto" is the table in use, kernels(), "profiled" the same
+// with clocks (kernels/profile.h), "plain" the same with the C library's tanh and sigmoid (kernels/plain.h).
 const Kernels& table_named(const char* isa);
 
 }  // namespace sharpbeam

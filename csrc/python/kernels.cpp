@@ -1,4 +1,4 @@
-// The kernels one by one: Python's tests hold each of them on each table against the references.
+// sharpbeam._core: the kernels one by one, which tests compare on each table with the references, and Linear.
 #include "kernels/table.h"
 
 #include <nanobind/stl/string.h>
@@ -49,7 +49,7 @@ nb::object gru(AnyArray input, AnyArray hidden, AnyArray state, const char* isa)
   return next.array;
 }
 
-// (bytes as int32, squared norm of what is lost)
+// (quantized weights + 128 as int32, squared norm of the error)
 nb::tuple quantize_weights(AnyArray weight, float scale, const char* isa) {
   const double* from = checked<double>(weight, "weight", {kAnySize});
   std::vector<uint8_t> bytes(weight.shape(0));
@@ -208,7 +208,7 @@ nb::list names() {
 
 }  // namespace
 
-// Keeps the memory of `array`, and lets it go after the last array that is a view of it.
+// Keeps the memory of `array` alive for as long as any view of it.
 struct SharedPages {
   SharedPages(const AnyArray& array, int file) : kept(array), pages(array.data(), array.nbytes(), file) {}
   AnyArray kept;
@@ -217,7 +217,7 @@ struct SharedPages {
 
 nb::ndarray<nb::numpy, const uint8_t> file_pages(AnyArray array, int file) {
   if (array.ndim() != 1 || array.dtype() != nb::dtype<uint8_t>() || array.shape(0) == 0 || array.stride(0) != 1)
-    throw std::invalid_argument("array is not the bytes of a mapped file; it must be [n] uint8, n at least 1");
+    throw std::invalid_argument("array is not a mapped file; it must be [n] uint8, n at least 1");
   SharedPages* shared = new SharedPages(array, file);
   nb::capsule owner(shared, [](void* p) noexcept { delete static_cast<SharedPages*>(p); });
   return {static_cast<const uint8_t*>(array.data()), {array.shape(0)}, owner};
@@ -239,22 +239,24 @@ void bind_kernels(nb::module_& module) {
         for (int kernel = 0; kernel < kKernelCount; ++kernel) result.append(profiled_name(kernel));
         return result;
       },
-      "Names of the kernels that the table 'profiled' has clocks for: all.");
+      "Names of all kernels.");
+  module.def("kernel_work", &kernel_work,
+             "The work of the kernels of the table 'profiled' in this thread since the last call: calls, nanoseconds, "
+             "bytes and "
+             "operations, by (part, kernel). The parts of a step that the core runs are 'decoder' and 'output', whose "
+             "own time "
+             "has the kernel ''; all other calls have the part ''.");
   module.def(
-      "kernel_work", &kernel_work,
-      "What the kernels of the table 'profiled' did in this thread since the last call: calls, nanoseconds, bytes "
-      "and operations, by part and name. The parts of turns that the core takes whole are decoder and output, whose "
-      "own time has no name; that of all else is ''.");
-  module.def("file_pages", &file_pages, "array"_a, "file"_a,
-             "The bytes [n] of the open `file`, mapped, which nobody writes to, read only: what packs tensors in them "
-             "gives their pages back as it goes. Of other memory the contents would be lost.");
+      "file_pages", &file_pages, "array"_a, "file"_a,
+      "A read-only view of `array` [n], an unmodified mapping of the open `file`: packing tensors in it releases their "
+      "pages, which other memory would lose.");
   module.def(
       "release_pages",
       [](AnyArray array) {
         const float* data = checked<float>(array, "array", {kAnySize, kAnySize});
         release_pages(data, data + array.size());
       },
-      "array"_a, "Give the pages of an array [rows, columns] float32 back, where they are those of `file_pages`.");
+      "array"_a, "Release the pages of an array [rows, columns] float32, where it is in a `file_pages`.");
   nb::class_<Linear>(module, "Linear")
       .def("__init__", &construct, "weight"_a, "bias"_a = nb::none(), "compute_type"_a = "float32")
       .def("apply", &apply, "x"_a, "isa"_a = "auto");

@@ -6,10 +6,7 @@ NB_MODULE(_core, module) {
   sharpbeam::bind_forward(module);
   sharpbeam::bind_kernels(module);
   sharpbeam::bind_output_layers(module);
-  sharpbeam::bind_recurrent(module);
-  sharpbeam::bind_lstm_lm(module);
-  sharpbeam::bind_lstm_attention(module);
-  sharpbeam::bind_transformer(module);
+  sharpbeam::bind_models(module);
   sharpbeam::bind_team(module);
   sharpbeam::bind_search(module);
 }

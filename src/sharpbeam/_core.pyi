@@ -235,7 +235,7 @@ class Beam:
 class GruModel:
     isa: str
     def __init__(
-        self, facts: dict[str, Any], tensors: dict[str, Floats], isa: str, options: dict[str, Any]
+        self, config: dict[str, Any], tensors: dict[str, Floats], isa: str, options: dict[str, Any]
     ) -> None: ...
 
 class GruDecoding(ModelRun):
@@ -249,7 +249,7 @@ class GruDecoding(ModelRun):
 class LstmLm:
     isa: str
     def __init__(
-        self, facts: dict[str, Any], tensors: dict[str, Floats], isa: str, options: dict[str, Any]
+        self, config: dict[str, Any], tensors: dict[str, Floats], isa: str, options: dict[str, Any]
     ) -> None: ...
 
 class LstmLmDecoding(ModelRun):
@@ -262,7 +262,7 @@ class LstmLmDecoding(ModelRun):
 class LstmAttention:
     isa: str
     def __init__(
-        self, facts: dict[str, Any], tensors: dict[str, Floats], isa: str, options: dict[str, Any]
+        self, config: dict[str, Any], tensors: dict[str, Floats], isa: str, options: dict[str, Any]
     ) -> None: ...
 
 class LstmAttentionDecoding(ModelRun):
@@ -276,7 +276,7 @@ class LstmAttentionDecoding(ModelRun):
 class Transformer:
     isa: str
     def __init__(
-        self, facts: dict[str, Any], tensors: dict[str, Floats], isa: str, options: dict[str, Any]
+        self, config: dict[str, Any], tensors: dict[str, Floats], isa: str, options: dict[str, Any]
     ) -> None: ...
 
 class TransformerDecoding(ModelRun):

@@ -1,5 +1,4 @@
-// Counts allocations: every call of malloc and its kin, operator new among them, so that a warm step can be held to
-// none.
+// Counts allocations, by malloc and its relatives and operator new, to check that a warm step makes none.
 #include "allocations.h"
 
 #include <atomic>
@@ -22,8 +21,8 @@ int64_t allocations() { return count; }
 
 #if defined(__SANITIZE_ADDRESS__)
 
-// The address sanitizer has an allocator of its own, which tells of every call. (Declared here because g++ ships the
-// function, but not always the header sanitizer/allocator_interface.h.)
+// The address sanitizer's allocator reports each call. (Declared here because g++ ships the function, but not always
+// the header sanitizer/allocator_interface.h.)
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
                                                          void (*on_free)(const volatile void*));
 namespace {
@@ -34,9 +33,9 @@ namespace {
 }  // namespace
 const bool kCountsAllocations = true;
 
-#elif defined(__GLIBC__) && !defined(__SANITIZE_THREAD__)  // which has definitions of its own
+#elif defined(__GLIBC__) && !defined(__SANITIZE_THREAD__)  // which has its own definitions
 
-// The program's own definitions take the place of the C library's, which keeps the work under these names.
+// These definitions replace the C library's, which can still be called by these names.
 extern "C" {
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t number, size_t size);
@@ -75,21 +74,21 @@ namespace {
 
 using namespace sharpbeam;
 
-// The counter itself: it sees whatever our code allocates with, or every check of a warm step would say nothing.
-void test_counter() {
+// The counter sees every way in which the core allocates; otherwise no check of a warm step could fail.
+TEST(allocations_are_counted) {
   if (!kCountsAllocations) return;
   Buffer buffer;
   std::vector<int32_t> grows;
   CHECK(allocated([&] { buffer.reserve(100); }) > 0, "any", 0);
   CHECK(allocated([&] { buffer.reserve(100); }) == 0, "any", 0);
   CHECK(allocated([&] { grows.push_back(1); }) > 0, "any", 0);
-  void* volatile seen = nullptr;  // or the compiler takes calloc and free away
+  void* volatile seen = nullptr;  // or the compiler removes calloc and free
   CHECK(allocated([&] { seen = std::calloc(1, 8); }) > 0, "any", 0);
   std::free(seen);
 }
 
 // Layers and search of growing and shrinking beams, as in a run; the first one is the widest and warms up.
-void test_layers_and_selection() {
+TEST(allocations_of_layers_and_selection) {
   constexpr int64_t kVocab = 300, kDim = 20, kMost = 12, k = 8;
   Guarded<float> weight(kVocab * kDim), bias(kVocab), hidden(kMost * kDim), log_prob(kMost * k);
   fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
@@ -115,8 +114,3 @@ void test_layers_and_selection() {
 }
 
 }  // namespace
-
-void test_allocations() {
-  test_counter();
-  test_layers_and_selection();
-}

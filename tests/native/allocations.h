@@ -1,9 +1,9 @@
-// How many allocations a call makes: none, where a warm step of decoding is at work.
+// The number of allocations that a call makes: none in a warm step of decoding.
 #pragma once
 
 #include <cstdint>
 
-// Allocations of this process so far; always 0 where nothing counts them.
+// Allocations of this process so far; always 0 where they cannot be counted.
 int64_t allocations();
 extern const bool kCountsAllocations;
 

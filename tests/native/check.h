@@ -1,4 +1,5 @@
-// What the native tests share: checks that count failures, and random numbers that are the same on every machine.
+// Native tests: TEST(name) { ... } defines one, CHECK counts and reports failures, draw() returns random numbers that
+// are the same on every machine and in every run of a test.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,21 @@
 
 #include "guarded.h"
 
-// Counts a failure and says where, unless `holds`.
+// A test that main() runs if its name contains the filter. It registers itself.
+struct Test {
+  Test(const char* name, void (*run)());
+
+  const char* name;
+  void (*run)();
+  Test* next;  // in a list of all
+};
+
+#define TEST(name)                                   \
+  static void test_##name();                         \
+  static Test registered_##name(#name, test_##name); \
+  static void test_##name()
+
+// Counts a check, and reports it unless it `holds`.
 void check(bool holds, const char* what, const char* table, int64_t size);
 #define CHECK(condition, table, size) check((condition), #condition, (table), (size))
 
@@ -29,15 +44,3 @@ bool refused(Call call) {
 // Whether n elements have the same bits; any NaN equals any other.
 bool same(const float* a, const float* b, int64_t n);
 bool same(const int32_t* a, const int32_t* b, int64_t n);
-
-void test_allocations();
-void test_kernels();
-void test_team();
-void test_output_layers();
-void test_screen();
-void test_shortlist();
-void test_search();
-void test_recurrent();
-void test_lstm_attention();
-void test_transformer();
-void test_lstm_lm();

@@ -1,5 +1,5 @@
-// An array whose end touches a page that nobody may touch: reading or writing past it ends the program at once,
-// even by a vector instruction that sanitizers do not see.
+// An array that ends at an inaccessible page: reading or writing past its end ends the program at once, even by a
+// vector instruction that sanitizers do not see.
 #pragma once
 
 #include <sys/mman.h>

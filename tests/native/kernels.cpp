@@ -1,3 +1,4 @@
+// Every table against the scalar one, bit for bit, on arrays that end at an inaccessible page.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,7 +17,7 @@ using InPlace = void (*)(float*, int64_t);
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Some of the elements become values that arithmetic treats in a special way.
+// Replaces some elements by special values.
 void salt(Guarded<float>& x) {
   const float special[] = {0.0f, -0.0f, kInfinity, -kInfinity, kNan, 1e-42f, -3e38f, 89.0f, -104.0f};
   for (int64_t i = 0; i < x.size(); ++i) {
@@ -24,7 +25,7 @@ void salt(Guarded<float>& x) {
   }
 }
 
-void test_in_place(const Kernels& table, InPlace Kernels::* kernel, bool salted) {
+void check_in_place(const Kernels& table, InPlace Kernels::* kernel, bool salted) {
   const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t n = 1; n <= 100; ++n) {
     Guarded<float> a(n), b(n);
@@ -37,7 +38,7 @@ void test_in_place(const Kernels& table, InPlace Kernels::* kernel, bool salted)
   }
 }
 
-void test_softmax(const Kernels& table, bool salted) {
+void check_softmax(const Kernels& table, bool salted) {
   const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t n = 1; n <= 100; ++n) {
     const int64_t rows = draw_size(1, 9);
@@ -51,7 +52,7 @@ void test_softmax(const Kernels& table, bool salted) {
   }
 }
 
-void test_layers(const Kernels& table) {
+void check_cells_and_attention(const Kernels& table) {
   const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t dim = 1; dim <= 100; ++dim) {
     Guarded<float> input(3 * dim), hidden(3 * dim), a(dim), b(dim);
@@ -87,7 +88,7 @@ void test_layers(const Kernels& table) {
   }
 }
 
-void test_log_sum_exp(const Kernels& table) {
+void check_log_sum_exp(const Kernels& table) {
   for (int64_t n = 1; n <= 200; ++n) {
     Guarded<float> x(n);
     fill(x, 10.0f);
@@ -97,20 +98,20 @@ void test_log_sum_exp(const Kernels& table) {
   }
 }
 
-// Words by number, one chain of fma each, and the rounding of a row to bytes.
-void test_words(const Kernels& table) {
+// Dot products with selected rows, one chain of fma each, and the int8 quantization of a row.
+void check_selected_rows_and_quantization(const Kernels& table) {
   const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t dim = 1; dim <= 40; ++dim) {
     const int64_t vocab = draw_size(1, 30), count = draw_size(0, 40);
     Guarded<float> weight(vocab * dim), bias(vocab), x(dim), wanted(count), got(count);
-    Guarded<int32_t> words(count);
+    Guarded<int32_t> token(count);
     fill(weight, 1.0f), fill(bias, 1.0f), fill(x, 1.0f);
     for (int64_t i = 0; i < count; ++i) {
-      words[i] = static_cast<int32_t>(draw_size(0, vocab - 1));
-      wanted[i] = bias[words[i]];
-      for (int64_t k = 0; k < dim; ++k) wanted[i] = std::fma(x[k], weight[words[i] * dim + k], wanted[i]);
+      token[i] = static_cast<int32_t>(draw_size(0, vocab - 1));
+      wanted[i] = bias[token[i]];
+      for (int64_t k = 0; k < dim; ++k) wanted[i] = std::fma(x[k], weight[token[i] * dim + k], wanted[i]);
     }
-    table.gather_dot(weight.get(), bias.get(), x.get(), words.get(), count, dim, got.get());
+    table.gather_dot(weight.get(), bias.get(), x.get(), token.get(), count, dim, got.get());
     CHECK(same(got.get(), wanted.get(), count), table.name, dim);
 
     Guarded<int8_t> a(dim), b(dim);
@@ -121,7 +122,7 @@ void test_words(const Kernels& table) {
   }
 }
 
-void test_top_k(const Kernels& table) {
+void check_top_k(const Kernels& table) {
   for (int64_t n = 1; n <= 300; ++n) {
     Guarded<float> x(n), order(n);
     fill(x, 5.0f);
@@ -141,14 +142,14 @@ void test_top_k(const Kernels& table) {
   }
 }
 
-void test_multiply(const Kernels& table) {
+void check_gemm(const Kernels& table) {
   const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int round = 0; round < 200; ++round) {
     const int64_t rows = draw_size(0, 20), in = draw_size(1, 40), out = draw_size(1, 200), wider = draw_size(0, 3);
     Guarded<float> weight(out * in), bias(out), x(rows * (in + wider)), a(rows * (out + wider)),
         b(rows * (out + wider));
     fill(weight, 1.0f), fill(bias, 1.0f), fill(x, 1.0f), fill(a, 1.0f);
-    std::copy(a.get(), a.get() + a.size(), b.get());  // what lies between the rows must stay
+    std::copy(a.get(), a.get() + a.size(), b.get());  // the gaps between rows must stay
     const sharpbeam::Float32Matrix matrix(weight.get(), out, in, in, round % 2 ? bias.get() : nullptr);
     matrix.matmul(scalar, x.get(), in + wider, a.get(), out + wider, rows);
     matrix.matmul(table, x.get(), in + wider, b.get(), out + wider, rows);
@@ -157,14 +158,14 @@ void test_multiply(const Kernels& table) {
       Guarded<float> alone(out);
       matrix.matmul(table, x.get() + r * (in + wider), in, alone.get(), out, 1);
       CHECK(same(alone.get(), a.get() + r * (out + wider), out), table.name, rows);
-      float sum = round % 2 ? bias[out - 1] : 0.0f;  // the chain that the header promises
+      float sum = round % 2 ? bias[out - 1] : 0.0f;  // the chain of kernels/table.h
       for (int64_t k = 0; k < in; ++k) sum = std::fma(x[r * (in + wider) + k], weight[(out - 1) * in + k], sum);
       CHECK(same(&sum, alone.get() + out - 1, 1), table.name, rows);
     }
   }
 }
 
-void test_part_of_a_matrix() {
+TEST(kernels_gemm_of_some_columns) {
   Guarded<float> weight(70 * 9), x(4), a(70), b(70);
   fill(weight, 1.0f), fill(x, 1.0f);
   const sharpbeam::Float32Matrix part(weight.get() + 5, 70, 4, 9, nullptr);  // columns 5 to 8 of 9
@@ -176,7 +177,7 @@ void test_part_of_a_matrix() {
   CHECK(same(a.get(), b.get(), 70), sharpbeam::kernels().name, 70);
 }
 
-void test_names() {
+TEST(kernels_names) {
   CHECK(sharpbeam::kernel_names()[0] == std::string("scalar"), "scalar", 0);
   bool thrown = false;
   try {
@@ -187,21 +188,30 @@ void test_names() {
   CHECK(thrown, "none", 0);
 }
 
-}  // namespace
-
-void test_kernels() {
-  test_names();
-  test_part_of_a_matrix();
-  for (const char* const* name = sharpbeam::kernel_names(); *name != nullptr; ++name) {
-    const Kernels& table = sharpbeam::kernels(*name);
-    test_in_place(table, &Kernels::tanh, true);
-    test_in_place(table, &Kernels::sigmoid, true);
-    test_softmax(table, false);
-    test_softmax(table, true);
-    test_layers(table);
-    test_log_sum_exp(table);
-    test_top_k(table);
-    test_words(table);
-    test_multiply(table);
-  }
+// Calls check(table) for each table of this machine.
+template <typename Check>
+void for_each_table(Check check) {
+  for (const char* const* name = sharpbeam::kernel_names(); *name != nullptr; ++name) check(sharpbeam::kernels(*name));
 }
+
+TEST(kernels_activations) {
+  for_each_table([](const Kernels& table) {
+    check_in_place(table, &Kernels::tanh, true);
+    check_in_place(table, &Kernels::sigmoid, true);
+  });
+}
+
+TEST(kernels_softmax) {
+  for_each_table([](const Kernels& table) {
+    check_softmax(table, false);
+    check_softmax(table, true);
+    check_log_sum_exp(table);
+  });
+}
+
+TEST(kernels_cells_and_attention) { for_each_table(check_cells_and_attention); }
+TEST(kernels_top_k) { for_each_table(check_top_k); }
+TEST(kernels_selected_rows_and_quantization) { for_each_table(check_selected_rows_and_quantization); }
+TEST(kernels_gemm) { for_each_table(check_gemm); }
+
+}  // namespace

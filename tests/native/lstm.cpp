@@ -1,4 +1,4 @@
-// The LSTM models, for translation and for language: the tests of model.h.
+// The LSTM models, for translation and language modelling: the tests of model.h.
 #include <string>
 
 #include "model.h"
@@ -18,8 +18,9 @@ std::map<std::string, Tensor> random_tensors(const LstmAttentionConfig& c) {
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string layer = std::to_string(i);
     for (const char* direction : {".forwards", ".backwards"})
-      all.cell("encoder." + layer + direction, i ? c.hidden_dim : c.embedding_dim, c.hidden_dim / 2, Lstm::kGates);
-    all.cell("decoder.layers." + layer, i ? c.hidden_dim : c.embedding_dim + c.hidden_dim, c.hidden_dim, Lstm::kGates);
+      all.cell("encoder." + layer + direction, i ? c.hidden_dim : c.embedding_dim, c.hidden_dim / 2, LstmCell::kGates);
+    all.cell("decoder.layers." + layer, i ? c.hidden_dim : c.embedding_dim + c.hidden_dim, c.hidden_dim,
+             LstmCell::kGates);
   }
   all.add("decoder.key_weight", {c.hidden_dim, c.hidden_dim});
   all.add("decoder.readout_weight", {c.hidden_dim, 2 * c.hidden_dim});
@@ -42,7 +43,7 @@ std::map<std::string, Tensor> random_tensors(const LstmLmConfig& c) {
 
 }  // namespace
 
-void test_lstm_attention() {
+TEST(model_lstm_attention) {
   const LstmAttentionConfig two{11, 13, 6, 2, 34, false}, shared{13, 13, 17, 1, 6, true};
   const LstmAttentionConfig deep{11, 13, 6, 4, 18, false, true};
   for (const LstmAttentionConfig& config : {two, shared, deep}) {
@@ -58,7 +59,7 @@ void test_lstm_attention() {
   CHECK(refused([&] { LstmAttention(odd, Weights({}), kernels()); }, "hidden_dim is 33"), kernels().name, 0);
 }
 
-void test_lstm_lm() {
+TEST(model_lstm_lm) {
   const LstmLmConfig two{11, 6, 17, 2, 1}, one{11, 19, 5, 1, 1};
   for (const LstmLmConfig& config : {two, one}) {
     const std::map<std::string, Tensor> tensors = random_tensors(config);

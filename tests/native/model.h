@@ -1,5 +1,5 @@
-// What the native tests of all models share: random weights; admit, step, retain and evict in random order, every row
-// against a fresh run of its own; mistakes are thrown before anything changes; a warm step allocates nothing.
+// The native tests that all models share: random weights; admit, step, retain and evict in random order, each row
+// compared with a fresh run of its own; mistakes are thrown before anything changes; a warm step allocates nothing.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class RandomTensors {
   std::map<std::string, Tensor> tensors;
 };
 
-using Words = std::vector<int32_t>;
+using Ids = std::vector<int32_t>;
 
 inline bool equal(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && same(a.data(), b.data(), static_cast<int64_t>(a.size()));
@@ -61,14 +61,14 @@ inline bool equal(const std::vector<float>& a, const std::vector<float>& b) {
 
 inline int32_t below(int64_t n) { return static_cast<int32_t>(draw_size(0, n - 1)); }
 
-// The tests of one model, whose sources and answers have so many words.
+// The tests of one model with vocabularies of these sizes.
 template <typename Model, typename Decoding>
 class ModelTests {
  public:
   using Shared = std::shared_ptr<const Model>;
 
-  ModelTests(Shared model, int64_t source_words, int64_t target_words)
-      : model_(std::move(model)), source_words_(source_words), target_words_(target_words) {}
+  ModelTests(Shared model, int64_t source_vocab, int64_t target_vocab)
+      : model_(std::move(model)), source_vocab_(source_vocab), target_vocab_(target_vocab) {}
 
   void run() const {
     for (int repeat = 0; repeat < 5; ++repeat) random_order();
@@ -85,7 +85,7 @@ class ModelTests {
  private:
   // Exact sizes on the heap, so that the sanitizer sees a write past the end.
   struct Step {
-    Step(Decoding& run, const Words& request, const Words& state, const Words& token)
+    Step(Decoding& run, const Ids& request, const Ids& state, const Ids& token)
         : width(run.model().config().hidden_dim), hidden(request.size() * width), handles(request.size()) {
       run.step(request.data(), state.data(), token.data(), static_cast<int64_t>(request.size()), hidden.data(),
                handles.data());
@@ -94,12 +94,12 @@ class ModelTests {
 
     int64_t width;
     std::vector<float> hidden;
-    Words handles;
+    Ids handles;
   };
 
-  static Words admit(Decoding& run, const Words& request, const std::vector<Words>& sources) {
-    Words token, length, handles(request.size());
-    for (const Words& source : sources) {
+  static Ids admit(Decoding& run, const Ids& request, const std::vector<Ids>& sources) {
+    Ids token, length, handles(request.size());
+    for (const Ids& source : sources) {
       token.insert(token.end(), source.begin(), source.end());
       length.push_back(static_cast<int32_t>(source.size()));
     }
@@ -111,12 +111,12 @@ class ModelTests {
 
   struct Row {
     int32_t request, handle;
-    Words prefix;
+    Ids prefix;
   };
 
-  std::vector<float> fresh(const Words& source, const Words& prefix) const {
+  std::vector<float> fresh(const Ids& source, const Ids& prefix) const {
     Decoding run(model_);
-    Words state = admit(run, {0}, {source});
+    Ids state = admit(run, {0}, {source});
     std::vector<float> hidden;
     for (int32_t token : prefix) {
       const Step step(run, {0}, state, {token});
@@ -128,23 +128,23 @@ class ModelTests {
 
   void random_order() const {
     Decoding run(model_);
-    std::map<int32_t, Words> sources;
+    std::map<int32_t, Ids> sources;
     std::vector<Row> rows;
-    for (int32_t turn = 0; turn < 60; ++turn) {
+    for (int32_t round = 0; round < 60; ++round) {
       if (const int32_t kind = below(4); kind == 0) {
-        Words request;
-        std::vector<Words> fresh_sources;
+        Ids request;
+        std::vector<Ids> fresh_sources;
         for (int32_t i = below(4); i-- > 0;) {
-          Words source(1 + below(9));
-          for (int32_t& token : source) token = below(source_words_);
-          request.push_back(turn * 4 + i);
+          Ids source(1 + below(9));
+          for (int32_t& token : source) token = below(source_vocab_);
+          request.push_back(round * 4 + i);
           fresh_sources.push_back(sources[request.back()] = source);
         }
-        const Words handles = admit(run, request, fresh_sources);
+        const Ids handles = admit(run, request, fresh_sources);
         for (size_t i = 0; i < request.size(); ++i) rows.push_back({request[i], handles[i], {}});
       } else if (kind == 1) {
         std::vector<Row> kept;
-        Words state;
+        Ids state;
         for (const Row& row : rows)
           if (below(10) < 7 && row.prefix.size() < 6) kept.push_back(row);
         for (const Row& row : kept) state.push_back(row.handle);
@@ -155,42 +155,42 @@ class ModelTests {
         run.evict(&gone, 1);
         std::erase_if(rows, [&](const Row& row) { return row.request == gone; });
       } else if (!rows.empty()) {
-        Words request, state, token;
+        Ids request, state, token;
         std::vector<Row> parents;
         for (int32_t i = below(9); i-- > 0;) {
           parents.push_back(rows[below(rows.size())]);
           request.push_back(parents.back().request);
           state.push_back(parents.back().handle);
-          token.push_back(below(target_words_));
+          token.push_back(below(target_vocab_));
         }
         const Step step(run, request, state, token);
         for (size_t i = 0; i < parents.size(); ++i) {
           Row row{request[i], step.handles[i], parents[i].prefix};
           row.prefix.push_back(token[i]);
-          CHECK(equal(step.row(i), fresh(sources[row.request], row.prefix)), model_->table().name, turn);
+          CHECK(equal(step.row(i), fresh(sources[row.request], row.prefix)), model_->table().name, round);
           rows.push_back(row);
         }
       }
     }
   }
 
-  // Attention of rows together is that of each alone, in bytes; it is a distribution over the row's source; and the
-  // states behind are those of a step.
+  // The attention of rows together has the bits of each alone; it is a distribution over the row's source; and the new
+  // states are those of a step.
   void attention() const {
     const char* table = model_->table().name;
     Decoding run(model_);
-    const std::vector<Words> sources{{1, 2, 3, 4, 5, 6, 7}, {4}, {5, 6, 7}};
-    const Words start = admit(run, {0, 1, 2}, sources);
-    const Words request{0, 0, 1, 2}, state{start[0], start[0], start[1], start[2]}, token{1, 2, 3, 4};
+    const std::vector<Ids> sources{{1, 2, 3, 4, 5, 6, 7}, {4}, {5, 6, 7}};
+    const Ids start = admit(run, {0, 1, 2}, sources);
+    const Ids request{0, 0, 1, 2}, state{start[0], start[0], start[1], start[2]}, token{1, 2, 3, 4};
     const int64_t width = run.longest(request.data(), 4);
     CHECK(width == 7, table, width);
     Guarded<float> weights(4 * width);
-    Words behind(4);
-    run.attend(request.data(), state.data(), token.data(), 4, weights.get(), width, behind.data());
+    Ids after(4);
+    run.attend(request.data(), state.data(), token.data(), 4, weights.get(), width, after.data());
     for (int64_t row = 0; row < 4; ++row) {
       const auto size = static_cast<int64_t>(sources[static_cast<size_t>(request[row])].size());
       Guarded<float> alone(size);
-      Words handle(1);
+      Ids handle(1);
       run.attend(&request[row], &state[row], &token[row], 1, alone.get(), size, handle.data());
       CHECK(same(alone.get(), weights.get() + row * width, size), table, row);
       double sum = 0.0;
@@ -199,27 +199,27 @@ class ModelTests {
         CHECK(weights[row * width + i] >= 0.0f && (i < size || weights[row * width + i] == 0.0f), table, i);
       }
       CHECK(sum > 1.0 - 1e-5 && sum < 1.0 + 1e-5, table, row);
-      const Step next(run, {request[row]}, {behind[row]}, {3});
+      const Step next(run, {request[row]}, {after[row]}, {3});
       CHECK(equal(next.row(0), fresh(sources[static_cast<size_t>(request[row])], {token[row], 3})), table, row);
     }
     const auto wrong = [&] {
-      run.attend(request.data(), state.data(), token.data(), 4, weights.get(), width - 1, behind.data());
+      run.attend(request.data(), state.data(), token.data(), 4, weights.get(), width - 1, after.data());
     };
     CHECK(refused(wrong, "width is 6"), table, 0);
     run.retain(state.data(), 4);
-    for (int turn = 0; turn < 6; ++turn) {
+    for (int round = 0; round < 6; ++round) {
       const int64_t made = allocated([&] {
-        run.attend(request.data(), state.data(), token.data(), 4, weights.get(), width, behind.data());
+        run.attend(request.data(), state.data(), token.data(), 4, weights.get(), width, after.data());
         run.retain(state.data(), 4);
       });
-      CHECK(turn < 4 || made == 0, table, turn);
+      CHECK(round < 4 || made == 0, table, round);
     }
   }
 
   void mistakes() const {
     const char* table = model_->table().name;
     Decoding run(model_);
-    const Words state = admit(run, {0, 1}, {{1, 2, 3}, {4}});
+    const Ids state = admit(run, {0, 1}, {{1, 2, 3}, {4}});
     const int32_t stranger = 9;
     CHECK(refused([&] { Step(run, {9}, state, {1}); }, "request is 9"), table, 0);
     CHECK(refused([&] { Step(run, {0}, {99}, {1}); }, "state 0 is 99"), table, 0);
@@ -238,7 +238,7 @@ class ModelTests {
   template <typename Take>
   int64_t allocated_when_warm(Take step) const {
     Decoding run(model_);
-    const Words both{0, 1};
+    const Ids both{0, 1};
     allocated_by(run, admit(run, both, {{1, 2, 3, 4, 5}, {6}}), step);
     run.retain(nullptr, 0);
     run.evict(both.data(), 2);
@@ -246,13 +246,13 @@ class ModelTests {
   }
 
   template <typename Take>
-  int64_t allocated_by(Decoding& run, const Words& start, Take step) const {
-    const Words request{0, 0, 1, 1}, token{1, 2, 3, 4};
-    Words state{start[0], start[0], start[1], start[1]}, handles(4);
+  int64_t allocated_by(Decoding& run, const Ids& start, Take step) const {
+    const Ids request{0, 0, 1, 1}, token{1, 2, 3, 4};
+    Ids state{start[0], start[0], start[1], start[1]}, handles(4);
     std::vector<float> hidden(4 * model_->config().hidden_dim);
     int64_t made = 0;
-    for (int turn = 0; turn < 20; ++turn) {
-      const int64_t rows = turn % 5 == 4 ? 3 : 4;
+    for (int round = 0; round < 20; ++round) {
+      const int64_t rows = round % 5 == 4 ? 3 : 4;
       made += allocated([&] {
         step(run, request.data(), state.data(), token.data(), rows, hidden.data(), handles.data());
         run.retain(handles.data(), rows);
@@ -268,7 +268,7 @@ class ModelTests {
   void no_allocation_in_a_warm_step(int trials = 1) const {
     const auto step = [](Decoding& run, auto... given) { run.step(given...); };
     const auto careless = [](Decoding& run, const int32_t* request, auto... given) {
-      const Words copy(request, request + 3);  // what a step must not do
+      const Ids copy(request, request + 3);  // what a step must not do
       run.step(request, given...);
     };
     int64_t least = allocated_when_warm(step);
@@ -278,7 +278,7 @@ class ModelTests {
   }
 
   Shared model_;
-  int64_t source_words_, target_words_;
+  int64_t source_vocab_, target_vocab_;
 };
 
 // Every tensor of the wrong shape, and every missing one, is refused by name.

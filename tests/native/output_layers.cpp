@@ -229,7 +229,7 @@ void test_scopes() {
 
 }  // namespace
 
-void test_output_layers() {
+TEST(output_layers) {
   for (int round = 0; round < 40; ++round) {
     const int64_t vocab = draw_size(1, 400);
     test_shape(draw_size(0, 60), draw_size(1, 40), vocab, draw_size(1, vocab));

@@ -162,7 +162,7 @@ void test_refusals() {
 
 }  // namespace
 
-void test_screen() {
+TEST(screen) {
   for (int i = 0; i < 60; ++i) {
     const int64_t vocab = draw_size(1, 300);
     test_shape(draw_size(0, 60), draw_size(1, 20), vocab, draw_size(1, 70), draw_size(1, vocab), i % 2 == 0);

@@ -295,7 +295,7 @@ void test_mistakes() {
 
 }  // namespace
 
-void test_search() {
+TEST(search) {
   const double none = std::numeric_limits<double>::infinity();
   for (const Stop rule : {Stop::kTrue, Stop::kFalse, Stop::kNever, Stop::kProven, Stop::kExhaustive})
     for (const bool stays : {false, true})

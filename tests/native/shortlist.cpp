@@ -173,7 +173,7 @@ void test_hostile_lists() {
 
 }  // namespace
 
-void test_shortlist() {
+TEST(shortlist) {
   for (int i = 0; i < 90; ++i) {
     const int64_t vocab = draw_size(1, 300);
     test_shape(i % 3, draw_size(0, 60), vocab, draw_size(1, 70), draw_size(1, vocab), i % 5 == 0);

@@ -1,5 +1,5 @@
-// Teams: every part is done once, whoever asks and however many ask; errors arrive; nothing is allocated; a fork has a
-// team of its own; and products that are shared have the bits of those that are not.
+// Teams: each part runs once, for any number of callers; errors arrive; nothing is allocated; a fork has its own
+// helpers; and matmuls have the same bits with and without a team.
 #include "core/team.h"
 
 #include <sys/wait.h>
@@ -32,7 +32,7 @@ struct Entered {
 
 // Whether `jobs` jobs of as many parts as `most` or fewer do each part once.
 bool each_part_once(int64_t jobs, int64_t most) {
-  std::vector<int> times(static_cast<size_t>(most));  // plain numbers: whoever is told of a job's end sees its writes
+  std::vector<int> times(static_cast<size_t>(most));  // not atomic: the caller sees the writes of a finished job
   for (int64_t job = 0; job < jobs; ++job) {
     const int64_t parts = job % (most + 1);
     std::fill(times.begin(), times.end(), 0);
@@ -43,7 +43,7 @@ bool each_part_once(int64_t jobs, int64_t most) {
   return true;
 }
 
-void test_parts() {
+TEST(team_parts) {
   CHECK(each_part_once(20, 9), "none", 1);
   for (const int64_t threads : {1, 2, 3, 5}) {
     Team team(threads);
@@ -60,8 +60,8 @@ void test_parts() {
   CHECK(tests::refused([] { Team team(2, 0); }, "grain_size is 0"), "none", 0);
 }
 
-// Several teams, and several threads that want the same one.
-void test_callers() {
+// Several teams, and several threads that enter the same one.
+TEST(team_callers) {
   Team wanted(3);
   std::atomic<int> good{0};
   std::vector<std::thread> callers;
@@ -79,7 +79,7 @@ void test_callers() {
   CHECK(good == 80, "none", 4);
 }
 
-void test_errors_and_nesting() {
+TEST(team_errors_and_nesting) {
   Team team(3);
   const Entered entered(team);
   for (int64_t bad = 0; bad < 6; ++bad) {
@@ -96,7 +96,7 @@ void test_errors_and_nesting() {
   CHECK(inner == 20, "none", 4);
 }
 
-void test_idle_helpers_take_no_time() {
+TEST(team_idle_helpers_take_no_time) {
   Team team(3);
   const Entered entered(team);
   each_part_once(10, 5);
@@ -106,8 +106,8 @@ void test_idle_helpers_take_no_time() {
   CHECK(std::clock() - before < CLOCKS_PER_SEC / 50, "none", 3);  // two that spin take 120 ms
 }
 
-// A helper that keeps the caller waiting is not asked again for a while, and then it is.
-void test_rest() {
+// A helper that keeps the caller waiting is not used for a while, and then it is again.
+TEST(team_pause_after_a_late_helper) {
   using std::chrono::milliseconds;
   Team team(2);
   const Entered entered(team);
@@ -126,15 +126,15 @@ void test_rest() {
   };
   // More than one try, since a busy machine can hold up the caller as well.
   const auto comes = [&](milliseconds nap) {
-    for (int turn = 0; turn < 20; ++turn) {
+    for (int trial = 0; trial < 20; ++trial) {
       if (helped(nap, milliseconds(200))) return true;
       std::this_thread::sleep_for(milliseconds(30));
     }
     return false;
   };
   bool rested = false;
-  for (int turn = 0; turn < 5 && !rested; ++turn) {
-    CHECK(comes(milliseconds(20)), "none", turn);
+  for (int trial = 0; trial < 5 && !rested; ++trial) {
+    CHECK(comes(milliseconds(20)), "none", trial);
     rested = !helped(milliseconds(0), milliseconds(1));
   }
   CHECK(rested, "none", 0);
@@ -143,7 +143,7 @@ void test_rest() {
 
 // A thread sanitizer does not follow a process with threads into its children.
 #if !defined(__SANITIZE_THREAD__)
-void test_fork() {
+TEST(team_fork) {
   auto team = std::make_unique<Team>(3);
   {
     const Entered entered(*team);
@@ -165,11 +165,9 @@ void test_fork() {
   const Entered entered(*team);
   CHECK(each_part_once(100, 5), "none", 3);
 }
-#else
-void test_fork() {}
 #endif
 
-void test_products() {
+TEST(team_linear_layers) {
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
     for (const ComputeType type : {ComputeType::float32, ComputeType::int16, ComputeType::int8}) {
       for (int repeat = 0; repeat < 12; ++repeat) {
@@ -188,12 +186,12 @@ void test_products() {
   }
 }
 
-// Answers of an output layer, alone and shared.
-void test_layers() {
+// The results of output layers, with and without a team.
+TEST(team_output_layers) {
   constexpr int64_t kVocab = 1200, kDim = 20, kMost = 60, k = 6;
   Guarded<float> weight(kVocab * kDim), bias(kVocab), hidden(kMost * kDim);
   fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
-  hidden[3] = 1e30f;  // a row that takes the exact way
+  hidden[3] = 1e30f;  // a row that falls back to exact logits
   Guarded<float> log_prob(kMost * k), other(kMost * k);
   Guarded<int32_t> token(kMost * k), chosen(kMost * k);
   Team team(3, 1);
@@ -216,14 +214,3 @@ void test_layers() {
 }
 
 }  // namespace
-
-void test_team() {
-  test_parts();
-  test_callers();
-  test_errors_and_nesting();
-  test_idle_helpers_take_no_time();
-  test_rest();
-  test_fork();
-  test_products();
-  test_layers();
-}

@@ -1,4 +1,4 @@
-// The transformer, with attention and with recurrent units in its decoder: the tests of model.h.
+// The transformer, with self-attention and with SSRU in its decoder: the tests of model.h.
 #include "models/transformer/model.h"
 
 #include "model.h"
@@ -25,8 +25,10 @@ TransformerConfig attention() {
 TransformerConfig recurrent() {
   TransformerConfig c = attention();
   c.decoder_kind = DecoderKind::ssru;
-  c.norm_before = c.encoder_final_norm = c.decoder_final_norm = c.attention_bias = c.ffn_bias = false;
-  c.embedding_norm = c.gated_ffn = c.ssru_projection = true;
+  c.norm = NormPlacement::post;
+  c.encoder_final_norm = c.decoder_final_norm = c.attention_bias = c.ffn_bias = false;
+  c.embedding_norm = c.gated_ffn = true;
+  c.ssru_projection = true;  // vocabulary: a name in config.json
   c.activation = Activation::gelu;
   c.positions = Positions::learned;
   c.max_positions = 30;
@@ -60,7 +62,8 @@ std::map<std::string, Tensor> random_tensors(const TransformerConfig& c) {
     const std::string self = name + (recurs ? ".ssru" : ".attention");
     norm(self + ".norm");
     linear(self + (recurs ? ".cell" : ".qkv"), dim, recurs ? 2 * dim : 3 * dim, recurs || c.attention_bias);
-    if (!recurs || c.ssru_projection) linear(self + ".out", dim, dim, c.attention_bias);
+    if (!recurs || c.ssru_projection)  // vocabulary: a name in config.json
+      linear(self + ".out", dim, dim, c.attention_bias);
     ffn(name + ".ffn", encodes ? c.encoder_ffn_dim : c.decoder_ffn_dim);
     if (encodes) continue;
     norm(name + ".cross.norm");
@@ -75,7 +78,7 @@ std::map<std::string, Tensor> random_tensors(const TransformerConfig& c) {
 
 }  // namespace
 
-void test_transformer() {
+TEST(model_transformer) {
   for (const TransformerConfig& config : {attention(), recurrent()}) {
     const std::map<std::string, Tensor> tensors = random_tensors(config);
     for (const char* const* name = kernel_names(); *name != nullptr; ++name) {

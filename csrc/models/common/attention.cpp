@@ -4,12 +4,11 @@
 
 namespace sharpbeam {
 
-Attention::Attention(const Weights& weights, const GruConfig& config) : kind_(config.attention) {
-  const std::string name = "decoder.attention.";
-  const int64_t dim = config.attention_dim;
-  key_ = weights.linear(name + "key_weight", name + "key_bias", dim, config.memory_dim());
+Attention::Attention(const Weights& weights, AttentionKind kind, const std::string& name, int64_t dim,
+                     int64_t memory_dim)
+    : kind_(kind), key_(weights.linear(name + ".key_weight", name + ".key_bias", dim, memory_dim)) {
   if (kind_ == AttentionKind::mlp) {
-    const Array score = weights.array(name + "score_weight", {dim});
+    const Array score = weights.array(name + ".score_weight", {dim});
     score_.assign(score.get(), score.get() + dim);
   }
 }
@@ -17,13 +16,13 @@ Attention::Attention(const Weights& weights, const GruConfig& config) : kind_(co
 Attention::Attention(const Weights& weights, const std::string& key, int64_t dim, int64_t memory_dim)
     : kind_(AttentionKind::general), key_(weights.linear(key, dim, memory_dim)) {}
 
-std::vector<Source> Attention::split(const Kernels& table, const std::vector<float>& memory,
-                                     const Sources& sources) const {
+std::vector<EncodedSource> Attention::encode(const Kernels& table, const std::vector<float>& memory,
+                                             const Sources& sources) const {
   std::vector<float> all_keys(sources.positions * dim());
-  LinearInput rounded;
-  key_.apply(table, memory.data(), memory_dim(), all_keys.data(), dim(), sources.positions, rounded);
+  LinearInput scratch;
+  key_.apply(table, memory.data(), memory_dim(), all_keys.data(), dim(), sources.positions, scratch);
   if (kind_ == AttentionKind::tanh_dot) table.tanh(all_keys.data(), sources.positions * dim());
-  std::vector<Source> result(sources.count);
+  std::vector<EncodedSource> result(sources.count);
   auto value = memory.begin();
   const float* key = all_keys.data();
   for (int64_t i = 0; i < sources.count; ++i) {
@@ -49,7 +48,7 @@ void Attention::attend(const Kernels& table, float* query, const StepRows& step,
   double* const mlp_query = reinterpret_cast<double*>(scratch.get());
   if (kind_ == AttentionKind::tanh_dot) table.tanh(query, step.rows * dim());
   for (int64_t row = 0; row < step.rows; ++row) {
-    const Source& source = *step.source[row];
+    const EncodedSource& source = *step.source[row];
     const float* own = query + row * dim();
     float* scores = step.attention ? step.attention + row * step.width : scratch.get() + 2 * dim();
     if (kind_ == AttentionKind::mlp) {

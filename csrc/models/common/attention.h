@@ -1,7 +1,8 @@
-// Attention over one source for each row: CUBE eq. 4-5 (mlp), SHARP section 4 (the product of two tanh layers), or
-// Luong et al. 2015 eq. 8 (general: the product of key and query, which is the state itself).
+// Attention over one source for each row: CUBE eq. 4-5 (mlp), SHARP section 4 (tanh_dot: the dot product of two tanh
+// layers), or Luong et al. 2015 eq. 8 (general: the dot product of the key and the query, which is the state itself).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,21 +11,25 @@
 #include "models/common/rows.h"
 #include "models/common/sources.h"
 #include "models/common/weights.h"
-#include "models/gru/config.h"
 
 namespace sharpbeam {
 
+enum class AttentionKind { mlp, tanh_dot, general };
+constexpr auto choice_names(AttentionKind) { return std::array{"mlp", "tanh_dot"}; }  // of a config; LSTMs are general
+
 class Attention {
  public:
-  Attention(const Weights& weights, const GruConfig& config);
-  // Of the kind "general", with the matrix `key` [dim, memory_dim].
+  // mlp or tanh_dot: `name`.key_weight [dim, memory_dim] and .key_bias, and for mlp .score_weight [dim].
+  Attention(const Weights& weights, AttentionKind kind, const std::string& name, int64_t dim, int64_t memory_dim);
+  // general: the matrix `key` [dim, memory_dim].
   Attention(const Weights& weights, const std::string& key, int64_t dim, int64_t memory_dim);
 
-  // What stays of each source: its part of the memory [positions, M], and its keys, computed once.
-  std::vector<Source> split(const Kernels& table, const std::vector<float>& memory, const Sources& sources) const;
+  // The encoding of each source: its part of the memory [positions, M], and its keys, which are computed once.
+  std::vector<EncodedSource> encode(const Kernels& table, const std::vector<float>& memory,
+                                    const Sources& sources) const;
 
-  // context [rows, width] of whole queries [rows, A], which may be overwritten; the values of the sources have that
-  // width. The weights of each row go where `step` asks for them, or to `scratch`, one row after the other.
+  // context [rows, width] of the queries [rows, A], which may be overwritten; the sources' values are `width` wide.
+  // Attention weights go where `step` asks for them, else to `scratch`.
   void attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch, float* context,
               int64_t width) const;
 

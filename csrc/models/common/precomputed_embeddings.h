@@ -1,5 +1,5 @@
-// What a layer makes of words: the product of each one's embedding, kept for the first words of the vocabulary, which
-// are the frequent ones (SHARP 4.2).
+// A linear layer that reads token embeddings, cached for the first tokens of the vocabulary, which are the frequent
+// ones (SHARP 4.2).
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,28 @@ namespace sharpbeam {
 
 class PrecomputedEmbeddings {
  public:
-  // Scratch of one decoding run; it only grows.
+  // Scratch memory of one decoding run; it only grows.
   struct Buffers {
-    Buffer words, products;
-    LinearInput rounded;
-    std::vector<const float*> found;
+    Buffer embeddings, outputs;
+    LinearInput input;
+    std::vector<const float*> rows;
   };
 
   PrecomputedEmbeddings() = default;
-  // Of the table `embedding` [vocab_size, in of the product]; `kept` may be more than there are words.
-  PrecomputedEmbeddings(const Kernels& table, const Array& embedding, int64_t vocab_size, Linear product, int64_t kept);
+  // `embedding` is [vocab_size, in of `layer`]. The outputs of the first `cached` tokens are computed here; `cached`
+  // may be more than vocab_size.
+  PrecomputedEmbeddings(const Kernels& table, const Array& embedding, int64_t vocab_size, Linear layer, int64_t cached);
 
-  // For each token, which must lie in the vocabulary, its product [out]. Good until the next call.
-  const float* const* of(const Kernels& table, const int32_t* token, int64_t rows, Buffers& buffers) const;
+  // For each token (0 <= token < vocab_size) its output [out]. Valid until the next call.
+  const float* const* apply(const Kernels& table, const int32_t* token, int64_t rows, Buffers& buffers) const;
 
-  int64_t out() const { return product_.out(); }
+  int64_t out() const { return layer_.out(); }
 
  private:
   Array embedding_;
-  Linear product_;
-  Buffer kept_;  // [count, out]
-  int64_t count_ = 0;
+  Linear layer_;
+  Buffer cache_;  // [cached, out]
+  int64_t cached_ = 0;
 };
 
 }  // namespace sharpbeam

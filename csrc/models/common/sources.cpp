@@ -6,13 +6,6 @@
 
 namespace sharpbeam {
 
-void check_size(const char* name, int64_t value, int64_t least) {
-  constexpr int64_t kLargest = int64_t{1} << 28;
-  if (value >= least && value <= kLargest) return;
-  throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + "; it must be between " +
-                              std::to_string(least) + " and " + std::to_string(kLargest) + ".");
-}
-
 void check_tokens(const char* name, const int32_t* token, int64_t count, int64_t vocab_size) {
   for (int64_t i = 0; i < count; ++i)
     if (token[i] < 0 || token[i] >= vocab_size)
@@ -39,7 +32,7 @@ void check_sources(const int32_t* request, const Sources& sources, int64_t vocab
   check_tokens("source token", sources.token, positions, vocab_size);
 }
 
-void refuse_request(int32_t request) {
+void throw_unknown_request(int32_t request) {
   throw std::invalid_argument("request is " + std::to_string(request) +
                               "; it must be one that was admitted and not yet evicted.");
 }

@@ -1,4 +1,4 @@
-// Matrices that read the same input, one above the other: one product for all of them.
+// Matrices that read the same input, stacked by rows into one: a single matmul computes all of them.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace sharpbeam {
 
-class Joined {
+class StackedWeights {
  public:
-  explicit Joined(int64_t in) : in_(in) {}
+  explicit StackedWeights(int64_t in) : in_(in) {}
 
-  // Adds `out` rows of `in` floats, `stride` apart, with their bias [out] or null (zero).
+  // Appends `out` rows of `in` floats, `stride` apart, with their bias [out] or null (zeros).
   void add(const float* weight, int64_t out, int64_t stride, const float* bias) {
     SequentialRead read(weight);
     for (int64_t n = 0; n < out; ++n) {

@@ -13,7 +13,7 @@ void StatePool::grow(int64_t slots) {
   states_.resize(slots * width_);
   free_.reserve(slots);
   used_.resize(slots, 0);
-  place_.resize(slots, -1);
+  gathered_.resize(slots, -1);
   list_free();
 }
 
@@ -50,14 +50,14 @@ int64_t StatePool::gather(const int32_t* handles, int64_t rows, Buffer& states, 
   states.reserve(rows * width_);
   int32_t count = 0;
   for (int64_t row = 0; row < rows; ++row) {
-    int32_t& known = place_[handles[row]];
-    if (known < 0) {
+    int32_t& index = gathered_[handles[row]];
+    if (index < 0) {
       std::copy_n(at(handles[row]), width_, states.get() + count * width_);
-      known = count++;
+      index = count++;
     }
-    parent[row] = known;
+    parent[row] = index;
   }
-  for (int64_t row = 0; row < rows; ++row) place_[handles[row]] = -1;
+  for (int64_t row = 0; row < rows; ++row) gathered_[handles[row]] = -1;
   return count;
 }
 

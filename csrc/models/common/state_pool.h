@@ -1,4 +1,4 @@
-// Recurrent states of one decoding run, each named by a handle: its slot in one block.
+// The recurrent states of one decoding run. A handle is the index of a state's slot in one block of memory.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ class StatePool {
  public:
   explicit StatePool(int64_t width) : width_(width) {}
 
-  // Handles of `count` free slots, lowest first; the block grows where there are not enough, which moves it.
+  // Allocates `count` slots, lowest first, and writes their handles. The block grows where needed, which moves it.
   void take(int64_t count, int32_t* handles);
   // Frees every slot but the named ones, which must be in use (repeats allowed).
   void retain(const int32_t* handles, int64_t count);
 
   // Throws std::invalid_argument unless every handle is in use.
   void check(const int32_t* handles, int64_t count) const;
-  // Copies the distinct states among `handles` [rows] to `states` [U, width]; parent [rows] is each one's place there.
-  // Returns U.
+  // Copies the distinct states among `handles` [rows] to `states` [U, width], and writes the index of each row's state
+  // among them to parent [rows]. Returns U.
   int64_t gather(const int32_t* handles, int64_t rows, Buffer& states, int32_t* parent);
 
   bool holds(int32_t handle) const { return handle >= 0 && handle < slots() && used_[handle]; }
@@ -32,10 +32,10 @@ class StatePool {
   void list_free();
 
   int64_t width_;
-  std::vector<float> states_;   // [slots, width]
-  std::vector<uint8_t> used_;   // [slots]
-  std::vector<int32_t> free_;   // free slots, highest first: the last one is taken next
-  std::vector<int32_t> place_;  // [slots] place among the gathered states, or -1
+  std::vector<float> states_;      // [slots, width]
+  std::vector<uint8_t> used_;      // [slots]
+  std::vector<int32_t> free_;      // free slots, highest first: the last one is taken next
+  std::vector<int32_t> gathered_;  // [slots] index among the gathered states, or -1
 };
 
 }  // namespace sharpbeam

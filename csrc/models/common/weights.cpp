@@ -18,16 +18,16 @@ const Array& Weights::array(const std::string& name, const std::vector<int64_t>&
   if (found == tensors_.end()) throw std::invalid_argument("tensor '" + name + "' is missing.");
   if (found->second.shape != shape)
     throw std::invalid_argument("tensor '" + name + "' has shape " + text(found->second.shape) +
-                                "; the config asks for " + text(shape) + ".");
+                                "; the config implies " + text(shape) + ".");
   return found->second.data;
 }
 
 Linear Weights::linear(const std::string& name, int64_t out, int64_t in) const {
-  return Linear(computing_.type, array(name, {out, in}).get(), out, in, in, nullptr);
+  return Linear(options_.type, array(name, {out, in}).get(), out, in, in, nullptr);
 }
 
 Linear Weights::linear(const std::string& name, const std::string& bias, int64_t out, int64_t in) const {
-  return Linear(computing_.type, array(name, {out, in}).get(), out, in, in, array(bias, {out}).get());
+  return Linear(options_.type, array(name, {out, in}).get(), out, in, in, array(bias, {out}).get());
 }
 
 }  // namespace sharpbeam

@@ -1,4 +1,4 @@
-// Named float32 arrays from which a model is built, and how its products are computed.
+// Named float32 tensors from which a model is built, and the options of its matmuls.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/buffer.h"
-#include "models/common/computing.h"
+#include "models/common/compute_options.h"
 
 namespace sharpbeam {
 
@@ -19,22 +19,22 @@ struct Tensor {
 
 class Weights {
  public:
-  explicit Weights(std::map<std::string, Tensor> tensors, const Computing& computing = {})
-      : tensors_(std::move(tensors)), computing_(computing) {}
+  explicit Weights(std::map<std::string, Tensor> tensors, const ComputeOptions& options = {})
+      : tensors_(std::move(tensors)), options_(options) {}
 
-  // The array `name`; throws std::invalid_argument where it is missing or has another shape.
+  // The tensor `name`; throws std::invalid_argument where it is missing or has another shape.
   const Array& array(const std::string& name, const std::vector<int64_t>& shape) const;
 
-  // The product with the [out, in] matrix `name`, without a bias or with the [out] array `bias`.
+  // A linear layer with the [out, in] matrix `name`, without a bias or with the [out] vector `bias`.
   Linear linear(const std::string& name, int64_t out, int64_t in) const;
   Linear linear(const std::string& name, const std::string& bias, int64_t out, int64_t in) const;
 
-  ComputeType compute_type() const { return computing_.type; }
-  const Computing& computing() const { return computing_; }
+  ComputeType compute_type() const { return options_.type; }
+  const ComputeOptions& options() const { return options_; }
 
  private:
   std::map<std::string, Tensor> tensors_;
-  Computing computing_;
+  ComputeOptions options_;
 };
 
 }  // namespace sharpbeam

@@ -6,13 +6,15 @@
 
 namespace sharpbeam {
 
-Decoder::Decoder(const Kernels& table, const Weights& weights, const GruConfig& config)
-    : config_(config), computing_(weights.computing()), attention_(weights, config) {
+GruDecoder::GruDecoder(const Kernels& table, const Weights& weights, const GruConfig& config)
+    : config_(config),
+      options_(weights.options()),
+      attention_(weights, config.attention, "decoder.attention", config.attention_dim, config.memory_dim()) {
   const GruConfig& c = config;
-  const ComputeType type = computing_.type;
+  const ComputeType type = options_.type;
   bridge_ = weights.linear("decoder.bridge.weight", "decoder.bridge.bias", c.decoder_dim, c.memory_dim());
-  Joined word(c.embedding_dim), state(c.decoder_dim), context(c.memory_dim());
-  add_cell(weights, word, state, context);
+  StackedWeights token(c.embedding_dim), state(c.decoder_dim), context(c.memory_dim());
+  add_cell(weights, token, state, context);
   int64_t below = c.decoder_dim;
   for (int64_t i = 0; i < c.fc_layers; ++i) {
     const std::string name = "decoder.fc." + std::to_string(i);
@@ -20,48 +22,49 @@ Decoder::Decoder(const Kernels& table, const Weights& weights, const GruConfig& 
     below = c.fc_dim;
   }
   if (c.top == Top::tanh) top_ = weights.linear("decoder.top.weight", "decoder.top.bias", c.top_dim, below);
-  if (c.top == Top::gru) top_gru_ = Gru(weights, "decoder.top_gru", below, c.top_dim);
-  if (c.readout != Readout::none) {  // of [top; context; word], CUBE eq. 7
+  if (c.top == Top::gru) top_gru_ = GruCell(weights, "decoder.top_gru", below, c.top_dim);
+  if (c.readout != Readout::none) {  // reads [top; context; token], CUBE eq. 7
     const int64_t width = c.stack_dim() + c.memory_dim() + c.embedding_dim;
     const float* readout = weights.array("decoder.readout.weight", {c.hidden_dim, width}).get();
     const float* bias = weights.array("decoder.readout.bias", {c.hidden_dim}).get();
     readout_ = Linear(type, readout, c.hidden_dim, c.stack_dim(), width, nullptr);
     context.add(readout + c.stack_dim(), c.hidden_dim, width, nullptr);
-    word.add(readout + c.stack_dim() + c.memory_dim(), c.hidden_dim, width, bias);
+    token.add(readout + c.stack_dim() + c.memory_dim(), c.hidden_dim, width, bias);
   }
   state_ = state.linear(type);
   context_ = context.linear(type);
-  word_ = PrecomputedEmbeddings(table, weights.array("target_embedding", {c.target_vocab_size, c.embedding_dim}),
-                                c.target_vocab_size, word.linear(type), computing_.precomputed_embeddings);
+  token_ = PrecomputedEmbeddings(table, weights.array("target_embedding", {c.target_vocab_size, c.embedding_dim}),
+                                 c.target_vocab_size, token.linear(type), options_.precomputed_embeddings);
 }
 
-void Decoder::add_cell(const Weights& weights, Joined& word, Joined& state, Joined& context) {
+void GruDecoder::add_cell(const Weights& weights, StackedWeights& token, StackedWeights& state,
+                          StackedWeights& context) {
   const GruConfig& c = config_;
-  const int64_t dim = c.decoder_dim, gates = Gru::kGates * dim;
+  const int64_t dim = c.decoder_dim, gates = GruCell::kGates * dim;
   const auto array = [&](const char* name, std::vector<int64_t> shape) {
     return weights.array(std::string("decoder.") + name, shape).get();
   };
-  const int64_t width = c.embedding_dim + (attentional() ? c.memory_dim() : 0);  // of the first cell's input
-  const int64_t asked = dim + (attentional() ? c.embedding_dim : 0);             // of what the query is made from
-  const float* input = array("first.input_weight", {gates, width});
-  const float* query = array("attention.query_weight", {c.attention_dim, asked});
-  word.add(input, gates, width, array("first.input_bias", {gates}));
+  const int64_t input_dim = c.embedding_dim + (attentional() ? c.memory_dim() : 0);  // of the first cell
+  const int64_t query_in = dim + (attentional() ? c.embedding_dim : 0);              // what the query is computed from
+  const float* input = array("first.input_weight", {gates, input_dim});
+  const float* query = array("attention.query_weight", {c.attention_dim, query_in});
+  token.add(input, gates, input_dim, array("first.input_bias", {gates}));
   state.add(array("first.hidden_weight", {gates, dim}), gates, dim, array("first.hidden_bias", {gates}));
   if (attentional()) {
-    word.add(query + dim, c.attention_dim, asked, nullptr);
-    state.add(query, c.attention_dim, asked, nullptr);
-    context.add(input + c.embedding_dim, gates, width, nullptr);
+    token.add(query + dim, c.attention_dim, query_in, nullptr);
+    state.add(query, c.attention_dim, query_in, nullptr);
+    context.add(input + c.embedding_dim, gates, input_dim, nullptr);
     return;
   }
-  Joined between(dim);
-  between.add(array("second.hidden_weight", {gates, dim}), gates, dim, array("second.hidden_bias", {gates}));
-  between.add(query, c.attention_dim, asked, nullptr);
-  between_ = between.linear(computing_.type);
+  StackedWeights intermediate(dim);
+  intermediate.add(array("second.hidden_weight", {gates, dim}), gates, dim, array("second.hidden_bias", {gates}));
+  intermediate.add(query, c.attention_dim, query_in, nullptr);
+  intermediate_ = intermediate.linear(options_.type);
   context.add(array("second.input_weight", {gates, c.memory_dim()}), gates, c.memory_dim(),
               array("second.input_bias", {gates}));
 }
 
-void Decoder::begin(const Kernels& table, const Source& source, float* state) const {
+void GruDecoder::begin(const Kernels& table, const EncodedSource& source, float* state) const {
   const int64_t width = config_.memory_dim();
   std::vector<float> mean(width, 0.0f);
   for (int64_t i = 0; i < source.positions; ++i) table.add(mean.data(), source.values.data() + i * width, width);
@@ -76,80 +79,83 @@ void Decoder::begin(const Kernels& table, const Source& source, float* state) co
     std::fill(top, state + config_.state_dim(), 0.0f);
 }
 
-void Decoder::prepare(const Kernels& table, std::vector<Source>& sources) const {
-  if (!computing_.precomputed_attention) return;
+void GruDecoder::precompute(const Kernels& table, std::vector<EncodedSource>& sources) const {
+  if (!options_.precomputed_attention) return;
   LinearInput scratch;
-  for (Source& source : sources) {
-    std::vector<float> products(source.positions * context_.out());
-    context_.apply(table, source.values.data(), context_.in(), products.data(), context_.out(), source.positions,
+  for (EncodedSource& source : sources) {
+    std::vector<float> outputs(source.positions * context_.out());
+    context_.apply(table, source.values.data(), context_.in(), outputs.data(), context_.out(), source.positions,
                    scratch);
-    source.values = std::move(products);
+    source.values = std::move(outputs);
   }
 }
 
-// What is read of the context of each row [R, out of context_]: sum of weights x products, or product of the weighted
-// sum (SHARP 4.3).
-const float* Decoder::mix(const Kernels& table, float* queries, const StepRows& step, StepBuffers& buffers) const {
+// The output of context_ for each row [R, out of context_]: a weighted sum of precomputed outputs, or the matmul of the
+// weighted sum (SHARP 4.3).
+const float* GruDecoder::attend(const Kernels& table, float* queries, const StepRows& step, GruBuffers& buffers) const {
   const int64_t width = context_.out(), memory_dim = context_.in();
-  float* mixed = reserved(buffers.mixed, step.rows * width);
-  if (computing_.precomputed_attention) {
-    attention_.attend(table, queries, step, buffers.scores, mixed, width);
-    return mixed;
+  float* result = reserved(buffers.from_context, step.rows * width);
+  if (options_.precomputed_attention) {
+    attention_.attend(table, queries, step, buffers.scores, result, width);
+    return result;
   }
   float* contexts = reserved(buffers.contexts, step.rows * memory_dim);
   attention_.attend(table, queries, step, buffers.scores, contexts, memory_dim);
-  context_.apply(table, contexts, memory_dim, mixed, width, step.rows, buffers.rounded);
-  return mixed;
+  context_.apply(table, contexts, memory_dim, result, width, step.rows, buffers.input);
+  return result;
 }
 
 // Conditional (CUBE eq. 13-14): s~ = GRU1(e, s);  c = attend(s~);  s' = GRU2(c, s~).
 // Attentional (SHARP section 4): c = attend(s, e);  s' = GRU([e; c], s).
-Decoder::Bottom Decoder::bottom(const Kernels& table, const StepRows& step, StepBuffers& buffers) const {
-  const int64_t rows = step.rows, dim = config_.decoder_dim, state_dim = config_.state_dim(), asked = attention_.dim();
-  const int64_t gates_dim = Gru::kGates * dim, width = state_.out(), mixed_dim = context_.out();
-  const float* const* word = word_.of(table, step.token, rows, buffers.words);
-  float* queries = reserved(buffers.queries, rows * asked);
+GruDecoder::Bottom GruDecoder::bottom(const Kernels& table, const StepRows& step, GruBuffers& buffers) const {
+  const int64_t rows = step.rows, dim = config_.decoder_dim, state_dim = config_.state_dim();
+  const int64_t query_dim = attention_.dim(), gates_dim = GruCell::kGates * dim;
+  const int64_t width = state_.out(), context_dim = context_.out();
+  const float* const* token = token_.apply(table, step.token, rows, buffers.embeddings);
+  float* queries = reserved(buffers.queries, rows * query_dim);
   float* recurrent = reserved(buffers.recurrent, step.parents * width);
   float* result = reserved(buffers.bottom, rows * dim);
   const auto state = [&](int64_t row) { return step.states + step.parent[row] * state_dim; };
-  state_.apply(table, step.states, state_dim, recurrent, width, step.parents, buffers.rounded);
+  state_.apply(table, step.states, state_dim, recurrent, width, step.parents, buffers.input);
 
   if (attentional()) {
     for (int64_t row = 0; row < rows; ++row) {
-      std::copy_n(word[row] + gates_dim, asked, queries + row * asked);
-      table.add(queries + row * asked, recurrent + step.parent[row] * width + gates_dim, asked);
+      std::copy_n(token[row] + gates_dim, query_dim, queries + row * query_dim);
+      table.add(queries + row * query_dim, recurrent + step.parent[row] * width + gates_dim, query_dim);
     }
-    const float* mixed = mix(table, queries, step, buffers);
+    const float* from_context = attend(table, queries, step, buffers);
     float* gates = reserved(buffers.gates, gates_dim);
     for (int64_t row = 0; row < rows; ++row) {
-      std::copy_n(word[row], gates_dim, gates);
-      table.add(gates, mixed + row * mixed_dim, gates_dim);
+      std::copy_n(token[row], gates_dim, gates);
+      table.add(gates, from_context + row * context_dim, gates_dim);
       table.gru(gates, recurrent + step.parent[row] * width, state(row), result + row * dim, dim);
     }
-    return {result, mixed, word};
+    return {result, from_context, token};
   }
 
-  const int64_t joint_dim = between_.out();
-  float* between = reserved(buffers.between, rows * dim);
-  float* joint = reserved(buffers.joint, rows * joint_dim);
+  const int64_t stacked_dim = intermediate_.out();
+  float* intermediate = reserved(buffers.intermediate, rows * dim);
+  float* stacked = reserved(buffers.stacked, rows * stacked_dim);
   for (int64_t row = 0; row < rows; ++row)
-    table.gru(word[row], recurrent + step.parent[row] * width, state(row), between + row * dim, dim);
-  between_.apply(table, between, dim, joint, joint_dim, rows, buffers.rounded);
+    table.gru(token[row], recurrent + step.parent[row] * width, state(row), intermediate + row * dim, dim);
+  intermediate_.apply(table, intermediate, dim, stacked, stacked_dim, rows, buffers.input);
   for (int64_t row = 0; row < rows; ++row)
-    std::copy_n(joint + row * joint_dim + gates_dim, asked, queries + row * asked);
-  const float* mixed = mix(table, queries, step, buffers);
+    std::copy_n(stacked + row * stacked_dim + gates_dim, query_dim, queries + row * query_dim);
+  const float* from_context = attend(table, queries, step, buffers);
   for (int64_t row = 0; row < rows; ++row)
-    table.gru(mixed + row * mixed_dim, joint + row * joint_dim, between + row * dim, result + row * dim, dim);
-  return {result, mixed, word};
+    table.gru(from_context + row * context_dim, stacked + row * stacked_dim, intermediate + row * dim,
+              result + row * dim, dim);
+  return {result, from_context, token};
 }
 
-// SHARP section 5: h1, h2 plain, then a residual on every other layer.
-const float* Decoder::stack(const Kernels& table, int64_t rows, StepBuffers& buffers, const float* below) const {
+// SHARP section 5: two plain layers, then a residual connection around every other layer.
+const float* GruDecoder::fully_connected(const Kernels& table, int64_t rows, GruBuffers& buffers,
+                                         const float* below) const {
   const int64_t size = rows * config_.fc_dim;
   const float* residual = nullptr;
   for (size_t i = 0; i < fc_.size(); ++i) {
-    float* out = reserved(buffers.stack[i % 3], size);  // three, so that neither `below` nor `residual` is overwritten
-    fc_[i].apply(table, below, fc_[i].in(), out, config_.fc_dim, rows, buffers.rounded);
+    float* out = reserved(buffers.fc[i % 3], size);  // three, so that neither `below` nor `residual` is overwritten
+    fc_[i].apply(table, below, fc_[i].in(), out, config_.fc_dim, rows, buffers.input);
     if (i >= 2 && i % 2 == 0) table.add(out, residual, size);
     table.relu(out, size);
     if (i % 2 == 0) residual = out;
@@ -158,46 +164,48 @@ const float* Decoder::stack(const Kernels& table, int64_t rows, StepBuffers& buf
   return below;
 }
 
-const float* Decoder::top(const Kernels& table, const StepRows& step, StepBuffers& buffers, const float* below) const {
+const float* GruDecoder::top(const Kernels& table, const StepRows& step, GruBuffers& buffers,
+                             const float* below) const {
   if (config_.top == Top::none) return below;
   const int64_t rows = step.rows, dim = config_.top_dim, state_dim = config_.state_dim();
   float* result = reserved(buffers.top, rows * dim);
   if (config_.top == Top::tanh) {
-    top_.apply(table, below, top_.in(), result, dim, rows, buffers.rounded);
+    top_.apply(table, below, top_.in(), result, dim, rows, buffers.input);
     table.tanh(result, rows * dim);
     return result;
   }
   const float* states = step.states + config_.decoder_dim;
   float* gates = reserved(buffers.gates, rows * 3 * dim);
   float* recurrent = reserved(buffers.top_recurrent, step.parents * 3 * dim);
-  top_gru_.input.apply(table, below, top_gru_.input.in(), gates, 3 * dim, rows, buffers.rounded);
-  top_gru_.hidden.apply(table, states, state_dim, recurrent, 3 * dim, step.parents, buffers.rounded);
+  top_gru_.input.apply(table, below, top_gru_.input.in(), gates, 3 * dim, rows, buffers.input);
+  top_gru_.hidden.apply(table, states, state_dim, recurrent, 3 * dim, step.parents, buffers.input);
   for (int64_t row = 0; row < rows; ++row)
     table.gru(gates + row * 3 * dim, recurrent + step.parent[row] * 3 * dim, states + step.parent[row] * state_dim,
               result + row * dim, dim);
   return result;
 }
 
-StepRows Decoder::apart(const StepRows& step, StepBuffers& buffers) const {
+StepRows GruDecoder::unmerged(const StepRows& step, GruBuffers& buffers) const {
   const int64_t width = config_.state_dim();
-  float* states = reserved(buffers.apart, step.rows * width);
-  for (auto row = static_cast<int32_t>(buffers.itself.size()); row < step.rows; ++row) buffers.itself.push_back(row);
+  float* states = reserved(buffers.states, step.rows * width);
+  for (auto row = static_cast<int32_t>(buffers.own_parent.size()); row < step.rows; ++row)
+    buffers.own_parent.push_back(row);
   for (int64_t row = 0; row < step.rows; ++row)
     std::copy_n(step.states + step.parent[row] * width, width, states + row * width);
-  StepRows own = step;
-  own.parent = buffers.itself.data();
-  own.parents = step.rows;
-  own.states = states;
-  return own;
+  StepRows result = step;
+  result.parent = buffers.own_parent.data();
+  result.parents = step.rows;
+  result.states = states;
+  return result;
 }
 
-void Decoder::step(const Kernels& table, const StepRows& given, StepBuffers& buffers, float* hidden) const {
+void GruDecoder::step(const Kernels& table, const StepRows& given, GruBuffers& buffers, float* hidden) const {
   const GruConfig& c = config_;
   const int64_t rows = given.rows;
   if (rows == 0) return;
-  const StepRows step = computing_.merge_states ? given : apart(given, buffers);
-  const auto [bottom, mixed, word] = this->bottom(table, step, buffers);
-  const float* top = this->top(table, step, buffers, stack(table, rows, buffers, bottom));
+  const StepRows step = options_.merge_states ? given : unmerged(given, buffers);
+  const auto [bottom, from_context, token] = this->bottom(table, step, buffers);
+  const float* top = this->top(table, step, buffers, fully_connected(table, rows, buffers, bottom));
 
   for (int64_t row = 0; row < rows; ++row) {
     std::copy_n(bottom + row * c.decoder_dim, c.decoder_dim, step.next[row]);
@@ -207,12 +215,13 @@ void Decoder::step(const Kernels& table, const StepRows& given, StepBuffers& buf
     std::copy_n(top, rows * c.hidden_dim, hidden);
     return;
   }
-  // The hidden vector t = g(e, c, s) (CUBE eq. 7): what is read of word and context was computed with the cell's.
-  const int64_t from_word = word_.out() - c.hidden_dim, from_context = context_.out() - c.hidden_dim;
-  readout_.apply(table, top, c.stack_dim(), hidden, c.hidden_dim, rows, buffers.rounded);
+  // The hidden vector t = g(e, c, s) (CUBE eq. 7). The parts that read the token and the context are the last columns
+  // of their stacked matrices, so they are computed already.
+  const int64_t token_part = token_.out() - c.hidden_dim, context_part = context_.out() - c.hidden_dim;
+  readout_.apply(table, top, c.stack_dim(), hidden, c.hidden_dim, rows, buffers.input);
   for (int64_t row = 0; row < rows; ++row) {
-    table.add(hidden + row * c.hidden_dim, mixed + row * context_.out() + from_context, c.hidden_dim);
-    table.add(hidden + row * c.hidden_dim, word[row] + from_word, c.hidden_dim);
+    table.add(hidden + row * c.hidden_dim, from_context + row * context_.out() + context_part, c.hidden_dim);
+    table.add(hidden + row * c.hidden_dim, token[row] + token_part, c.hidden_dim);
   }
   if (c.readout == Readout::tanh) table.tanh(hidden, rows * c.hidden_dim);
 }

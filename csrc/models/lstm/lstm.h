@@ -1,4 +1,4 @@
-// Long short-term memories: the cell of an encoder, and a stack of layers that takes one word of each row.
+// Long short-term memory: the cell of an encoder, and a stack of layers that takes one token for each row.
 #pragma once
 
 #include <cstdint>
@@ -11,52 +11,53 @@
 
 namespace sharpbeam {
 
-struct Lstm {
+struct LstmCell {
   static constexpr int64_t kGates = 4;
-  static constexpr int64_t kParts = 2;  // of a state, `dim` floats each: the output, then the cell
+  static constexpr int64_t kStateVectors = 2;  // a state is the output [dim], then the cell [dim]
 
-  Linear input;   // [kGates * dim, input width]
+  Linear input;   // [kGates * dim, input_dim]
   Linear hidden;  // [kGates * dim, dim]
   int64_t dim = 0;
 
-  Lstm(const Weights& weights, const std::string& name, int64_t input_dim, int64_t state_dim)
+  LstmCell(const Weights& weights, const std::string& name, int64_t input_dim, int64_t state_dim)
       : input(weights.linear(name + ".input_weight", name + ".input_bias", kGates * state_dim, input_dim)),
         hidden(weights.linear(name + ".hidden_weight", name + ".hidden_bias", kGates * state_dim, state_dim)),
         dim(state_dim) {}
 
-  // Moves the state [kParts * dim] on, given both products.
-  void advance(const Kernels& table, const float* gates, const float* recurrent, float* state) const {
-    table.lstm(gates, recurrent, state + dim, state + dim, state, dim);
+  // Updates the state [2 * dim], given the outputs of both layers [kGates * dim].
+  void advance(const Kernels& table, const float* from_input, const float* from_hidden, float* state) const {
+    table.lstm(from_input, from_hidden, state + dim, state + dim, state, dim);
   }
 };
 
-// Scratch of one decoding run; it only grows, so a warm step allocates nothing.
+// Scratch memory of one decoding run; it only grows, so a warm step allocates nothing.
 struct LstmBuffers {
-  Buffer inputs, gates, recurrent;
-  LinearInput rounded;
+  Buffer layer_inputs, gates, recurrent;
+  LinearInput input;
 };
 
-// Layers of LSTMs. A state is `fed` floats that the lowest layer reads too, then each layer's output and cell.
-constexpr size_t kResidualFrom = 2;  // the third layer is the first that adds what is below (Wu et al. 2016, eq. 6)
+constexpr size_t kResidualFrom = 2;  // residual connections begin at the third layer (Wu et al. 2016, eq. 6)
 
+// Layers of LSTMs. A state is an input feed (`feed_dim` floats that the lowest layer reads next to its own output; 0
+// without input feeding), then the output and the cell of each layer.
 class LstmStack {
  public:
   struct Layer {
-    Linear input;   // [4 D, width below]
-    Linear hidden;  // [4 D, D], of the lowest layer [4 D, fed + D]
+    Linear input;   // [4 D, width of the layer below]
+    Linear hidden;  // [4 D, D], of the lowest layer [4 D, feed_dim + D]
   };
 
   LstmStack() = default;
-  LstmStack(std::vector<Layer> layers, int64_t dim, int64_t fed, bool residual = false)
-      : layers_(std::move(layers)), dim_(dim), fed_(fed), residual_(residual) {}
+  LstmStack(std::vector<Layer> layers, int64_t dim, int64_t feed_dim, bool residual = false)
+      : layers_(std::move(layers)), dim_(dim), feed_dim_(feed_dim), residual_(residual) {}
 
-  // Feeds the rows' words, rows of the table `embedding`. Writes outputs and cells of the new states, not what is fed.
-  // Returns the outputs [R, D] of the uppermost layer, in `buffers`, which grow where they are too small.
+  // Feeds the rows' tokens, rows of the table `embedding`. Writes the outputs and cells of the new states, but not the
+  // input feed. Returns the outputs [R, D] of the uppermost layer, in `buffers`, which grow where they are too small.
   float* step(const Kernels& table, const StepRows& step, const float* embedding, LstmBuffers& buffers) const;
 
  private:
   std::vector<Layer> layers_;
-  int64_t dim_ = 0, fed_ = 0;
+  int64_t dim_ = 0, feed_dim_ = 0;
   bool residual_ = false;
 };
 

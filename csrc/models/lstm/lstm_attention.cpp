@@ -7,41 +7,33 @@
 namespace sharpbeam {
 namespace {
 
+// Each direction of the encoder has half of hidden_dim, which the shapes of the tensors do not imply.
 const LstmAttentionConfig& checked(const LstmAttentionConfig& config) {
-  config.check();
+  if (config.hidden_dim % 2 != 0)
+    throw std::invalid_argument("hidden_dim is " + std::to_string(config.hidden_dim) +
+                                "; it must be even, since each direction of the encoder has half of it.");
   return config;
 }
 
-// The lowest layer of the decoder. Of its inputs, word and fed-back hidden vector, the second is part of the state, as
-// the layer's own output is: one product of both, once for all siblings.
+// The lowest layer of the decoder. Its input weights read the token and the input feed. The input feed is part of the
+// state, as is the layer's own output, so both are read by one matrix, once for all rows with the same state.
 LstmStack::Layer lowest(const Weights& weights, const LstmAttentionConfig& c, const std::string& name) {
-  const int64_t dim = c.hidden_dim, gates = Lstm::kGates * dim, width = c.embedding_dim + dim;
+  const int64_t dim = c.hidden_dim, gates = LstmCell::kGates * dim, width = c.embedding_dim + dim;
   const ComputeType type = weights.compute_type();
   const float* input = weights.array(name + ".input_weight", {gates, width}).get();
   const float* hidden = weights.array(name + ".hidden_weight", {gates, dim}).get();
-  std::vector<float> joined(gates * 2 * dim);
+  std::vector<float> state(gates * 2 * dim);
   for (int64_t row = 0; row < gates; ++row) {
-    std::copy_n(input + row * width + c.embedding_dim, dim, joined.data() + row * 2 * dim);
-    std::copy_n(hidden + row * dim, dim, joined.data() + row * 2 * dim + dim);
+    std::copy_n(input + row * width + c.embedding_dim, dim, state.data() + row * 2 * dim);
+    std::copy_n(hidden + row * dim, dim, state.data() + row * 2 * dim + dim);
   }
   return {
       Linear(type, input, gates, c.embedding_dim, width, weights.array(name + ".input_bias", {gates}).get()),
-      Linear(type, joined.data(), gates, 2 * dim, 2 * dim, weights.array(name + ".hidden_bias", {gates}).get()),
+      Linear(type, state.data(), gates, 2 * dim, 2 * dim, weights.array(name + ".hidden_bias", {gates}).get()),
   };
 }
 
 }  // namespace
-
-void LstmAttentionConfig::check() const {
-  check_size("source_vocab_size", source_vocab_size, 1);
-  check_size("target_vocab_size", target_vocab_size, 1);
-  check_size("embedding_dim", embedding_dim, 1);
-  check_size("layers", layers, 1);
-  check_size("hidden_dim", hidden_dim, 2);
-  if (hidden_dim % 2 != 0)
-    throw std::invalid_argument("hidden_dim is " + std::to_string(hidden_dim) +
-                                "; it must be even, since each direction of the encoder has half of it.");
-}
 
 LstmAttention::LstmAttention(const LstmAttentionConfig& config, const Weights& weights, const Kernels& table)
     : config_(checked(config)),
@@ -55,19 +47,19 @@ LstmAttention::LstmAttention(const LstmAttentionConfig& config, const Weights& w
   std::vector<LstmStack::Layer> layers;
   layers.push_back(lowest(weights, config, "decoder.layers.0"));
   for (int64_t i = 1; i < config.layers; ++i) {
-    Lstm lstm(weights, "decoder.layers." + std::to_string(i), dim, dim);
-    layers.push_back({std::move(lstm.input), std::move(lstm.hidden)});
+    LstmCell cell(weights, "decoder.layers." + std::to_string(i), dim, dim);
+    layers.push_back({std::move(cell.input), std::move(cell.hidden)});
   }
   stack_ = LstmStack(std::move(layers), dim, dim, config.residual);
 }
 
-std::vector<Source> LstmAttention::encode(const Sources& sources, float* states) const {
-  const int64_t fed = config_.hidden_dim, state_dim = config_.state_dim(), rest = state_dim - fed;
+std::vector<EncodedSource> LstmAttention::encode(const Sources& sources, float* states) const {
+  const int64_t feed_dim = config_.hidden_dim, state_dim = config_.state_dim(), rest = state_dim - feed_dim;
   std::vector<float> last(sources.count * rest);
-  std::vector<Source> result = attention_.split(table_, encoder_.encode(table_, sources, last.data()), sources);
+  std::vector<EncodedSource> result = attention_.encode(table_, encoder_.encode(table_, sources, last.data()), sources);
   for (int64_t i = 0; i < sources.count; ++i) {
-    std::fill_n(states + i * state_dim, fed, 0.0f);
-    std::copy_n(last.data() + i * rest, rest, states + i * state_dim + fed);
+    std::fill_n(states + i * state_dim, feed_dim, 0.0f);
+    std::copy_n(last.data() + i * rest, rest, states + i * state_dim + feed_dim);
   }
   return result;
 }
@@ -75,16 +67,16 @@ std::vector<Source> LstmAttention::encode(const Sources& sources, float* states)
 void LstmAttention::step(const StepRows& rows, Buffers& buffers, float* hidden) const {
   const int64_t dim = config_.hidden_dim, count = rows.rows;
   buffers.contexts.reserve(count * dim);
-  buffers.joined.reserve(count * 2 * dim);
-  float *contexts = buffers.contexts.get(), *joined = buffers.joined.get();
+  buffers.concatenated.reserve(count * 2 * dim);
+  float *contexts = buffers.contexts.get(), *concatenated = buffers.concatenated.get();
 
   float* outputs = stack_.step(table_, rows, embedding_.get(), buffers.stack);
   attention_.attend(table_, outputs, rows, buffers.scores, contexts, dim);
   for (int64_t row = 0; row < count; ++row) {
-    std::copy_n(contexts + row * dim, dim, joined + row * 2 * dim);
-    std::copy_n(outputs + row * dim, dim, joined + row * 2 * dim + dim);
+    std::copy_n(contexts + row * dim, dim, concatenated + row * 2 * dim);
+    std::copy_n(outputs + row * dim, dim, concatenated + row * 2 * dim + dim);
   }
-  readout_.apply(table_, joined, 2 * dim, hidden, dim, count, buffers.stack.rounded);
+  readout_.apply(table_, concatenated, 2 * dim, hidden, dim, count, buffers.stack.input);
   table_.tanh(hidden, count * dim);
   for (int64_t row = 0; row < count; ++row) std::copy_n(hidden + row * dim, dim, rows.next[row]);
 }

@@ -4,30 +4,15 @@
 #include <string>
 
 namespace sharpbeam {
-namespace {
-
-const LstmLmConfig& checked(const LstmLmConfig& config) {
-  config.check();
-  return config;
-}
-
-}  // namespace
-
-void LstmLmConfig::check() const {
-  check_size("vocab_size", vocab_size, 1);
-  check_size("embedding_dim", embedding_dim, 1);
-  check_size("hidden_dim", hidden_dim, 1);
-  check_size("layers", layers, 1);
-}
 
 LstmLm::LstmLm(const LstmLmConfig& config, const Weights& weights, const Kernels& table)
-    : config_(checked(config)), table_(table) {
+    : config_(config), table_(table) {
   const LstmLmConfig& c = config_;
   embedding_ = weights.array("embedding", {c.vocab_size, c.embedding_dim});
   std::vector<LstmStack::Layer> layers;
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string layer = "_l" + std::to_string(i);
-    const int64_t below = i ? c.hidden_dim : c.embedding_dim, gates = Lstm::kGates * c.hidden_dim;
+    const int64_t below = i ? c.hidden_dim : c.embedding_dim, gates = LstmCell::kGates * c.hidden_dim;
     layers.push_back({weights.linear("lstm.weight_ih" + layer, "lstm.bias_ih" + layer, gates, below),
                       weights.linear("lstm.weight_hh" + layer, "lstm.bias_hh" + layer, gates, c.hidden_dim)});
   }
@@ -36,7 +21,7 @@ LstmLm::LstmLm(const LstmLmConfig& config, const Weights& weights, const Kernels
 
 void LstmLmDecoding::feed() {
   const auto rows = static_cast<int64_t>(token_.size());
-  if (rows != 0) model_->feed(gather(token_.data(), old_.data(), new_.data(), rows), buffers_);
+  if (rows != 0) model_->feed(gather(token_.data(), from_.data(), to_.data(), rows), buffers_);
 }
 
 void LstmLmDecoding::admit(const int32_t* request, const Sources& sources, int32_t* handles) {
@@ -49,14 +34,14 @@ void LstmLmDecoding::admit(const int32_t* request, const Sources& sources, int32
   }
   for (int32_t t = 0; t < longest; ++t) {
     token_.clear();
-    new_.clear();
+    to_.clear();
     const int32_t* prompt = sources.token;
     for (int64_t i = 0; i < sources.count; prompt += sources.length[i], ++i) {
       if (t >= sources.length[i]) continue;
       token_.push_back(prompt[t]);
-      new_.push_back(handles[i]);
+      to_.push_back(handles[i]);
     }
-    old_ = new_;
+    from_ = to_;
     feed();
   }
   for (int64_t i = 0; i < sources.count; ++i) requests_.insert({request[i], {}});
@@ -66,20 +51,20 @@ void LstmLmDecoding::step(const int32_t* request, const int32_t* state, const in
                           float* hidden, int32_t* handles) {
   pool_.check(state, rows);
   check_tokens("token", token, rows, model_->config().vocab_size);
-  for (int64_t row = 0; row < rows; ++row) kept(request[row]);
+  for (int64_t row = 0; row < rows; ++row) encoded(request[row]);
   const LstmLmConfig& config = model_->config();
   pool_.take(rows, handles);
   token_.clear();
-  old_.clear();
-  new_.clear();
+  from_.clear();
+  to_.clear();
   for (int64_t row = 0; row < rows; ++row) {
     if (token[row] == config.bos_id) {
       std::copy_n(pool_.at(state[row]), config.state_dim(), pool_.at(handles[row]));
       continue;
     }
     token_.push_back(token[row]);
-    old_.push_back(state[row]);
-    new_.push_back(handles[row]);
+    from_.push_back(state[row]);
+    to_.push_back(handles[row]);
   }
   feed();
   for (int64_t row = 0; row < rows; ++row)

@@ -1,6 +1,6 @@
-// An LSTM language model on the CPU: ids -> hidden vectors, the native twin of models/lstm_lm/module.py.
+// An LSTM language model on the CPU, from token ids to hidden vectors: the native twin of models/lstm_lm/module.py.
 //
-// A row's answer depends on that row alone, in bytes: not on its neighbours, the order of the calls, or the table.
+// The bits of a row depend on that row alone: not on the other rows, the order of the calls, or the table.
 #pragma once
 
 #include <cstdint>
@@ -9,30 +9,31 @@
 #include <vector>
 
 #include "kernels/table.h"
+#include "models/common/config.h"
 #include "models/common/decoding.h"
 #include "models/lstm/lstm.h"
 
 namespace sharpbeam {
 
-// The facts of an LSTM language model, as in src/sharpbeam/models/lstm_lm/config.py, which says what each one means.
+// The fields of src/sharpbeam/models/lstm_lm/config.py, which explains each.
+#define SHARPBEAM_LSTM_LM_FIELDS(SIZE, NUMBER, FLAG, CHOICE) \
+  SIZE(vocab_size, 1)                                        \
+  SIZE(embedding_dim, 1)                                     \
+  SIZE(hidden_dim, 1)                                        \
+  SIZE(layers, 1)                                            \
+  SIZE(bos_id, 0)
+
 struct LstmLmConfig {
-  int64_t vocab_size = 0;
-  int64_t embedding_dim = 0;
-  int64_t hidden_dim = 0;
-  int64_t layers = 0;
-  int64_t bos_id = 0;
+  SHARPBEAM_CONFIG(SHARPBEAM_LSTM_LM_FIELDS)
 
   // Width of a state: for each layer its output, then its cell.
-  int64_t state_dim() const { return layers * Lstm::kParts * hidden_dim; }
-
-  // Throws std::invalid_argument unless all sizes are positive.
-  void check() const;
+  int64_t state_dim() const { return layers * LstmCell::kStateVectors * hidden_dim; }
 };
 
-// The weights, packed; immutable, so any number of runs in any number of threads share one.
+// The packed weights. Immutable, so any number of runs in any number of threads can share them.
 class LstmLm {
  public:
-  // Throws std::invalid_argument where a tensor is missing or does not have the shape that the config asks for.
+  // Throws std::invalid_argument where a tensor is missing or does not have the shape that the config implies.
   LstmLm(const LstmLmConfig& config, const Weights& weights, const Kernels& table);
   LstmLm(const LstmLm&) = delete;
 
@@ -40,7 +41,7 @@ class LstmLm {
   void feed(const StepRows& rows, LstmBuffers& buffers) const { stack_.step(table_, rows, embedding_.get(), buffers); }
   // The hidden vector [D] of a state: the output of its uppermost layer.
   const float* hidden(const float* state) const {
-    return state + (config_.layers - 1) * Lstm::kParts * config_.hidden_dim;
+    return state + (config_.layers - 1) * LstmCell::kStateVectors * config_.hidden_dim;
   }
 
   const LstmLmConfig& config() const { return config_; }
@@ -53,25 +54,25 @@ class LstmLm {
   LstmStack stack_;
 };
 
-// A decoding run: all that stays of a request is that it was admitted.
-class LstmLmDecoding : public Decoding<LstmLm, std::monostate> {
+// A decoding run. A request has no encoding: its prompt is in its state.
+class LstmLmDecoding : public RecurrentDecoding<LstmLm, std::monostate> {
  public:
-  explicit LstmLmDecoding(std::shared_ptr<const LstmLm> model) : Decoding(std::move(model)) {}
+  explicit LstmLmDecoding(std::shared_ptr<const LstmLm> model) : RecurrentDecoding(std::move(model)) {}
 
-  // Feeds the whole prompts of `request` [sources.count]; handles [sources.count] name the states behind them.
+  // Feeds the prompts of `request` [sources.count]; writes the handles of the states after them [sources.count].
   void admit(const int32_t* request, const Sources& sources, int32_t* handles);
 
-  // Feeds one token to each row: hidden [rows, D] and the handles of the new states [rows]. The states read stay.
-  // bos feeds nothing: the row's new state is its old one.
+  // Feeds one token to each row: writes hidden [rows, D] and the handles of the new states [rows]. The states that are
+  // read stay. bos_id feeds nothing: the row's new state is a copy of its old one.
   void step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
             int32_t* handles);
 
  private:
-  // Feeds token_ to the states old_, which gives the states new_.
+  // Feeds token_ to the states from_, and writes the states to_.
   void feed();
 
   LstmBuffers buffers_;
-  std::vector<int32_t> token_, old_, new_;  // of the rows that are fed: what, and the states before and behind
+  std::vector<int32_t> token_, from_, to_;  // of the rows that are fed
 };
 
 }  // namespace sharpbeam

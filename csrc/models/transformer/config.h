@@ -1,50 +1,63 @@
-// The facts of a transformer, as in src/sharpbeam/models/transformer/config.py, which says what each one means.
+// The config of a transformer: the fields of src/sharpbeam/models/transformer/config.py, which explains each, but for
+// those about ids and the output layer.
 #pragma once
 
+#include <array>
 #include <cstdint>
+
+#include "models/common/config.h"
 
 namespace sharpbeam {
 
+enum class NormPlacement { post, pre };
 enum class Activation { relu, gelu, gelu_sigmoid, swish };
 enum class Positions { sinusoidal, sinusoidal_t2t, learned, none };
 enum class DecoderKind { attention, ssru };
 
+constexpr auto choice_names(NormPlacement) { return std::array{"post", "pre"}; }
+constexpr auto choice_names(Activation) { return std::array{"relu", "gelu", "gelu_sigmoid", "swish"}; }
+constexpr auto choice_names(Positions) { return std::array{"sinusoidal", "sinusoidal-t2t", "learned", "none"}; }
+constexpr auto choice_names(DecoderKind) { return std::array{"attention", "ssru"}; }
+
+#define SHARPBEAM_TRANSFORMER_FIELDS(SIZE, NUMBER, FLAG, CHOICE)       \
+  SIZE(source_vocab_size, 1)                                           \
+  SIZE(target_vocab_size, 1)                                           \
+  SIZE(hidden_dim, 1)                                                  \
+  SIZE(encoder_layers, 1)                                              \
+  SIZE(decoder_layers, 1)                                              \
+  SIZE(encoder_heads, 1)                                               \
+  SIZE(decoder_heads, 1)                                               \
+  SIZE(encoder_ffn_dim, 1)                                             \
+  SIZE(decoder_ffn_dim, 1)                                             \
+  SIZE(position_offset, 0)                                             \
+  SIZE(max_positions, 0)                                               \
+  NUMBER(norm_epsilon, 1e-5f)                                          \
+  CHOICE(NormPlacement, norm, pre)                                     \
+  FLAG(encoder_final_norm, true)                                       \
+  FLAG(decoder_final_norm, true)                                       \
+  FLAG(embedding_norm, false)                                          \
+  FLAG(gated_ffn, false)                                               \
+  FLAG(scaled_embedding, true)                                         \
+  FLAG(shared_embedding, false)                                        \
+  FLAG(attention_bias, true)                                           \
+  FLAG(ffn_bias, true)                                                 \
+  FLAG(ssru_projection, false) /* vocabulary: a name in config.json */ \
+  CHOICE(Activation, activation, relu)                                 \
+  CHOICE(Positions, positions, sinusoidal)                             \
+  CHOICE(DecoderKind, decoder_kind, attention)
+
 struct TransformerConfig {
-  int64_t source_vocab_size = 0;
-  int64_t target_vocab_size = 0;
-  int64_t hidden_dim = 0;
-  int64_t encoder_layers = 0;
-  int64_t decoder_layers = 0;
-  int64_t encoder_heads = 0;
-  int64_t decoder_heads = 0;
-  int64_t encoder_ffn_dim = 0;
-  int64_t decoder_ffn_dim = 0;
-  int64_t position_offset = 0;
-  int64_t max_positions = 0;
-  float norm_epsilon = 1e-5f;
-  bool norm_before = true;
-  bool encoder_final_norm = true;
-  bool decoder_final_norm = true;
-  bool embedding_norm = false;
-  bool gated_ffn = false;
-  bool scaled_embedding = true;
-  bool shared_embedding = false;
-  bool attention_bias = true;
-  bool ffn_bias = true;
-  bool ssru_projection = false;
-  Activation activation = Activation::relu;
-  Positions positions = Positions::sinusoidal;
-  DecoderKind decoder_kind = DecoderKind::attention;
+  SHARPBEAM_CONFIG(SHARPBEAM_TRANSFORMER_FIELDS)
 
-  // What keeps vectors that stand one behind the other from falling into the same few lines of a cache.
-  static constexpr int64_t kApart = 16;
-  // Floats of one word in the decoder's caches: each layer's key and value, or its cell.
-  int64_t word_dim() const {
-    return decoder_layers * hidden_dim * (decoder_kind == DecoderKind::ssru ? 1 : 2) + kApart;
+  // Whether the decoder's self-attention or SSRU has an output matrix; self-attention always has.
+  bool self_out() const { return decoder_kind == DecoderKind::attention || ssru_projection; }  // vocabulary: as above
+
+  // Padding so that consecutive KV vectors do not map to the same cache sets.
+  static constexpr int64_t kKvPadding = 16;
+  // Floats that one token adds to the KV cache: a key and a value of each layer, or the cell of each SSRU.
+  int64_t kv_floats_per_token() const {
+    return decoder_layers * hidden_dim * (decoder_kind == DecoderKind::ssru ? 1 : 2) + kKvPadding;
   }
-
-  // Throws std::invalid_argument unless the sizes are positive and fit each other.
-  void check() const;
 };
 
 }  // namespace sharpbeam

@@ -14,10 +14,10 @@ TransformerDecoder::TransformerDecoder(const Weights& weights, const Transformer
   for (int64_t i = 0; i < c.decoder_layers; ++i) {
     const std::string name = "decoder." + std::to_string(i), cross = name + ".cross";
     const std::string self = name + (attends ? ".attention" : ".ssru");
-    layers_.push_back({Sublayer(weights, self, c), Sublayer(weights, cross, c),
+    layers_.push_back({Residual(weights, self, c), Residual(weights, cross, c),
                        attends ? linear(weights, self + ".qkv", 3 * dim_, dim_, bias, dim_, heads_.scale())
                                : linear(weights, self + ".cell", 2 * dim_, dim_, true),
-                       attends || c.ssru_projection ? linear(weights, self + ".out", dim_, dim_, bias) : Linear(),
+                       c.self_out() ? linear(weights, self + ".out", dim_, dim_, bias) : Linear(),
                        linear(weights, cross + ".query", dim_, dim_, bias, dim_, heads_.scale()),
                        linear(weights, cross + ".key_value", 2 * dim_, dim_, bias),
                        linear(weights, cross + ".out", dim_, dim_, bias),
@@ -26,39 +26,42 @@ TransformerDecoder::TransformerDecoder(const Weights& weights, const Transformer
   if (c.decoder_final_norm) norm_ = Norm(weights, "decoder_norm", dim_, c.norm_epsilon);
 }
 
-std::vector<TransformerSource> TransformerDecoder::remember(const Kernels& table, const Sources& sources,
-                                                            const float* encoded, TransformerBuffers& buffers) const {
+std::vector<CrossAttentionCache> TransformerDecoder::cross_attention_caches(const Kernels& table,
+                                                                            const Sources& sources,
+                                                                            const float* encoded,
+                                                                            TransformerBuffers& buffers) const {
   const int64_t stride = 2 * dim_;
-  std::vector<TransformerSource> kept(sources.count);
+  std::vector<CrossAttentionCache> caches(sources.count);
   for (int64_t i = 0; i < sources.count; ++i) {
-    kept[i].positions = sources.length[i];
-    kept[i].memory.reserve(config_.decoder_layers * heads_.packed(sources.length[i]));
+    caches[i].positions = sources.length[i];
+    caches[i].key_values.reserve(config_.decoder_layers * heads_.packed(sources.length[i]));
   }
   buffers.input.set(table, layers_[0].key_value.type(), encoded, dim_, sources.positions, dim_);
-  float* pairs = reserved(buffers.projected, sources.positions * stride);
+  float* key_values = reserved(buffers.qkv, sources.positions * stride);
   for (int64_t layer = 0; layer < config_.decoder_layers; ++layer) {
-    layers_[layer].key_value.apply(table, buffers.input, pairs, stride);  // of all sources: weights are read once
-    const float* from = pairs;
-    for (TransformerSource& source : kept) {
-      heads_.pack(from, source.positions, source.memory.get() + layer * heads_.packed(source.positions));
+    layers_[layer].key_value.apply(table, buffers.input, key_values,
+                                   stride);  // of all sources, so weights are read once
+    const float* from = key_values;
+    for (CrossAttentionCache& source : caches) {
+      heads_.pack(from, source.positions, source.key_values.get() + layer * heads_.packed(source.positions));
       from += source.positions * stride;
     }
   }
-  return kept;
+  return caches;
 }
 
-void TransformerDecoder::step(const Kernels& table, const TransformerRows& step, PathPool& pool,
+void TransformerDecoder::step(const Kernels& table, const TransformerRows& step, KvCacheTree& cache,
                               TransformerBuffers& buffers, float* hidden) const {
   float* x = reserved(buffers.x, step.rows * dim_);
   for (int64_t row = 0; row < step.rows; ++row)
-    embedding_.apply(table, step.token[row], pool.length(step.before[row]), x + row * dim_);
-  lay_out(step, pool, buffers);
+    embedding_.apply(table, step.token[row], cache.length(step.parent[row]), x + row * dim_);
+  gather_positions(step, cache, buffers);
   for (int64_t layer = 0; layer < config_.decoder_layers; ++layer) {
     if (config_.decoder_kind == DecoderKind::attention)
-      look_back(table, step, pool, layer, buffers);
+      self_attention(table, step, cache, layer, buffers);
     else
-      recur(table, step, pool, layer, buffers);
-    look_across(table, step, layer, buffers);
+      ssru(table, step, cache, layer, buffers);
+    cross_attention(table, step, layer, buffers);
     layers_[layer].ffn.apply(table, x, step.rows, buffers);
   }
   if (config_.decoder_final_norm)
@@ -67,75 +70,76 @@ void TransformerDecoder::step(const Kernels& table, const TransformerRows& step,
     std::copy_n(x, step.rows * dim_, hidden);
 }
 
-void TransformerDecoder::lay_out(const TransformerRows& step, PathPool& pool, TransformerBuffers& buffers) const {
+void TransformerDecoder::gather_positions(const TransformerRows& step, KvCacheTree& cache,
+                                          TransformerBuffers& buffers) const {
   if (config_.decoder_kind != DecoderKind::attention) return;
-  buffers.words.resize(step.rows);
+  buffers.first_position.resize(step.rows);
   int64_t size = 0;
   for (int64_t row = 0; row < step.rows; ++row) {
-    buffers.words[row] = size;
-    size += pool.length(step.behind[row]);
+    buffers.first_position[row] = size;
+    size += cache.length(step.state[row]);
   }
   buffers.positions.resize(size);
   for (int64_t row = 0; row < step.rows; ++row)
-    pool.path(step.behind[row], buffers.positions.data() + buffers.words[row]);
+    cache.path(step.state[row], buffers.positions.data() + buffers.first_position[row]);
 }
 
-void TransformerDecoder::look_back(const Kernels& table, const TransformerRows& step, PathPool& pool, int64_t layer,
-                                   TransformerBuffers& buffers) const {
+void TransformerDecoder::self_attention(const Kernels& table, const TransformerRows& step, KvCacheTree& cache,
+                                        int64_t layer, TransformerBuffers& buffers) const {
   const Layer& part = layers_[layer];
   float* x = buffers.x.get();
-  float* qkv = reserved(buffers.projected, step.rows * 3 * dim_);
+  float* qkv = reserved(buffers.qkv, step.rows * 3 * dim_);
   float* context = reserved(buffers.context, step.rows * dim_);
-  float* found = reserved(buffers.found, step.rows * dim_);
-  part.self.apply(table, part.self_sublayer.enter(table, x, buffers.entered, step.rows), dim_, qkv, 3 * dim_, step.rows,
-                  buffers.input);
+  float* output = reserved(buffers.output, step.rows * dim_);
+  part.self.apply(table, part.self_residual.before(table, x, buffers.normalized, step.rows), dim_, qkv, 3 * dim_,
+                  step.rows, buffers.input);
   const int64_t key = layer * 2 * dim_;
   for (int64_t row = 0; row < step.rows; ++row) {
     const float* query = qkv + row * 3 * dim_;
-    std::copy_n(query + dim_, 2 * dim_, pool.at(step.behind[row]) + key);
-    const int64_t size = pool.length(step.behind[row]);
-    heads_.attend(table, query, buffers.positions.data() + buffers.words[row], size, key, key + dim_,
+    std::copy_n(query + dim_, 2 * dim_, cache.at(step.state[row]) + key);
+    const int64_t size = cache.length(step.state[row]);
+    heads_.attend(table, query, buffers.positions.data() + buffers.first_position[row], size, key, key + dim_,
                   reserved(buffers.scores, heads_.count * size), context + row * dim_);
   }
-  part.self_out.apply(table, context, dim_, found, dim_, step.rows, buffers.input);
-  part.self_sublayer.leave(table, x, found, step.rows);
+  part.self_out.apply(table, context, dim_, output, dim_, step.rows, buffers.input);
+  part.self_residual.after(table, x, output, step.rows);
 }
 
-void TransformerDecoder::recur(const Kernels& table, const TransformerRows& step, PathPool& pool, int64_t layer,
-                               TransformerBuffers& buffers) const {
+void TransformerDecoder::ssru(const Kernels& table, const TransformerRows& step, KvCacheTree& cache, int64_t layer,
+                              TransformerBuffers& buffers) const {
   const Layer& part = layers_[layer];
   float* x = buffers.x.get();
-  float* gates = reserved(buffers.projected, step.rows * 2 * dim_);
-  float* answer = reserved(buffers.context, step.rows * dim_);
-  part.self.apply(table, part.self_sublayer.enter(table, x, buffers.entered, step.rows), dim_, gates, 2 * dim_,
+  float* gates = reserved(buffers.qkv, step.rows * 2 * dim_);
+  float* ssru = reserved(buffers.context, step.rows * dim_);
+  part.self.apply(table, part.self_residual.before(table, x, buffers.normalized, step.rows), dim_, gates, 2 * dim_,
                   step.rows, buffers.input);
   for (int64_t row = 0; row < step.rows; ++row)
-    table.ssru(gates + row * 2 * dim_, pool.at(step.before[row]) + layer * dim_,
-               pool.at(step.behind[row]) + layer * dim_, answer + row * dim_, dim_);
-  if (config_.ssru_projection) {
-    float* found = reserved(buffers.found, step.rows * dim_);
-    part.self_out.apply(table, answer, dim_, found, dim_, step.rows, buffers.input);
-    answer = found;
+    table.ssru(gates + row * 2 * dim_, cache.at(step.parent[row]) + layer * dim_,
+               cache.at(step.state[row]) + layer * dim_, ssru + row * dim_, dim_);
+  if (config_.self_out()) {
+    float* output = reserved(buffers.output, step.rows * dim_);
+    part.self_out.apply(table, ssru, dim_, output, dim_, step.rows, buffers.input);
+    ssru = output;
   }
-  part.self_sublayer.leave(table, x, answer, step.rows);
+  part.self_residual.after(table, x, ssru, step.rows);
 }
 
-void TransformerDecoder::look_across(const Kernels& table, const TransformerRows& step, int64_t layer,
-                                     TransformerBuffers& buffers) const {
+void TransformerDecoder::cross_attention(const Kernels& table, const TransformerRows& step, int64_t layer,
+                                         TransformerBuffers& buffers) const {
   const Layer& part = layers_[layer];
   float* x = buffers.x.get();
-  float* query = reserved(buffers.projected, step.rows * dim_);
+  float* query = reserved(buffers.qkv, step.rows * dim_);
   float* context = reserved(buffers.context, step.rows * dim_);
-  float* found = reserved(buffers.found, step.rows * dim_);
-  part.query.apply(table, part.cross_sublayer.enter(table, x, buffers.entered, step.rows), dim_, query, dim_, step.rows,
-                   buffers.input);
+  float* output = reserved(buffers.output, step.rows * dim_);
+  part.query.apply(table, part.cross_residual.before(table, x, buffers.normalized, step.rows), dim_, query, dim_,
+                   step.rows, buffers.input);
   const bool asked = step.attention != nullptr && layer + 1 == config_.decoder_layers;
-  for (int64_t row = 0, count = 0; row < step.rows; row += count) {  // `count` rows of one request
-    const TransformerSource& source = *step.source[row];
+  for (int64_t row = 0, count = 0; row < step.rows; row += count) {  // `count` rows of the same request
+    const CrossAttentionCache& source = *step.source[row];
     for (count = 1; row + count < step.rows && step.source[row + count] == &source;) ++count;
     const int64_t size = source.positions;
     float* scores = reserved(buffers.scores, count * heads_.count * size);
-    heads_.attend_packed(table, query + row * dim_, count, source.memory.get() + layer * heads_.packed(size), size,
+    heads_.attend_packed(table, query + row * dim_, count, source.key_values.get() + layer * heads_.packed(size), size,
                          scores, context + row * dim_);
     for (int64_t r = 0; asked && r < count; ++r) {
       float* attention = step.attention + (row + r) * step.width;  // the mean over the heads
@@ -143,8 +147,8 @@ void TransformerDecoder::look_across(const Kernels& table, const TransformerRows
       for (int64_t p = 0; p < size; ++p) attention[p] /= static_cast<float>(heads_.count);
     }
   }
-  part.cross_out.apply(table, context, dim_, found, dim_, step.rows, buffers.input);
-  part.cross_sublayer.leave(table, x, found, step.rows);
+  part.cross_out.apply(table, context, dim_, output, dim_, step.rows, buffers.input);
+  part.cross_residual.after(table, x, output, step.rows);
 }
 
 }  // namespace sharpbeam

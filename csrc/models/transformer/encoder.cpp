@@ -12,7 +12,7 @@ TransformerEncoder::TransformerEncoder(const Weights& weights, const Transformer
   for (int64_t i = 0; i < config.encoder_layers; ++i) {
     const std::string name = "encoder." + std::to_string(i), self = name + ".attention";
     const bool bias = config.attention_bias;
-    layers_.push_back({Sublayer(weights, self, config),
+    layers_.push_back({Residual(weights, self, config),
                        linear(weights, self + ".qkv", 3 * dim_, dim_, bias, dim_, heads_.scale()),
                        linear(weights, self + ".out", dim_, dim_, bias),
                        FeedForward(weights, name + ".ffn", config, config.encoder_ffn_dim)});
@@ -28,22 +28,23 @@ const float* TransformerEncoder::encode(const Kernels& table, const Sources& sou
     for (int64_t position = 0; position < sources.length[i]; ++position, ++row)
       embedding_.apply(table, sources.token[row], position, x + row * dim_);
   for (const Layer& layer : layers_) {
-    attend(table, layer, sources, buffers);
+    self_attention(table, layer, sources, buffers);
     layer.ffn.apply(table, x, sources.positions, buffers);
   }
   if (final_norm_) norm_.apply(table, x, nullptr, x, sources.positions);
   return x;
 }
 
-void TransformerEncoder::attend(const Kernels& table, const Layer& layer, const Sources& sources,
-                                TransformerBuffers& buffers) const {
+void TransformerEncoder::self_attention(const Kernels& table, const Layer& layer, const Sources& sources,
+                                        TransformerBuffers& buffers) const {
   const int64_t rows = sources.positions, longest = *std::max_element(sources.length, sources.length + sources.count);
-  const int64_t stride = 3 * dim_ + TransformerConfig::kApart;
+  const int64_t stride = 3 * dim_ + TransformerConfig::kKvPadding;
   float* x = buffers.x.get();
-  float* qkv = reserved(buffers.projected, rows * stride);
+  float* qkv = reserved(buffers.qkv, rows * stride);
   float* context = reserved(buffers.context, rows * dim_);
   float* scores = reserved(buffers.scores, heads_.count * longest);
-  layer.qkv.apply(table, layer.sublayer.enter(table, x, buffers.entered, rows), dim_, qkv, stride, rows, buffers.input);
+  layer.qkv.apply(table, layer.residual.before(table, x, buffers.normalized, rows), dim_, qkv, stride, rows,
+                  buffers.input);
   buffers.positions.resize(longest);
   int64_t first = 0;
   for (int64_t i = 0; i < sources.count; first += sources.length[i], ++i) {
@@ -53,9 +54,9 @@ void TransformerEncoder::attend(const Kernels& table, const Layer& layer, const 
       heads_.attend(table, qkv + row * stride, buffers.positions.data(), size, dim_, 2 * dim_, scores,
                     context + row * dim_);
   }
-  float* found = reserved(buffers.found, rows * dim_);
-  layer.out.apply(table, context, dim_, found, dim_, rows, buffers.input);
-  layer.sublayer.leave(table, x, found, rows);
+  float* output = reserved(buffers.output, rows * dim_);
+  layer.out.apply(table, context, dim_, output, dim_, rows, buffers.input);
+  layer.residual.after(table, x, output, rows);
 }
 
 }  // namespace sharpbeam

@@ -1,4 +1,5 @@
-// The encoder: ragged sources one behind the other, without padding; a product is taken of all their words at once.
+// The encoder: sources of any lengths, concatenated without padding, so that each matmul reads all their tokens at
+// once.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,18 @@ class TransformerEncoder {
  public:
   TransformerEncoder(const Weights& weights, const TransformerConfig& config);
 
-  // The uppermost layer's answer [positions, D], in buffers.x. Allocates where `buffers` are too small.
+  // The output of the last layer [positions, D], in buffers.x. Allocates where `buffers` are too small.
   const float* encode(const Kernels& table, const Sources& sources, TransformerBuffers& buffers) const;
 
  private:
   struct Layer {
-    Sublayer sublayer;
+    Residual residual;
     Linear qkv, out;
     FeedForward ffn;
   };
 
-  void attend(const Kernels& table, const Layer& layer, const Sources& sources, TransformerBuffers& buffers) const;
+  void self_attention(const Kernels& table, const Layer& layer, const Sources& sources,
+                      TransformerBuffers& buffers) const;
 
   int64_t dim_;
   Embedding embedding_;

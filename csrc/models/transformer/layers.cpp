@@ -6,8 +6,8 @@
 namespace sharpbeam {
 namespace {
 
-constexpr int64_t kReady = 512;     // positions whose sines are kept
-constexpr int64_t kBlockRows = 96;  // rows whose inner activations stay in the caches
+constexpr int64_t kCachedSines = 512;  // positions whose sines are stored
+constexpr int64_t kBlockRows = 96;     // rows whose inner activations fit the cache
 
 }  // namespace
 
@@ -34,7 +34,8 @@ Linear linear(const Weights& weights, const std::string& name, int64_t out, int6
 
 Norm::Norm(const Weights& weights, const std::string& name, int64_t dim, float epsilon)
     : weight_(dim), bias_(dim), dim_(dim), epsilon_(epsilon) {
-  std::copy_n(weights.array(name + ".weight", {dim}).get(), dim, weight_.get());  // where it lies it would keep a page
+  std::copy_n(weights.array(name + ".weight", {dim}).get(), dim,
+              weight_.get());  // copied, because a view would keep a page of the file
   std::copy_n(weights.array(name + ".bias", {dim}).get(), dim, bias_.get());
 }
 
@@ -45,23 +46,23 @@ void Norm::apply(const Kernels& table, float* x, const float* added, float* y, i
   }
 }
 
-Sublayer::Sublayer(const Weights& weights, const std::string& name, const TransformerConfig& config)
+Residual::Residual(const Weights& weights, const std::string& name, const TransformerConfig& config)
     : norm_(weights, name + ".norm", config.hidden_dim, config.norm_epsilon),
-      before_(config.norm_before),
+      pre_norm_(config.norm == NormPlacement::pre),
       dim_(config.hidden_dim) {}
 
-const float* Sublayer::enter(const Kernels& table, float* x, Buffer& entered, int64_t rows) const {
-  if (!before_) return x;
-  float* y = reserved(entered, rows * dim_);
+const float* Residual::before(const Kernels& table, float* x, Buffer& normalized, int64_t rows) const {
+  if (!pre_norm_) return x;
+  float* y = reserved(normalized, rows * dim_);
   norm_.apply(table, x, nullptr, y, rows);
   return y;
 }
 
-void Sublayer::leave(const Kernels& table, float* x, const float* found, int64_t rows) const {
-  if (before_)
-    table.add(x, found, rows * dim_);
+void Residual::after(const Kernels& table, float* x, const float* output, int64_t rows) const {
+  if (pre_norm_)
+    table.add(x, output, rows * dim_);
   else
-    norm_.apply(table, x, found, x, rows);
+    norm_.apply(table, x, output, x, rows);
 }
 
 float Heads::scale() const { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim))); }
@@ -73,14 +74,14 @@ void Heads::attend(const Kernels& table, const float* query, const float* const*
   table.multihead_context(scores, size, positions, value, context, size, count, dim);
 }
 
-void Heads::pack(const float* pairs, int64_t size, float* packed) const {
+void Heads::pack(const float* key_values, int64_t size, float* packed) const {
   const int64_t width = count * dim;
   float* keys = packed;
   float* values = packed + count * packed_size(dim, size);
   std::fill(packed, packed + this->packed(size), 0.0f);
   for (int64_t h = 0; h < count; ++h, keys += packed_size(dim, size), values += packed_size(size, dim)) {
     for (int64_t p = 0; p < size; ++p) {
-      const float* key = pairs + 2 * p * width + h * dim;
+      const float* key = key_values + 2 * p * width + h * dim;
       const float* value = key + width;
       float* column = keys + p / kPanel * kPanel * dim + p % kPanel;
       for (int64_t i = 0; i < dim; ++i) column[i * kPanel] = key[i];
@@ -102,7 +103,7 @@ void Heads::attend_packed(const Kernels& table, const float* query, int64_t rows
 
 FeedForward::FeedForward(const Weights& weights, const std::string& name, const TransformerConfig& config,
                          int64_t width)
-    : sublayer_(weights, name, config),
+    : residual_(weights, name, config),
       up_(linear(weights, name + ".up", config.gated_ffn ? 2 * width : width, config.hidden_dim, config.ffn_bias)),
       down_(linear(weights, name + ".down", config.hidden_dim, width, config.ffn_bias)),
       activation_(config.activation),
@@ -114,9 +115,9 @@ void FeedForward::apply(const Kernels& table, float* x, int64_t rows, Transforme
   const int64_t stride = up_.out();
   for (int64_t row = 0; row < rows; row += kBlockRows, x += kBlockRows * dim_) {
     const int64_t count = std::min(kBlockRows, rows - row);
-    float* inner = reserved(buffers.inner, count * stride);
-    float* found = reserved(buffers.found, count * dim_);
-    up_.apply(table, sublayer_.enter(table, x, buffers.entered, count), dim_, inner, stride, count, buffers.input);
+    float* inner = reserved(buffers.ffn, count * stride);
+    float* output = reserved(buffers.output, count * dim_);
+    up_.apply(table, residual_.before(table, x, buffers.normalized, count), dim_, inner, stride, count, buffers.input);
     for (int64_t i = 0; i < count; ++i) {
       float* y = inner + i * stride;
       switch (activation_) {
@@ -135,8 +136,8 @@ void FeedForward::apply(const Kernels& table, float* x, int64_t rows, Transforme
       }
       if (gated_) table.mul(y, y + width_, width_);
     }
-    down_.apply(table, inner, stride, found, dim_, count, buffers.input);
-    sublayer_.leave(table, x, found, count);
+    down_.apply(table, inner, stride, output, dim_, count, buffers.input);
+    residual_.after(table, x, output, count);
   }
 }
 
@@ -144,9 +145,9 @@ Embedding::Embedding(const Weights& weights, const std::string& side, const Tran
     : config_(config) {
   const int64_t dim = config.hidden_dim;
   const bool source = side == "source" && !config.shared_embedding;
-  words_ = source ? weights.array("source_embedding", {config.source_vocab_size, dim})
-                  : weights.array("target_embedding", {config.target_vocab_size, dim});
-  file_ = FileRows(words_.get(), source ? config.source_vocab_size : config.target_vocab_size, dim);
+  tokens_ = source ? weights.array("source_embedding", {config.source_vocab_size, dim})
+                   : weights.array("target_embedding", {config.target_vocab_size, dim});
+  file_ = FileRows(tokens_.get(), source ? config.source_vocab_size : config.target_vocab_size, dim);
   if (config.embedding_norm) norm_ = Norm(weights, side + "_embedding_norm", dim, config.norm_epsilon);
   if (config.positions == Positions::learned)
     learned_ = weights.array(side + "_positions", {config.max_positions, dim});
@@ -154,8 +155,8 @@ Embedding::Embedding(const Weights& weights, const std::string& side, const Tran
   const int64_t half = dim / 2, steps = config.positions == Positions::sinusoidal ? half : half - 1;
   for (int64_t i = 0; i < half; ++i)
     frequency_.push_back(std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(steps)));
-  std::vector<float> sines(kReady * dim, 0.0f);
-  for (int64_t position = 0; position < kReady; ++position) add_sines(position, sines.data() + position * dim);
+  std::vector<float> sines(kCachedSines * dim, 0.0f);
+  for (int64_t position = 0; position < kCachedSines; ++position) add_sines(position, sines.data() + position * dim);
   sines_ = std::move(sines);
 }
 
@@ -176,8 +177,8 @@ void Embedding::add_sines(int64_t position, float* x) const {
 void Embedding::apply(const Kernels& table, int32_t token, int64_t position, float* x) const {
   const int64_t dim = config_.hidden_dim;
   const float scale = config_.scaled_embedding ? static_cast<float>(std::sqrt(static_cast<double>(dim))) : 1.0f;
-  const float* word = file_ && file_.read(token, x) ? x : words_.get() + token * dim;
-  for (int64_t i = 0; i < dim; ++i) x[i] = word[i] * scale;
+  const float* row = file_ && file_.read(token, x) ? x : tokens_.get() + token * dim;
+  for (int64_t i = 0; i < dim; ++i) x[i] = row[i] * scale;
   if (config_.positions == Positions::learned) {
     table.add(x, learned_.get() + position * dim, dim);
   } else if (config_.positions != Positions::none) {

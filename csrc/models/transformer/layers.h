@@ -1,4 +1,4 @@
-// The parts that the layers of encoder and decoder are made of; each is one of module.py, and takes rows of floats.
+// The parts of the layers of encoder and decoder, each the twin of one in module.py. They work on rows of floats.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace sharpbeam {
 
-// Scratch of one decoding run or one encoding; it only grows, so a warm step allocates nothing.
+// Scratch memory of one decoding run or of one encoding; it only grows, so a warm step allocates nothing.
 struct TransformerBuffers {
-  Buffer x, entered, projected, context, found, scores, inner;
+  Buffer x, normalized, qkv, context, output, scores, ffn;
   LinearInput input;
-  std::vector<const float*> positions;  // whose keys and values are attended to, one row's behind the other's
-  std::vector<int64_t> words;           // where those of each row begin
+  std::vector<const float*> positions;  // keys and values that rows attend to, those of row 0 first
+  std::vector<int64_t> first_position;  // index of each row's first one
 };
 
 class Norm {
@@ -25,7 +25,7 @@ class Norm {
   Norm() = default;
   Norm(const Weights& weights, const std::string& name, int64_t dim, float epsilon);
 
-  // x += added, where that is not null; then y = norm of x, all [rows, dim]; y may be x.
+  // x += added (unless null); then y = layer norm of x, all [rows, dim]; y may be x.
   void apply(const Kernels& table, float* x, const float* added, float* y, int64_t rows) const;
 
  private:
@@ -34,28 +34,28 @@ class Norm {
   float epsilon_ = 0.0f;
 };
 
-// What stands around each part f of a layer: x becomes x + f(norm(x)), or norm(x + f(x)).
-class Sublayer {
+// Residual connection and layer norm around each sublayer f: x + f(norm(x)) (pre-norm) or norm(x + f(x)) (post-norm).
+class Residual {
  public:
-  Sublayer() = default;
-  Sublayer(const Weights& weights, const std::string& name, const TransformerConfig& config);
+  Residual() = default;
+  Residual(const Weights& weights, const std::string& name, const TransformerConfig& config);
 
-  // What f reads of x [rows, D]: x itself, or `entered`, which is filled.
-  const float* enter(const Kernels& table, float* x, Buffer& entered, int64_t rows) const;
-  // x [rows, D] behind f, which gave `found` [rows, D].
-  void leave(const Kernels& table, float* x, const float* found, int64_t rows) const;
+  // The input of f: norm(x), which is written to `normalized`, or x [rows, D].
+  const float* before(const Kernels& table, float* x, Buffer& normalized, int64_t rows) const;
+  // Adds the output of f [rows, D] to x [rows, D], and applies the post-norm.
+  void after(const Kernels& table, float* x, const float* output, int64_t rows) const;
 
  private:
   Norm norm_;
-  bool before_ = true;
+  bool pre_norm_ = true;
   int64_t dim_ = 0;
 };
 
-// The product `name` with a bias where `bias` says so; the first `scaled` rows and their bias times `scale`.
+// The linear layer `name`, with a bias if `bias`; its first `scaled` rows and their bias are multiplied by `scale`.
 Linear linear(const Weights& weights, const std::string& name, int64_t out, int64_t in, bool bias, int64_t scaled = 0,
               float scale = 1.0f);
 
-// Attention of many heads. Its queries come divided by the square root of a head's width.
+// Multi-head attention. Queries are divided by sqrt(dim) already (their weights are scaled by `scale`).
 struct Heads {
   int64_t count = 0;  // H
   int64_t dim = 0;    // of one head
@@ -64,18 +64,18 @@ struct Heads {
   Heads(int64_t heads, int64_t width) : count(heads), dim(width / heads) {}
 
   float scale() const;
-  // context [H * dim] of `query` [H * dim] at `positions` whose keys lie at positions[p] + key, and values at + value.
-  // scores [H, positions] are the weights afterwards.
+  // context [H * dim] of one query [H * dim] over `size` positions, whose keys are at positions[p] + key and values at
+  // positions[p] + value. scores [H, size] become the attention weights.
   void attend(const Kernels& table, const float* query, const float* const* positions, int64_t size, int64_t key,
               int64_t value, float* scores, float* context) const;
 
-  // What stays of `size` positions that many rows attend to: of each head the keys, packed as weights with a position
-  // for each output, then of each head the values, with a position for each input.
+  // Floats of `size` packed positions: for each head the keys, packed as a gemm's weights with a column for each
+  // position, then the values, packed with a column for each number of a value.
   int64_t packed(int64_t size) const { return count * (packed_size(dim, size) + packed_size(size, dim)); }
   // Packs rows of a key and a value, 2 * H * dim floats each.
-  void pack(const float* pairs, int64_t size, float* packed) const;
-  // context [rows, H * dim] of `query` [rows, H * dim] at packed positions: two products for each head, which read its
-  // keys and values once for all rows. scores [rows, H, size] are the weights afterwards.
+  void pack(const float* key_values, int64_t size, float* packed) const;
+  // context [rows, H * dim] of `query` [rows, H * dim] over packed positions: two gemms for each head, which read its
+  // keys and values once for all rows. scores [rows, H, size] become the attention weights.
   void attend_packed(const Kernels& table, const float* query, int64_t rows, const float* packed, int64_t size,
                      float* scores, float* context) const;
 };
@@ -88,29 +88,30 @@ class FeedForward {
   void apply(const Kernels& table, float* x, int64_t rows, TransformerBuffers& buffers) const;
 
  private:
-  Sublayer sublayer_;
+  Residual residual_;
   Linear up_, down_;
   Activation activation_;
   bool gated_;
   int64_t width_, dim_;
 };
 
-// Words and their positions.
+// Token embeddings and positions.
 class Embedding {
  public:
   Embedding() = default;
-  // Of "source" or "target".
+  // `side` is "source" or "target".
   Embedding(const Weights& weights, const std::string& side, const TransformerConfig& config);
 
-  // x [D] of a word; `position` counts from 0, and is below max_positions where positions are learned.
+  // Writes the embedding of `token` at `position` to x [D]; positions count from 0, and are below max_positions where
+  // they are learned.
   void apply(const Kernels& table, int32_t token, int64_t position, float* x) const;
 
  private:
   void add_sines(int64_t position, float* x) const;
 
   TransformerConfig config_;
-  Array words_, learned_;
-  FileRows file_;                  // of the words, where they are many
+  Array tokens_, learned_;
+  FileRows file_;                  // of a large `tokens_`
   std::vector<float> sines_;       // of the first positions
   std::vector<double> frequency_;  // [D / 2]
   Norm norm_;

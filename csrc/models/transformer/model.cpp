@@ -8,8 +8,16 @@
 namespace sharpbeam {
 namespace {
 
+// Throws where the shapes of the tensors do not imply that sizes fit each other.
 const TransformerConfig& checked(const TransformerConfig& config) {
-  config.check();
+  for (const int64_t heads : {config.encoder_heads, config.decoder_heads})
+    if (config.hidden_dim % heads != 0)
+      throw std::invalid_argument("hidden_dim is " + std::to_string(config.hidden_dim) +
+                                  "; it must be a multiple of the " + std::to_string(heads) + " heads.");
+  const bool sines = config.positions == Positions::sinusoidal || config.positions == Positions::sinusoidal_t2t;
+  if (sines && (config.hidden_dim % 2 != 0 || config.hidden_dim < 4))
+    throw std::invalid_argument("hidden_dim is " + std::to_string(config.hidden_dim) +
+                                "; with sinusoidal positions it must be even, and 4 or more.");
   return config;
 }
 
@@ -19,7 +27,8 @@ Transformer::Transformer(const TransformerConfig& config, const Weights& weights
     : config_(checked(config)), table_(table), encoder_(weights, config), decoder_(weights, config) {}
 
 TransformerDecoding::TransformerDecoding(std::shared_ptr<const Transformer> model)
-    : InFlight(model, PathPool(model->config().word_dim(), model->config().decoder_kind == DecoderKind::attention)) {}
+    : DecodingBase(model, KvCacheTree(model->config().kv_floats_per_token(),
+                                      model->config().decoder_kind == DecoderKind::attention)) {}
 
 void TransformerDecoding::admit(const int32_t* request, const Sources& sources, int32_t* handles) {
   const TransformerConfig& config = model_->config();
@@ -30,10 +39,11 @@ void TransformerDecoding::admit(const int32_t* request, const Sources& sources, 
                                   std::to_string(sources.length[i]) + " tokens; the model has positions for " +
                                   std::to_string(config.max_positions) + ".");
   if (sources.count == 0) return;
-  TransformerBuffers buffers;  // of the whole encoding, which is far larger than a step's
+  TransformerBuffers buffers;  // not buffers_: those of an encoding are far larger than those of a step
   const float* encoded = model_->encoder().encode(model_->table(), sources, buffers);
-  std::vector<TransformerSource> encodings = model_->decoder().remember(model_->table(), sources, encoded, buffers);
-  for (int64_t i = 0; i < sources.count; ++i) requests_.insert_or_assign(request[i], std::move(encodings[i]));
+  std::vector<CrossAttentionCache> caches =
+      model_->decoder().cross_attention_caches(model_->table(), sources, encoded, buffers);
+  for (int64_t i = 0; i < sources.count; ++i) requests_.insert_or_assign(request[i], std::move(caches[i]));
   pool_.begin(sources.count, handles);
 }
 
@@ -56,15 +66,15 @@ void TransformerDecoding::run(const int32_t* request, const int32_t* state, cons
   check_tokens("token", token, rows, config.target_vocab_size);
   source_.resize(rows);
   for (int64_t row = 0; row < rows; ++row) {
-    source_[row] = &kept(request[row]);
+    source_[row] = &this->encoded(request[row]);
     if (config.positions == Positions::learned && pool_.length(state[row]) >= config.max_positions)
       throw std::invalid_argument("state " + std::to_string(row) + " has " + std::to_string(config.max_positions) +
-                                  " words; the model has positions for no more.");
+                                  " tokens; the model has positions for no more.");
   }
   if (rows == 0) return;
-  before_.assign(state, state + rows);
-  pool_.extend(before_.data(), rows, handles);
-  TransformerRows step{rows, token, source_.data(), before_.data(), handles};
+  parent_.assign(state, state + rows);
+  pool_.extend(parent_.data(), rows, handles);
+  TransformerRows step{rows, token, source_.data(), parent_.data(), handles};
   step.attention = attention;
   step.width = width;
   model_->decoder().step(model_->table(), step, pool_, buffers_, hidden);

@@ -1,4 +1,4 @@
-#include "models/common/path_pool.h"
+#include "models/common/kv_cache_tree.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 
 namespace sharpbeam {
 
-int32_t PathPool::take() {
+int32_t KvCacheTree::allocate() {
   if (free_.empty()) {
     const auto first = static_cast<int64_t>(nodes_.size());
     if (first + kPage > std::numeric_limits<int32_t>::max()) throw std::bad_alloc();  // a handle is an int32
@@ -28,40 +28,40 @@ int32_t PathPool::take() {
   return state;
 }
 
-void PathPool::begin(int64_t count, int32_t* handles) {
+void KvCacheTree::begin(int64_t count, int32_t* handles) {
   for (int64_t i = 0; i < count; ++i) {
-    handles[i] = take();
+    handles[i] = allocate();
     std::fill_n(at(handles[i]), width_, 0.0f);
   }
 }
 
-void PathPool::extend(const int32_t* before, int64_t count, int32_t* handles) {
+void KvCacheTree::extend(const int32_t* parents, int64_t count, int32_t* handles) {
   for (int64_t i = 0; i < count; ++i) {
-    const int32_t old = before[i], state = take();  // `handles` may be `before`
-    nodes_[state].length = nodes_[old].length + 1;
+    const int32_t parent = parents[i], state = allocate();  // `handles` may be `parents`
+    nodes_[state].length = nodes_[parent].length + 1;
     if (linked_) {
-      nodes_[state].before = old;
-      ++nodes_[old].needed;
+      nodes_[state].parent = parent;
+      ++nodes_[parent].children;
     }
     handles[i] = state;
   }
 }
 
-void PathPool::release(int32_t state) {
-  while (state >= 0 && !nodes_[state].held && nodes_[state].needed == 0) {
-    const int32_t before = nodes_[state].before;
+void KvCacheTree::release(int32_t state) {
+  while (state >= 0 && !nodes_[state].held && nodes_[state].children == 0) {
+    const int32_t parent = nodes_[state].parent;
     free_.push_back(state);
-    if (before >= 0) --nodes_[before].needed;
-    state = before;
+    if (parent >= 0) --nodes_[parent].children;
+    state = parent;
   }
 }
 
-void PathPool::retain(const int32_t* handles, int64_t count) {
-  ++call_;
-  for (int64_t i = 0; i < count; ++i) nodes_[handles[i]].seen = call_;
+void KvCacheTree::retain(const int32_t* handles, int64_t count) {
+  ++retain_calls_;
+  for (int64_t i = 0; i < count; ++i) nodes_[handles[i]].retained_by = retain_calls_;
   size_t kept = 0;
   for (const int32_t state : held_) {
-    if (nodes_[state].seen == call_) {
+    if (nodes_[state].retained_by == retain_calls_) {
       held_[kept++] = state;
       continue;
     }
@@ -71,7 +71,7 @@ void PathPool::retain(const int32_t* handles, int64_t count) {
   held_.resize(kept);
 }
 
-void PathPool::check(const int32_t* handles, int64_t count) const {
+void KvCacheTree::check(const int32_t* handles, int64_t count) const {
   const auto size = static_cast<int64_t>(nodes_.size());
   for (int64_t i = 0; i < count; ++i)
     if (handles[i] < 0 || handles[i] >= size || !nodes_[handles[i]].held)
@@ -79,8 +79,8 @@ void PathPool::check(const int32_t* handles, int64_t count) const {
                                   "; it must be a handle from admit or step that retain has kept.");
 }
 
-void PathPool::path(int32_t state, const float** floats) {
-  for (int64_t i = nodes_[state].length - 1; i >= 0; --i, state = nodes_[state].before) floats[i] = at(state);
+void KvCacheTree::path(int32_t state, const float** floats) {
+  for (int64_t i = nodes_[state].length - 1; i >= 0; --i, state = nodes_[state].parent) floats[i] = at(state);
 }
 
 }  // namespace sharpbeam

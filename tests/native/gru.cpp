@@ -1,4 +1,4 @@
-// The recurrent translation model, of both papers: the tests of model.h.
+// The GRU translation models of both papers: the tests of model.h.
 #include "models/gru/model.h"
 
 #include "model.h"
@@ -44,11 +44,11 @@ std::map<std::string, Tensor> random_tensors(const GruConfig& c) {
   for (int64_t i = 0; i < c.encoder_layers; ++i)
     for (const char* direction : {"forwards", "backwards"})
       all.cell("encoder." + std::to_string(i) + "." + direction, i ? c.memory_dim() : c.embedding_dim, c.encoder_dim,
-               Gru::kGates);
+               GruCell::kGates);
   all.linear("decoder.bridge", c.memory_dim(), c.decoder_dim);
   const bool attentional = c.decoder_cell == DecoderCell::attentional;
-  all.cell("decoder.first", c.embedding_dim + (attentional ? c.memory_dim() : 0), c.decoder_dim, Gru::kGates);
-  if (!attentional) all.cell("decoder.second", c.memory_dim(), c.decoder_dim, Gru::kGates);
+  all.cell("decoder.first", c.embedding_dim + (attentional ? c.memory_dim() : 0), c.decoder_dim, GruCell::kGates);
+  if (!attentional) all.cell("decoder.second", c.memory_dim(), c.decoder_dim, GruCell::kGates);
   all.add("decoder.attention.query_weight", {c.attention_dim, c.decoder_dim + (attentional ? c.embedding_dim : 0)});
   all.add("decoder.attention.key_weight", {c.attention_dim, c.memory_dim()});
   all.add("decoder.attention.key_bias", {c.attention_dim});
@@ -57,7 +57,7 @@ std::map<std::string, Tensor> random_tensors(const GruConfig& c) {
   for (int64_t i = 0; i < c.fc_layers; ++i, below = c.fc_dim)
     all.linear("decoder.fc." + std::to_string(i), below, c.fc_dim);
   if (c.top == Top::tanh) all.linear("decoder.top", below, c.top_dim);
-  if (c.top == Top::gru) all.cell("decoder.top_gru", below, c.top_dim, Gru::kGates);
+  if (c.top == Top::gru) all.cell("decoder.top_gru", below, c.top_dim, GruCell::kGates);
   if (c.readout != Readout::none)
     all.linear("decoder.readout", c.stack_dim() + c.memory_dim() + c.embedding_dim, c.hidden_dim);
   return all.tensors;
@@ -65,7 +65,7 @@ std::map<std::string, Tensor> random_tensors(const GruConfig& c) {
 
 }  // namespace
 
-void test_recurrent() {
+TEST(model_gru) {
   for (const GruConfig& config : {cube(), sharp()}) {
     const std::map<std::string, Tensor> tensors = random_tensors(config);
     for (const char* const* name = kernel_names(); *name != nullptr; ++name) {

@@ -1,18 +1,18 @@
-#include "models/gru/encoder.h"
+#include "models/common/bidirectional_encoder.h"
 
 #include <algorithm>
 
-#include "models/gru/gru.h"
+#include "models/gru/cell.h"
 #include "models/lstm/lstm.h"
 
 namespace sharpbeam {
 namespace {
 
 struct Span {
-  int64_t source, begin, length;  // its place among the sources, and its positions
+  int64_t source, begin, length;  // index of the source; its positions
 };
 
-// The sources, longest first, so that those still alive at any position are a prefix.
+// The sources by falling length, so that those that have a position t are a prefix.
 std::vector<Span> by_length(const Sources& sources) {
   std::vector<Span> spans;
   int64_t begin = 0;
@@ -21,21 +21,21 @@ std::vector<Span> by_length(const Sources& sources) {
   return spans;
 }
 
-// One direction of a layer: x [positions, in] -> out, `dim` wide columns of rows `stride` apart. Returns the last
-// states [count, kParts, dim], in the order of `spans`.
+// One direction of a layer: reads x [positions, in], writes out [positions, dim], rows `stride` apart. Returns the last
+// states [count, kStateVectors, dim], in the order of `spans`.
 template <typename Cell>
 std::vector<float> scan(const Kernels& table, const Cell& cell, const std::vector<Span>& spans, const float* x,
                         int64_t positions, bool backwards, float* out, int64_t stride) {
-  const int64_t dim = cell.dim, gates_dim = Cell::kGates * dim, state_dim = Cell::kParts * dim;
+  const int64_t dim = cell.dim, gates_dim = Cell::kGates * dim, state_dim = Cell::kStateVectors * dim;
   const int64_t count = static_cast<int64_t>(spans.size());
   std::vector<float> input(positions * gates_dim), hidden(count * gates_dim), states(count * state_dim, 0.0f);
-  LinearInput rounded;
-  cell.input.apply(table, x, cell.input.in(), input.data(), gates_dim, positions, rounded);
-  int64_t alive = count;
+  LinearInput scratch;
+  cell.input.apply(table, x, cell.input.in(), input.data(), gates_dim, positions, scratch);
+  int64_t active = count;
   for (int64_t t = 0; t < spans.front().length; ++t) {
-    while (spans[alive - 1].length <= t) --alive;
-    cell.hidden.apply(table, states.data(), state_dim, hidden.data(), gates_dim, alive, rounded);
-    for (int64_t row = 0; row < alive; ++row) {
+    while (spans[active - 1].length <= t) --active;
+    cell.hidden.apply(table, states.data(), state_dim, hidden.data(), gates_dim, active, scratch);
+    for (int64_t row = 0; row < active; ++row) {
       const int64_t position = spans[row].begin + (backwards ? spans[row].length - 1 - t : t);
       float* state = states.data() + row * state_dim;
       cell.advance(table, input.data() + position * gates_dim, hidden.data() + row * gates_dim, state);
@@ -48,8 +48,9 @@ std::vector<float> scan(const Kernels& table, const Cell& cell, const std::vecto
 }  // namespace
 
 template <typename Cell>
-Encoder<Cell>::Encoder(const Weights& weights, const std::string& embedding, int64_t vocab_size, int64_t embedding_dim,
-                       int64_t layers, int64_t dim, bool residual)
+BidirectionalEncoder<Cell>::BidirectionalEncoder(const Weights& weights, const std::string& embedding,
+                                                 int64_t vocab_size, int64_t embedding_dim, int64_t layers, int64_t dim,
+                                                 bool residual)
     : embedding_(weights.array(embedding, {vocab_size, embedding_dim})),
       embedding_dim_(embedding_dim),
       residual_(residual) {
@@ -61,7 +62,7 @@ Encoder<Cell>::Encoder(const Weights& weights, const std::string& embedding, int
 }
 
 template <typename Cell>
-std::vector<float> Encoder<Cell>::encode(const Kernels& table, const Sources& sources, float* last) const {
+std::vector<float> BidirectionalEncoder<Cell>::encode(const Kernels& table, const Sources& sources, float* last) const {
   if (sources.count == 0) return {};
   const std::vector<Span> spans = by_length(sources);
   std::vector<float> x(sources.positions * embedding_dim_);
@@ -77,10 +78,10 @@ std::vector<float> Encoder<Cell>::encode(const Kernels& table, const Sources& so
                                              sources.positions, backwards, out.data() + side, 2 * dim);
       if (last == nullptr) continue;
       for (size_t row = 0; row < spans.size(); ++row)
-        for (int64_t part = 0; part < Cell::kParts; ++part) {
+        for (int64_t vector = 0; vector < Cell::kStateVectors; ++vector) {
           const int64_t to = (spans[row].source * static_cast<int64_t>(layers_.size()) + static_cast<int64_t>(i));
-          std::copy_n(states.data() + (static_cast<int64_t>(row) * Cell::kParts + part) * dim, dim,
-                      last + (to * Cell::kParts + part) * 2 * dim + side);
+          std::copy_n(states.data() + (static_cast<int64_t>(row) * Cell::kStateVectors + vector) * dim, dim,
+                      last + (to * Cell::kStateVectors + vector) * 2 * dim + side);
         }
     }
     if (residual_ && i >= kResidualFrom)
@@ -90,7 +91,7 @@ std::vector<float> Encoder<Cell>::encode(const Kernels& table, const Sources& so
   return x;
 }
 
-template class Encoder<Gru>;
-template class Encoder<Lstm>;
+template class BidirectionalEncoder<GruCell>;
+template class BidirectionalEncoder<LstmCell>;
 
 }  // namespace sharpbeam

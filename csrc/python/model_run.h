@@ -1,4 +1,4 @@
-// What the bindings of all models share: weights from NumPy arrays, and a decoding run as Python sees it.
+// Weights from NumPy arrays, and the decoding run of a model as Python sees it.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,14 +17,14 @@
 
 namespace sharpbeam {
 
-// Of a dict with the names of Computing's fields, and compute_type.
-inline Computing read_computing(nanobind::dict options) {
+// Reads a dict with the fields of ComputeOptions, `type` as compute_type.
+inline ComputeOptions read_compute_options(nanobind::dict options) {
   return {compute_type_named(nanobind::cast<std::string>(options["compute_type"])),
           nanobind::cast<int64_t>(options["precomputed_embeddings"]),
           nanobind::cast<bool>(options["precomputed_attention"]), nanobind::cast<bool>(options["merge_states"])};
 }
 
-// Shares the memory of the NumPy arrays: the model keeps those alive that it does not pack.
+// Shares the memory of the NumPy arrays: the model keeps alive those that it does not pack.
 inline Weights read_weights(nanobind::dict tensors, nanobind::dict options) {
   std::map<std::string, Tensor> weights;
   for (auto [key, value] : tensors) {
@@ -37,10 +37,10 @@ inline Weights read_weights(nanobind::dict tensors, nanobind::dict options) {
     for (size_t i = 0; i < array.ndim(); ++i) tensor.shape.push_back(static_cast<int64_t>(array.shape(i)));
     weights.emplace(name, std::move(tensor));
   }
-  return Weights(std::move(weights), read_computing(options));
+  return Weights(std::move(weights), read_compute_options(options));
 }
 
-// Other Python threads go on during a call, so a mutex keeps calls of one run apart.
+// Calls release the GIL, so a mutex serializes the calls of one run.
 template <typename Model, typename Decoding>
 class Run : public ModelRun {
  public:
@@ -59,7 +59,7 @@ class Run : public ModelRun {
   int64_t dim() const override { return decoding_.model().config().hidden_dim; }
   const Kernels& table() const override { return decoding_.model().table(); }
 
-  // Without the GIL.
+  // Called without the GIL.
   void step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
             int32_t* handles) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -110,14 +110,14 @@ class Run : public ModelRun {
   static void bind(nanobind::module_& module, const char* name) {
     using namespace nanobind::literals;
     nanobind::class_<Run, ModelRun> run(module, name,
-                                        "The caches of one decoding run; see sharpbeam.models.door.Decoding.");
+                                        "The caches of one decoding run; see sharpbeam.models.interface.Decoding.");
     run.def(nanobind::init<std::shared_ptr<Model>>(), "model"_a)
         .def("admit", &Run::admit, "request"_a, "token"_a, "length"_a,
-             "Encode sources that stand one behind the other in `token`; returns the handles of their initial states.")
+             "Encode sources, which are concatenated in `token`; returns the handles of their initial states.")
         .def("step", &Run::step_arrays, "request"_a, "state"_a, "token"_a,
              "Feed one token to each row; returns hidden [R, D] and the handles of the new states [R].")
-        .def("retain", &Run::retain_array, "state"_a, "Free every state but the named ones.")
-        .def("evict", &Run::evict, "request"_a, "Forget the sources of the named requests.");
+        .def("retain", &Run::retain_array, "state"_a, "Free every state but the given ones.")
+        .def("evict", &Run::evict, "request"_a, "Remove the given requests.");
     if constexpr (requires(Decoding& decoding) { decoding.longest(nullptr, 0); })
       run.def("attend", &Run::attend, "request"_a, "state"_a, "token"_a,
               "Feed one token to each row; returns attention weights [R, S] and the handles of the new states [R].");
@@ -134,17 +134,5 @@ class Run : public ModelRun {
   Decoding decoding_;
   std::mutex mutex_;
 };
-
-// Binds a model's weights, made of (facts, tensors, name of a table, options) by `build`, and its decoding run.
-template <typename Model, typename Decoding, typename Build>
-void bind_model(nanobind::module_& module, const char* model, const char* run, const char* text, Build build) {
-  using namespace nanobind::literals;
-  nanobind::class_<Model>(module, model, text)
-      .def(nanobind::new_(build), "facts"_a, "tensors"_a, "isa"_a, "options"_a,
-           "Facts as in the model's config, float32 arrays by name (not to be written to again), a table's name or "
-           "'auto', and how to compute: the fields of MachineOptions that csrc/models/common/computing.h has.")
-      .def_prop_ro("isa", [](const Model& self) { return self.table().name; });
-  Run<Model, Decoding>::bind(module, run);
-}
 
 }  // namespace sharpbeam
