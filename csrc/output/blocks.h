@@ -1,5 +1,5 @@
-// Rows of weights in blocks of different sizes, each packed for a product of its own: the words of the clusters of a
-// screen. Floats, or bytes with a scale for each row.
+// Rows of weights in blocks of different sizes, each packed as a matrix of its own: the token sets of a screen. Floats,
+// or int8 with a scale for each row.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace sharpbeam {
 
-// Hidden vectors as a product takes them: [rows, dim] floats, and where the blocks are of bytes, [rows, width] bytes
+// Hidden vectors as a matmul takes them: [rows, dim] floats, and where the blocks are int8, [rows, width] int8 numbers
 // and the scale of each row.
 struct HiddenRows {
   const float* floats;
-  const int8_t* bytes;
+  const int8_t* int8;
   const float* scale;
 
   HiddenRows from(int64_t row, int64_t dim, int64_t width) const {
-    if (bytes == nullptr) return {floats + row * dim, nullptr, nullptr};
-    return {floats + row * dim, bytes + row * width, scale + row};
+    if (int8 == nullptr) return {floats + row * dim, nullptr, nullptr};
+    return {floats + row * dim, int8 + row * width, scale + row};
   }
 };
 
@@ -28,10 +28,10 @@ class Blocks {
  public:
   Blocks() = default;
   // Block t has the rows start[t] to start[t + 1] - 1, at least one. All are zero. Throws std::invalid_argument where
-  // `bytes` are wanted and `dim` is more than kMaxInt8Depth.
-  Blocks(const int32_t* start, int64_t blocks, int64_t dim, bool bytes);
+  // int8 is asked for and `dim` is more than kMaxInt8Depth.
+  Blocks(const int32_t* start, int64_t blocks, int64_t dim, bool int8);
 
-  // Row i of a block. Gives back the Euclidean norm of what rounding to bytes loses, 0 for floats.
+  // Sets row i of a block; returns the Euclidean norm of its quantization error, 0 for floats.
   double set_row(int64_t block, int64_t i, const float* weight, float bias);
 
   // y [rows, y_stride] = bias + x W' for the rows of one block.
@@ -40,17 +40,17 @@ class Blocks {
   int64_t dim() const { return dim_; }
   int64_t size(int64_t block) const { return start_[block + 1] - start_[block]; }
   int64_t most() const { return most_; }  // rows of the largest block
-  bool bytes() const { return bytes_; }
+  bool int8() const { return int8_; }
   // Memory of the packed weights.
-  int64_t packed_bytes() const { return panel_.back() * kPanel * (bytes_ ? padded_int8(dim_) : 4 * dim_); }
+  int64_t packed_bytes() const { return panel_.back() * kPanel * (int8_ ? padded_int8(dim_) : 4 * dim_); }
 
  private:
   std::vector<int32_t> start_;
   std::vector<int64_t> panel_;  // [blocks + 1] first panel of each block
   Buffer floats_, bias_;        // panels as in Float32Matrix; the biases, padded to whole panels
-  Int8Matrix matrix_;           // the same rows, where they are bytes
+  Int8Matrix matrix_;           // the same rows, where they are int8
   int64_t dim_ = 0, most_ = 0;
-  bool bytes_ = false;
+  bool int8_ = false;
 };
 
 }  // namespace sharpbeam

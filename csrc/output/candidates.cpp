@@ -2,55 +2,50 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
+
+#include "output/scratch.h"
 
 namespace sharpbeam {
 namespace {
 
-constexpr int64_t kExactShare = 4;  // more than one word in so many could be the best: take them all
-
-void rank_all(const Words& words, float* logits, float total, int64_t k, float* log_prob, int32_t* token) {
-  for (int64_t v = 0; v < words.vocab(); ++v) logits[v] -= total;
-  words.table().top_k(logits, words.vocab(), k, log_prob, token);
-}
+constexpr int64_t kExactShare = 4;  // more than one token in so many could be the best: take them all
 
 }  // namespace
 
 void CandidateScratch::reserve(int64_t vocab) {
   exact.reserve(vocab);
-  found.resize(std::max(found.size(), static_cast<size_t>(vocab + kLanes)));
+  reserved(found, vocab + kLanes);
 }
 
-Candidates::Candidates(const Words& words, const float* hidden, float* approx, int64_t k, int64_t refined,
+Candidates::Candidates(const OutputMatrix& matrix, const float* hidden, float* approx, int64_t k, int64_t refined,
                        CandidateScratch& scratch)
-    : words_(words),
+    : matrix_(matrix),
       hidden_(hidden),
       approx_(approx),
       k_(k),
-      refined_(std::min(refined, words.vocab())),
+      refined_(std::min(refined, matrix.vocab())),
       seeds_(std::max(k, refined_)),
       scratch_(scratch) {
   float* exact = scratch_.exact.get();
-  words_.table().top_k(approx_, words_.vocab(), seeds_, exact, scratch_.found.data());
-  words_.logits(hidden_, scratch_.found.data(), seeds_, exact);
+  matrix_.table().top_k(approx_, matrix_.vocab(), seeds_, exact, scratch_.found.data());
+  matrix_.logits(hidden_, scratch_.found.data(), seeds_, exact);
 }
 
-float Candidates::total() {
-  scratch_.kept.resize(static_cast<size_t>(refined_));
+float Candidates::log_total() {
+  float* kept = reserved(scratch_.kept, refined_);
+  const int32_t* found = scratch_.found.data();
   for (int64_t i = 0; i < refined_; ++i) {
-    float& at = approx_[scratch_.found[static_cast<size_t>(i)]];
-    scratch_.kept[static_cast<size_t>(i)] = at;
-    at = scratch_.exact.get()[i];
+    kept[i] = approx_[found[i]];
+    approx_[found[i]] = scratch_.exact.get()[i];
   }
-  const float sum = words_.table().log_sum_exp(approx_, words_.vocab());
-  for (int64_t i = 0; i < refined_; ++i) {
-    approx_[scratch_.found[static_cast<size_t>(i)]] = scratch_.kept[static_cast<size_t>(i)];
-  }
-  return sum;
+  const float total = matrix_.table().log_sum_exp(approx_, matrix_.vocab());
+  for (int64_t i = 0; i < refined_; ++i) approx_[found[i]] = kept[i];
+  return total;
 }
 
 int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32_t* token) {
-  const Kernels& table = words_.table();
+  const Kernels& table = matrix_.table();
+  const int64_t vocab = matrix_.vocab();
   float* exact = scratch_.exact.get();
   int32_t* found = scratch_.found.data();
   // The seeds have their exact logits already: they are put aside, in the order of their ids.
@@ -58,39 +53,28 @@ int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32
   seeds.clear();
   for (int64_t i = 0; i < seeds_; ++i) {
     seeds.emplace_back(found[i], exact[i]);
-    approx_[found[i]] = -std::numeric_limits<float>::infinity();
+    approx_[found[i]] = kNever;
   }
   std::sort(seeds.begin(), seeds.end());
   std::nth_element(exact, exact + (k_ - 1), exact + seeds_, std::greater<float>());
   const float bar = bar_below(exact[k_ - 1], total, 0.0);
-  const int64_t others =
-      table.find_at_least(approx_, bound.a, bound.b, bound.by_a, bound.by_b, bar, words_.vocab(), found);
+  const int64_t others = table.find_at_least(approx_, bound.a, bound.b, bound.by_a, bound.by_b, bar, vocab, found);
   const int64_t count = others + seeds_;
-  if (count * kExactShare > words_.vocab()) {
-    words_.all_logits(hidden_, approx_);
-    rank_all(words_, approx_, total, k_, log_prob, token);
-    return words_.vocab();
+  if (count * kExactShare > vocab) {
+    matrix_.all_logits(hidden_, approx_);
+    rank_log_probs(table, approx_, nullptr, vocab, total, k_, log_prob, token);
+    return vocab;
   }
-  words_.logits(hidden_, found, others, exact);
+  matrix_.logits(hidden_, found, others, exact);
   for (int64_t to = count, i = others, j = seeds_; j > 0; --to) {  // merged from the end, in place
-    const bool seed = i == 0 || seeds[static_cast<size_t>(j - 1)].first > found[i - 1];
-    found[to - 1] = seed ? seeds[static_cast<size_t>(j - 1)].first : found[i - 1];
-    exact[to - 1] = seed ? seeds[static_cast<size_t>(j - 1)].second : exact[i - 1];
+    const auto& [id, logit] = seeds[static_cast<size_t>(j - 1)];
+    const bool seed = i == 0 || id > found[i - 1];
+    found[to - 1] = seed ? id : found[i - 1];
+    exact[to - 1] = seed ? logit : exact[i - 1];
     seed ? --j : --i;
   }
   rank_log_probs(table, exact, found, count, total, k_, log_prob, token);
   return count;
-}
-
-float exact_total(const Words& words, const float* hidden, float* logits) {
-  words.all_logits(hidden, logits);
-  return words.table().log_sum_exp(logits, words.vocab());
-}
-
-void exact_topk(const Words& words, const float* hidden, float* logits, int64_t k, float* log_prob, int32_t* token,
-                float* total) {
-  *total = exact_total(words, hidden, logits);
-  rank_all(words, logits, *total, k, log_prob, token);
 }
 
 }  // namespace sharpbeam

@@ -1,4 +1,4 @@
-// From approximate logits of all words, with a proven bound, to the k best by exact logits.
+// From approximate logits of all tokens, with a proven bound, to the k best by exact logits.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "core/buffer.h"
-#include "output/words.h"
+#include "output/output_matrix.h"
 
 namespace sharpbeam {
 
-// For every word: exact logit <= approximate logit + by_a * a[word] + by_b * b[word].
+// For every token: exact logit <= approximate logit + by_a * a[token] + by_b * b[token].
 struct Bound {
   const float *a, *b;  // [vocab]
   float by_a, by_b;
 };
 
-// The room that one row needs. Each thread has its own.
+// Memory that one row needs; each thread has its own.
 struct CandidateScratch {
   Buffer exact;
   std::vector<int32_t> found;
@@ -25,31 +25,26 @@ struct CandidateScratch {
   void reserve(int64_t vocab);
 };
 
-// One row: its words with large approximate logits, and what is made of them.
+// The candidates of one row.
 class Candidates {
  public:
-  // `approx` [vocab] are the approximate logits; they are overwritten later. `refined` of the largest, or k if that is
-  // more, get exact logits at once.
-  Candidates(const Words& words, const float* hidden, float* approx, int64_t k, int64_t refined,
+  // `approx` [vocab] are the approximate logits, which `best` overwrites. The seeds, the `refined` or k largest of them
+  // if that is more, get exact logits at once.
+  Candidates(const OutputMatrix& matrix, const float* hidden, float* approx, int64_t k, int64_t refined,
              CandidateScratch& scratch);
 
   // Log-sum-exp of the approximate logits, with exact ones for the `refined` largest. Does not depend on k.
-  float total();
-  // The k best with log_prob = exact logit - total; gives back how many words took exact logits, vocab
-  // where so many could be among the best that all did. To be called last.
+  float log_total();
+  // The k best with log_prob = exact logit - total; returns how many tokens took exact logits, vocab where so many
+  // could be among the best that all did. To be called last.
   int64_t best(const Bound& bound, float total, float* log_prob, int32_t* token);
 
  private:
-  const Words& words_;
+  const OutputMatrix& matrix_;
   const float* hidden_;
   float* approx_;
   int64_t k_, refined_, seeds_;
   CandidateScratch& scratch_;
 };
-
-// What the exact layer answers for one row; `logits` [vocab] is room for it. `total` gets the log-sum-exp.
-void exact_topk(const Words& words, const float* hidden, float* logits, int64_t k, float* log_prob, int32_t* token,
-                float* total);
-float exact_total(const Words& words, const float* hidden, float* logits);
 
 }  // namespace sharpbeam

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "core/team.h"
+#include "output/output_matrix.h"
 #include "output/scratch.h"
-#include "output/words.h"
 
 namespace sharpbeam {
 namespace {

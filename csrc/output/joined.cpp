@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "output/output_matrix.h"
 #include "output/scratch.h"
-#include "output/words.h"
 
 namespace sharpbeam {
 

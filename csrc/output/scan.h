@@ -1,25 +1,26 @@
-// The fused int8 scan: approximate logits of all words in one pass over their bytes, then exact ones of every word that
+// The int8 scan: approximate logits of all tokens in one pass over their int8 rows, then exact ones of every token that
 // could be among the k best. The k best are the exact layer's, proven; the normaliser is approximate.
-// csrc/output/rounding.h has the proof.
+// csrc/output/int8_bounds.h has the proof.
 #pragma once
 
 #include <cstdint>
 
 #include "linear/int8_matrix.h"
+#include "output/int8_bounds.h"
 #include "output/interface.h"
-#include "output/rounding.h"
-#include "output/words.h"
+#include "output/output_matrix.h"
 
 namespace sharpbeam {
 
 class ScanLayer final : public NormalisingLayer {
  public:
-  // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] is copied. `trust` multiplies A and B: 1 is
-  // proven, tests take less to see that the bound matters. Throws std::invalid_argument as Words and Int8Matrix do.
+  // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] is copied. `trust` multiplies A and B of the
+  // bounds: 1 is proven, tests take less to see that the bound matters. Throws std::invalid_argument as OutputMatrix
+  // and Int8Matrix do.
   ScanLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table, float trust);
 
-  int64_t vocab() const override { return words_.vocab(); }
-  int64_t dim() const override { return words_.dim(); }
+  int64_t vocab() const override { return matrix_.vocab(); }
+  int64_t dim() const override { return matrix_.dim(); }
 
   // log_prob = logit - total, where total is the log-sum-exp of the int8 logits with the kRefined largest replaced by
   // exact ones.
@@ -38,12 +39,12 @@ class ScanLayer final : public NormalisingLayer {
 
  private:
   template <typename Visit>
-  void for_each_row(const float* hidden, int64_t rows, Visit visit) const;
+  void for_each_row(const LayerRows& rows, Visit visit) const;
 
-  Words words_;
-  Int8Matrix bytes_;
-  Buffer norm_;  // a of each word
-  Buffer lost_;  // c of each word
+  OutputMatrix matrix_;
+  Int8Matrix int8_;
+  Buffer norm_;  // a of each token
+  Buffer lost_;  // c of each token
   float trust_;
 };
 

@@ -38,8 +38,8 @@ ScreenView checked(const ScreenView& screen, int64_t vocab) {
 
 ScreenLayer::ScreenLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const ScreenView& screen,
                          bool int8, const RowLayer* fallback, const Kernels& table)
-    : words_(std::move(weight), bias, vocab, dim, table),
-      sets_(words_, checked(screen, vocab), int8),
+    : matrix_(std::move(weight), bias, vocab, dim, table),
+      sets_(matrix_, checked(screen, vocab), int8),
       residual_(screen.residual, screen.clusters, dim),
       test_(screen.fallback, screen.clusters, dim, table),
       fallback_(fallback) {
@@ -59,12 +59,12 @@ BestLogits ScreenLayer::best(const ScreenRow& row, int64_t k, int64_t least) con
   if (wanted == 0) return {nullptr, nullptr, 0};
   const int64_t size = sets_.size(row.cluster), count = std::min(wanted, size);
   const BestLogits best{reserved(own.best, count), reserved(own.place, count), count};
-  words_.table().top_k(row.logits, size, count, best.logit, best.place);
+  matrix_.table().top_k(row.logits, size, count, best.logit, best.place);
   return best;
 }
 
 float ScreenLayer::log_total(const ScreenRow& row) const {
-  return words_.table().log_sum_exp(row.logits, sets_.size(row.cluster) + residual_.components());
+  return matrix_.table().log_sum_exp(row.logits, sets_.size(row.cluster) + residual_.components());
 }
 
 float ScreenLayer::rank(const ScreenRow& row, const BestLogits& best, int64_t k, float* log_prob,
@@ -77,7 +77,7 @@ float ScreenLayer::rank_floats(const ScreenRow& row, int64_t k, float* log_prob,
   const float total = log_total(row);
   // Normalised before they are ranked, as in the exact layer.
   for (int64_t i = 0; i < size; ++i) row.logits[i] -= total;
-  words_.table().top_k(row.logits, size, given, log_prob, token);
+  matrix_.table().top_k(row.logits, size, given, log_prob, token);
   for (int64_t i = 0; i < given; ++i) token[i] = sets_.set(row.cluster)[token[i]];
   return total;
 }
@@ -98,7 +98,7 @@ float ScreenLayer::rank_int8(const ScreenRow& row, const BestLogits& best, int64
   }
   const int64_t others = seeds.count < size ? reaching(row, seeds, k, found + seeds.count) : 0;
   const int64_t count = seeds.count + others;
-  words_.logits(row.hidden, found, count, exact);
+  matrix_.logits(row.hidden, found, count, exact);
   for (int64_t i = 0; i < seeds.count; ++i) row.logits[seeds.place[i]] = i < kRefined ? exact[i] : seeds.logit[i];
   const float total = log_total(row);
   Ranked* ranked = reserved(own.ranked, count);
@@ -129,7 +129,7 @@ int64_t ScreenLayer::reaching(const ScreenRow& row, const BestLogits& seeds, int
     bar = std::min(bar, seeds.logit[i] - (by_norm * norm[place] + by_lost * lost[place]));
   }
   const int64_t size = sets_.size(row.cluster);
-  const int64_t all = words_.table().find_at_least(row.logits, norm, lost, by_norm, by_lost, bar, size, found);
+  const int64_t all = matrix_.table().find_at_least(row.logits, norm, lost, by_norm, by_lost, bar, size, found);
   int64_t kept = 0;
   for (int64_t i = 0; i < all; ++i) {
     if (row.logits[found[i]] != kNever) found[kept++] = set[found[i]];
@@ -142,9 +142,10 @@ int64_t ScreenLayer::for_each_row(const LayerRows& rows, Visit visit) const {
   int32_t* uncertain = reserved(scratch().uncertain, rows.rows);
   int64_t count = 0;
   const bool square = sets_.int8() || test_.k() > 0;
-  sets_.for_each_row(words_.table(), rows.hidden, rows.rows, residual_.components(), square, [&](const ScreenRow& row) {
-    if (visit(row)) uncertain[count++] = static_cast<int32_t>(row.index);
-  });
+  sets_.for_each_row(matrix_.table(), rows.hidden, rows.rows, residual_.components(), square,
+                     [&](const ScreenRow& row) {
+                       if (visit(row)) uncertain[count++] = static_cast<int32_t>(row.index);
+                     });
   seen_.fetch_add(rows.rows, std::memory_order_relaxed);
   if (count > 0) fallen_back_.fetch_add(count, std::memory_order_relaxed);
   return count;
@@ -170,9 +171,9 @@ void ScreenLayer::topk(const LayerRows& rows, int64_t k, float* log_prob, int32_
     const int64_t given = std::min(k, sets_.size(row.cluster));
     std::fill(to + given, to + k, kNever);
     std::fill(tokens + given, tokens + k, 0);
-    const float log_mass = residual_.log_mass(words_.table(), row, sets_.size(row.cluster));
+    const float log_mass = residual_.log_mass(matrix_.table(), row, sets_.size(row.cluster));
     const BestLogits seeds = best(row, k, falls_back() ? test_.k() : 0);
-    if (falls_back() && test_.margin_fails(words_.table(), row, seeds, log_mass)) return true;
+    if (falls_back() && test_.margin_fails(matrix_.table(), row, seeds, log_mass)) return true;
     const float total = rank(row, seeds, k, to, tokens);
     return falls_back() && test_.mass_fails(log_mass, total);
   });
@@ -192,9 +193,9 @@ void ScreenLayer::topk(const LayerRows& rows, int64_t k, float* log_prob, int32_
 void ScreenLayer::log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) const {
   check_tokens(token, rows.rows, vocab());
   const int64_t uncertain = for_each_row(rows, [&](const ScreenRow& row) {
-    const float log_mass = residual_.log_mass(words_.table(), row, sets_.size(row.cluster));
+    const float log_mass = residual_.log_mass(matrix_.table(), row, sets_.size(row.cluster));
     const BestLogits seeds = best(row, 1, falls_back() ? test_.k() : 0);
-    if (falls_back() && test_.margin_fails(words_.table(), row, seeds, log_mass)) return true;
+    if (falls_back() && test_.margin_fails(matrix_.table(), row, seeds, log_mass)) return true;
     float ignored;
     int32_t best_token;
     const float total = rank(row, seeds, 1, &ignored, &best_token);
@@ -205,7 +206,7 @@ void ScreenLayer::log_prob(const LayerRows& rows, const int32_t* token, float* l
     if (residual_.components() == 0 && !std::binary_search(set, set + sets_.size(row.cluster), token[row.index])) {
       return false;
     }
-    words_.logits(row.hidden, token + row.index, 1, &found);
+    matrix_.logits(row.hidden, token + row.index, 1, &found);
     found -= total;
     return false;
   });
@@ -222,7 +223,7 @@ void ScreenLayer::log_prob(const LayerRows& rows, const int32_t* token, float* l
 void ScreenLayer::features(const float* hidden, int64_t rows, float* features) const {
   if (test_.k() == 0)
     throw std::invalid_argument("fallback_k is 0; give the screen a fallback test to see what it sees");
-  const Kernels& table = words_.table();
+  const Kernels& table = matrix_.table();
   sets_.for_each_row(table, hidden, rows, residual_.components(), true, [&](const ScreenRow& row) {
     const BestLogits seeds = best(row, 1, test_.k());
     float* to = features + row.index * kFeatures;

@@ -8,9 +8,9 @@
 #include "kernels/table.h"
 #include "output/fallback_test.h"
 #include "output/interface.h"
+#include "output/output_matrix.h"
 #include "output/screen_sets.h"
 #include "output/screen_view.h"
-#include "output/words.h"
 
 namespace sharpbeam {
 
@@ -22,12 +22,13 @@ class ScreenLayer final : public RowLayer {
  public:
   // Shares `weight` [vocab, dim], which must not change; the other arrays are copied. `fallback` answers the rows that
   // the screen's test finds uncertain, and has to outlive the layer; null: the screen answers all rows. Throws
-  // std::invalid_argument as Words and check_screen do, and for a fallback of other sizes or that is a screen itself.
+  // std::invalid_argument as OutputMatrix and check_screen do, and for a fallback of other sizes or that is a screen
+  // itself.
   ScreenLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const ScreenView& screen, bool int8,
               const RowLayer* fallback, const Kernels& table);
 
-  int64_t vocab() const override { return words_.vocab(); }
-  int64_t dim() const override { return words_.dim(); }
+  int64_t vocab() const override { return matrix_.vocab(); }
+  int64_t dim() const override { return matrix_.dim(); }
   int64_t row_cost() const override { return (sets_.clusters() + sets_.tokens() / sets_.clusters()) * dim(); }
   int64_t packed_bytes() const { return sets_.packed_bytes(); }
 
@@ -39,7 +40,7 @@ class ScreenLayer final : public RowLayer {
 
   // The cluster of each row of `hidden` [rows, dim], into `cluster` [rows].
   void assign(const float* hidden, int64_t rows, int32_t* cluster) const {
-    sets_.assign(words_.table(), hidden, rows, cluster);
+    sets_.assign(matrix_.table(), hidden, rows, cluster);
   }
 
   // What the fallback test looks at, into `features` [rows, kFeatures]: the best logit, the k-th best (-inf where there
@@ -73,7 +74,7 @@ class ScreenLayer final : public RowLayer {
   float log_total(const ScreenRow& row) const;
   int64_t reaching(const ScreenRow& row, const BestLogits& seeds, int64_t k, int32_t* found) const;
 
-  Words words_;
+  OutputMatrix matrix_;
   ScreenSets sets_;
   ResidualMass residual_;
   FallbackTest test_;

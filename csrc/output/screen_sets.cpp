@@ -17,8 +17,8 @@ struct Scratch {
 
 }  // namespace
 
-ScreenSets::ScreenSets(const Words& words, const ScreenView& screen, bool int8)
-    : dim_(words.dim()),
+ScreenSets::ScreenSets(const OutputMatrix& matrix, const ScreenView& screen, bool int8)
+    : dim_(matrix.dim()),
       start_(screen.start, screen.start + screen.clusters + 1),
       token_(screen.token, screen.token + screen.start[screen.clusters]),
       norm_(tokens()),
@@ -27,14 +27,14 @@ ScreenSets::ScreenSets(const Words& words, const ScreenView& screen, bool int8)
   clusters_ = Blocks(whole, 1, dim_, int8);
   sets_ = Blocks(screen.start, screen.clusters, dim_, int8);
   for (int64_t t = 0; t < screen.clusters; ++t) clusters_.set_row(0, t, screen.weight + t * dim_, screen.bias[t]);
-  const TokenPlaces places(screen, words.vocab());
-  words.read([&](int64_t token) {
-    const float* row = words.row(token);
-    const float norm = static_cast<float>(words.norm(row));
+  const TokenPlaces places(screen, matrix.vocab());
+  matrix.read([&](int64_t token) {
+    const float* row = matrix.row(token);
+    const float norm = static_cast<float>(matrix.norm(row));
     for (const int32_t place : places.of(token)) {
       const int32_t cluster = places.cluster(place);
       norm_.get()[place] = norm;
-      const double lost = sets_.set_row(cluster, place - start_[cluster], row, words.bias()[token]);
+      const double lost = sets_.set_row(cluster, place - start_[cluster], row, matrix.bias()[token]);
       lost_.get()[place] = static_cast<float>(lost);
     }
   });
@@ -106,7 +106,7 @@ HiddenRows ScreenSets::gather(const Batch& batch) const {
   for (int64_t r = 0; r < batch.count; ++r) {
     std::copy_n(batch.hidden + order[r] * dim_, dim_, hidden + r * dim_);
     if (!int8()) continue;
-    std::copy_n(batch.all.bytes + order[r] * width, width, whole + r * width);
+    std::copy_n(batch.all.int8 + order[r] * width, width, whole + r * width);
     scale[r] = batch.all.scale[order[r]];
   }
   return {hidden, whole, scale};

@@ -6,8 +6,8 @@
 
 #include "core/buffer.h"
 #include "output/blocks.h"
+#include "output/output_matrix.h"
 #include "output/screen_view.h"
-#include "output/words.h"
 
 namespace sharpbeam {
 
@@ -24,9 +24,9 @@ struct ScreenRow {
 class ScreenSets {
  public:
   // Packs the output rows of each set side by side: a token that is in several sets is stored as often.
-  ScreenSets(const Words& words, const ScreenView& screen, bool int8);
+  ScreenSets(const OutputMatrix& matrix, const ScreenView& screen, bool int8);
 
-  bool int8() const { return sets_.bytes(); }
+  bool int8() const { return sets_.int8(); }
   int64_t clusters() const { return clusters_.size(0); }
   int64_t tokens() const { return static_cast<int64_t>(token_.size()); }  // of all sets
   int64_t size(int32_t cluster) const { return start_[cluster + 1] - start_[cluster]; }

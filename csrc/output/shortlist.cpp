@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "output/output_matrix.h"
 #include "output/token_set.h"
-#include "output/words.h"
 
 namespace sharpbeam {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "output/output_matrix.h"
 #include "output/scratch.h"
-#include "output/words.h"
 
 namespace sharpbeam {
 namespace {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "output/words.h"
+#include "output/output_matrix.h"
 
 namespace sharpbeam {
 

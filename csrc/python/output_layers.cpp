@@ -156,14 +156,14 @@ void construct_scan(ScanLayer* self, AnyArray weight, AnyArray bias, const char*
 }
 
 void construct_certified(CertifiedLayer* self, AnyArray weight, AnyArray bias, AnyArray basis, AnyArray shift,
-                         AnyArray centre, AnyArray rows, AnyArray tokens, AnyArray start, AnyArray coordinates,
+                         AnyArray center, AnyArray rows, AnyArray tokens, AnyArray start, AnyArray coordinates,
                          AnyArray square, AnyArray mixed, AnyArray head_norm, double rest, double balance,
                          const char* isa, float tolerance, float trust) {
   const OutputArrays arrays(weight, bias);
   const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
   const PreviewView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
                          checked<float>(shift, "shift", {arrays.dim}),
-                         checked<float>(centre, "centre", {arrays.dim}),
+                         checked<float>(center, "center", {arrays.dim}),
                          checked<double>(rows, "rows", {arrays.vocab, arrays.dim}),
                          levels,
                          checked<int32_t>(tokens, "tokens", {arrays.vocab}),
@@ -236,7 +236,7 @@ void bind_layers(nb::module_& module) {
       .def("topk_details", &topk_details<ScanLayer>, "hidden"_a, "k"_a, "normalise"_a = true,
            "log_prob, token, normaliser, and how many tokens took exact logits.");
   nb::class_<CertifiedLayer, RowLayer>(module, "CertifiedLayer")
-      .def("__init__", &construct_certified, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "centre"_a, "rows"_a,
+      .def("__init__", &construct_certified, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "rows"_a,
            "tokens"_a, "start"_a, "coordinates"_a, "square"_a, "mixed"_a, "head_norm"_a, "rest"_a, "balance"_a,
            "isa"_a = "auto", "tolerance"_a = 1e-3f, "trust"_a = 1.0f)
       .def("topk_details", &topk_details<CertifiedLayer>, "hidden"_a, "k"_a, "normalise"_a = true,

@@ -82,7 +82,7 @@ class CertifiedLayer(RowLayer):
         bias: Floats,
         basis: Floats,
         shift: Floats,
-        centre: Floats,
+        center: Floats,
         rows: Scores,
         tokens: Ids,
         start: Ids,

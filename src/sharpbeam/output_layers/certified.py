@@ -4,7 +4,7 @@ Hidden vectors and words are written in a *balanced* basis, in which inner produ
 coordinates hold most of what tells words apart. All words are previewed, as bytes, with as many of these as each needs:
 rare words few, words that are often among the best many. A bound on the rest says which of them can be among the k
 best; those are compared by bytes of all coordinates, and the few that are left then get exact logits.
-csrc/output/certified.h has the proof. The preview is fitted on a sample of hidden vectors, but the bound holds for
+csrc/output/preview.h has the proof. The preview is fitted on a sample of hidden vectors, but the bound holds for
 every vector.
 """
 

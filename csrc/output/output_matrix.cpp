@@ -1,4 +1,4 @@
-#include "output/words.h"
+#include "output/output_matrix.h"
 
 #include <algorithm>
 #include <cmath>
@@ -54,7 +54,7 @@ void check_tokens(const int32_t* token, int64_t rows, int64_t vocab) {
   }
 }
 
-Words::Words(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table)
+OutputMatrix::OutputMatrix(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table)
     : weight_(std::move(weight)), file_(weight_.get(), vocab, dim), vocab_(vocab), dim_(dim), table_(&table) {
   check_sizes(vocab, dim);
   check_values(bias, vocab, "bias");
@@ -62,10 +62,10 @@ Words::Words(Array weight, const float* bias, int64_t vocab, int64_t dim, const 
   std::copy_n(bias, vocab, bias_.get());
 }
 
-void Words::check_row(int64_t word) const { check_values(row(word), dim_, "weight"); }
+void OutputMatrix::check_row(int64_t token) const { check_values(row(token), dim_, "weight"); }
 
-double Words::norm(const float* x) const {
-  constexpr int64_t kChains = 8;  // sums that the compiler can keep side by side
+double OutputMatrix::norm(const float* x) const {
+  constexpr int64_t kChains = 8;  // independent sums, which the compiler can vectorize
   double square[kChains] = {};
   int64_t k = 0;
   for (; k + kChains <= dim_; k += kChains)
@@ -74,45 +74,66 @@ double Words::norm(const float* x) const {
   return std::sqrt(std::accumulate(square, square + kChains, 0.0));
 }
 
-void Words::logits(const float* hidden, const int32_t* words, int64_t count, float* out) const {
-  if (file_) return logits_from_file(hidden, words, count, out);
-  table_->gather_dot(weight_.get(), bias_.get(), hidden, words, count, dim_, out);
+void OutputMatrix::logits(const float* hidden, const int32_t* tokens, int64_t count, float* out) const {
+  if (file_) return logits_from_file(hidden, tokens, count, out);
+  table_->gather_dot(weight_.get(), bias_.get(), hidden, tokens, count, dim_, out);
 }
 
-void Words::logits_from_file(const float* hidden, const int32_t* words, int64_t count, float* out) const {
+void OutputMatrix::logits_from_file(const float* hidden, const int32_t* tokens, int64_t count, float* out) const {
   thread_local Buffer rows;
   rows.reserve(kLanes * dim_);
-  float bias[kLanes];  // of words that stand in `rows`
+  float bias[kLanes];  // of the tokens in `rows`
   int32_t place[kLanes];
   std::iota(place, place + kLanes, 0);
   for (int64_t first = 0; first < count; first += kLanes) {
     const int64_t some = std::min<int64_t>(kLanes, count - first);
     for (int64_t i = 0; i < some; ++i) {
-      const int64_t word = words[first + i];
+      const int64_t token = tokens[first + i];
       float* to = rows.get() + i * dim_;
-      if (!file_.read(word, to)) std::copy_n(row(word), dim_, to);
-      bias[i] = bias_.get()[word];
+      if (!file_.read(token, to)) std::copy_n(row(token), dim_, to);
+      bias[i] = bias_.get()[token];
     }
     table_->gather_dot(rows.get(), bias, hidden, place, some, dim_, out + first);
   }
 }
 
-void Words::all_logits(const float* hidden, float* out) const {
+void OutputMatrix::all_logits(const float* hidden, float* out) const {
   constexpr int32_t kSome = 64;
-  int32_t words[kSome];
+  int32_t tokens[kSome];
   for (int64_t first = 0; first < vocab_; first += kSome) {
     const int64_t count = std::min<int64_t>(kSome, vocab_ - first);
-    for (int64_t i = 0; i < count; ++i) words[i] = static_cast<int32_t>(first + i);
-    logits(hidden, words, count, out + first);
+    for (int64_t i = 0; i < count; ++i) tokens[i] = static_cast<int32_t>(first + i);
+    logits(hidden, tokens, count, out + first);
   }
 }
 
-void rank_log_probs(const Kernels& table, float* logits, const int32_t* words, int64_t count, float total, int64_t k,
+void OutputMatrix::logit_of_each(const float* hidden, const int32_t* token, int64_t rows, float* out) const {
+  for (int64_t row = 0; row < rows; ++row) logits(hidden + row * dim_, token + row, 1, out + row);
+}
+
+float OutputMatrix::log_total(const float* hidden, float* out) const {
+  all_logits(hidden, out);
+  return table_->log_sum_exp(out, vocab_);
+}
+
+float OutputMatrix::rank_all(const float* hidden, bool normalise, int64_t k, float* all, float* log_prob,
+                             int32_t* token) const {
+  if (normalise) {
+    const float total = log_total(hidden, all);
+    rank_log_probs(*table_, all, nullptr, vocab_, total, k, log_prob, token);
+    return total;
+  }
+  all_logits(hidden, all);
+  rank_logits(*table_, all, vocab_, k, log_prob, token);
+  return 0.0f;
+}
+
+void rank_log_probs(const Kernels& table, float* logits, const int32_t* tokens, int64_t count, float total, int64_t k,
                     float* log_prob, int32_t* token) {
   // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
   for (int64_t i = 0; i < count; ++i) logits[i] -= total;
   table.top_k(logits, count, k, log_prob, token);
-  for (int64_t i = 0; i < k; ++i) token[i] = words[token[i]];
+  for (int64_t i = 0; tokens != nullptr && i < k; ++i) token[i] = tokens[token[i]];
 }
 
 float bar_below(float logit, float total, double shift) {

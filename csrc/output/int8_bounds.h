@@ -1,0 +1,64 @@
+// Int8 logits of tokens, and how far they can be from the exact ones: what the scan and the certified layer share.
+//
+// The proof. Let h be the hidden vector, h' what its int8 form stands for (scale times whole numbers), w and w' the
+// same of a token, b its bias, u = 2^-24, D the width, |.| the Euclidean norm.
+//
+//   The real logit l = b + h w and the int8 one l' = b + h' w' are no further apart than
+//     |h w - h' w'| = |(h - h') w + h' (w - w')| <= |h - h'| |w| + |h'| |w - w'|.
+//   The exact layer's float logit L, a chain of D fused multiply-adds from b, has |L - l| <= g (|b| + |h| |w|),
+//     g = D u / (1 - D u).
+//   The float value L' of the int8 logit takes the exact whole sum, one conversion, two products and a sum:
+//     |L' - l'| <= 5 u (|b| + |h'| |w'|), and |w'| <= |w| + |w - w'|.
+//
+// So |L - L'| <= A a + B c with a = |w| + |b| / 256, c = |w - w'|, B = (1 + 6 u) |h'| and A the larger of
+// |h - h'| + g |h| + 5 u |h'| and 256 (g + 5 u), which pays for the biases. Let t be the k-th largest exact logit of
+// any k or more tokens: a token with L' + A a + B c < t is not among the k best. A, B, a, c are computed in double
+// precision and rounded up with a factor 1 + 2^-20, and t is lowered by 2^-20 of its size, which is more than the
+// rounding of the comparison itself takes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/buffer.h"
+#include "kernels/table.h"
+#include "output/output_matrix.h"
+
+namespace sharpbeam {
+
+// An int8 hidden vector.
+struct Int8Hidden {
+  bool sound;  // false: not finite, too large or too small for the bound; the row takes exact logits
+  float scale;
+  float by_norm, by_lost;  // A and B
+};
+
+// Quantizes `hidden` [dim] to `int8` [padded], zero from dim on. `trust` multiplies A and B: 1 is proven.
+Int8Hidden quantize_hidden(const Kernels& table, const float* hidden, int64_t dim, int64_t padded, float trust,
+                           int8_t* int8);
+
+// a of a token, rounded up, and x >= 0 as a float that is larger by 2^-20 or more.
+float norm_of(const OutputMatrix& matrix, int64_t token);
+float widened(double x);
+
+// All rows of an output matrix in int8, row by row: logits of the few tokens that another test has left.
+class Int8Rows {
+ public:
+  explicit Int8Rows(const OutputMatrix& matrix);
+
+  // The numbers of a row; a hidden vector that is compared with one is padded to as many.
+  int64_t padded() const { return stride_; }
+  // L' of `tokens` [count] into `near`, and how far the exact logit can be from it, A a + B c, into `slack`.
+  void logits(const Kernels& table, const int8_t* int8, const Int8Hidden& hidden, const int32_t* tokens, int64_t count,
+              float* near, float* slack) const;
+
+ private:
+  struct Token {
+    float scale, bias, norm, lost;
+  };
+  Buffer int8_;  // uint8_t, not floats
+  std::vector<Token> token_;
+  int64_t stride_;
+};
+
+}  // namespace sharpbeam
