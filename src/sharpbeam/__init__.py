@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.results import Answer, Translation
     from sharpbeam.decoding.trace import Trace
     from sharpbeam.fit.head import fit_head
+    from sharpbeam.fit.progress import FitProgress
+    from sharpbeam.fit.screen.job import ScreenFit, fit_screen
     from sharpbeam.options.decode import MachineOptions
 
 __all__ = [
     "Answer",
+    "FitProgress",
     "Generation",
     "Generator",
     "Head",
@@ -31,11 +34,13 @@ __all__ = [
     "ModelError",
     "OptionError",
     "Scorer",
+    "ScreenFit",
     "SharpbeamError",
     "Trace",
     "Translation",
     "Translator",
     "fit_head",
+    "fit_screen",
 ]
 
 _HOMES = {
@@ -48,7 +53,10 @@ _HOMES = {
     "Trace": "sharpbeam.decoding.trace",
     "Translation": "sharpbeam.decoding.results",
     "Translator": "sharpbeam.api.translator",
+    "FitProgress": "sharpbeam.fit.progress",
+    "ScreenFit": "sharpbeam.fit.screen.job",
     "fit_head": "sharpbeam.fit.head",
+    "fit_screen": "sharpbeam.fit.screen.job",
 }
 
 

@@ -20,7 +20,8 @@ def test_screens_per_direction_from_text_to_translation(
 ) -> None:
     model = make_transformer(source_tag="target", languages=LANGUAGES)
     texts = ("--text", f"aa-bb={text}", "--text", f"cc-aa={text}")
-    result = call("fit-screen", model, *texts, *FLAGS)
+    work = ("--work", tmp_path / "vectors")
+    result = call("fit-screen", model, *texts, *FLAGS, *work)
     assert result.status == 0, result.err
     facts = SCREEN.read_facts(model)
     assert facts["per"] == "direction" and list(facts["screens"]) == ["aa-bb", "cc-aa"]
@@ -41,9 +42,9 @@ def test_screens_per_direction_from_text_to_translation(
     languages = ("--source-language", "aa", "--target-language", "cc")
     call("translate", model, text, "--output-layer", "screen", *languages).refused(2, "direction is 'aa-cc'", "aa-bb")
     # The same vectors do for other scopes, and with one more direction.
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "transformer.vectors").rglob("*.npy")}
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "vectors").rglob("*.npy")}
     assert len(kept) == 2
-    assert call("fit-screen", model, *texts, "--text", f"bb-aa={text}", "--per", "target", *FLAGS).status == 0
+    assert call("fit-screen", model, *texts, "--text", f"bb-aa={text}", "--per", "target", *FLAGS, *work).status == 0
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     facts = SCREEN.read_facts(model)
     assert facts["per"] == "target" and [file["direction"] for file in facts["screens"]["aa"]["text"]] == [

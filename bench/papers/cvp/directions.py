@@ -29,9 +29,9 @@ from sharpbeam import Translator
 from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.fit.screen.collect import Collection, Collector
 from sharpbeam.fit.screen.fidelity import Demand, measure
-from sharpbeam.fit.screen.fit import fit_screen
 from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.scopes import scopes, shared
+from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.report.quality import quality
@@ -115,7 +115,7 @@ class Bench:
         chosen, groups = scopes([t.direction.languages for t in self.texts], per, True)
         eos = self.translator.parts.model.eos_id
         found = shared(groups, self.fit).items()
-        return Screens(chosen, {s: fit_screen(c, self.output, eos, options).screen for s, c in found})
+        return Screens(chosen, {s: find_screen(c, self.output, eos, options).screen for s, c in found})
 
     def measure(self, screens: Screens, options: ScreenOptions) -> list[dict[str, Any]]:
         """What `screens` do in each direction, on the test set."""

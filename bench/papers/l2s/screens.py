@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from bench.harness.vectors import K, Layer, Sample
+from sharpbeam.fit.progress import Reporter
 from sharpbeam.fit.screen.collect import Collection, record_type
-from sharpbeam.fit.screen.fit import fit_screen
 from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
 from sharpbeam.fit.screen.l2s import Task, learn
 from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
 from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.output_layers.scan import ScanLayer
@@ -140,7 +141,13 @@ def fidelity(layer: Layer, clusters: int, asked: float, say: Say) -> Fit:
     records["log_prob"] = np.concatenate([scan.topk(h, K).log_prob for h in np.array_split(sample.hidden, 64)])
     records["step"], records["floor"] = np.arange(len(sample)), -np.inf
     options = ScreenOptions(method="kmeans", clusters=clusters, fidelity=asked, top_k=K)
-    fitted = fit_screen(Collection([records]), Output(layer.weight, layer.bias), layer.eos_id, options, say)
+    fitted = find_screen(
+        Collection([records]),
+        Output(layer.weight, layer.bias),
+        layer.eos_id,
+        options,
+        Reporter(lambda report: say(report.note)),
+    )
     size = round(fitted.held_out.average_set, 1)
     dial = {"clusters": clusters, "set": size, "fallback": round(fitted.held_out.fallback, 4)}
     return Fit(f"screen, fidelity {asked}", dial, fitted.screen)

@@ -11,9 +11,10 @@ from safetensors.numpy import save_file
 from sharpbeam.api.head import HEAD, float_rows, output_arrays
 from sharpbeam.errors import InputError, OutputError
 from sharpbeam.fit.preview import fit_preview
+from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collection, Records, record_type
-from sharpbeam.fit.screen.fit import Fitted, Say, facts_of, fit_screen
 from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
 from sharpbeam.options.schema import require
 from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.output_layers.exact import ExactLayer
@@ -36,15 +37,16 @@ def fit_head(
     *,
     text: ArrayLike | None = None,
     options: ScreenOptions = ScreenOptions(),  # noqa: B008 (frozen)
-    say: Say = lambda line: None,
+    progress: Listener | None = None,
 ) -> Fitted:
-    """Fit a screen and a preview for the output matrix [V, D] with bias [V], and write them and it to `folder`.
+    """Fit a screen and a preview for an output matrix, and write all three to a folder for `sharpbeam.Head.load`.
 
-    `hidden` [N, D] are hidden vectors of real text: 100,000 and more for a fidelity of 0.999. `text` [N] says which
-    text each is from, by number: vectors of one text are alike, so texts are either fitted on or measured on, and the
-    bound of the fidelity counts them, not vectors. Without it runs of 64 neighbours count as a text. `say` is told of
-    each setting. `sharpbeam.Head.load(folder)` then answers. Raises InputError for arrays that do not fit,
-    OptionError for a method that this installation lacks.
+    `weight` is the matrix [V, D], `bias` [V] or None. `hidden` [N, D] are hidden vectors of real text: 100,000 and more
+    for a fidelity of 0.999. All are converted to float32. `text` [N] says which text each vector is from, by number:
+    vectors of one text are alike, so a whole text is either fitted on or measured on, and the bound of the fidelity
+    counts texts, not vectors. Without it runs of 64 neighbors count as a text. `progress` is called with reports.
+    Raises InputError for arrays that do not fit, OptionError for a method that this installation lacks, OutputError for
+    a folder that cannot be written.
     """
     output = Output(*output_arrays(weight, bias))
     vectors = float_rows("hidden", hidden, output.weight.shape[1])
@@ -53,7 +55,7 @@ def fit_head(
     home = _folder(folder)
     records = _records(output, vectors, texts, options.top_k)
     often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
-    fitted = fit_screen(Collection([records]), output, int(often.argmax()), options, say)
+    fitted = find_screen(Collection([records]), output, int(often.argmax()), options, Reporter(progress))
     sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
     preview = fit_preview(output.weight, output.bias, vectors[sample])
     with replacing_files(home, HEAD) as beside:

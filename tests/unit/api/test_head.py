@@ -35,7 +35,9 @@ def output() -> tuple[Floats, Floats]:
 def folder(output: tuple[Floats, Floats], tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("head") / "new"
     said: list[str] = []
-    fitted = fit_head(place, *output, bunches(3000, 1), options=OPTIONS, say=said.append)
+    fitted = fit_head(
+        place, *output, bunches(3000, 1), options=OPTIONS, progress=lambda report: said.append(report.note)
+    )
     assert fitted.reached
     assert fitted.held_out.fidelity >= 0.9
     assert any("clusters" in line for line in said)

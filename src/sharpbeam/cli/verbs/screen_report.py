@@ -139,7 +139,7 @@ def _measure(
     import numpy as np
 
     from sharpbeam.fit.screen import collect
-    from sharpbeam.fit.screen.fidelity import Demand, measure, wanted
+    from sharpbeam.fit.screen.fidelity import Demand, matters, measure
     from sharpbeam.fit.screen.output import Output
     from sharpbeam.report.screens import doubts
 
@@ -157,7 +157,7 @@ def _measure(
         records = collect.Collection.of(found).read(lambda n: np.ones(len(n), np.bool_))
     weight, bias = parts.model.output()
     result = measure(screen, Output(weight, bias), records, Demand(k, float(tolerance)), CONFIDENCE)
-    why = doubts(screen, weight, bias, np.ascontiguousarray(records["hidden"]), records["token"], wanted(records, k))
+    why = doubts(screen, weight, bias, np.ascontiguousarray(records["hidden"]), records["token"], matters(records, k))
     return dataclasses.asdict(result) | {"k": k, "doubts": None if why is None else dataclasses.asdict(why)}
 
 

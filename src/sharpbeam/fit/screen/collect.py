@@ -40,6 +40,7 @@ BATCH_TOKENS = 512  # source tokens that are decoded together
 DEALT = 10  # what a sentence is for, its number modulo this says (see fit.py)
 LONGEST = 256  # source tokens; what is beyond is cut off
 FORMAT = 2  # of the parts
+IDENTITY = "collection.json"
 ROUNDING = 1e-3  # of a log probability that a search compares
 Records = NDArray[Any]  # of the dtype of `record_type`
 
@@ -196,6 +197,14 @@ class Collector:
             raise InputError("the text has no sentence to decode; give a --text file with one sentence a line.")
         return Collection(found)
 
+    def remove(self) -> None:
+        """Remove the parts that `collect` wrote, and the folder where nothing else is in it."""
+        for path in [*self.folder.glob("part-*.npy"), *self.folder.glob("*.new"), self.folder / IDENTITY]:
+            path.unlink(missing_ok=True)
+        for folder in (self.folder, self.folder.parent):
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
     def _decode(self, texts: Sequence[str], first: int) -> Records:
         """The steps of `texts`, sentence by sentence; `first` is the number of the first."""
         parts, recorders, targets = self.parts, list[Recorder](), dict[int, Ids]()
@@ -253,7 +262,7 @@ class Collector:
         return min(length, self.parts.max_positions or length)
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
-        path, text = self.folder / "collection.json", json.dumps(identity, indent=2, sort_keys=True) + "\n"
+        path, text = self.folder / IDENTITY, json.dumps(identity, indent=2, sort_keys=True) + "\n"
         if not path.exists():
             beside = path.with_suffix(".new")
             beside.write_text(text, encoding="utf-8")

@@ -1,0 +1,267 @@
+"""The search for a screen: clusters, sets and fallback test, from collected hidden vectors to the cheapest good one.
+
+Sentences are dealt into three parts, by their number: seven tenths to fit on, two to choose and calibrate on (a bound
+of 0.999 takes thousands of steps without a miss), and one that decides nothing, on which the chosen screen is measured.
+
+Sets are made of all of the best tokens, also those that did not matter: elsewhere in the cluster they may.
+
+A setting is a clustering and a budget. Settings that cannot win are not fitted: those whose clusters and sets alone
+cost more than the best screen so far with its fallback, budgets beyond one that was worse than its neighbor, and other
+ways to cluster at numbers of clusters that lost by k-means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sharpbeam.errors import InputError, OptionError
+from sharpbeam.fit.progress import Reporter
+from sharpbeam.fit.screen.collect import Collection, Records
+from sharpbeam.fit.screen.fidelity import Demand, Measure, View
+from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
+from sharpbeam.fit.screen.output import Output, Steps
+from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
+from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, screen_of, widen
+from sharpbeam.options.schema import require
+from sharpbeam.options.screen import METHODS, ScreenOptions
+from sharpbeam.types import Floats, Ids, Screen
+
+CLUSTERS = (100, 200, 400)  # searched
+# Searched budgets, as shares of the average set with every token that was seen; above 1 with others that are likely.
+SHARES = (4.0, 2.0, 1.0, 0.7, 0.5)
+FIRST = SHARES.index(1.0)
+LEARNED = 0.5  # the same share, of the budget that l2s learns its clusters with where none is given
+REGRESSED = 120_000  # rows that a residual mass is fitted on, at most
+Key = tuple[bool, float, float]  # of a setting, the larger the better
+CONFIDENCE = 0.95  # that all bounds of one search hold together (Bonferroni)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the curve: a screen's options, and its figures on the part that is chosen on."""
+
+    method: str
+    clusters: int
+    budget: float  # 0: every token that was seen
+    measure: Measure
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The chosen screen, its place on the curve, and its figures on sentences that decided nothing."""
+
+    screen: Screen
+    setting: Setting
+    held_out: Measure
+    curve: list[Setting]
+    reached: bool  # whether the lower bound reaches the fidelity that was asked for
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """The fitting vectors in clusters."""
+
+    method: str
+    weight: Floats  # [C, D]
+    bias: Floats  # [C]
+    counts: Counts
+    mass: Mass
+    center: Floats  # [C, D] mean of the vectors of each cluster; that of all where it has none
+
+
+def deal(collection: Collection) -> tuple[Records, Records, Records]:
+    """The steps to fit on, to choose on, and to measure on; raises InputError where a part is empty."""
+    fit = collection.read(lambda sentence: sentence % 10 > 2)
+    choose = collection.read(lambda sentence: (sentence % 10 == 1) | (sentence % 10 == 2))
+    held_out = collection.read(lambda sentence: sentence % 10 == 0)
+    if not (len(fit) and len(choose) and len(held_out)):
+        raise InputError(
+            "the text is too short to fit a screen: some sentences are fitted on, others chosen and measured on, which "
+            "takes 4 different ones at the very least (25 lines for a language model); give more --text."
+        )
+    return fit, choose, held_out
+
+
+def find_screen(
+    collection: Collection, output: Output, eos_id: int, options: ScreenOptions, report: Reporter | None = None
+) -> Fitted:
+    """The cheapest screen whose bound reaches the fidelity, of the settings that `options` leaves open.
+
+    Without a fidelity, or where no bound reaches it, the one with the highest fidelity, the cheapest of these. Raises
+    OptionError for a method that this installation lacks.
+    """
+    report, (fit, choose, held_out) = report or Reporter(), deal(collection)
+    methods, numbers = _methods(options), _numbers(len(fit), options)
+    search = Search(Steps.of(fit, output), Steps.of(choose, output), output, eos_id, options, report)
+    search.confidence = 1 - (1 - CONFIDENCE) / (len(methods) * len(numbers) * search.budgets)
+    with report.stage("fitting", (len(numbers) + len(methods) - 1) * search.budgets, "settings") as search.advance:
+        for clusters in numbers:
+            search.try_clusters(methods[0], clusters)
+        for method in methods[1:]:
+            search.try_clusters(method, search.best[0].clusters)
+    setting, screen = search.best
+    final = View.of(screen, output, Steps.of(held_out, output), search.demand).measure(CONFIDENCE)
+    return Fitted(screen, setting, final, search.curve, _key(setting, options)[0])
+
+
+class Search:
+    """The settings tried so far."""
+
+    def __init__(
+        self,
+        fit: Steps,
+        choose: Steps,
+        output: Output,
+        eos_id: int,
+        options: ScreenOptions,
+        report: Reporter | None = None,
+    ) -> None:
+        self.fit, self.choose, self.output, self.options = fit, choose, output, options
+        self.regressed, self.always = fit.spread(REGRESSED), np.array([eos_id], np.int32)
+        self.demand = Demand(options.top_k, options.tolerance)
+        self.budgets = len(SHARES) if self.several else 1
+        self.confidence, self.report = CONFIDENCE, report or Reporter()
+        self.advance: Callable[[int], None] = lambda number: None
+        self.curve: list[Setting] = []
+        self.best: tuple[Setting, Screen]
+
+    @property
+    def several(self) -> bool:
+        """Whether budgets are searched."""
+        return not self.options.budget and bool(self.options.fidelity)
+
+    def try_clusters(self, method: str, clusters: int) -> None:
+        """Fit the settings of one clustering that may win, beginning with every token that was seen."""
+        before, found = len(self.curve), self.cluster(method, clusters)
+        if not self.several:
+            self.try_budget(found, self.options.budget)
+        elif first := self.try_share(found, SHARES[FIRST]):
+            wider, narrower = SHARES[FIRST - 1 :: -1], SHARES[FIRST + 1 :]
+            if not self._walk(found, first, wider):  # else narrower is worse
+                self._walk(found, first, narrower)
+        self.advance(self.budgets - (len(self.curve) - before))
+
+    def _walk(self, found: Clustering, first: Key, shares: Sequence[float]) -> bool:
+        """Try `shares` while each is better than the one before; returns whether any was better than `first`."""
+        best = first
+        for share in shares:
+            key = self.try_share(found, share)
+            if key is None or key <= best:
+                break
+            best = key
+        return best > first
+
+    def cluster(self, method: str, clusters: int) -> Clustering:
+        """The fitting vectors in clusters."""
+        options, hidden, vocab = self.options, self.fit.hidden, len(self.output.bias)
+        top = self.fit.records["token"][:, : options.set_k or options.top_k]
+        weight, bias = kmeans(hidden, clusters, options.seed, spherical=method != "kmeans")
+        if method == "l2s":
+            from sharpbeam.fit.screen.l2s import Task, learn
+
+            start = count(assign(hidden, weight, bias), top, clusters, vocab, self.always)
+            task = Task(hidden, top, vocab, self.always, options.budget or LEARNED * start.everything)
+            weight = learn(task, weight, options.rounds, options.seed)
+        label = assign(hidden, weight, bias)
+        after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1))
+        counts = count(label, top, clusters, vocab, self.always, after)
+        mass = weigh(hidden, self.fit.total, label, clusters, self.output)
+        return Clustering(method, weight, bias, counts, mass, _centers(hidden, label, clusters))
+
+    def try_share(self, found: Clustering, share: float) -> Key | None:
+        """As `try_budget`, for a share of the average set with every token that was seen."""
+        everything = found.counts.everything
+        widest = max(0.5 * len(self.output.bias), everything)  # beyond, a scan of all tokens is as good
+        return self.try_budget(found, min(share * everything, widest) if share != 1 else 0.0)
+
+    def try_budget(self, found: Clustering, budget: float) -> Key | None:
+        """How good one setting is; None where it cannot win and was not fitted."""
+        sets = screen_of(found.weight, found.bias, found.counts, knapsack(found.counts, budget))
+        if budget > found.counts.everything:
+            sets = widen(sets, found.counts.rows, found.mass.share, budget)
+        label = assign(self.choose.hidden, sets.weight, sets.bias)
+        least = self.output.weight.shape[1] * (len(sets.weight) + float(np.diff(sets.start)[label].mean()))
+        if self.curve and self.best[0].measure.cost <= least and _key(self.best[0], self.options)[0]:
+            return None
+        screen = complete(sets, self.output, found.mass, self.regressed.hidden, self.regressed.total)
+        if self.options.fidelity:
+            view = View.of(screen, self.output, self.choose, self.demand, found.center)
+            view = view.calibrate(self.options.fidelity, self.confidence)
+            screen = view.screen
+        else:  # no row falls back, so that the residual mass has to be right on average
+            screen = rescale(screen, self.output, self.choose.hidden, self.choose.total)
+            view = View.of(screen, self.output, self.choose, self.demand)
+        setting = Setting(found.method, len(found.weight), budget, view.measure(self.confidence))
+        self.curve.append(setting)
+        self.report.note(_line(setting))
+        self.advance(1)
+        key = _key(setting, self.options)
+        if len(self.curve) == 1 or key > _key(self.best[0], self.options):
+            self.best = setting, screen
+        return key
+
+
+def _key(setting: Setting, options: ScreenOptions) -> Key:
+    """Larger is better: the fidelity is reached; then lower cost where it is, and higher fidelity elsewhere."""
+    found = setting.measure
+    reached = bool(options.fidelity) and found.bound >= options.fidelity
+    return reached, 0.0 if reached else found.fidelity, -found.cost
+
+
+def _centers(hidden: Floats, label: Ids, clusters: int) -> Floats:
+    center = np.tile(hidden.mean(axis=0), (clusters, 1))
+    order = np.argsort(label, kind="stable")
+    start = np.searchsorted(label[order], np.arange(clusters + 1))
+    for cluster in np.flatnonzero(np.diff(start)):
+        center[cluster] = hidden[order[start[cluster] : start[cluster + 1]]].mean(axis=0)
+    return center
+
+
+def _numbers(rows: int, options: ScreenOptions) -> Sequence[int]:
+    """Numbers of clusters to try; never more than there are vectors. Raises OptionError where more are asked for."""
+    if options.clusters:
+        require(options.clusters <= rows, "clusters", options.clusters, f"at most the vectors to fit on, {rows}")
+        return (options.clusters,)
+    return sorted({min(number, rows) for number in (CLUSTERS if options.fidelity else CLUSTERS[:1])})
+
+
+def _methods(options: ScreenOptions) -> Sequence[str]:
+    import importlib.util
+
+    torch = importlib.util.find_spec("torch") is not None
+    if options.method == "l2s" and not torch:
+        raise OptionError("method 'l2s' needs PyTorch, which is not installed; run: pip install 'sharpbeam[train]'")
+    if options.method != "auto":
+        return (options.method,)
+    return [method for method in METHODS if torch or method != "l2s"] if options.fidelity else METHODS[:1]
+
+
+def _line(setting: Setting) -> str:
+    m = setting.measure
+    return (
+        f"{setting.method:<9} {setting.clusters:>5} clusters, sets of {m.average_set:6.1f}: P@1 {m.precision_1:.4f}, "
+        f"all that matter {m.sufficient:.4f}, log Z {m.within:.4f}; with {m.fallback:.1%} falling back "
+        f"{m.fidelity:.5f} (bound {m.bound:.5f}), log Z off by {m.normaliser_error:.4f}, {m.cost / 1024:.0f} KiB a row"
+    )
+
+
+def facts_of(fitted: Fitted, options: ScreenOptions) -> dict[str, object]:
+    """The facts of the fit for screen.json, as plain values."""
+    setting = dataclasses.asdict(fitted.setting)
+    tolerance = options.tolerance if math.isfinite(options.tolerance) else None  # JSON has no infinity
+    return {
+        "method": setting["method"],
+        "clusters": setting["clusters"],
+        "budget": setting["budget"] or None,
+        "options": dataclasses.asdict(options) | {"tolerance": tolerance},
+        "fidelity_reached": fitted.reached,
+        "chosen_on": setting["measure"],
+        "held_out": dataclasses.asdict(fitted.held_out),
+        "set_sizes": np.diff(fitted.screen.start).tolist(),
+        "curve": [dataclasses.asdict(point) for point in fitted.curve],
+    }

@@ -1,0 +1,130 @@
+"""The library's `fit_screen`: its reports, its forecast, and the settings that it leaves out."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sharpbeam import FitProgress, fit_screen
+from sharpbeam.decoding.loading import load_parts
+from sharpbeam.errors import InputError, OptionError
+from sharpbeam.fit.progress import Reporter
+from sharpbeam.fit.screen import job
+from sharpbeam.fit.screen.collect import Collection, Collector
+from sharpbeam.fit.screen.forecast import forecast
+from sharpbeam.fit.screen.output import Output, Steps
+from sharpbeam.fit.screen.search import SHARES, Search, deal, find_screen
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.screen import ScreenOptions
+
+OPTIONS = ScreenOptions(method="kmeans", clusters=6, fidelity=0.5, tolerance=float("inf"), top_k=2, beam_size=1)
+
+
+@pytest.fixture
+def model(tiny_model: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+
+@pytest.fixture
+def text(sentences: list[str], tmp_path: Path) -> Path:
+    path = tmp_path / "text"
+    path.write_text("".join(f"{sentence}\n" for sentence in sentences))
+    return path
+
+
+def test_a_fit_reports_its_stages_and_results(model: Path, text: Path) -> None:
+    reports: list[FitProgress] = []
+    fitted = fit_screen(model, text, options=OPTIONS, progress=reports.append)
+    stages = list(dict.fromkeys(report.stage for report in reports if report.stage))
+    assert stages == ["collecting", "fitting"]
+    done = [report.done for report in reports if report.stage == "fitting"]
+    assert done == sorted(done) and done[0] == 0
+    last = [report for report in reports if report.stage == "fitting"][-1]
+    assert (last.done, last.total, last.unit) == (5, 5, "settings")
+    notes = [report.note for report in reports if report.note]
+    assert len(notes) == len(fitted.screens[""].curve) and all("6 clusters" in note for note in notes)
+    assert fitted.folder == model and "6 clusters" in fitted.summary()
+    assert fitted.vectors is None and not model.with_name("model.vectors").exists()
+
+
+def test_vectors_are_kept_where_a_folder_is_given(model: Path, text: Path, tmp_path: Path) -> None:
+    fitted = fit_screen(str(model), [str(text)], work=tmp_path / "work", options=OPTIONS)
+    assert fitted.vectors == tmp_path / "work" and list(fitted.vectors.glob("part-*.npy"))
+
+
+def test_a_forecast_comes_before_the_rest_is_collected(
+    model: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "ENOUGH", 100)
+    monkeypatch.setattr("sharpbeam.fit.screen.collect.LINES", 40)
+    reports: list[FitProgress] = []
+    fit_screen(model, text, options=OPTIONS, progress=reports.append)
+    said = next(index for index, report in enumerate(reports) if report.note.startswith("forecast for 400,000 vectors"))
+    before, after = reports[:said], reports[said:]
+    collected = [max(report.done for report in part if report.stage == "collecting") for part in (before, after)]
+    assert 100 <= collected[0] < collected[1]
+
+
+def test_what_is_wrong_is_said_before_the_model_is_loaded(model: Path, text: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="text is empty"):
+        fit_screen(model, [])
+    with pytest.raises(InputError, match="cannot read"):
+        fit_screen(model, tmp_path / "none")
+    with pytest.raises(OptionError, match="per is 'x'"):
+        fit_screen(model, text, per="x")
+
+
+@pytest.fixture(scope="module")
+def collected(
+    tiny_model: Path, sentences: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Collection, Output]:
+    parts = load_parts(tiny_model, MachineOptions())
+    collector = Collector(parts, tmp_path_factory.mktemp("vectors"), beam_size=2, top_k=3)
+    return collector.collect(sentences, {}, 10**9, lambda _: None), Output(*parts.model.output())
+
+
+@pytest.mark.parametrize("fidelity", [0.6, 0.8, 0.95])
+def test_settings_that_are_left_out_would_not_have_won(collected: tuple[Collection, Output], fidelity: float) -> None:
+    collection, output = collected
+    options = ScreenOptions(method="kmeans", clusters=10, fidelity=fidelity, top_k=3)
+    chosen = find_screen(collection, output, 2, options)
+    fit, choose, _ = deal(collection)
+    every = Search(Steps.of(fit, output), Steps.of(choose, output), output, 2, options)
+    every.confidence = 1 - 0.05 / len(SHARES)
+    clustering = every.cluster("kmeans", 10)
+    for share in SHARES:
+        every.try_share(clustering, share)
+    assert len(chosen.curve) <= len(SHARES)
+    assert chosen.setting.measure.cost <= 1.02 * every.best[0].measure.cost
+
+
+def test_a_setting_that_reads_too_much_is_not_fitted(collected: tuple[Collection, Output]) -> None:
+    """Its clusters and set alone cost more than the best screen with its fallback."""
+    collection, output = collected
+    fit, choose, _ = deal(collection)
+    options = ScreenOptions(method="kmeans", clusters=10, fidelity=0.6, top_k=3)
+    search = Search(Steps.of(fit, output), Steps.of(choose, output), output, 2, options, Reporter())
+    clustering = search.cluster("kmeans", 10)
+    assert search.try_share(clustering, 0.5) is not None
+    dim, best = output.weight.shape[1], search.best[0].measure
+    assert search.try_share(clustering, 4.0) is None or best.cost > dim * (10 + 4 * clustering.counts.everything)
+
+
+def test_a_forecast_asks_for_as_much_as_few_vectors_can_give(collected: tuple[Collection, Output]) -> None:
+    """More vectors to come: fewer rows fall back; and the cost is that of rows that do and of those that do not."""
+    collection, output = collected
+    vocab, dim = output.weight.shape
+    found = [
+        forecast(collection, output, 2, ScreenOptions(clusters=10, fidelity=0.999, top_k=3, vectors=vectors))
+        for vectors in (len(collection), 3 * len(collection), 9 * len(collection))
+    ]
+    shares = [one.fallback for one in found]
+    assert shares == sorted(shares, reverse=True) and shares[-1] < shares[0]
+    for one in found:
+        assert one.scan_cost == vocab * dim
+        assert dim * (10 + one.fallback * vocab) < one.cost <= dim * (10 + (0.5 + one.fallback) * vocab)
+        assert one.pays == ("hardly pays" not in str(one))
+    assert np.isfinite([one.cost for one in found]).all()
