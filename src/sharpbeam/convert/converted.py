@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from sharpbeam.convert.formats.weights import Tensor, values, with_zero_row
 from sharpbeam.errors import ModelError
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.storage.shortlists import save_shortlist, shortlist_identity
 from sharpbeam.text.pieces import PieceVocabulary
-from sharpbeam.types import Floats, Shortlist
+from sharpbeam.types import Shortlist
 
 SUPPRESSED_BIAS = -1000.0
 """What is added to the logit of a word that the normaliser must not count: its probability is 0 in float32."""
@@ -29,7 +30,7 @@ class Converted:
 
     origin: str  # the format it came from, for people
     config: TransformerConfig | GruConfig
-    tensors: Mapping[str, Floats]
+    tensors: Mapping[str, Tensor]
     source: PieceVocabulary
     target: PieceVocabulary
     notes: tuple[str, ...] = ()  # what a user should know, a sentence each
@@ -71,8 +72,8 @@ class Converted:
         if self.shortlist is None:
             return
         weight = self.tensors.get("output_weight", self.tensors["target_embedding"])
-        vocabularies = self.source.serialized, self.target.serialized
-        identity = shortlist_identity(weight, self.tensors["output_bias"], *vocabularies)
+        output = values(weight), values(self.tensors["output_bias"])
+        identity = shortlist_identity(*output, self.source.serialized, self.target.serialized)
         save_shortlist(folder, self.shortlist, identity, {"from": self.origin})
 
 
@@ -84,8 +85,8 @@ def _files(side: str, vocabulary: PieceVocabulary) -> dict[str, bytes]:
 
 
 def with_start(
-    path: Path, tensors: Mapping[str, Floats], source: Sequence[str], target: Sequence[str]
-) -> tuple[dict[str, Floats], list[str], list[str], int]:
+    path: Path, tensors: Mapping[str, Tensor], source: Sequence[str], target: Sequence[str]
+) -> tuple[dict[str, Tensor], list[str], list[str], int]:
     """Tensors and words with START, whose embedding is zero and which no normaliser counts, and its id.
 
     The id is the same on both sides, for one set of special ids serves both: behind the target's words, and so among
@@ -94,12 +95,12 @@ def with_start(
     start = len(target)
     if len(source) < start:
         raise ModelError(f"{path}: its source vocabulary is smaller than the target's; Sharpbeam lacks that.")
-    longer = {
-        name: np.insert(tensors[name], start, np.float32(0.0), axis=0)
+    longer: dict[str, Tensor] = {
+        name: with_zero_row(tensors[name], start)
         for name in ("source_embedding", "target_embedding", "output_weight")
         if name in tensors
     }
-    longer["output_bias"] = np.append(tensors["output_bias"], np.float32(SUPPRESSED_BIAS))
+    longer["output_bias"] = np.append(values(tensors["output_bias"]), np.float32(SUPPRESSED_BIAS))
     return {**tensors, **longer}, [*source[:start], START, *source[start:]], [*target, START], start
 
 

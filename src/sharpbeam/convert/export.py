@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.storage.atomic import replacing
+from sharpbeam.storage.atomic import replacing_folder
 from sharpbeam.storage.model_folder import read_config, read_tensors
+from sharpbeam.storage.tensors import save_tensors
 from sharpbeam.text.pieces import PieceVocabulary
 from sharpbeam.text.sentencepiece import SentencePieceVocabulary
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
@@ -43,7 +43,7 @@ def export_hugging_face(folder: Path, to: Path) -> None:
     """Write the model in `folder` as MarianMT; raises ModelError, by the fact's name, for one that it cannot say."""
     config = _readable(folder)
     files = _tokenizer(folder, config, *read_vocabularies(folder))
-    with replacing(to) as beside:
+    with replacing_folder(to) as beside:
         write_marian(folder, beside)
         for name, data in files.items():
             (beside / name).write_bytes(data)
@@ -52,8 +52,7 @@ def export_hugging_face(folder: Path, to: Path) -> None:
 def write_marian(folder: Path, to: Path) -> None:
     """Config and weights of the model in `folder` into the folder `to`; raises as `export_hugging_face`."""
     config = _readable(folder)
-    save_file(_tensors(config, read_tensors(folder, config)), to / "model.safetensors", {"format": "pt"})
-    (to / "model.safetensors").chmod(0o644)
+    save_tensors(to / "model.safetensors", _tensors(config, read_tensors(folder, config)), {"format": "pt"})
     for name, facts in (("config.json", _config(config)), ("generation_config.json", _generation(config))):
         (to / name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 

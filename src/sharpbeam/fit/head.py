@@ -18,7 +18,7 @@ from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
 from sharpbeam.options.schema import require
 from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.storage.artifacts import replacing_files
+from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.previews import save_preview
 from sharpbeam.storage.screens import save_screen
 from sharpbeam.types import Floats

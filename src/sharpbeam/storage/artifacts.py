@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from sharpbeam import _core
 from sharpbeam.errors import ModelError
+from sharpbeam.storage.atomic import replacing_files
+from sharpbeam.storage.tensors import save_tensors
+from sharpbeam.text.lines import file_digest
 from sharpbeam.types import Floats
 
 OUTPUT = "output_sha256"  # key of the digest of the output layer
@@ -39,20 +39,6 @@ def output_digest(weight: Floats, bias: Floats) -> str:
         _core.release_pages(rows)  # all of a mapped file would fill the memory
     digest.update(np.ascontiguousarray(bias, np.float32).data)
     return digest.hexdigest()
-
-
-@contextmanager
-def replacing_files(folder: Path, *names: str) -> Iterator[Path]:
-    """An empty folder to write files `names` in, which take the place of those in `folder` at the end, in this order.
-
-    An error inside leaves the old files.
-    """
-    with tempfile.TemporaryDirectory(prefix=".fitted.", dir=folder) as beside:
-        yield Path(beside)
-        for name in names:
-            path = Path(beside) / name
-            path.chmod(0o644)  # safetensors makes it private
-            os.replace(path, folder / name)
 
 
 def check_made_for(path: Path, facts: Mapping[str, Any], identity: Mapping[str, str], again: str) -> None:
@@ -93,28 +79,23 @@ class Fitted:
     ) -> None:
         """Write both files into the model folder; `identity` holds digests of what they are fitted for, by name."""
         with replacing_files(folder, self.tensors, self.facts) as beside:
-            path = beside / self.tensors
-            save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, path)
-            record = {
-                "format_version": self.version,
-                **identity,
-                f"{self.name}{_SUFFIX}": hashlib.sha256(path.read_bytes()).hexdigest(),
-                **facts,
-            }
+            save_tensors(beside / self.tensors, tensors)
+            digest = {f"{self.name}{_SUFFIX}": file_digest(beside / self.tensors)}
+            record = {"format_version": self.version, **identity, **digest, **facts}
             (beside / self.facts).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
     def read(self, folder: Path, identity: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Facts and tensors in the model folder, checked by their digests; raises ModelError."""
         facts, path = self.read_facts(folder), folder / self.tensors
         check_made_for(folder / self.facts, facts, identity, self.again)
+        if not path.is_file():
+            raise ModelError(f"{path} is missing, though {self.facts} is there. {self.again}")
         try:
-            if hashlib.sha256(path.read_bytes()).hexdigest() != facts.get(f"{self.name}{_SUFFIX}"):
+            if file_digest(path) != facts.get(f"{self.name}{_SUFFIX}"):
                 raise ModelError(
                     f"{path} is not the file that {self.facts} belongs to: its SHA-256 differs. {self.again}"
                 )
             return facts, load_file(path)
-        except FileNotFoundError as error:
-            raise ModelError(f"{path} is missing, though {self.facts} is there. {self.again}") from error
         except (SafetensorError, OSError, ValueError) as error:
             raise ModelError(f"{path} cannot be read as safetensors ({error}). {self.again}") from error
 

@@ -1,9 +1,8 @@
-"""Put a finished folder where another one stands, so that a kill at any moment leaves a whole folder there."""
+"""Files and folders written next to their place and renamed, so that a kill at any moment leaves a whole one there."""
 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import re
 import shutil
@@ -16,10 +15,64 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's <fcntl.h> and <linux/fs.h>
 
 
 @contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
+def replacing_file(path: Path) -> Iterator[Path]:
+    """A path next to `path` to write to, renamed to `path` at the end of the block; an error leaves the old file."""
+    beside = path.with_name(path.name + ".new")
+    try:
+        yield beside
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a whole file, or leave the old one."""
+    with replacing_file(path) as beside:
+        beside.write_bytes(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file in UTF-8 with line feeds, or leave the old one."""
+    write_bytes(path, text.encode())
+
+
+def lock(path: Path) -> int | None:
+    """A descriptor that holds an exclusive lock on a file or folder until it is closed.
+
+    None where another one holds it, where the path cannot be opened, or where the file system has no locks.
+    """
+    import fcntl  # of POSIX only
+
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return None
+    return file
+
+
+@contextmanager
+def replacing_files(folder: Path, *names: str) -> Iterator[Path]:
+    """An empty folder to write files `names` in, which take the place of those in `folder` at the end, in this order.
+
+    An error inside leaves the old files.
+    """
+    with tempfile.TemporaryDirectory(prefix=".fitted.", dir=folder) as beside:
+        yield Path(beside)
+        for name in names:
+            os.replace(Path(beside) / name, folder / name)
+
+
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
     """A new folder to fill, which takes the place of `folder` at the end of the block.
 
-    An error inside leaves the old folder. What killed runs have left beside `folder` is removed after a success.
+    An error inside leaves the old folder. Folders that killed runs left next to `folder` are removed after a success.
     Raises OSError, with the name `folder` where none can be made there.
     """
     try:
@@ -27,7 +80,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
         raise OSError(error.errno, f"no folder can be made there ({error.strerror})", str(folder)) from error
-    lock = _lock(beside)  # tells those who clear up that somebody is at work here
+    held = lock(beside)  # tells other runs that clean up that this folder is in use
     try:
         yield beside
         beside.chmod(0o755)
@@ -39,8 +92,8 @@ def replacing(folder: Path) -> Iterator[Path]:
         try:
             shutil.rmtree(beside, ignore_errors=True)  # after an exchange this is the old folder
         finally:
-            if lock is not None:
-                os.close(lock)
+            if held is not None:
+                os.close(held)
     _clear(folder)
 
 
@@ -56,7 +109,7 @@ def _put(beside: Path, folder: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two paths change places in one step; False where the system cannot."""
+    """Exchange two paths in one step; False where the system cannot."""
     try:
         rename = ctypes.CDLL(None).renameat2
     except (AttributeError, OSError):
@@ -66,28 +119,14 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    """Remove the folders that killed runs have left beside `folder`; those of a run at work are locked."""
+    """Remove the folders that killed runs left next to `folder`; those of running ones are locked."""
     left = re.compile(rf"\.{re.escape(folder.name)}\.(old\.)?[a-z0-9_]{{8}}")  # as tempfile names them
     for path in folder.parent.iterdir():
         if left.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
-            lock = _lock(path)
-            if lock is not None:
+            held = lock(path)
+            if held is not None:
                 shutil.rmtree(path, ignore_errors=True)
-                os.close(lock)
-
-
-def _lock(folder: Path) -> int | None:
-    """A descriptor that holds an exclusive lock on `folder`; None where another one does, or there are no locks."""
-    try:
-        file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(file)
-        return None
-    return file
+                os.close(held)
 
 
 def _flush(path: Path) -> None:

@@ -1,9 +1,8 @@
-"""A model folder on disk: config.json, model.safetensors, vocabularies; written beside and renamed, never unpickled."""
+"""A model folder on disk: config.json, model.safetensors, vocabularies; replaced as a whole, never unpickled."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import mmap
 import reprlib
@@ -13,44 +12,43 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors import SafetensorError
 
 from sharpbeam import _core
 from sharpbeam.errors import ModelError
 from sharpbeam.models.config import from_facts
 from sharpbeam.models.registry import Config, architecture_of, find_architecture
-from sharpbeam.storage.atomic import replacing
-from sharpbeam.storage.cache import file_state
-from sharpbeam.storage.checked import known_digest, remember
+from sharpbeam.storage.atomic import replacing_folder
+from sharpbeam.storage.tensors import SCALE, Int8Matrix, TensorEntry, save_tensors, tensor_entries
+from sharpbeam.text.lines import file_digest
+from sharpbeam.types import Floats
 
 FORMAT_VERSION = 1
 WEIGHTS = "model.safetensors"
 CONFIG_LIMIT = 1 << 16  # bytes; a real config.json has about 700
-DIGEST = "weights_sha256"  # key of config.json; a folder without it is read unchecked
+DIGEST = "weights_sha256"  # key of config.json
 DECODING = "decoding"  # key of config.json: the model's own options of a decoding run
-_AT_ONCE = 1 << 20  # values that are looked at together
-Tensors = dict[str, NDArray[Any]]
 FOREIGN = "If {} is a model of another program, convert it first: sharpbeam convert."
+_HASHED = 1 << 26  # bytes of weights that are hashed at every load, in some 0.1 s
+_CHUNK = 1 << 20  # values that are checked together
 
 
-class MappedTensors(Tensors):
+class MappedTensors(dict[str, Floats]):
     """Tensors that may be views of the pages of a file, which nobody can write to."""
 
-    def __init__(self, tensors: Mapping[str, NDArray[Any]], pages: mmap.mmap | None = None) -> None:
+    def __init__(self, tensors: Mapping[str, Floats], pages: mmap.mmap) -> None:
         super().__init__(tensors)
-        self.pages = pages
+        self._pages = pages
 
     def forget(self) -> None:
-        """Give all pages back: one that is looked at again is read again. What is packed does so for its own."""
-        if self.pages is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self.pages.madvise(mmap.MADV_DONTNEED)
+        """Free the memory of all pages that were read; they are read again where they are needed again."""
+        _forget(self._pages)
 
 
 def save_model(
     folder: Path,
     config: Config,
-    tensors: Mapping[str, NDArray[Any]],
+    tensors: Mapping[str, NDArray[Any] | Int8Matrix],
     vocabularies: Mapping[str, bytes],
     card: str,
     decoding: Mapping[str, Any] | None = None,
@@ -64,19 +62,15 @@ def save_model(
     be read again.
     """
     for name, tensor in tensors.items():
-        if not np.isfinite(tensor).all():
-            raise ModelError(
-                f"cannot save {folder}: tensor {name!r} holds a value that is not finite in {tensor.dtype}."
-            )
-    with replacing(folder) as beside:
-        weights = beside / WEIGHTS
-        save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, weights)
-        weights.chmod(0o644)  # safetensors makes it private
+        if not np.isfinite(tensor.scale if isinstance(tensor, Int8Matrix) else tensor).all():
+            raise ModelError(f"cannot save {folder}: tensor {name!r} holds a value that is not finite.")
+    with replacing_folder(folder) as beside:
+        save_tensors(beside / WEIGHTS, tensors)
         facts = {"format_version": FORMAT_VERSION, "architecture": architecture_of(config).name}
         facts |= dataclasses.asdict(config)
         if decoding:
             facts[DECODING] = dict(decoding)
-        facts[DIGEST] = _digest(weights)
+        facts[DIGEST] = file_digest(beside / WEIGHTS)
         text = json.dumps(facts, indent=2) + "\n"
         if len(text) > CONFIG_LIMIT:
             raise ModelError(
@@ -120,78 +114,100 @@ def weights_digest(folder: Path) -> str | None:
     return None if digest is None else str(digest)
 
 
-def read_tensors(folder: Path, config: Config) -> MappedTensors:
-    """The weights in `folder` as float32, checked by digest, name, shape and finiteness against `config`.
+def verify_weights(folder: Path) -> bool:
+    """Hash the weights in `folder`: False where its config.json has no digest. Raises ModelError where it has another.
 
-    A file that was found sound before, and has not changed since, is not hashed again (`storage/checked.py`).
+    Raises InputError where there are no weights.
+    """
+    path, digest = folder / WEIGHTS, weights_digest(folder)
+    if digest is not None and digest != file_digest(path):
+        raise ModelError(
+            f"{path} is not the file that was saved: its SHA-256 is not the {DIGEST} of config.json. "
+            "Copy the model again."
+        )
+    return digest is not None
+
+
+def weight_types(folder: Path) -> list[str]:
+    """The types of the weights on disk: some of float32, float16 and int8. Raises ModelError."""
+    try:
+        found = {entry.dtype for name, entry in tensor_entries(folder / WEIGHTS).items() if not name.endswith(SCALE)}
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{folder / WEIGHTS} cannot be read as safetensors ({error}).") from error
+    return [name for dtype, name in (("I8", "int8"), ("F16", "float16"), ("F32", "float32")) if dtype in found]
+
+
+def read_tensors(folder: Path, config: Config) -> MappedTensors:
+    """The weights in `folder` as float32, checked by name, shape, dtype and finiteness against `config`.
+
+    The file is checked against its digest too, unless it is so large that this would take the most of a load: then only
+    `verify_weights` does that. float32 tensors are views of the mapped file. Raises ModelError.
     """
     path = folder / WEIGHTS
-    digest = weights_digest(folder)
     try:
-        state = file_state(path)
-        known = digest is not None and known_digest(path) == digest
-        if not known and digest is not None and digest != _digest(path):
-            raise ModelError(
-                f"{path} is not the file that was saved: its SHA-256 is not the {DIGEST} of config.json. "
-                "Copy the model again."
-            )
-        found = _read_checked(path, config)
+        if path.stat().st_size <= _HASHED:
+            verify_weights(folder)
+        entries = tensor_entries(path)
+        _check(path, config, entries)
+        with path.open("rb") as file:
+            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            raw = _core.file_pages(np.frombuffer(pages, np.uint8), file.fileno())
+        found = {name: _floats(name, entries, raw) for name in entries if not _is_scale(name, entries)}
     except FileNotFoundError as error:
         raise ModelError(f"{path} is missing; the model folder is incomplete.") from error
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path} cannot be read as safetensors ({error}); copy or convert the model again.") from error
     for name, tensor in found.items():
-        if not known and not _finite(tensor, found):
+        if not _finite(tensor, pages):
             raise ModelError(f"{path}: tensor {name!r} holds a value that is not finite.")
-    if digest is not None and not known:
-        remember(path, digest, state)
-    # Programs other than ours may write a tensor to any byte of a file; kernels read whole floats.
-    floats: Tensors = {}
-    for name, tensor in found.items():
-        floats[name] = np.require(tensor, np.float32, ("C", "ALIGNED"))
-        if floats[name] is not tensor:  # a copy, as of float16: the pages that it was made from are not needed again
-            found.forget()
-    return MappedTensors(floats, found.pages)
+    return MappedTensors(found, pages)
 
 
-def _read_checked(path: Path, config: Config) -> MappedTensors:
-    """Read the header first: no tensor is loaded before all names, shapes and dtypes are as `config` asks."""
-    with safe_open(path, framework="np") as file:
-        headers = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        try:
-            shapes = {name: tuple(header.get_shape()) for name, header in headers.items()}
-            architecture_of(config).check_shapes(config, shapes)
-        except ModelError as error:
-            raise ModelError(f"{path}: {error}") from None
-        for name, header in headers.items():
-            if header.get_dtype() not in ("F16", "F32"):
-                raise ModelError(f"{path}: tensor {name!r} is {header.get_dtype()}; it must be F16 or F32.")
-    return _mapped(path)
+def _is_scale(name: str, entries: Mapping[str, TensorEntry]) -> bool:
+    """Whether a tensor holds the scales of another one, of int8."""
+    base = entries.get(name.removesuffix(SCALE)) if name.endswith(SCALE) else None
+    return base is not None and base.dtype == "I8"
 
 
-def _finite(tensor: NDArray[Any], found: MappedTensors) -> bool:
-    """Whether all values of one of the tensors are finite, looking at some megabytes of its pages at a time."""
+def _check(path: Path, config: Config, entries: Mapping[str, TensorEntry]) -> None:
+    """Raise ModelError unless all names, shapes and dtypes are as `config` asks."""
+    shapes = {name: entry.shape for name, entry in entries.items() if not _is_scale(name, entries)}
+    try:
+        architecture_of(config).check_shapes(config, shapes)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    for name, entry in entries.items():
+        if entry.dtype == "I8":
+            scale = entries.get(name + SCALE)
+            if len(entry.shape) != 2 or scale is None or scale.dtype != "F32" or scale.shape != entry.shape[:1]:
+                raise ModelError(f"{path}: tensor {name!r} is I8; it must have {name + SCALE!r}, F32, one a row.")
+        elif entry.dtype not in ("F16", "F32"):
+            raise ModelError(f"{path}: tensor {name!r} is {entry.dtype}; it must be F16, F32 or I8.")
+
+
+def _floats(name: str, entries: Mapping[str, TensorEntry], raw: NDArray[np.uint8]) -> Floats:
+    """A tensor as float32, C-contiguous and aligned, which other programs' files need not be."""
+    tensor = entries[name].view(raw)
+    if entries[name].dtype == "I8":
+        return Int8Matrix(tensor, entries[name + SCALE].view(raw)[:, None]).values()
+    return np.require(tensor, np.float32, ("C", "ALIGNED"))
+
+
+def _finite(tensor: Floats, pages: mmap.mmap) -> bool:
+    """Whether all values are finite. A sum is fast, and finite unless one of them is not or all together overflow."""
     values = tensor.reshape(-1)
-    for first in range(0, values.size, _AT_ONCE):
-        if not np.isfinite(values[first : first + _AT_ONCE]).all():
-            return False
-        found.forget()
+    for first in range(0, values.size, _CHUNK):
+        chunk = values[first : first + _CHUNK]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isfinite(chunk.sum()) and not np.isfinite(chunk).all():
+                return False
+        _forget(pages)  # of a large file, only what is looked at is in memory
     return True
 
 
-def _mapped(path: Path) -> MappedTensors:
-    """The tensors of a sound file as views of its pages: nothing is copied, and what is not used is not in memory."""
-    with path.open("rb") as file:
-        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        raw = _core.file_pages(np.frombuffer(pages, np.uint8), file.fileno())
-    start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
-    found: Tensors = {}
-    for name, entry in json.loads(raw[8:start].tobytes()).items():
-        if name != "__metadata__":
-            begin, end = (start + offset for offset in entry["data_offsets"])
-            dtype = np.dtype("<f4" if entry["dtype"] == "F32" else "<f2")
-            found[name] = np.frombuffer(raw[begin:end], dtype).reshape(entry["shape"])
-    return MappedTensors(found, pages)
+def _forget(pages: mmap.mmap) -> None:
+    if hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:
@@ -213,12 +229,3 @@ def _read_facts(folder: Path) -> dict[str, Any]:
     if not isinstance(facts, dict):
         raise ModelError(f"{path} must hold a JSON object.")
     return facts
-
-
-def _digest(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -12,10 +12,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from sharpbeam.errors import ModelError
-from sharpbeam.storage.artifacts import OUTPUT, check_made_for, output_digest, replacing_files
+from sharpbeam.storage.artifacts import OUTPUT, check_made_for, output_digest
+from sharpbeam.storage.atomic import replacing_files
+from sharpbeam.storage.tensors import save_tensors
 from sharpbeam.types import Floats
 
 FORMAT_VERSION = "2"
@@ -27,7 +28,7 @@ def save_preview(folder: Path, arrays: Mapping[str, NDArray[Any]], weight: Float
     """Write `arrays`, fitted for the output `weight` [V, D] and `bias` [V], into the model folder."""
     facts = {"format_version": FORMAT_VERSION, OUTPUT: output_digest(weight, bias)}
     with replacing_files(folder, FILE) as beside:
-        save_file(dict(arrays), beside / FILE, metadata=facts)
+        save_tensors(beside / FILE, arrays, facts)
 
 
 def read_preview(folder: Path, weight: Floats, bias: Floats) -> dict[str, NDArray[Any]]:

@@ -171,7 +171,7 @@ def test_objects_are_not_made(tmp_path, monkeypatch):
         ({"vocab": {"src": SOURCE, "tgt": TARGET, "src_feats": [["a"]]}}, "src_feats"),
         ({"vocab": {"src": SOURCE, "tgt": [*TARGET[:-1], "\ud800"]}}, "no character"),
         ({"vocab": {"src": SOURCE, "tgt": TARGET, "decoder_start_token": "<go>"}}, "'<go>', which its vocabulary"),
-        ({"generator": {"weight": 3}}, "'generator' must be tensors"),
+        ({"generator": {"weight": 3}}, "'generator' does not hold tensors"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(tmp_path, changes, said):

@@ -21,7 +21,7 @@ from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.storage.artifacts import output_digest
-from sharpbeam.storage.model_folder import MappedTensors, read_tensors, save_model
+from sharpbeam.storage.model_folder import read_tensors, save_model
 from sharpbeam.text.pieces import PieceVocabulary
 from sharpbeam.types import Floats, Screen
 
@@ -136,7 +136,7 @@ def test_the_arrays_of_a_caller_stay_as_they_are(folder: Path, compute_type: str
         given[name] = np.frombuffer(pages, np.float32, tensor.size, first).reshape(tensor.shape)
         given[name][...] = tensor
         first += tensor.nbytes
-    model = NativeModel(CONFIG, MappedTensors(given), compute_type=compute_type)
+    model = NativeModel(CONFIG, given, compute_type=compute_type)
     layers(*model.output())
     assert all(np.array_equal(given[name], tensor) for name, tensor in names.items())
 

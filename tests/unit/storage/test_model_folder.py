@@ -21,7 +21,16 @@ from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
-from sharpbeam.storage.model_folder import CONFIG_LIMIT, DIGEST, read_config, read_tensors, save_model
+from sharpbeam.storage.model_folder import (
+    CONFIG_LIMIT,
+    DIGEST,
+    read_config,
+    read_tensors,
+    save_model,
+    verify_weights,
+    weight_types,
+)
+from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.types import Request
 
 TINY = GruConfig(5, 5, 3, 1, 2, 3, attention_dim=2, hidden_dim=3, shared_embedding=True, tied_output=True)
@@ -99,6 +108,57 @@ def test_half_precision_weights_are_read_as_float32(folder, make_tensors):
     save_model(folder, TINY, half, {}, "")
     for name, tensor in read_tensors(folder, TINY).items():
         assert tensor.dtype == np.float32 and np.array_equal(tensor, half[name])
+
+
+def quantized(tensors):
+    return {name: Int8Matrix.quantized(t) if t.ndim == 2 else t for name, t in tensors.items()}
+
+
+def test_int8_weights_are_read_as_the_floats_that_they_stand_for(folder, make_tensors):
+    tensors = quantized(make_tensors(TINY))
+    save_model(folder, TINY, tensors, {}, "")
+    found = read_tensors(folder, TINY)
+    assert weight_types(folder) == ["int8", "float32"]
+    for name, tensor in make_tensors(TINY).items():
+        wanted = tensors[name].integers / tensors[name].scale if tensor.ndim == 2 else tensor
+        assert found[name].dtype == np.float32 and np.array_equal(found[name], wanted)
+        assert (np.abs(found[name] - tensor) <= np.abs(tensor).max(-1, keepdims=True) * 0.501 / 127).all()
+    assert answer(load_model(folder)) == answer(NativeModel(TINY, dict(found)))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t.pop("target_embedding.scale"), "'target_embedding' is I8; it must have 'target_embedding.scale'"),
+        (lambda t: t.update({"target_embedding.scale": np.ones(4, np.float32)}), "F32, one a row"),
+        (lambda t: t.update({"target_embedding.scale": np.ones(5, np.float16)}), "F32, one a row"),
+        (lambda t: t.update({"target_embedding.scale": np.zeros(5, np.float32)}), "not finite"),
+        (lambda t: t.update({"target_embedding.scale": np.full(5, np.nan, np.float32)}), "not finite"),
+        (lambda t: t.update({"output_bias.scale": np.ones(5, np.float32)}), "unknown tensor 'output_bias.scale'"),
+        (lambda t: t.update({"output_bias": np.ones(5, np.int8), "output_bias.scale": np.ones(5, "f4")}), "is I8"),
+    ],
+)
+def test_int8_weights_with_wrong_scales_are_refused(folder, make_tensors, change, said):
+    save_model(folder, TINY, quantized(make_tensors(TINY)), {}, "")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["target_embedding"][...] = 1
+    change(tensors)
+    rewrite(folder, tensors)
+    with pytest.raises(ModelError, match=said):
+        load_model(folder)
+
+
+def test_large_weights_are_hashed_only_when_asked(folder, monkeypatch):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+    with pytest.raises(ModelError, match="is not the file that was saved"):
+        read_tensors(folder, TINY)
+    monkeypatch.setattr("sharpbeam.storage.model_folder._HASHED", 10)
+    read_tensors(folder, TINY)
+    with pytest.raises(ModelError, match="is not the file that was saved"):
+        verify_weights(folder)
+    edit(folder, **{DIGEST: None})
+    assert not verify_weights(folder)
 
 
 def test_a_replaced_folder_is_whole(folder, make_tensors):

@@ -20,6 +20,7 @@ def info(
     ] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Hash the weights, whatever their size.")] = False,
 ) -> None:
     """Describe the installation, or a model: architecture, sizes, vocabularies, what was fitted for it, and card.
 
@@ -29,9 +30,9 @@ def info(
 
     * `sharpbeam info`
     * `sharpbeam info de-en`
-    * `sharpbeam info runs/de-en/best --json`
+    * `sharpbeam info runs/de-en/best --json --verify`
     """
-    facts = _installation() if model is None else _model(model)
+    facts = _installation() if model is None else _model(model, verify)
     if as_json:
         print(json.dumps(facts, ensure_ascii=False))
         return
@@ -57,10 +58,10 @@ def _installation() -> dict[str, Any]:
     return facts | {"bundled_models": list(bundled_models())}
 
 
-def _model(model: str) -> dict[str, Any]:
+def _model(model: str, verify: bool) -> dict[str, Any]:
     from sharpbeam.decoding.loading import find_model
     from sharpbeam.models.registry import architecture_of
-    from sharpbeam.storage.model_folder import read_config, read_tensors
+    from sharpbeam.storage.model_folder import read_config, read_decoding, read_tensors, verify_weights, weight_types
     from sharpbeam.storage.previews import FILE as PREVIEW
     from sharpbeam.storage.screens import SCREEN
     from sharpbeam.storage.shortlists import SHORTLIST
@@ -73,17 +74,21 @@ def _model(model: str) -> dict[str, Any]:
     fitted = {SCREEN.name: SCREEN.tensors, "preview": PREVIEW, SHORTLIST.name: SHORTLIST.tensors}
     known = dataclasses.asdict(config)
     card = folder / "README.md"
+    verified = {"verified": verify_weights(folder)} if verify else {}
     files = [path for path in folder.iterdir() if path.is_file()]
     return {
         "folder": str(folder),
         "architecture": architecture_of(config).name,
         "parameters": parameters,
+        "weights": ", ".join(weight_types(folder)),
+        **verified,
         "memory_mib": round(parameters * 4 / 2**20, 1),  # weights as float32
         "disk_mib": round(sum(path.stat().st_size for path in files) / 2**20, 1),
         "source_vocabulary": f"{type(source).__name__}, {len(source)} entries",
         "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
         "fitted": [name for name, file in fitted.items() if (folder / file).is_file()],
         **_screen(folder),
+        "decoding": read_decoding(folder),
         **{name: value for name, value in known.items() if not name.endswith("vocab_size")},
         "special_words": {name: target.piece(token) for name, token in known.items() if name.endswith("_id")},
         "card": _text(card) if card.is_file() else "",
@@ -128,6 +133,8 @@ def _plain(value: Any) -> str:
     """A value for people."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Mapping) and not all(type(item) is int for item in value.values()):
+        return ", ".join(f"{name}={item}" for name, item in value.items())
     if isinstance(value, (list, tuple, Mapping)):  # of languages their codes
         return ", ".join(map(str, value)) or "none"
     return f"{value:,}" if isinstance(value, int) else str(value)

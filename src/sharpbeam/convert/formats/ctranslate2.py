@@ -12,12 +12,11 @@ import math
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.convert.formats.floats import widened
+from sharpbeam.convert.formats.arrays import BFloat16, Stored
 from sharpbeam.errors import ModelError
 
 VERSIONS = range(2, 7)
@@ -28,18 +27,18 @@ _MOST_RANK = 8
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a model.bin holds; bfloat16 is float32 here."""
+    """What a model.bin holds."""
 
     version: int
     kind: str  # TransformerSpec and others
     revision: int  # of that kind's specification
-    variables: dict[str, NDArray[Any]]
+    variables: dict[str, Stored]
 
 
 def read_model_file(path: Path) -> ModelFile:
     """Read model.bin; raises ModelError where it is damaged or of another version."""
     try:
-        return _Reader(np.memmap(path, np.uint8, "r")).model()
+        return _ModelBin(np.memmap(path, np.uint8, "r")).model()
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, struct.error, UnicodeDecodeError) as error:
@@ -48,11 +47,11 @@ def read_model_file(path: Path) -> ModelFile:
         ) from error
 
 
-class _Reader:
-    """A place in the bytes of a file."""
+class _ModelBin:
+    """The bytes of a file, read from the front."""
 
     def __init__(self, raw: NDArray[np.uint8]) -> None:
-        self._raw, self._place = raw, 0
+        self._raw, self._offset = raw, 0
 
     def model(self) -> ModelFile:
         version = self._number("<I")
@@ -67,11 +66,11 @@ class _Reader:
             variables[alias] = variables[name]
             if f"{name}_scale" in variables:  # an alias stands for the scale of what it names too
                 variables.setdefault(f"{alias}_scale", variables[f"{name}_scale"])
-        if self._place != len(self._raw):
-            raise ValueError("there are bytes behind its end")
+        if self._offset != len(self._raw):
+            raise ValueError("there are bytes after its end")
         return ModelFile(version, kind, revision, variables)
 
-    def _variable(self, version: int) -> tuple[str, NDArray[Any]]:
+    def _variable(self, version: int) -> tuple[str, Stored]:
         name, rank = self._text(), self._number("<B")
         if rank > _MOST_RANK:
             raise ValueError(f"{name!r} has {rank} axes")
@@ -91,7 +90,8 @@ class _Reader:
             raise ValueError(f"{name!r} of shape {shape} has {size} bytes")
         raw = self._bytes(size)
         array = np.frombuffer(raw, dtype) if size else np.empty(0, dtype)
-        return name, widened(array.reshape(shape), kind)
+        array = array.reshape(shape)
+        return name, BFloat16(array) if kind == "bfloat16" else array
 
     def _count(self) -> int:
         count = self._number("<I")
@@ -110,9 +110,9 @@ class _Reader:
         return raw[:-1].decode("utf-8")
 
     def _bytes(self, count: int) -> NDArray[np.uint8]:
-        end = self._place + count
+        end = self._offset + count
         if end > len(self._raw):
             raise ValueError(f"it ends at byte {len(self._raw)}, in the middle of something")
-        found = self._raw[self._place : end]
-        self._place = end
+        found = self._raw[self._offset : end]
+        self._offset = end
         return found

@@ -5,10 +5,11 @@ of its name, its type, and the lengths of its shape and data; the names, each wi
 data.
 
 Quantized matrices (intgemm8, intgemm16) are transposed, embeddings ("Wemb") are not; the scale follows the integers,
-and a value is integer / scale. Marian and its browsermt branch, which Firefox's models come from, number these types
-differently; both are read. The processor-specific types of intgemm hold the same integers in another order, which is
-undone here. The packings of FBGEMM are refused by name. `*_QuantMultA`, the static scale of a layer's input, is left
-out: activations are quantized by the largest value of each vector, which clips nothing.
+and a value is integer / scale. Integers of 8 bits stay so; those of 16 bits become float32. Marian and its browsermt
+branch, which Firefox's models come from, number these types differently; both are read. The processor-specific types of
+intgemm hold the same integers in another order, which is undone here. The packings of FBGEMM are refused by name.
+`*_QuantMultA`, the static scale of a layer's input, is left out: activations are quantized by the largest value of each
+vector, which clips nothing.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from __future__ import annotations
 import math
 import struct
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sharpbeam.convert.formats.arrays import Array, Stored
 from sharpbeam.errors import ModelError
+from sharpbeam.storage.tensors import Int8Matrix
 
-Array = NDArray[Any]
 _VERSION = 1
 _PLAIN = {0x101: "<i1", 0x102: "<i2", 0x104: "<i4", 0x402: "<f2", 0x404: "<f4"}
 
@@ -61,7 +62,7 @@ def is_marian_file(path: Path) -> bool:
         return False
 
 
-def read_marian_file(path: Path) -> dict[str, Array]:
+def read_marian_file(path: Path) -> dict[str, Stored]:
     """All arrays by name, in the shapes of model.npz; raises ModelError for a damaged file and for other types."""
     try:
         return _MarianFile(path, memoryview(path.read_bytes())).arrays()
@@ -77,7 +78,7 @@ class _MarianFile:
     def __init__(self, path: Path, raw: memoryview) -> None:
         self._path, self._raw, self._offset = path, raw, 0
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Stored]:
         version, count = struct.unpack("<QQ", self._take(16))
         if version != _VERSION or count > _MOST_ARRAYS:
             raise ValueError(f"it has version {version} and {count} arrays")
@@ -88,14 +89,14 @@ class _MarianFile:
         shapes = [struct.unpack(f"<{rank}i", self._take(4 * rank)) for _, _, rank, _ in headers]
         (padding,) = struct.unpack("<Q", self._take(8))
         self._take(padding)
-        found: dict[str, Array] = {}
+        found: dict[str, Stored] = {}
         for name, shape, (_, kind, _, length) in zip(names, shapes, headers, strict=True):
             data = self._take(length)
             if not name.endswith(_INPUT_SCALE):
                 found[name] = self._array(name, kind, shape, data)
         return found
 
-    def _array(self, name: str, kind: int, shape: tuple[int, ...], data: memoryview) -> Array:
+    def _array(self, name: str, kind: int, shape: tuple[int, ...], data: memoryview) -> Stored:
         """One array; files are padded, so `data` may be longer than the array needs."""
         quantized = _QUANTIZED.get(kind)
         if quantized is None and kind not in _PLAIN:
@@ -117,8 +118,11 @@ class _MarianFile:
             raise ValueError(f"{name!r} of shape {shape} has the scale {scale}")
         if quantized.register:
             numbers = _unpacked(name, numbers, (shape[1], shape[0]), quantized.register // dtype.itemsize)
-        values = numbers.astype(np.float32) / np.float32(scale)
-        return values.reshape(shape) if "Wemb" in name else np.ascontiguousarray(values.reshape(shape[::-1]).T)
+        is_embedding = "Wemb" in name
+        rows = numbers.reshape(shape if is_embedding else shape[::-1])
+        matrix = Int8Matrix(rows, np.full((1, 1), scale, np.float32))
+        matrix = matrix if is_embedding else matrix.T
+        return matrix if dtype.itemsize == 1 else matrix.values()
 
     def _take(self, size: int) -> memoryview:
         if size > len(self._raw) - self._offset:

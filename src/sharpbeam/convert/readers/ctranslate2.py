@@ -1,31 +1,32 @@
 """Folders of CTranslate2: model.bin, config.json and vocabularies -> ours.
 
-Weights of all its types are read: int8 and int16 ones are divided by their scales, so that what we compute with is
-what CTranslate2 does. Names and meanings are those of its Python specifications (ctranslate2/specs).
+Weights of all its types are read; int8 stays int8, with the same scales. Names and meanings are those of its Python
+specifications (ctranslate2/specs).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sharpbeam.convert.converted import Converted, check_same_words, id_of, with_start
 from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.formats.arrays import Stored
 from sharpbeam.convert.formats.ctranslate2 import ModelFile, read_model_file
 from sharpbeam.convert.formats.json import WORDS, check_words, read_any_json, read_json
 from sharpbeam.convert.formats.spm import Pieces
+from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, values
 from sharpbeam.convert.readers.ctranslate2_revision import renewed
 from sharpbeam.convert.readers.positions import recognise, sines_first, with_sines_first
 from sharpbeam.convert.readers.target_tags import TargetTags
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.types import Floats
+from sharpbeam.storage.tensors import Int8Matrix
 
 _ACTIVATIONS: dict[int, Literal["relu", "gelu", "gelu_sigmoid", "swish"]] = {
     0: "relu",
@@ -58,8 +59,7 @@ def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Con
     facts.require("add_source_bos", [False])
     if facts.get("quantization_type"):
         raise facts.refusal("quantization_type", "left out; Sharpbeam lacks it")
-    model = _Model(path, file)
-    sizes, tensors = model.read()
+    sizes, tensors = _CTranslate2Transformer(_weights(path, file)).read()
     epsilon = facts.get("layer_norm_epsilon")
     if epsilon is not None and not (isinstance(epsilon, float) and 0 < epsilon < 1):
         raise facts.refusal("layer_norm_epsilon", "a number between 0 and 1")
@@ -139,77 +139,95 @@ def _words(folder: Path, name: str) -> list[str] | None:
         raise ModelError(f"cannot read the vocabulary {path}: {error}.") from error
 
 
-class _Model:
-    """The variables of a model, each to be taken."""
+def _weights(path: Path, file: ModelFile) -> Weights:
+    """The variables of a model, each matrix of integers with its scales; raises ModelError where it has none."""
+    found: dict[str, Stored] = {}
+    for name, array in file.variables.items():
+        if name.endswith("_scale") and name.removesuffix("_scale") in file.variables:
+            continue
+        integers = isinstance(array, np.ndarray) and array.dtype.kind == "i" and name.endswith("/weight")
+        found[name] = _quantized(path, name, array, file.variables) if integers else array
+    return Weights(path, found)
 
-    def __init__(self, path: Path, file: ModelFile) -> None:
-        self._path, self._variables, self._left = path, file.variables, set(file.variables)
 
-    def read(self) -> tuple[dict[str, Any], dict[str, Floats]]:
-        """The facts of TransformerConfig but for words, with `from_zero`; and the tensors. Raises ModelError."""
+def _quantized(path: Path, name: str, integers: Any, variables: Mapping[str, Stored]) -> Stored:
+    """A matrix of integers [rows, columns] with one scale for each row, or for all; 16 bits become float32."""
+    scale = variables.get(f"{name}_scale")
+    if integers.ndim != 2:
+        raise ModelError(f"{path}: {name} has shape {integers.shape}; it must have two axes.")
+    if not isinstance(scale, np.ndarray) or scale.dtype.kind != "f" or scale.shape not in ((), (1,), (len(integers),)):
+        raise ModelError(f"{path}: {name} holds {integers.dtype} without a scale for its rows.")
+    matrix = Int8Matrix(integers, scale.astype(np.float32).reshape(-1, 1))
+    with np.errstate(all="ignore"):
+        return matrix if integers.itemsize == 1 else matrix.values()
+
+
+class _CTranslate2Transformer:
+    """The variables of a model, and our tensors."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights, self._tensors = weights, Tensors(weights)
+
+    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """The facts of TransformerConfig but for tokens, with `from_zero`; and the tensors. Raises ModelError."""
         self._refuse_what_we_lack()
-        source = self._matrix(self._first("encoder/embeddings_0", "encoder/embeddings"))
-        target, output = self._matrix("decoder/embeddings"), self._matrix("decoder/output_layer")
-        dim = target.shape[1]
-        tied = output.shape == target.shape and np.array_equal(output, target)
-        shared = source.shape == target.shape and np.array_equal(source, target)
-        tensors = {"target_embedding": target} | ({} if shared else {"source_embedding": source})
+        w, tensors = self._weights, self._tensors
+        first = "encoder/embeddings_0/weight"
+        source = self._matrix(first if first in w else "encoder/embeddings/weight")
+        target, output = self._matrix("decoder/embeddings/weight"), self._matrix("decoder/projection/weight")
+        words, dim = target.shape
+        tied, shared = _same(output, target), _same(source, target)
+        tensors |= {"target_embedding": target} | ({} if shared else {"source_embedding": source})
         if not tied:
             tensors["output_weight"] = output
-        tensors["output_bias"] = self._bias("decoder/output_layer", len(output))
-        pre = bool(self._scalar("encoder/pre_norm", 1))
+        bias = "decoder/projection/bias"
+        tensors["output_bias"] = w.take(bias, words) if bias in w else np.zeros(words, np.float32)
         sizes: dict[str, Any] = {
-            "source_vocab_size": len(source),
-            "target_vocab_size": len(target),
+            "source_vocab_size": source.shape[0],
+            "target_vocab_size": words,
             "hidden_dim": dim,
-            "norm": "pre" if pre else "post",
+            "norm": "pre" if self._number("encoder/pre_norm", 1) else "post",
             "activation": self._activation(),
             "scaled_embedding": self._scaled(dim),
             "shared_embedding": shared,
             "tied_output": tied,
-            "embedding_norm": "encoder/layernorm_embedding/gamma" in self._variables,
-            "gated_ffn": "encoder/layer_0/ffn/linear_0_noact/weight" in self._variables,
-            "from_zero": bool(self._scalar("decoder/start_from_zero_embedding", 0)),
-        } | self._positions(dim, tensors)
+            "embedding_norm": "encoder/layernorm_embedding/gamma" in w,
+            "gated_ffn": "encoder/layer_0/ffn/linear_0_noact/weight" in w,
+            "from_zero": bool(self._number("decoder/start_from_zero_embedding", 0)),
+        } | self._positions(dim)
         for side in ("encoder", "decoder"):
-            sizes |= self._side(side, dim, sizes, tensors)
-        if self._left:
-            raise self._error(f"it has variables that we lack a use for, such as {min(self._left)!r}")
-        sizes |= self._biases(tensors, sizes)
+            sizes |= self._side(side, dim, sizes)
+        w.check_all_taken()
+        sizes |= self._biases()
         return sizes, with_sines_first(tensors, dim) if sizes.pop("interleaved", False) else tensors
 
-    def _side(self, side: str, dim: int, sizes: dict[str, Any], tensors: dict[str, Floats]) -> dict[str, Any]:
+    def _side(self, side: str, dim: int, sizes: dict[str, Any]) -> dict[str, Any]:
         """The layers of encoder or decoder."""
-        layers = 0
-        while f"{side}/layer_{layers}/ffn/linear_0/weight" in self._variables:
+        layers, ffn = 0, 0
+        while f"{side}/layer_{layers}/ffn/linear_0/weight" in self._weights:
             theirs, ours = f"{side}/layer_{layers}", f"{side}.{layers}"
-            self._norm(f"{theirs}/self_attention/layer_norm", f"{ours}.attention.norm", dim, tensors)
-            self._linear(f"{theirs}/self_attention/linear_0", f"{ours}.attention.qkv", (3 * dim, dim), tensors)
-            self._linear(f"{theirs}/self_attention/linear_1", f"{ours}.attention.out", (dim, dim), tensors)
+            self._norm(f"{theirs}/self_attention/layer_norm", f"{ours}.attention.norm", dim)
+            self._linear([f"{theirs}/self_attention/linear_0"], f"{ours}.attention.qkv", (3 * dim, dim))
+            self._linear([f"{theirs}/self_attention/linear_1"], f"{ours}.attention.out", (dim, dim))
             if side == "decoder":
-                self._norm(f"{theirs}/attention/layer_norm", f"{ours}.cross.norm", dim, tensors)
+                self._norm(f"{theirs}/attention/layer_norm", f"{ours}.cross.norm", dim)
                 for number, (name, rows) in enumerate((("query", dim), ("key_value", 2 * dim), ("out", dim))):
-                    self._linear(f"{theirs}/attention/linear_{number}", f"{ours}.cross.{name}", (rows, dim), tensors)
-            ffn = len(self._matrix(f"{theirs}/ffn/linear_0"))
-            self._norm(f"{theirs}/ffn/layer_norm", f"{ours}.ffn.norm", dim, tensors)
-            self._linear(f"{theirs}/ffn/linear_0", f"{ours}.ffn.up", (ffn, dim), tensors)
-            if sizes["gated_ffn"]:
-                gate: dict[str, Floats] = {}
-                self._linear(f"{theirs}/ffn/linear_0_noact", "gate", (ffn, dim), gate)
-                for part, values in gate.items():
-                    name = f"{ours}.ffn.up.{part.removeprefix('gate.')}"
-                    tensors[name] = np.concatenate([tensors[name], values])
-            self._linear(f"{theirs}/ffn/linear_1", f"{ours}.ffn.down", (dim, ffn), tensors)
+                    self._linear([f"{theirs}/attention/linear_{number}"], f"{ours}.cross.{name}", (rows, dim))
+            ups = [f"{theirs}/ffn/linear_0", *([f"{theirs}/ffn/linear_0_noact"] if sizes["gated_ffn"] else [])]
+            ffn = self._weights.matrix_shape(f"{ups[0]}/weight")[0]
+            self._norm(f"{theirs}/ffn/layer_norm", f"{ours}.ffn.norm", dim)
+            self._linear(ups, f"{ours}.ffn.up", (ffn, dim))
+            self._linear([f"{theirs}/ffn/linear_1"], f"{ours}.ffn.down", (dim, ffn))
             layers += 1
         if layers == 0:
             raise self._error(f"its {side} has no layers")
-        final = f"{side}/layer_norm/gamma" in self._variables
+        final = f"{side}/layer_norm/gamma" in self._weights
         if final:
-            self._norm(f"{side}/layer_norm", f"{side}_norm", dim, tensors)
+            self._norm(f"{side}/layer_norm", f"{side}_norm", dim)
         if sizes["embedding_norm"]:
             which = "source" if side == "encoder" else "target"
-            self._norm(f"{side}/layernorm_embedding", f"{which}_embedding_norm", dim, tensors)
-        heads = int(self._scalar(f"{side}/num_heads", 8))
+            self._norm(f"{side}/layernorm_embedding", f"{which}_embedding_norm", dim)
+        heads = int(self._number(f"{side}/num_heads", 8))
         return {
             f"{side}_layers": layers,
             f"{side}_heads": heads,
@@ -218,58 +236,49 @@ class _Model:
         }
 
     def _refuse_what_we_lack(self) -> None:
-        """Raise ModelError by name for what CTranslate2 would heed."""
+        """Raise ModelError by name for what CTranslate2 would compute and we do not."""
         for name, allowed in (
             ("encoder/embeddings_merge", None),
             ("decoder/alibi", 0),
             ("decoder/alibi_use_positive_positions", None),
             ("decoder/scale_alibi", None),
-            ("decoder/alignment_layer", None),
-            ("decoder/alignment_heads", None),
             ("encoder/multi_query_attention", 0),
             ("decoder/multi_query_attention", 0),
             ("decoder/scale_outputs", 1),
         ):
-            value = self._scalar(name, allowed)
-            if allowed is not None and value != allowed:
+            value = self._number(name, allowed or 0)
+            if allowed is not None and value != allowed and name in self._weights:
                 raise self._error(f"{name} is {value}; Sharpbeam lacks what it asks for")
-        if "encoder/embeddings_1/weight" in self._variables:
+        self._weights.ignore("decoder/alignment_layer", "decoder/alignment_heads")  # of attention that is returned
+        if "encoder/embeddings_1/weight" in self._weights:
             raise self._error("it has source features (encoder/embeddings_1), which Sharpbeam lacks")
-        if bool(self._scalar("encoder/pre_norm", 1)) != bool(self._scalar("decoder/pre_norm", 1)):
+        if bool(self._number("encoder/pre_norm", 1)) != bool(self._number("decoder/pre_norm", 1)):
             raise self._error("pre_norm differs between encoder and decoder")
 
     def _activation(self) -> Literal["relu", "gelu", "gelu_sigmoid", "swish"]:
-        numbers = {int(self._scalar(f"{side}/activation", 0)) for side in ("encoder", "decoder")}
+        numbers = {int(self._number(f"{side}/activation", 0)) for side in ("encoder", "decoder")}
         if len(numbers) != 1 or not numbers <= _ACTIVATIONS.keys():
             raise self._error(f"activation is {sorted(numbers)}; one of {sorted(_ACTIVATIONS)} on both sides is read")
         return _ACTIVATIONS[numbers.pop()]
 
     def _scaled(self, dim: int) -> bool:
-        """Whether embeddings are multiplied by sqrt(D), which may be said as a flag or as the number."""
+        """Whether embeddings are multiplied by sqrt(D), which is stored as a flag or as the number."""
         found = set()
         for side in ("encoder", "decoder"):
             name = f"{side}/scale_embeddings"
-            array = self._variables.get(name)
-            value = float(self._scalar(name, 1))
-            root = (
-                array is None
-                or (array.dtype.kind == "i" and value == 1)
-                or math.isclose(value, math.sqrt(dim), rel_tol=1e-5)
-            )
-            if not root and value not in (0.0, 1.0):
+            value = self._number(name, 1)
+            is_root = math.isclose(value, math.sqrt(dim), rel_tol=1e-5)
+            if not is_root and value not in (0.0, 1.0):
                 raise self._error(f"{name} is {value}; it must be 1 or the root of {dim}")
-            found.add(root)
+            found.add(is_root or (value == 1 and not self._weights.is_float(name)))
         if len(found) > 1:
             raise self._error("scale_embeddings differs between encoder and decoder")
         return found.pop()
 
-    def _positions(self, dim: int, tensors: dict[str, Floats]) -> dict[str, Any]:
+    def _positions(self, dim: int) -> dict[str, Any]:
         """Tables of positions; without any CTranslate2 makes sinusoids that begin with position 1."""
-        tables = []
-        for side in ("encoder", "decoder"):
-            name = f"{side}/position_encodings/encodings"
-            if name in self._variables:
-                tables.append(self._floats(name))
+        names = [f"{side}/position_encodings/encodings" for side in ("encoder", "decoder")]
+        tables = [self._weights.whole(name) for name in names if name in self._weights]
         if not tables:
             return {"positions": "sinusoidal-t2t", "position_offset": 1}
         if len(tables) != 2 or any(table.ndim != 2 or table.shape[1] != dim for table in tables):
@@ -279,86 +288,46 @@ class _Model:
             return {"positions": found[0], "position_offset": found[1]}
         if len(tables[0]) != len(tables[1]):
             raise self._error("the tables of positions of encoder and decoder have different sizes")
-        turned = {recognise(table[:, sines_first(dim)], (0, 1, 2)) for table in tables}
-        if len(turned) == 1 and (found := turned.pop()) is not None:  # as in models of OpenNMT-py
+        sorted_ = {recognise(table[:, sines_first(dim)], (0, 1, 2)) for table in tables}
+        if len(sorted_) == 1 and (found := sorted_.pop()) is not None:  # as in models of OpenNMT-py
             return {"positions": found[0], "position_offset": found[1], "interleaved": True}
-        tensors["source_positions"], tensors["target_positions"] = tables
+        self._tensors["source_positions"], self._tensors["target_positions"] = tables
         return {"positions": "learned", "max_positions": len(tables[0])}
 
-    def _biases(self, tensors: dict[str, Floats], sizes: dict[str, Any]) -> dict[str, bool]:
-        """Whether products have biases: all of a kind or none."""
-        found = {}
+    def _biases(self) -> dict[str, bool]:
+        """Whether linear layers have biases: all of a kind or none; where only some have, the others get zeros."""
+        found, tensors = {}, self._tensors
         for kind in ("attention", "ffn"):
             marks = ("qkv", "out", "query", "key_value") if kind == "attention" else ("up", "down")
             parts = [name for name in tensors if name.endswith(".weight") and name.split(".")[-2] in marks]
             has = {name.removesuffix("weight") + "bias" in tensors for name in parts}
             if len(has) > 1:
-                for name in parts:  # some of them: the others have zeros
-                    tensors.setdefault(name.removesuffix("weight") + "bias", np.zeros(len(tensors[name]), np.float32))
+                for name in parts:
+                    rows = tensors[name].shape[0]
+                    tensors.setdefault(name.removesuffix("weight") + "bias", np.zeros(rows, np.float32))
             found[f"{kind}_bias"] = True in has
         return found
 
-    def _norm(self, theirs: str, ours: str, dim: int, tensors: dict[str, Floats]) -> None:
-        for part, name in (("gamma", "weight"), ("beta", "bias")):
-            tensors[f"{ours}.{name}"] = self._shaped(self._floats(f"{theirs}/{part}"), f"{theirs}/{part}", (dim,))
+    def _norm(self, theirs: str, ours: str, dim: int) -> None:
+        self._tensors.add_vector(f"{ours}.weight", f"{theirs}/gamma", dim)
+        self._tensors.add_vector(f"{ours}.bias", f"{theirs}/beta", dim)
 
-    def _linear(self, theirs: str, ours: str, shape: tuple[int, int], tensors: dict[str, Floats]) -> None:
-        tensors[f"{ours}.weight"] = self._shaped(self._matrix(theirs), theirs, shape)
-        if f"{theirs}/bias" in self._variables:
-            tensors[f"{ours}.bias"] = self._shaped(self._floats(f"{theirs}/bias"), f"{theirs}/bias", shape[:1])
+    def _linear(self, theirs: list[str], ours: str, shape: tuple[int, int]) -> None:
+        """Linear layers of one input as one; `shape` is that of each."""
+        self._tensors.add_matrix(f"{ours}.weight", [f"{name}/weight" for name in theirs], *shape)
+        if all(f"{name}/bias" in self._weights for name in theirs):
+            self._tensors.add_vector(f"{ours}.bias", [f"{name}/bias" for name in theirs], shape[0])
 
-    def _bias(self, theirs: str, size: int) -> Floats:
-        name = f"{theirs}/bias"
-        if name not in self._variables:
-            return np.zeros(size, np.float32)
-        return self._shaped(self._floats(name), name, (size,))
+    def _matrix(self, name: str) -> Tensor:
+        return self._weights.tensor(name, *self._weights.matrix_shape(name))
 
-    def _matrix(self, theirs: str) -> Floats:
-        """A weight [out, in], in float32: integers are divided by the scale of their row, or of all."""
-        name = f"{theirs}/weight"
-        weight, scale = self._take(name), self._variables.get(f"{name}_scale")
-        if weight.ndim != 2:
-            raise self._error(f"{name} has shape {weight.shape}; it must have two axes")
-        if weight.dtype.kind == "f":
-            return np.ascontiguousarray(weight, np.float32)
-        self._left.discard(f"{name}_scale")
-        if scale is None or scale.dtype.kind != "f" or scale.shape not in ((), (1,), (len(weight),)):
-            raise self._error(f"{name} holds {weight.dtype} without a scale for its rows")
-        with np.errstate(all="ignore"):
-            return np.ascontiguousarray(weight.astype(np.float32) / scale.astype(np.float32).reshape(-1, 1))
-
-    def _floats(self, name: str) -> Floats:
-        array = self._take(name)
-        if array.dtype.kind != "f":
-            raise self._error(f"{name} holds {array.dtype}; it must hold floats")
-        return np.ascontiguousarray(array, np.float32)
-
-    def _shaped(self, array: Floats, name: str, shape: tuple[int, ...]) -> Floats:
-        if array.shape != shape:
-            raise self._error(f"{name} has shape {array.shape}; its neighbours ask for {shape}")
-        return array
-
-    def _scalar(self, name: str, default: float | None) -> Any:
-        if name not in self._variables:
-            return default
-        array = self._take(name)
-        if array.size != 1:
-            raise self._error(f"{name} has shape {array.shape}; it must be one number")
-        number = array.reshape(-1)[0].item()
-        if not math.isfinite(number):
-            raise self._error(f"{name} is {number}; it must be finite")
-        return number
-
-    def _first(self, *names: str) -> str:
-        return next(
-            (name for name in names if name in self._variables or f"{name}/weight" in self._variables), names[0]
-        )
-
-    def _take(self, name: str) -> NDArray[Any]:
-        if name not in self._variables:
-            raise self._error(f"the variable {name!r} is missing")
-        self._left.discard(name)
-        return self._variables[name]
+    def _number(self, name: str, default: float) -> float:
+        return self._weights.number(name, default)
 
     def _error(self, said: str) -> ModelError:
-        return ModelError(f"{self._path}: {said}.")
+        return ModelError(f"{self._weights.path}: {said}.")
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether two matrices are one."""
+    return one.shape == other.shape and np.array_equal(values(one), values(other))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from numpy import array, int8
-from numpy.typing import NDArray
 
 from sharpbeam.convert.formats.ctranslate2 import ModelFile
 from sharpbeam.errors import ModelError
@@ -51,7 +50,7 @@ def renewed(path: Path, file: ModelFile, config: dict[str, Any]) -> tuple[ModelF
     return replace(file, variables=variables), config
 
 
-def _config(path: Path, variables: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def _config(path: Path, variables: dict[str, Any]) -> dict[str, Any]:
     """Takes out of `variables` what config.json has by now."""
 
     def flag(name: str, default: bool) -> bool:
@@ -72,7 +71,7 @@ def _config(path: Path, variables: dict[str, NDArray[Any]]) -> dict[str, Any]:
     return found | {"decoder_start_token": None if by_user else found["bos_token" if from_bos else "eos_token"]}
 
 
-def _move(variables: dict[str, NDArray[Any]]) -> None:
+def _move(variables: dict[str, Any]) -> None:
     """What stood at the root and belongs to the sides."""
     for name, sides in _MOVED.items():
         if name in variables:

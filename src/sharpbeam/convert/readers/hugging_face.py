@@ -8,7 +8,7 @@ default of the class, so the defaults are given here too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,13 +16,13 @@ import numpy as np
 
 from sharpbeam.convert.converted import SUPPRESSED_BIAS, Converted
 from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.formats.hugging_face import read_hugging_face_weights
 from sharpbeam.convert.formats.json import read_json
-from sharpbeam.convert.formats.weights import Weights, read_hugging_face_weights
+from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, values
 from sharpbeam.convert.readers.hugging_face_vocabulary import Words, read_words
 from sharpbeam.convert.readers.positions import recognise
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.types import Floats
 
 _ACTIVATIONS: dict[str, Literal["relu", "gelu", "gelu_sigmoid", "swish"]] = {
     "relu": "relu",
@@ -89,30 +89,30 @@ _GENERATION_ONLY = (
 def read_hugging_face(folder: Path) -> Converted:
     """The model in `folder`; raises ModelError where it is no MarianMT, M2M100 or NLLB, or has what we lack."""
     path = folder / "config.json"
-    values = read_json(path)
-    kind = values.get("model_type")
+    config = read_json(path)
+    kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in _DEFAULTS:
         raise ModelError(f"{path}: model_type is {kind!r:.60}; it must be one of {', '.join(_DEFAULTS)}.")
-    facts = Facts(path, values, _DEFAULTS[kind])
+    facts = Facts(path, config, _DEFAULTS[kind])
     generation_path = folder / "generation_config.json"
     said = read_json(generation_path) if generation_path.is_file() else {}
-    generation = Facts(generation_path if said else path, {**_DEFAULTS[kind], **values, **said})
+    generation = Facts(generation_path if said else path, {**_DEFAULTS[kind], **config, **said})
     _refuse_what_we_lack(facts, generation)
-    model = _Model(kind, facts, read_hugging_face_weights(folder))
+    model = _HuggingFaceTransformer(kind, facts, read_hugging_face_weights(folder))
     sizes = model.sizes()
-    tensors = model.tensors(sizes)  # first, so that the sizes are sure
+    tensors = model.all_tensors(sizes)  # first, so that the sizes are sure
     words = read_words(
         folder, kind, sizes["source_vocab_size"], sizes["target_vocab_size"], _special(facts, generation)
     )
     words = _with_forced_language(words, generation)
     suppressed = _suppressed(generation)
     if suppressed and generation.flag("renormalize_logits"):
-        bias = tensors["output_bias"].copy()
+        bias = np.array(values(tensors["output_bias"]))
         bias[[token for token in suppressed if token < len(bias)]] += SUPPRESSED_BIAS
         tensors["output_bias"] = bias
         suppressed = ()  # the bias is enough, and costs nothing
-    config = TransformerConfig(**sizes, **words.facts, suppressed_ids=suppressed)
-    return Converted(f"a {kind} model of Hugging Face", config, tensors, words.source, words.target, _notes(generation))
+    ours = TransformerConfig(**sizes, **words.facts, suppressed_ids=suppressed)
+    return Converted(f"a {kind} model of Hugging Face", ours, tensors, words.source, words.target, _notes(generation))
 
 
 def _refuse_what_we_lack(facts: Facts, generation: Facts) -> None:
@@ -178,13 +178,11 @@ def _notes(generation: Facts) -> tuple[str, ...]:
     return tuple(notes)
 
 
-@dataclass
-class _Model:
-    """The config and the weights of one model."""
+class _HuggingFaceTransformer:
+    """The config and the weights of one model, and our tensors."""
 
-    kind: str
-    facts: Facts
-    weights: Weights
+    def __init__(self, kind: str, facts: Facts, weights: Weights) -> None:
+        self.kind, self.facts, self.weights, self._tensors = kind, facts, weights, Tensors(weights)
 
     def sizes(self) -> dict[str, Any]:
         """The facts of TransformerConfig but for words and languages."""
@@ -211,62 +209,57 @@ class _Model:
             }
         return found | self._positions(found["hidden_dim"])
 
-    def tensors(self, sizes: Mapping[str, Any]) -> dict[str, Floats]:
+    def all_tensors(self, sizes: Mapping[str, Any]) -> dict[str, Tensor]:
         """All tensors in our names; raises ModelError where one is missing, of another shape, or left over."""
-        w, dim = self.weights, sizes["hidden_dim"]
+        w, t, dim = self.weights, self._tensors, sizes["hidden_dim"]
         source, target = sizes["source_vocab_size"], sizes["target_vocab_size"]
         if sizes["shared_embedding"]:
-            embedding = next((name for name in _SHARED if name in w), _SHARED[0])
-            found = {"target_embedding": w.take(embedding, target, dim)}
+            t["target_embedding"] = w.take(next((name for name in _SHARED if name in w), _SHARED[0]), target, dim)
         else:
-            found = {
-                "source_embedding": w.take(_ENCODER_EMBEDDING, source, dim),
-                "target_embedding": w.take(_DECODER_EMBEDDING, target, dim),
-            }
+            t["source_embedding"] = w.take(_ENCODER_EMBEDDING, source, dim)
+            t["target_embedding"] = w.take(_DECODER_EMBEDDING, target, dim)
         w.ignore(*_SHARED)
         if not sizes["tied_output"]:
-            found["output_weight"] = w.take("lm_head.weight", target, dim)
+            t["output_weight"] = w.take("lm_head.weight", target, dim)
         bias = "final_logits_bias"
-        found["output_bias"] = w.take(bias, 1, target)[0] if bias in w else np.zeros(target, np.float32)
+        t["output_bias"] = w.take(bias, 1, target)[0] if bias in w else np.zeros(target, np.float32)
         for side in ("encoder", "decoder"):
             for layer in range(sizes[f"{side}_layers"]):
-                found |= self._layer(side, layer, dim, sizes[f"{side}_ffn_dim"])
+                self._layer(side, layer, dim, sizes[f"{side}_ffn_dim"])
             if sizes[f"{side}_final_norm"]:
-                found |= self._pair(f"{side}_norm", f"model.{side}.layer_norm", dim)
+                self._norm(f"{side}_norm", f"model.{side}.layer_norm", dim)
         if sizes["positions"] == "learned":
             for side, name in (("source", "encoder"), ("target", "decoder")):
-                found[f"{side}_positions"] = w.take(_position_table(w, name), sizes["max_positions"], dim)
+                t[f"{side}_positions"] = w.take(_position_table(w, name), sizes["max_positions"], dim)
         w.ignore(*(_position_table(w, side) for side in ("encoder", "decoder")), "lm_head.weight")
         w.check_all_taken()
-        return found
+        return t
 
-    def _layer(self, side: str, layer: int, dim: int, ffn: int) -> dict[str, Floats]:
+    def _layer(self, side: str, layer: int, dim: int, ffn: int) -> None:
         """One layer; the names of its tensors are those of both kinds of models."""
         theirs, ours = f"model.{side}.layers.{layer}", f"{side}.{layer}"
-        found = self._attention(f"{theirs}.self_attn", f"{ours}.attention", dim)
+        self._attention(f"{theirs}.self_attn", f"{ours}.attention", dim)
         if side == "decoder":
-            found |= self._attention(f"{theirs}.encoder_attn", f"{ours}.cross", dim)
-        found |= self._pair(f"{ours}.ffn.norm", f"{theirs}.final_layer_norm", dim)
-        found |= self._pair(f"{ours}.ffn.up", f"{theirs}.fc1", ffn, dim)
-        return found | self._pair(f"{ours}.ffn.down", f"{theirs}.fc2", dim, ffn)
+            self._attention(f"{theirs}.encoder_attn", f"{ours}.cross", dim)
+        self._norm(f"{ours}.ffn.norm", f"{theirs}.final_layer_norm", dim)
+        self._linear(f"{ours}.ffn.up", [f"{theirs}.fc1"], ffn, dim)
+        self._linear(f"{ours}.ffn.down", [f"{theirs}.fc2"], dim, ffn)
 
-    def _attention(self, theirs: str, ours: str, dim: int) -> dict[str, Floats]:
-        """One attention: its products of one input become one product."""
-        found = self._pair(f"{ours}.norm", f"{theirs}_layer_norm", dim)
-        found |= self._pair(f"{ours}.out", f"{theirs}.out_proj", dim, dim)
+    def _attention(self, theirs: str, ours: str, dim: int) -> None:
+        """One attention: its linear layers of one input become one."""
+        self._norm(f"{ours}.norm", f"{theirs}_layer_norm", dim)
+        self._linear(f"{ours}.out", [f"{theirs}.out_proj"], dim, dim)
         groups = {"qkv": "qkv"} if theirs.endswith("self_attn") else {"query": "q", "key_value": "kv"}
         for name, letters in groups.items():
-            for part, shape in (("weight", (dim, dim)), ("bias", (dim,))):
-                parts = [self.weights.take(f"{theirs}.{letter}_proj.{part}", *shape) for letter in letters]
-                found[f"{ours}.{name}.{part}"] = np.concatenate(parts)
-        return found
+            self._linear(f"{ours}.{name}", [f"{theirs}.{letter}_proj" for letter in letters], dim, dim)
 
-    def _pair(self, ours: str, theirs: str, *shape: int) -> dict[str, Floats]:
-        """Weight and bias of a norm or a product."""
-        return {
-            f"{ours}.weight": self.weights.take(f"{theirs}.weight", *shape),
-            f"{ours}.bias": self.weights.take(f"{theirs}.bias", shape[0]),
-        }
+    def _linear(self, ours: str, theirs: list[str], rows: int, columns: int) -> None:
+        self._tensors.add_matrix(f"{ours}.weight", [f"{name}.weight" for name in theirs], rows, columns)
+        self._tensors.add_vector(f"{ours}.bias", [f"{name}.bias" for name in theirs], rows)
+
+    def _norm(self, ours: str, theirs: str, dim: int) -> None:
+        self._tensors.add_vector(f"{ours}.weight", f"{theirs}.weight", dim)
+        self._tensors.add_vector(f"{ours}.bias", f"{theirs}.bias", dim)
 
     def _positions(self, dim: int) -> dict[str, Any]:
         """What the tables of positions hold, where they are there; else what the classes make of them."""
@@ -276,7 +269,7 @@ class _Model:
         made = {"positions": "sinusoidal" if self.kind == "marian" else "sinusoidal-t2t", "position_offset": offset}
         if not names or self.kind == "m2m_100":  # M2M100 makes its table anew whatever the file says
             return made
-        tables = [w.take(name, *w.shape(name)) for name in names]
+        tables = [w.whole(name) for name in names]
         kinds = {recognise(table) if table.ndim == 2 and table.shape[1] == dim else None for table in tables}
         if None not in kinds and len(kinds) == 1:
             ((kind, first),) = filter(None, kinds)
@@ -298,10 +291,7 @@ class _Model:
         return head in self.weights and embedding is not None and not self._same(head, embedding)
 
     def _same(self, one: str, other: str) -> bool:
-        w = self.weights
-        return w.shape(one) == w.shape(other) and np.array_equal(
-            w.take(one, *w.shape(one)), w.take(other, *w.shape(other))
-        )
+        return np.array_equal(self.weights.whole(one), self.weights.whole(other))
 
 
 _ENCODER_EMBEDDING, _DECODER_EMBEDDING = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"

@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sharpbeam.convert.converted import Converted, check_same_words, id_of, with_start
 from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.formats.arrays import Stored
 from sharpbeam.convert.formats.marian import is_marian_file, read_marian_file
 from sharpbeam.convert.formats.npz import read_npz
-from sharpbeam.convert.formats.weights import Weights
+from sharpbeam.convert.formats.weights import Tensor, Weights
 from sharpbeam.convert.formats.yaml import read_options
 from sharpbeam.convert.readers.marian_files import MarianFiles, find_marian_files, is_options_file, named_model
 from sharpbeam.convert.readers.marian_gru import marian_names, read_recurrent
@@ -25,7 +28,6 @@ from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.marian_shortlist import read_marian_shortlist
 from sharpbeam.text.pieces import PieceVocabulary
-from sharpbeam.types import Floats
 
 _CONFIG = "special:model.yml"
 _KINDS = {
@@ -50,10 +52,11 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Convert
     """
     options = path if is_options_file(path) else None
     path = named_model(path) if options else path
-    arrays = read_marian_file(path) if is_marian_file(path) else read_npz(path)
-    if _CONFIG not in arrays:
+    arrays: dict[str, Stored] = {**(read_marian_file(path) if is_marian_file(path) else read_npz(path))}
+    described = arrays.pop(_CONFIG, None)
+    if not isinstance(described, np.ndarray):
         raise ModelError(f"{path} lacks {_CONFIG}; it is no model of Marian.")
-    facts = Facts(path, read_options(path, arrays.pop(_CONFIG).tobytes()))
+    facts = Facts(path, read_options(path, described.tobytes()))
     arrays = marian_names({name: array for name, array in arrays.items() if not _is_other(name)})
     kind, read = facts.choice("type", _KINDS)
     for name in _ABSENT:
@@ -68,7 +71,7 @@ def _with_tokens(
     files: MarianFiles,
     kind: type[TransformerConfig | GruConfig],
     sizes: Mapping[str, Any],
-    tensors: Mapping[str, Floats],
+    tensors: Mapping[str, Tensor],
 ) -> Converted:
     """The model with its vocabularies, and with one more token on each side, from which the decoder starts."""
     path, shared = files.model, files.source == files.target
@@ -94,7 +97,8 @@ def _is_other(name: str) -> bool:
     return name.startswith("special:") or name in ("decoder_c_tt", "uidx", "history_errs")
 
 
-def _flat(name: str, array: Any) -> Any:
+def _flat(name: str, array: Stored) -> Stored:
     """Marian writes vectors as one row."""
     vector = re.search(r"_b[a-z0-9]*$|_b_att$|_ln_(scale|bias)(_pre)?$", name)
-    return array.reshape(-1) if vector and array.ndim == 2 and array.shape[0] == 1 else array
+    is_row = isinstance(array, np.ndarray) and array.ndim == 2 and array.shape[0] == 1
+    return array.reshape(-1) if vector and isinstance(array, np.ndarray) and is_row else array

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.weights import Array, Weights
+from sharpbeam.convert.formats.arrays import Stored
+from sharpbeam.convert.formats.weights import Tensor, Weights, values
 from sharpbeam.convert.readers.marian_vocabulary import read_embeddings
 from sharpbeam.types import Floats
 
@@ -48,7 +49,7 @@ _NEMATUS = {  # what Nematus and Amun call it -> Marian's name (its src/models/a
 }
 
 
-def marian_names(arrays: Mapping[str, Array]) -> dict[str, Array]:
+def marian_names(arrays: Mapping[str, Stored]) -> dict[str, Stored]:
     """`arrays` under the names that Marian itself has for them, where a file has those of Nematus and Amun."""
     if "ff_state_W" not in arrays:
         return dict(arrays)
@@ -65,29 +66,30 @@ def _marian_name(name: str, apart: bool) -> str:
     return name
 
 
-def read_recurrent(facts: Facts, weights: Weights) -> tuple[dict[str, Any], dict[str, Floats]]:
+def read_recurrent(facts: Facts, weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The facts of GruConfig but for words, and the tensors."""
     facts = facts.with_defaults(_DEFAULTS)
     for name, allowed in _ONLY.items():
         facts.require(name, allowed)
     if facts.flag("skip") and max(facts.integer("enc-depth"), facts.integer("dec-depth")) > 1:
         raise facts.refusal("skip", "false in a model of several layers; Sharpbeam lacks what it asks for")
-    return _Model(facts, weights).read()
+    return _MarianGru(facts, weights).read()
 
 
-class _Model:
-    """The options and the weights."""
+class _MarianGru:
+    """The options and the weights of a recurrent model of Marian, and our tensors."""
 
     def __init__(self, facts: Facts, weights: Weights) -> None:
         self._facts, self._weights = facts, weights
-        self._tensors: dict[str, Floats] = {}
+        self._tensors: dict[str, Tensor] = {}
         # Whether the first stack's states stand behind the second one's.
         self._swapped = facts.text("enc-type") == "alternating" and facts.integer("enc-depth") % 2 == 0
 
-    def read(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The facts of GruConfig but for words, and the tensors."""
         w, top = self._weights, self._facts.integer("dec-depth") == 2
-        words, self._tensors = read_embeddings(w, "decoder_ff_logit_l2")
+        words, tensors = read_embeddings(w, "decoder_ff_logit_l2")
+        self._tensors = tensors
         embedding = self._tensors["target_embedding"].shape[1]
         encoder, decoder = (w.matrix_shape(f"{name}_Ux")[0] for name in ("encoder_bi", "decoder_cell1"))
         memory, layers = 2 * encoder, self._facts.integer("enc-depth")
@@ -128,7 +130,7 @@ class _Model:
                 self._gru(f"{name}_l{layer + 1}_cell1", ours, dim, dim)
                 below = 1 - turned if alternates else turned
                 wide = np.zeros((3 * dim, 2 * dim), np.float32)
-                wide[:, below * dim : (below + 1) * dim] = self._tensors[f"{ours}.input_weight"]
+                wide[:, below * dim : (below + 1) * dim] = values(self._tensors[f"{ours}.input_weight"])
                 self._tensors[f"{ours}.input_weight"] = wide
 
     def _gru(self, theirs: str, ours: str, inputs: int, dim: int, final: bool = False) -> None:

@@ -8,27 +8,27 @@ from typing import Any
 import numpy as np
 
 from sharpbeam.convert.formats.spm import read_spm
-from sharpbeam.convert.formats.weights import Weights
+from sharpbeam.convert.formats.weights import Tensors, Weights
 from sharpbeam.convert.formats.yaml import read_words
 from sharpbeam.errors import ModelError
-from sharpbeam.types import Floats
 
 
-def read_embeddings(weights: Weights, output: str) -> tuple[dict[str, Any], dict[str, Floats]]:
+def read_embeddings(weights: Weights, output: str) -> tuple[dict[str, Any], Tensors]:
     """The embeddings and the output layer, whose weights are called `output`_W and _b; tied where it has no matrix.
 
-    Returns what a config says of them, and the tensors.
+    Returns their part of the config, and the tensors.
     """
     names = ["Wemb"] if "Wemb" in weights else ["encoder_Wemb", "decoder_Wemb"]
     shapes = [weights.matrix_shape(name) for name in names]
     size, dim = shapes[-1]
-    tensors = {"target_embedding": weights.take(names[-1], size, dim)}
+    tensors = Tensors(weights, transposed=True)
+    tensors["target_embedding"] = weights.tensor(names[-1], size, dim)
     if len(names) == 2:
-        tensors["source_embedding"] = weights.take(names[0], *shapes[0])
+        tensors["source_embedding"] = weights.tensor(names[0], *shapes[0])
     if f"{output}_W" in weights:
-        tensors["output_weight"] = np.ascontiguousarray(weights.take(f"{output}_W", dim, size).T)
+        tensors.add_matrix("output_weight", f"{output}_W", size, dim)
     elif f"{output}_Wt" in weights:
-        tensors["output_weight"] = weights.take(f"{output}_Wt", size, dim)
+        tensors["output_weight"] = weights.tensor(f"{output}_Wt", size, dim)
     bias = f"{output}_b"
     tensors["output_bias"] = weights.take(bias, size) if bias in weights else np.zeros(size, np.float32)
     facts = {

@@ -8,6 +8,7 @@ then cosines, so that all that reads or writes the layers' vectors is put into t
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,12 @@ from sharpbeam.convert.converted import Converted, check_same_words, id_of
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.json import check_words
 from sharpbeam.convert.formats.spm import Pieces
-from sharpbeam.convert.formats.torch import read_torch
-from sharpbeam.convert.formats.weights import Weights
+from sharpbeam.convert.formats.torch import read_torch, tensors_of
+from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, with_zero_row
 from sharpbeam.convert.readers.positions import recognise, sines_first, with_sines_first
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.positions import Sinusoid
-from sharpbeam.types import Floats
 
 _ONLY: dict[str, list[Any]] = {
     "model_task": ["seq2seq"],
@@ -63,7 +63,7 @@ def read_open_nmt(path: Path, spm: Pieces) -> Converted:
     facts.require("num_kv", [0, facts.integer("heads")])
     arrays = {name.replace(".a_2", ".weight").replace(".b_2", ".bias"): a for name, a in saved["model"].items()}
     arrays |= {f"generator.{name.removeprefix('0.')}": array for name, array in saved["generator"].items()}
-    sizes, tensors = _Model(facts, Weights(path, arrays)).read()
+    sizes, tensors = _OpenNmtTransformer(facts, Weights(path, arrays)).read()
     source, target = (_words(path, saved["vocab"], side) for side in ("src", "tgt"))
     for name, words in (("source", source), ("target", target)):
         if len(words) != sizes[f"{name}_vocab_size"]:
@@ -92,7 +92,7 @@ def read_open_nmt(path: Path, spm: Pieces) -> Converted:
 def _checkpoint(path: Path) -> dict[str, dict[str, Any]]:
     """The dicts of the file that are read: weights by name, vocabularies and options."""
     try:
-        saved = read_torch(path, ("argparse Namespace",))
+        saved = read_torch(path)
     except ModelError as error:
         if "torchtext" in str(error) or "onmt." in str(error):
             raise ModelError(
@@ -101,15 +101,15 @@ def _checkpoint(path: Path) -> dict[str, dict[str, Any]]:
             ) from error
         raise
     parts = ("model", "generator", "vocab", "opt")
+    if isinstance(saved, dict) and isinstance(saved.get("opt"), Namespace):
+        saved["opt"] = vars(saved["opt"])
     if not isinstance(saved, dict) or not all(isinstance(saved.get(part), dict) for part in parts):
         raise ModelError(
             f"{path} is no whole checkpoint of OpenNMT-py: it must have {', '.join(parts)}. Weights in safetensors "
             "beside it are not read; save it with save_format pytorch."
         )
-    for part in ("model", "generator"):
-        if not all(isinstance(name, str) and isinstance(a, np.ndarray) for name, a in saved[part].items()):
-            raise ModelError(f"{path}: its {part!r} must be tensors by name.")
-    return {part: saved[part] for part in parts}
+    tensors = {part: tensors_of(Path(f"{path}, its {part!r}"), saved[part]) for part in ("model", "generator")}
+    return {part: saved[part] for part in parts} | tensors
 
 
 def _words(path: Path, vocabulary: dict[str, Any], side: str) -> list[str]:
@@ -123,8 +123,8 @@ def _words(path: Path, vocabulary: dict[str, Any], side: str) -> list[str]:
 
 
 def _with_special(
-    source: list[str], target: list[str], tensors: dict[str, Floats], ids: dict[str, int]
-) -> tuple[list[str], dict[str, Floats]]:
+    source: list[str], target: list[str], tensors: dict[str, Tensor], ids: dict[str, int]
+) -> tuple[list[str], dict[str, Tensor]]:
     """Source words with each special word that they lack, at its id: a model of version 2 has none that it never reads.
 
     Nothing ever names them, and their embeddings are zero.
@@ -133,18 +133,18 @@ def _with_special(
     for token in sorted(set(ids.values())):
         if target[token] not in source and token <= len(source) and table is not None:
             source.insert(token, target[token])
-            table = np.insert(table, token, np.float32(0.0), axis=0)
+            table = with_zero_row(table, token)
     return source, tensors if table is None else tensors | {"source_embedding": table}
 
 
-class _Model:
-    """The options and the weights."""
+class _OpenNmtTransformer:
+    """The options and the weights of a checkpoint, and our tensors."""
 
     def __init__(self, facts: Facts, weights: Weights) -> None:
         self._facts, self._weights = facts, weights
-        self._tensors: dict[str, Floats] = {}
+        self._tensors = Tensors(weights)
 
-    def read(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The facts of TransformerConfig but for words, and the tensors."""
         facts, w, t = self._facts, self._weights, self._tensors
         names = {side: f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder")}
@@ -213,15 +213,14 @@ class _Model:
         self._linear([f"{theirs}.final_linear"], f"{ours}.out", (dim, dim), bias)
 
     def _linear(self, theirs: list[str], ours: str, shape: tuple[int, int], bias: bool) -> None:
-        """Products of one input, joined by their outputs; `shape` is that of each."""
-        take = self._weights.take
-        self._tensors[f"{ours}.weight"] = np.concatenate([take(f"{name}.weight", *shape) for name in theirs])
+        """Linear layers of one input as one; `shape` is that of each."""
+        self._tensors.add_matrix(f"{ours}.weight", [f"{name}.weight" for name in theirs], *shape)
         if bias:
-            self._tensors[f"{ours}.bias"] = np.concatenate([take(f"{name}.bias", shape[0]) for name in theirs])
+            self._tensors.add_vector(f"{ours}.bias", [f"{name}.bias" for name in theirs], shape[0])
 
     def _norm(self, theirs: str, ours: str, dim: int) -> None:
         for part in ("weight", "bias"):
-            self._tensors[f"{ours}.{part}"] = self._weights.take(f"{theirs}.{part}", dim)
+            self._tensors.add_vector(f"{ours}.{part}", f"{theirs}.{part}", dim)
 
     def _positions(self, dim: int) -> tuple[dict[str, Any], bool]:
         """The kind of positions, and whether sines and cosines stand in turn. Tables in the file must be that kind."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpbeam.convert.formats.weights import Tensor
 from sharpbeam.models.transformer.positions import Sinusoid, sinusoid
 from sharpbeam.types import Floats
 
@@ -33,7 +34,7 @@ def sines_first(dim: int) -> NDArray[np.intp]:
     return np.concatenate([np.arange(0, dim, 2), np.arange(1, dim, 2)])
 
 
-def with_sines_first(tensors: Mapping[str, Any], dim: int) -> dict[str, Floats]:
+def with_sines_first(tensors: Mapping[str, Tensor], dim: int) -> dict[str, Tensor]:
     """The tensors of a transformer with attention, for tables in that order: what a layer adds to, in the same order.
 
     The order of the numbers of a vector means nothing to sums, norms and products, if all agree on it.
@@ -44,7 +45,7 @@ def with_sines_first(tensors: Mapping[str, Any], dim: int) -> dict[str, Floats]:
     found = dict(tensors)
     for name, tensor in tensors.items():
         if name.endswith(read):
-            found[name] = np.ascontiguousarray(tensor[:, order])
+            found[name] = tensor.T[order].T
         elif name.endswith(written):
-            found[name] = np.ascontiguousarray(tensor[order])
+            found[name] = tensor[order]
     return found
