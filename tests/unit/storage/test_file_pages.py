@@ -169,7 +169,7 @@ def test_a_matrix_that_would_fill_the_memory_is_read_word_by_word(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("array", "said"), [(np.zeros(3, np.float32), "array is not the bytes"), (np.zeros(3, np.uint8), "file is -1")]
+    ("array", "said"), [(np.zeros(3, np.float32), "array is not a mapped file"), (np.zeros(3, np.uint8), "file is -1")]
 )
 def test_what_is_no_mapped_file_is_refused(array: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
