@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sharpbeam.fit.head import fit_head
     from sharpbeam.fit.progress import FitProgress
     from sharpbeam.fit.screen.job import ScreenFit, fit_screen
+    from sharpbeam.fit.shortlist.job import ShortlistFit, export_shortlist, fit_shortlist
     from sharpbeam.options.decode import MachineOptions
 
 __all__ = [
@@ -36,11 +37,14 @@ __all__ = [
     "Scorer",
     "ScreenFit",
     "SharpbeamError",
+    "ShortlistFit",
     "Trace",
     "Translation",
     "Translator",
+    "export_shortlist",
     "fit_head",
     "fit_screen",
+    "fit_shortlist",
 ]
 
 _HOMES = {
@@ -56,7 +60,10 @@ _HOMES = {
     "FitProgress": "sharpbeam.fit.progress",
     "ScreenFit": "sharpbeam.fit.screen.job",
     "fit_head": "sharpbeam.fit.head",
+    "ShortlistFit": "sharpbeam.fit.shortlist.job",
+    "export_shortlist": "sharpbeam.fit.shortlist.job",
     "fit_screen": "sharpbeam.fit.screen.job",
+    "fit_shortlist": "sharpbeam.fit.shortlist.job",
 }
 
 

@@ -82,13 +82,14 @@ def test_a_shortlist_of_one_direction(
 ) -> None:
     model = make_transformer(source_tag="source", target_tag=True, languages=LANGUAGES)
     languages = ("--source-language", "cc", "--target-language", "aa")
-    result = call("fit-shortlist", model, "--text", text, *languages)
+    kept = tmp_path / "kept"
+    result = call("fit-shortlist", model, "--text", text, *languages, "--work", kept)
     assert result.status == 0, result.err
     own = call("translate", model, text, "--beam-size", 1, *languages)
-    assert (tmp_path / "transformer.translations").read_bytes() == own.out
+    assert kept.read_bytes() == own.out
     assert call("translate", model, text, "--output-layer", "shortlist", *languages).status == 0
     call("fit-shortlist", model, "--text", text).refused(2, "source_language is missing")
-    call("fit-shortlist", model, "--lex", text, *languages).refused(2, "source_language is 'cc'", "without --text")
+    call("fit-shortlist", model, "--lex", text, *languages).refused(2, "source_language is 'cc'", "without text")
 
 
 def test_directions_that_cannot_be_meant_are_said(

@@ -14,7 +14,7 @@ from support import marian_writer
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.fit.shortlist.alignment import Translations
 from sharpbeam.fit.shortlist.files import read_lex, read_vmap, write_vmap
-from sharpbeam.fit.shortlist.fit import PairSet, coverage, fit_shortlist, read_pairs, shortlist_of
+from sharpbeam.fit.shortlist.fit import PairSet, coverage, fit_pairs, read_pairs, shortlist_of
 from sharpbeam.options.shortlist import ShortlistOptions
 from sharpbeam.storage.shortlists import SHORTLIST, read_shortlist, save_shortlist
 from sharpbeam.text.words import WordVocabulary
@@ -105,7 +105,7 @@ def test_words_that_the_format_cannot_say_are_left_out_and_counted(tmp_path, ger
         (b"the das 0.5\nb\xfcch Buch 0.5\n", "line 2: byte 2 .* is not valid UTF-8"),
         ("", "has no entry"),
         ("NULL das 1\n", "has no entry"),
-        ("das the 0.5\nHaus house 0.5\n", "2 of 2 entries have words that the model's vocabularies lack, such as das"),
+        ("das the 0.5\nHaus house 0.5\n", "2 of 2 entries have tokens that the model's vocabularies lack, such as das"),
     ],
 )
 def test_broken_lex_files(tmp_path, german, english, text, said):
@@ -144,7 +144,7 @@ def test_from_pairs(german, english):
     fit, held_out = read_pairs(pairs, Path("all"), german, english, 150, lambda _: None)
     assert (len(fit), len(held_out)) == (149, 1)
     options = ShortlistOptions(translations=1, frequent=1, rounds=20)
-    found = fit_shortlist(fit, german, english, options, lambda _: None)
+    found = fit_pairs(fit, german, english, options, lambda _: None)
     assert lists(found)[5:7] == [[5], [6]]  # Haus: house, Buch: book
     assert found.always.tolist() == [*SPECIAL, 4]  # the
     covered = coverage(found, PairSet([np.array([5], np.int32)], [np.array([5, 7], np.int32)]))

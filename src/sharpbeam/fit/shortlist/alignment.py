@@ -1,7 +1,7 @@
 """Word alignment by IBM model 1 (Brown et al. 1993, section 4.2), fitted by expectation and maximisation.
 
-Each target word is the translation of one word of the source sentence, or of the empty word, every one being as
-likely: P(t_j = w) = sum over the words s of the source, the empty word included, of t(w | s) / (S + 1).
+Each target token is the translation of one token of the source sentence, or of the empty token, all equally likely:
+P(t_j = w) = sum over the tokens s of the source, the empty one included, of t(w | s) / (S + 1).
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from numpy.typing import NDArray
 
 from sharpbeam.types import Ids, Scores
 
-CELLS = 1 << 21  # pairs of words that are looked at together: bounds memory beside 4 bytes for each
+CELLS = 1 << 21  # pairs of tokens that are computed with at a time: bounds memory, next to 4 bytes for each
 
 
 @dataclass(frozen=True)
 class Translations:
-    """t(target | source) of all pairs of words that stand in one pair of sentences, sorted by source, then target."""
+    """t(target | source) of all pairs of tokens that occur in one pair of sentences, sorted by source, then target."""
 
     source: Ids  # [n]
     target: Ids  # [n]
-    probability: Scores  # [n]; those of one source word have the sum 1
+    probability: Scores  # [n]; those of one source token sum to 1
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """Some sentence pairs: a cell for each target position and each word of its source."""
+    """Some sentence pairs: a cell for each target position and each token of its source."""
 
-    entry: NDArray[np.int64]  # [L] where the different pairs of words stand in the table
-    which: Ids  # [n] the pair of words of each cell, as a place in `entry`
-    width: NDArray[np.int64]  # [positions] cells of each target position, one behind the other
+    entry: NDArray[np.int64]  # [L] indices of the different pairs of tokens in the table
+    which: Ids  # [n] the pair of tokens of each cell, as an index into `entry`
+    width: NDArray[np.int64]  # [positions] cells of each target position, which follow each other
 
 
 def align(
     sources: Sequence[Ids], targets: Sequence[Ids], source_vocab: int, rounds: int, progress: Callable[[int], None]
 ) -> Translations:
-    """Fit t(target | source) on sentence pairs, ids [S] and [T] each, in `rounds` rounds; starts uniform.
+    """Fit t(target | source) on sentence pairs, ids [S] and [T] each, in `rounds` rounds, from a uniform start.
 
-    Source ids are below `source_vocab`. Takes 4 bytes for each pair of words that stand in one pair of sentences.
+    Source ids are below `source_vocab`. Takes 4 bytes for each pair of tokens that occur in one pair of sentences.
     `progress` is called with 1 after each round.
     """
     keys, cells = _collect(sources, targets, source_vocab)
@@ -56,12 +56,12 @@ def align(
         total = np.bincount(source, count, source_vocab + 1)
         table = count / np.maximum(total, np.finfo(float).tiny)[source]
         progress(1)
-    real = source < source_vocab  # the empty word has done its work
+    real = source < source_vocab  # without the empty token
     return Translations(source[real], keys[real].astype(np.int32), table[real])
 
 
 def _collect(sources: Sequence[Ids], targets: Sequence[Ids], empty: int) -> tuple[NDArray[np.int64], list[_Cells]]:
-    """The different pairs of words as source << 32 | target, ascending, and the cells of all sentence pairs."""
+    """The different pairs of tokens as source << 32 | target, ascending, and the cells of all sentence pairs."""
     size = np.array([(len(s) + 1) * len(t) for s, t in zip(sources, targets, strict=True)], np.int64)
     found: list[tuple[NDArray[np.int64], Ids, NDArray[np.int64]]] = []
     for part in np.split(np.arange(len(size)), _cuts(size)):
@@ -77,12 +77,12 @@ def _collect(sources: Sequence[Ids], targets: Sequence[Ids], empty: int) -> tupl
 
 
 def _cuts(size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where to cut, so that a part has about CELLS cells."""
+    """Indices to cut at, so that a part has about CELLS cells."""
     number = np.cumsum(size) // CELLS
     return np.flatnonzero(np.diff(number)) + 1
 
 
 def _keys(source: Ids, target: Ids, empty: int) -> NDArray[np.int64]:
-    """[T (S + 1)] the pairs of words of one sentence pair, target position by target position."""
+    """[T (S + 1)] the pairs of tokens of one sentence pair, by target position."""
     words = np.append(source, empty).astype(np.int64) << 32
     return (words[None, :] | target.astype(np.int64)[:, None]).ravel()

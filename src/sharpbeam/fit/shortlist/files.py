@@ -1,8 +1,8 @@
 """Shortlists of other engines: Marian's `lex` files are read, CTranslate2's vocabulary maps are read and written.
 
-A lex file has a line "target source probability" for each pair of words, separated by spaces; lines with the word NULL
-are for the empty word (marian src/data/shortlist.cpp). A vocabulary map has a line "source TAB target target .." for
-each source word or phrase, words separated by single spaces; the line without a source holds words of every set
+A lex file has a line "target source probability" for each pair of tokens, separated by spaces; lines with NULL are
+for the empty token (marian src/data/shortlist.cpp). A vocabulary map has a line "source TAB target target .." for
+each source token or phrase, tokens separated by single spaces; the line without a source holds tokens of every set
 (CTranslate2 src/vocabulary_map.cc). Both may be gzipped (.gz).
 """
 
@@ -25,18 +25,18 @@ from sharpbeam.text.lines import read_lines
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Shortlist
 
-LEAST_KNOWN = 0.5  # share of a file's entries whose words the model must know
+LEAST_KNOWN = 0.5  # share of a file's entries whose tokens the model must know
 EMPTY = "NULL"
 
 
 @dataclass
 class Imported:
-    """What a file held."""
+    """Counts of the entries of a file."""
 
-    entries: int = 0  # translations, or words of every set
-    unknown: int = 0  # entries left out, since the model lacks one of their words
-    phrases: int = 0  # sources of several words, whose translations went to the first word
-    examples: list[str] = field(default_factory=list)  # a few unknown words
+    entries: int = 0  # translations, or tokens of every set
+    unknown: int = 0  # entries left out, since the model lacks one of their tokens
+    phrases: int = 0  # sources of several tokens, whose translations went to the first one
+    examples: list[str] = field(default_factory=list)  # a few unknown tokens
 
     def check(self, path: Path) -> None:
         """Raise InputError where the file has no entry, or is for other vocabularies."""
@@ -44,41 +44,41 @@ class Imported:
             raise InputError(f"{path} has no entry; give a file with one on each line.")
         if self.entries - self.unknown < LEAST_KNOWN * self.entries:
             raise InputError(
-                f"{path}: {self.unknown} of {self.entries} entries have words that the model's vocabularies lack, such "
-                f"as {', '.join(self.examples)}; the file is for another model, or its columns are the other way round."
+                f"{path}: {self.unknown} of {self.entries} entries have tokens that the model's vocabularies lack, "
+                f"such as {', '.join(self.examples)}; the file is for another model, or its columns are swapped."
             )
 
 
-class _Words:
-    """The ids of words, by their text; counts those that are missing."""
+class _Tokens:
+    """Ids of tokens by their text; keeps a few examples of those that are missing."""
 
     def __init__(self, vocabulary: Vocabulary, found: Imported) -> None:
         self._ids = {vocabulary.piece(token): token for token in range(len(vocabulary))}
         self._found = found
 
-    def id(self, word: str) -> int | None:
-        """The id of `word`, or None."""
-        token = self._ids.get(word)
-        if token is None and word not in self._found.examples and len(self._found.examples) < 3:
-            self._found.examples.append(word)
+    def id(self, text: str) -> int | None:
+        """The id of `text`, or None."""
+        token = self._ids.get(text)
+        if token is None and text not in self._found.examples and len(self._found.examples) < 3:
+            self._found.examples.append(text)
         return token
 
 
 def read_lex(
     path: Path, source: Vocabulary, target: Vocabulary, options: ShortlistOptions
 ) -> tuple[Shortlist, Imported]:
-    """A Marian lex file: the likeliest translations of each word, and the first words of the target vocabulary.
+    """A Marian lex file: the likeliest translations of each token, and the first tokens of the target vocabulary.
 
     A binary one (`storage/marian_shortlist.py`) is taken whole, and the options do not apply. In a text one, as in
-    Marian, `options.frequent` counts ids from 0: vocabularies begin with special and frequent words. Raises InputError
-    for a line that has not three columns or a probability outside [0, 1], and as `Imported.check`.
+    Marian, `options.frequent` counts ids from 0: vocabularies begin with special and frequent tokens. Raises InputError
+    for a line without three columns or a probability outside [0, 1], and as `Imported.check`.
     """
     found = Imported()
     if is_marian_shortlist(path):
         special, shared = target.special_ids.values(), source.serialized == target.serialized
         shortlist = read_marian_shortlist(path, len(source), len(target), special, shared)
         return shortlist, Imported(entries=len(shortlist.token))
-    sources, targets = _Words(source, found), _Words(target, found)
+    sources, targets = _Tokens(source, found), _Tokens(target, found)
     table: dict[tuple[int, int], float] = {}
     for number, line in enumerate(read_lines(path), 1):
         columns = line.replace("\t", " ").split(" ")
@@ -108,68 +108,67 @@ def read_lex(
 def read_vmap(path: Path, source: Vocabulary, target: Vocabulary) -> tuple[Shortlist, Imported]:
     """A CTranslate2 vocabulary map, whole: every translation, in the order of the file.
 
-    The translations of a phrase go to its first word, so that a set is never smaller than CTranslate2's. Raises
+    The translations of a phrase go to its first token, so that a set is never smaller than CTranslate2's. Raises
     InputError for a line without a tab or with two, and as `Imported.check`.
     """
     found = Imported()
-    sources, targets = _Words(source, found), _Words(target, found)
+    sources, targets = _Tokens(source, found), _Tokens(target, found)
     always, lists = set(target.special_ids.values()), [dict[int, None]() for _ in range(len(source))]
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t")
         if len(columns) != 2:
             raise InputError(
                 f"{path}, line {number}: {len(columns) - 1} tabs; a vocabulary map has one on each line, "
-                "between a source and its target words."
+                "between a source and its target tokens."
             )
-        words, given = columns[0].split(" "), [word for word in columns[1].split(" ") if word]
+        source_tokens, given = columns[0].split(" "), [text for text in columns[1].split(" ") if text]
         ids = [token for token in map(targets.id, given) if token is not None]
         found.entries += len(given)
         found.unknown += len(given) - len(ids)
-        if words == [""]:
+        if source_tokens == [""]:
             always.update(ids)
             continue
-        first = sources.id(words[0])
+        first = sources.id(source_tokens[0])
         if first is None:
             found.unknown += len(ids)
             continue
-        found.phrases += len(words) > 1
+        found.phrases += len(source_tokens) > 1
         lists[first].update(dict.fromkeys(ids))
     found.check(path)
     start = np.cumsum([0, *map(len, lists)]).astype(np.int32)
-    token = np.array([word for translations in lists for word in translations], np.int32)
+    token = np.array([token for translations in lists for token in translations], np.int32)
     return Shortlist(np.array(sorted(always), np.int32), start, token), found
 
 
 def write_vmap(path: Path, shortlist: Shortlist, source: Vocabulary, target: Vocabulary) -> int:
-    """Write a CTranslate2 vocabulary map beside `path`, then rename.
+    """Write a CTranslate2 vocabulary map next to `path`, then rename it.
 
-    Returns how many entries had to be left out, since a word of theirs has a space in it and the format has no way to
-    say so.
+    Returns the number of entries left out: a token of theirs has a space in it, which the format cannot hold.
     """
     lost = 0
 
     def plain(tokens: Iterable[int]) -> str:
         nonlocal lost
-        words = [target.piece(token) for token in tokens]
-        kept = [word for word in words if _is_plain(word)]
-        lost += len(words) - len(kept)
+        pieces = [target.piece(token) for token in tokens]
+        kept = [piece for piece in pieces if _is_plain(piece)]
+        lost += len(pieces) - len(kept)
         return " ".join(kept)
 
     lines = ["\t" + plain(shortlist.always.tolist())]
-    for word in range(len(source)):
-        translations = shortlist.token[shortlist.start[word] : shortlist.start[word + 1]].tolist()
-        if translations and _is_plain(source.piece(word)):
-            lines.append(f"{source.piece(word)}\t{plain(translations)}")
+    for token in range(len(source)):
+        translations = shortlist.token[shortlist.start[token] : shortlist.start[token + 1]].tolist()
+        if translations and _is_plain(source.piece(token)):
+            lines.append(f"{source.piece(token)}\t{plain(translations)}")
         else:
             lost += len(translations)
-    beside = path.with_name(path.name + ".new")
-    beside.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
-    os.replace(beside, path)
+    written = path.with_name(path.name + ".new")
+    written.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+    os.replace(written, path)
     return lost
 
 
-def _is_plain(word: str) -> bool:
-    return bool(word) and not any(character in word for character in " \t\n\r")
+def _is_plain(piece: str) -> bool:
+    return bool(piece) and not any(character in piece for character in " \t\n\r")
 
 
 def _probability(text: str, path: Path, line: int) -> float:

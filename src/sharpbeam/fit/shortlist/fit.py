@@ -1,4 +1,4 @@
-"""From sentence pairs to a shortlist, and how much of held-out translations it covers."""
+"""A shortlist from sentence pairs, and the share of held-out translations that it covers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sharpbeam.text.pairs import Pair
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Ids, Shortlist
 
-LONGEST = 200  # words of a sentence that are read
+LONGEST = 200  # tokens of a sentence that are read
 HELD_OUT = 100  # every so many-th pair is not fitted on
-MOST_CELLS = 400_000_000  # pairs of words in one pair of sentences, in all: 4 bytes each
+MOST_CELLS = 400_000_000  # pairs of tokens that occur in one pair of sentences, in all: 4 bytes each
 
 
 @dataclass
 class PairSet:
-    """Sentence pairs as ids, without special words."""
+    """Sentence pairs as ids, without special tokens."""
 
     sources: list[Ids] = field(default_factory=list)  # [S] each
     targets: list[Ids] = field(default_factory=list)  # [T] each
@@ -33,11 +33,11 @@ class PairSet:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a shortlist holds of the translations of sentence pairs that it was not fitted on."""
+    """The share of translations that a shortlist covers, on sentence pairs that it was not fitted on."""
 
     pairs: int
-    words: float  # share of the target words that are in the set of their sentence
-    average_set: float  # words in the set of a sentence
+    words: float  # share of the target tokens that are in the set of their sentence
+    average_set: float  # tokens in the set of a sentence
 
 
 def read_pairs(
@@ -48,7 +48,7 @@ def read_pairs(
     most: int,
     progress: Callable[[int], None],
 ) -> tuple[PairSet, PairSet]:
-    """The first `most` pairs with words on both sides, or as many as memory allows: to fit on, and held out.
+    """The first `most` pairs with tokens on both sides, or as many as memory allows: to fit on, and held out.
 
     `progress` is called with the number of new pairs. Raises InputError where the file `origin` had no pair.
     """
@@ -66,14 +66,14 @@ def read_pairs(
         if len(fit) + len(held_out) >= most or cells >= MOST_CELLS:
             break
     if not len(fit):
-        raise InputError(f"{origin} has no sentence pair with words on both sides; give more text.")
+        raise InputError(f"{origin} has no sentence pair with text on both sides; give more text.")
     return fit, held_out
 
 
-def fit_shortlist(
+def fit_pairs(
     pairs: PairSet, source: Vocabulary, target: Vocabulary, options: ShortlistOptions, progress: Callable[[int], None]
 ) -> Shortlist:
-    """The likeliest translations of each source word by alignment, and the most frequent target words of `pairs`.
+    """The likeliest translations of each source token by alignment, and the most frequent target tokens of `pairs`.
 
     `progress` is called with 1 after each round of alignment.
     """
@@ -85,27 +85,27 @@ def fit_shortlist(
 
 
 def shortlist_of(found: Translations, source_vocab: int, most: int, always: Collection[int]) -> Shortlist:
-    """The `most` likeliest translations of each source word, equal ones by lower id, beside `always`, in every set.
+    """The `most` likeliest translations of each source token, ties by lower id, and `always`, which is in every set.
 
-    Function words are likely translations of everything (they are often near), and frequent: they are in every set
+    Function words are likely translations of everything (they are often near), and frequent. They are in every set
     anyway, and would only take the places of others in a list.
     """
     order = np.lexsort((found.target, -found.probability, found.source))
     order = order[~np.isin(found.target[order], list(always))]
     number = np.bincount(found.source[order], minlength=source_vocab)
-    place = np.arange(len(order)) - np.repeat(np.cumsum(number) - number, number)  # in the list of its source word
+    place = np.arange(len(order)) - np.repeat(np.cumsum(number) - number, number)  # in the list of its source token
     kept = order[place < most]
     start = np.append(0, np.cumsum(np.minimum(number, most))).astype(np.int32)
     return Shortlist(np.array(sorted(always), np.int32), start, found.target[kept])
 
 
 def coverage(shortlist: Shortlist, pairs: PairSet) -> Coverage | None:
-    """What the shortlist holds of `pairs`; None where there are none."""
+    """The coverage of `pairs`; None if there are none."""
     if not len(pairs):
         return None
     size = inside = 0
     for source, target in zip(pairs.sources, pairs.targets, strict=True):
-        words = shortlist.words(source)
-        size += len(words)
-        inside += int(np.isin(target, words).sum())
+        found = shortlist.words(source)
+        size += len(found)
+        inside += int(np.isin(target, found).sum())
     return Coverage(len(pairs), inside / sum(map(len, pairs.targets)), size / len(pairs))

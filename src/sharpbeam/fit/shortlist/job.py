@@ -1,0 +1,170 @@
+"""`fit_shortlist`: sentence pairs, or another engine's list, in; the shortlist of a model folder out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sharpbeam.decoding.loading import Parts, find_model, load_parts, shortlist_identity
+from sharpbeam.errors import OptionError, OutputError
+from sharpbeam.fit.progress import Listener, Reporter
+from sharpbeam.fit.shortlist.files import read_lex, read_vmap, write_vmap
+from sharpbeam.fit.shortlist.fit import coverage, fit_pairs, read_pairs
+from sharpbeam.fit.texts import check_text
+from sharpbeam.jobs.journal import OutputFile
+from sharpbeam.jobs.paths import check_folder
+from sharpbeam.jobs.translate_file import TranslationJob
+from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
+from sharpbeam.options.schema import require
+from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.storage.shortlists import FACTS, read_shortlist, save_shortlist
+from sharpbeam.text.lines import check_readable
+from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
+from sharpbeam.types import Shortlist
+
+Made = tuple[Shortlist, dict[str, Any]]  # a shortlist, and the facts of how it was made
+
+
+@dataclass(frozen=True)
+class ShortlistFit:
+    """The shortlist of a fit."""
+
+    folder: Path  # the model's, which it was written to
+    shortlist: Shortlist
+    facts: dict[str, Any]  # as in shortlist.json
+
+    def summary(self) -> str:
+        """Sizes, and the share of held-out translations that is covered, for people."""
+        start = self.shortlist.start
+        known = int((start[1:] > start[:-1]).sum())
+        text = f"{self.folder / FACTS}: translations of {known} of {len(start) - 1} source tokens, "
+        text += f"{len(self.shortlist.always)} tokens in every set."
+        if imported := self.facts.get("imported"):
+            text += f"\n{imported['unknown']} of {imported['entries']} entries were left out: the model lacks a token."
+            if imported["phrases"]:
+                text += f" The translations of {imported['phrases']} phrases went to their first tokens."
+        if held_out := self.facts.get("held_out"):
+            text += (
+                f"\nOf {held_out['pairs']} pairs that it was not fitted on, {held_out['words']:.2%} of the target "
+                f"tokens are in the set of their sentence, which has {held_out['average_set']:.0f} tokens on average."
+            )
+        return text
+
+
+def fit_shortlist(
+    model: str | Path,
+    *,
+    pairs: str | Path | None = None,
+    text: str | Path | None = None,
+    lex: str | Path | None = None,
+    vmap: str | Path | None = None,
+    source_column: int = 0,
+    target_column: int = 1,
+    work: str | Path | None = None,
+    options: ShortlistOptions = ShortlistOptions(),  # noqa: B008 (frozen)
+    languages: LanguageOptions = LanguageOptions(),  # noqa: B008
+    machine: MachineOptions = MachineOptions(),  # noqa: B008
+    progress: Listener | None = None,
+) -> ShortlistFit:
+    """Fit the shortlist of a translation model: the target tokens that each source sentence may be translated with.
+
+    The set of a sentence is the likeliest translations of each of its tokens, found by word alignment (IBM model 1),
+    and the most frequent tokens. Each sentence has its own set, so its translation does not depend on its neighbors.
+    What a set lacks cannot be in the translation.
+
+    `model` is a model folder, which the shortlist is written to. Exactly one of these is given: `pairs`, a file of
+    tab-separated sentence pairs with `source_column` and `target_column` counted from 0; `text`, a file of source
+    sentences, which the model translates itself, between `languages` where it is multilingual; `lex`, a lexical table
+    of Marian; `vmap`, a vocabulary map of CTranslate2, taken as it is. All may be compressed (.gz). Translations of
+    `text` go to the file `work` and stay there; by default it is MODEL.translations next to the model, and removed
+    after the fit. An interrupted fit resumes there. `progress` is called with reports.
+
+    Raises OptionError for options that do not fit together or the model, InputError for files that cannot be read,
+    ModelError for a model that cannot be read, and OutputError for a place that cannot be written to.
+    """
+    given = {"pairs": pairs, "text": text, "lex": lex, "vmap": vmap}
+    files = {name: Path(path) for name, path in given.items() if path is not None}
+    if len(files) != 1:
+        raise OptionError("give one of pairs, text, lex and vmap.")
+    [(origin, path)] = files.items()
+    check_readable([path])
+    if origin == "text":
+        check_text(str(path), path)
+    for name, code in asdict(languages).items():
+        require(origin == "text" or not code, name, code, "left out without text, which it is for")
+    for name, column in (("source_column", source_column), ("target_column", target_column)):
+        require(column >= 0, name, column, "0 or more")
+    folder, report = find_model(str(model)), Reporter(progress)
+    parts = load_parts(folder, machine)
+    kept = Path(work) if work else folder.with_name(folder.name + ".translations")
+    if origin == "pairs":
+        found, facts = _align(column_pairs(path, source_column, target_column), path, parts, options, report)
+    elif origin == "text":
+        found, facts = _align(_translated(folder, kept, path, parts, languages, machine), path, parts, options, report)
+    else:
+        found, facts = _import(origin, path, parts, options)
+    file = {"name": path.name, "bytes": path.stat().st_size}
+    facts = {"from": origin, "file": file, "options": asdict(options)} | facts
+    save_shortlist(folder, found, shortlist_identity(parts), facts)
+    if origin == "text" and not work:
+        kept.unlink(missing_ok=True)
+    return ShortlistFit(folder, found, facts)
+
+
+def export_shortlist(model: str | Path, vmap: str | Path) -> int:
+    """Write the shortlist in a model folder as a vocabulary map of CTranslate2; return the entries left out.
+
+    These have a token with a space in it, which the format cannot hold. Raises ModelError for a model without a
+    shortlist, OutputError for a place that cannot be written to.
+    """
+    check_export(vmap)
+    folder = find_model(str(model))
+    parts = load_parts(folder, MachineOptions())
+    shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
+    return write_vmap(Path(vmap), shortlist, parts.source, parts.target)
+
+
+def check_export(vmap: str | Path) -> None:
+    """Raise OutputError if the vocabulary map cannot be written."""
+    path = Path(vmap)
+    if path.is_dir():
+        raise OutputError(f"vmap {path} is a folder; give the name of a file.")
+    check_folder(path.absolute().parent, str(path), "another name")
+
+
+def _align(pairs: Iterable[Pair], origin: Path, parts: Parts, options: ShortlistOptions, report: Reporter) -> Made:
+    """A shortlist from the sentence pairs of the file `origin`."""
+    with report.stage("reading", None, "pairs") as advance:
+        fit, held_out = read_pairs(pairs, origin, parts.source, parts.target, options.max_pairs, advance)
+    with report.stage("aligning", options.rounds, "rounds") as advance:
+        found = fit_pairs(fit, parts.source, parts.target, options, advance)
+    covered = coverage(found, held_out)
+    return found, {"fitted_pairs": len(fit), "held_out": asdict(covered) if covered else None}
+
+
+def _translated(
+    folder: Path, kept: Path, text: Path, parts: Parts, languages: LanguageOptions, machine: MachineOptions
+) -> Iterable[Pair]:
+    """The lines of `text` with the model's own greedy translations by the exact layer, in the file `kept`."""
+    parts.language_tags.direction(languages)  # raises
+    choices = DecodeOptions(search=SearchOptions(beam_size=1), languages=languages)
+    job = TranslationJob(str(folder), [text], "text", "strict", None, choices, machine)
+    output = OutputFile(kept, resume=True, restart=False, inputs=[text])
+    failed = True
+    try:
+        job.run(output)
+        failed = False
+    finally:
+        output.close(failed)
+    return file_pairs(text, kept)
+
+
+def _import(origin: str, path: Path, parts: Parts, options: ShortlistOptions) -> Made:
+    """A shortlist from another engine's file."""
+    if origin == "lex":
+        found, imported = read_lex(path, parts.source, parts.target, options)
+    else:
+        found, imported = read_vmap(path, parts.source, parts.target)
+    return found, {"imported": asdict(imported)}

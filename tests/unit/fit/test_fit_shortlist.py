@@ -1,0 +1,65 @@
+"""The library's `fit_shortlist` and `export_shortlist`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sharpbeam import FitProgress, Translator, export_shortlist, fit_shortlist
+from sharpbeam.errors import ModelError, OptionError, OutputError
+from sharpbeam.options.decode import LanguageOptions
+from sharpbeam.options.shortlist import ShortlistOptions
+
+
+@pytest.fixture
+def model(tiny_model: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+
+@pytest.fixture
+def pairs(sentences: list[str], tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in zip(sentences, sentences[::-1], strict=True)))
+    return path
+
+
+def test_from_pairs_to_a_translator_and_another_engine(
+    model: Path, pairs: Path, sentences: list[str], tmp_path: Path
+) -> None:
+    reports: list[FitProgress] = []
+    options = ShortlistOptions(translations=3, frequent=5, rounds=2)
+    fitted = fit_shortlist(model, pairs=pairs, options=options, progress=reports.append)
+    assert fitted.facts["fitted_pairs"] + fitted.facts["held_out"]["pairs"] == len(sentences)
+    assert "tokens in every set" in fitted.summary()
+    aligned = [(report.done, report.total) for report in reports if report.stage == "aligning"]
+    assert aligned == [(0, 2), (1, 2), (2, 2)]
+    assert [report.done for report in reports if report.stage == "reading"][-1] == len(sentences)
+    assert len(Translator(model).translate(sentences[:3], output_layer="shortlist", max_length=9)) == 3
+    assert export_shortlist(model, tmp_path / "vmap") == 0
+    again = fit_shortlist(model, vmap=tmp_path / "vmap").shortlist
+    assert again.token.tolist() == fitted.shortlist.token.tolist()
+    assert again.always.tolist() == fitted.shortlist.always.tolist()
+
+
+def test_its_own_translations_are_kept_only_where_asked(model: Path, sentences: list[str], tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("".join(f"{sentence}\n" for sentence in sentences[:20]))
+    fit_shortlist(model, text=text)
+    assert not model.with_name("model.translations").exists()
+    fit_shortlist(model, text=text, work=tmp_path / "kept")
+    assert len((tmp_path / "kept").read_text().splitlines()) == 20
+
+
+def test_what_does_not_fit_together(model: Path, pairs: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="give one of pairs, text, lex and vmap"):
+        fit_shortlist(model)
+    with pytest.raises(OptionError, match="give one of"):
+        fit_shortlist(model, pairs=pairs, lex=pairs)
+    with pytest.raises(OptionError, match="source_language is 'de'"):
+        fit_shortlist(model, pairs=pairs, languages=LanguageOptions(source_language="de"))
+    with pytest.raises(ModelError, match="has no shortlist"):
+        export_shortlist(model, tmp_path / "vmap")
+    with pytest.raises(OutputError, match="is a folder"):
+        export_shortlist(model, tmp_path)
