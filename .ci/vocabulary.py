@@ -64,7 +64,12 @@ RULES = (
     Rule(
         "projection|projections",
         "output layer",
-        (r"[Vv]ocabulary ~", r"(?:[Rr]andom|[Kk]ey|[Vv]alue|[Qq]uery|QKV|[Ii]nput|[Rr]esidual|fused|attention) ~"),
+        # names of papers and of Marian's options, and the standard term inside of a model
+        (
+            r"[Vv]ocabulary ~",
+            r"(?:ssru[-_ ]|pre, |rnn-|no-)~",
+            r"(?:[Rr]andom|[Kk]ey|[Vv]alue|[Qq]uery|QKV|[Ii]nput|[Rr]esidual|fused|attention) ~",
+        ),
     ),
     Rule("whoever|nobody|somebody", "the caller, no request, a passive"),
     Rule("norms? in front|norms? behind", "pre-norm, post-norm"),

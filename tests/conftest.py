@@ -78,7 +78,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -
 
 @pytest.fixture
 def make_transformer(tiny_model: Path, tmp_path: Path) -> Callable[..., Path]:
-    """A folder with a tiny transformer of the given facts beside the sizes, and the vocabulary of `tiny_model`."""
+    """A folder with a tiny transformer with the given facts next to the sizes, and the vocabulary of `tiny_model`."""
 
     def make(**facts: Any) -> Path:
         sizes = {"hidden_dim": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_heads": 2, "decoder_heads": 2}

@@ -178,7 +178,7 @@ def test_a_row_alone_is_the_row_in_its_batch(method, dial):
     ],
 )
 def test_a_structure_serves_several_dials(method, first, second):
-    """What is built like another is as if built anew, and the other stays as it is."""
+    """A method built from another equals one built anew, and the other is unchanged."""
     one = method.build(WEIGHT, BIAS, **first)
     before = one.topk(HIDDEN, 5)
     built = method.build(WEIGHT, BIAS, **second, like=one)

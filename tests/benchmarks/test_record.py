@@ -1,4 +1,4 @@
-"""What a benchmark has recorded is found again as long as the code is the same."""
+"""Records of a benchmark are found again as long as the code is the same."""
 
 from __future__ import annotations
 

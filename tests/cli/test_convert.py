@@ -54,7 +54,7 @@ def test_a_hub_that_does_not_answer_is_one_line(run: Run, place: Path, monkeypat
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
     with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))  # and nobody listens
+        deaf.bind(("127.0.0.1", 0))  # and no server listens
         environment = {"HF_ENDPOINT": f"http://127.0.0.1:{deaf.getsockname()[1]}", "NO_PROXY": "127.0.0.1"}
         for name, value in (environment | {"no_proxy": "127.0.0.1", "HF_HOME": str(place / "cache")}).items():
             monkeypatch.setenv(name, value)

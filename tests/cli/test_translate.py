@@ -167,11 +167,11 @@ def test_the_progress_bar_is_for_terminals(run: Run, tiny_model: Path, text: Pat
             assert b"60/60" in seen
 
 
-def test_the_bar_makes_room_for_translations_on_the_same_terminal(
+def test_the_bar_is_cleared_for_translations_on_the_same_terminal(
     run: Run, call: Run, tiny_model: Path, text: Path
 ) -> None:
     text.write_text("".join(text.read_text().splitlines(keepends=True)[:4]))
-    arguments = ("translate", tiny_model, text, "--max-length", 9)  # short: nobody reads the terminal while it runs
+    arguments = ("translate", tiny_model, text, "--max-length", 9)  # short: the terminal is not read while it runs
     terminal, its_end = pty.openpty()
     with os.fdopen(terminal, "rb") as screen, os.fdopen(its_end, "wb") as both:
         assert run(*arguments, stdout=both, stderr=both).status == 0

@@ -7,7 +7,7 @@
 * Full cube = beam: exact cube pruning of hypotheses that are alike only if their hidden vectors point the same way.
 
 A combination that does not hold is named; nothing is timed here. One line is recorded for each layer and search, and
-those that the same commit has already are not measured again, so a run that was broken off goes on where it was.
+those that the same commit has already are not measured again, so an interrupted run continues where it was.
 """
 
 from __future__ import annotations

@@ -156,4 +156,4 @@ def test_blocks_are_found_and_mostly_run() -> None:
 
 def test_unknown_flags_are_found() -> None:
     with pytest.raises(AssertionError, match="translate has no"):
-        check_flags(Block("x.md", 1, "sh", "cat x | sharpbeam translate de-en --projection scan\n", False))
+        check_flags(Block("x.md", 1, "sh", "cat x | sharpbeam translate de-en --nonsense scan\n", False))

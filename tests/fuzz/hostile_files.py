@@ -16,14 +16,14 @@ from support.marian_writer import shortlist_of
 
 SIZES = (0, 1, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**64 - 1)
 
-# What a fact may be made: numbers too large, other types, too deep, a text that is none.
+# Values that a fact is replaced with: numbers too large, other types, too deep, a text that is none.
 VALUES: tuple[Any, ...] = (
     10**18, [[-99999999]], -1, 1e308, None, [], {}, "x" * 10_000, True, [[]] * 50, {"a": {"b": {}}}, "\ud800", 2**40,
 )  # fmt: skip
 
 
 class Harm:
-    """What a hostile pickle wants to call."""
+    """The call that a hostile pickle asks for."""
 
     def __init__(self, called: Any, *arguments: Any) -> None:
         self.call = called, arguments
@@ -326,8 +326,8 @@ def ctranslate2(draw: np.random.Generator, whole: bytes) -> bytes:
         places = [i for i in range(len(data)) if data.startswith(name, i)][:200]
         if not places:
             continue
-        behind = places[int(draw.integers(len(places)))] + len(name)
-        at = behind + int(draw.integers(0, 16))
+        after = places[int(draw.integers(len(places)))] + len(name)
+        at = after + int(draw.integers(0, 16))
         data[at : at + 4] = (SIZES[int(draw.integers(len(SIZES)))] % 2**32).to_bytes(4, "little")
     return bytes(data)
 

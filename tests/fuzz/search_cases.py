@@ -78,7 +78,7 @@ class TableModel(RowLayer):
 
 
 def case(seed: int) -> list[str]:
-    """What does not hold in the case `seed`."""
+    """Promises broken in the case `seed`."""
     draw = random.Random(seed)
     model = TableModel(seed, draw.choice([1, 4, 1000]), draw.choice([-1.0, 1.0, 3.0]), draw.choice([0.0, 0.2, 0.6]))
     requests = [
@@ -103,7 +103,7 @@ def case(seed: int) -> list[str]:
 
 
 def misses(cases: int, first: int = 0) -> list[str]:
-    """What does not hold in `cases` cases of `REQUESTS` requests each."""
+    """Promises broken in `cases` cases of `REQUESTS` requests each."""
     return [said for seed in range(first, first + cases) for said in case(seed)]
 
 
@@ -164,7 +164,7 @@ def run(
 
 
 def _invalid(answers: list[Hypothesis], options: SearchOptions) -> list[str]:
-    """What is wrong with the answers of one request."""
+    """Faults of the answers of one request."""
     wrong = []
     if not 1 <= len(answers) <= options.num_hypotheses:
         wrong.append(f"{len(answers)} answers")
@@ -176,7 +176,7 @@ def _invalid(answers: list[Hypothesis], options: SearchOptions) -> list[str]:
     for hypothesis in answers:
         length = len(hypothesis.token_log_probs)
         if length > options.max_length or EOS in hypothesis.tokens:
-            wrong.append("an answer is too long, or goes on behind eos")
+            wrong.append("an answer is too long, or continues after eos")
         total = 0.0
         for log_prob in hypothesis.token_log_probs:
             total += log_prob

@@ -198,7 +198,7 @@ class Pair:
 def misses(folder: str | None, data: str, sentences: int, backend: Any = "native") -> list[dict[str, Any]]:
     """A record for each way to search; `wrong` of all of them should be 0.
 
-    Each way is recorded as soon as it is done, and found again by a run that goes on where another was broken off.
+    Each way is recorded as soon as it is done, and found again by a run that continues an interrupted one.
     """
     theirs = Path(folder) if folder else random_model(data)
     weights = next(path for name in WEIGHTS if (path := theirs / name).is_file())

@@ -47,7 +47,7 @@ FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pick
 
 @dataclass
 class Outcome:
-    """What became of the cases of one format."""
+    """The outcomes of the cases of one format."""
 
     refused: int = 0
     read: int = 0
@@ -312,7 +312,7 @@ def _watched() -> Iterator[list[str]]:
     def expired(_: int, __: FrameType | None) -> None:
         raise TimeoutError(f"it took more than {SECONDS} seconds")
 
-    sys.addaudithook(audit)  # stays, but nobody looks at `events` afterwards
+    sys.addaudithook(audit)  # stays, but `events` is not read afterwards
     before = resource.getrlimit(resource.RLIMIT_AS)
     used = (
         int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if os.path.exists("/proc") else 0

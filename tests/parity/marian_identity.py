@@ -1,11 +1,11 @@
-"""What Marian itself says, against our import of its models.
+"""Scores and translations of Marian itself against those of its converted models.
 
 `python -m parity.marian_identity` lets Marian (`pip install '.[marian]'`) train a small model of each kind that
 `sharpbeam convert` reads, for a hundred updates on Tatoeba, and has it score given translations and translate greedily;
 the converted model must give the same scores and the same words. Greedily, since beams differ by rule: Marian's grow
 narrower with every finished hypothesis.
 
-Of a transformer with norms in front of its parts only the scores are compared: Marian's decoder leaves the keys and
+Of a pre-norm transformer only the scores are compared: Marian's decoder leaves the keys and
 values of earlier words without their norm (`LayerAttention` in its src/models/transformer.h), unlike its training.
 """
 
@@ -62,7 +62,7 @@ class MarianError(Exception):
 
 
 def run(command: str, *arguments: str) -> str:
-    """What `marian COMMAND` prints; in a process of its own, since Marian ends its process where it fails."""
+    """The output of `marian COMMAND`; in a process of its own, since Marian ends its process where it fails."""
     program = "import sys, _pymarian; sys.exit(_pymarian.main(sys.argv[1:]))"
     words = [word for argument in arguments for word in argument.split()]
     found = subprocess.run(

@@ -1,4 +1,4 @@
-"""Truth 10: the search says what `transformers` says, with a tiny random MarianMT behind our model door."""
+"""Truth 10: beam search equals `generate`, with a tiny random MarianMT by our model interface."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VOCAB, PAD, EOS = 41, 40, 0
 
 
 class MarianDecoding:
-    """The door on a MarianMT: a state is the prefix, which is run again from the start."""
+    """The model interface on a MarianMT: a state is the prefix, which is run again from the start."""
 
     def __init__(self, marian) -> None:
         self.marian = marian
@@ -181,6 +181,6 @@ def test_a_prefix_equals_decoder_input_ids(marian) -> None:
 
 
 def _strip(row: list[int]) -> list[int]:
-    """Tokens between the start token and eos or the padding behind it."""
+    """Tokens between the start token and eos or the padding after it."""
     row = row[1:]
     return row[: row.index(EOS)] if EOS in row else row

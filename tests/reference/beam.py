@@ -100,7 +100,7 @@ def reference_search(
     width, penalty = options.beam_size, options.length_penalty
     stays = options.finishing == "stay"
     sure = options.early_stopping in ("proven", "exhaustive")
-    room = width if sure or stays else round(width * options.patience)
+    places = width if sure or stays else round(width * options.patience)
     running = [Beam((), (), 0.0)]
     finished: list[Beam] = []
     top = -np.inf
@@ -133,11 +133,11 @@ def reference_search(
                 beam.score = beam.total / length**penalty
                 finished.append(beam)
                 top = max(top, beam.total)
-        finished = sorted(finished, key=lambda beam: -beam.score)[:room]
+        finished = sorted(finished, key=lambda beam: -beam.score)[:places]
         if not running and not finished:  # nothing was possible at all: what there is, is the answer
             for beam in before:
                 beam.score = beam.total / max(length - 1, 1) ** penalty
-            finished = sorted(before, key=lambda beam: -beam.score)[:room]
+            finished = sorted(before, key=lambda beam: -beam.score)[:places]
         if not running or is_done(finished, top, running[0].total, length, options):
             break
     return finished[: options.num_hypotheses]

@@ -1,4 +1,4 @@
-"""What csrc/search/selection.cpp does, in NumPy and written for reading: the truth that it is tested against."""
+"""The selection of csrc/search/selection.cpp in NumPy, written for reading: what it is tested against."""
 
 from __future__ import annotations
 

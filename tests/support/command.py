@@ -14,7 +14,7 @@ TIMEOUT = 60  # seconds; nothing here takes more than a few
 
 @dataclass(frozen=True)
 class Result:
-    """What one command line did."""
+    """The outcome of one command line."""
 
     status: int
     out: bytes

@@ -1,4 +1,4 @@
-"""What the models of other programs in these tests are made of."""
+"""Parts of the models of other programs in these tests."""
 
 from __future__ import annotations
 

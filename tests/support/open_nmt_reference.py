@@ -155,7 +155,7 @@ class Model(nn.Module):
         return self.generator(self.decoder.layer_norm(y)).log_softmax(-1).numpy()
 
     def checkpoint(self, **changes):
-        """What onmt/models/model_saver.py writes."""
+        """A checkpoint as onmt/models/model_saver.py writes it."""
         state = {name: value for name, value in self.state_dict().items() if "generator" not in name}
         vocab = {"src": self.words[0], "tgt": self.words[1], "data_task": "seq2seq", "decoder_start_token": "<s>"}
         optim = torch.optim.Adam(self.parameters(), lr=0.0)

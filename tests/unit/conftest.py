@@ -1,4 +1,4 @@
-"""Tiny models of every choice of the config, and walks through their door."""
+"""Tiny models of every choice of the config, and walks through their interface."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ TRANSFORMER_GRID: dict[str, dict[str, Any]] = {
         "positions": "none",
     },
     "ssru": TRANSFORMER | {"decoder_kind": "ssru", "norm": "post", "decoder_final_norm": False},
-    "ssru pre, output_layer": TRANSFORMER | {"decoder_kind": "ssru", "ssru_projection": True},
+    "ssru pre, projection": TRANSFORMER | {"decoder_kind": "ssru", "ssru_projection": True},
 }
 CONFIGS: dict[str, TranslationConfig] = {name: GruConfig(**facts) for name, facts in GRID.items()}
 CONFIGS |= {name: LstmAttentionConfig(**facts) for name, facts in LSTM_GRID.items()}
@@ -197,7 +197,7 @@ class Walk:
     token: list[Ids]  # for each step, [R]
 
     def run(self, run: Decoding) -> Floats:
-        """Hidden vectors of all rows of all steps, one behind the other."""
+        """Hidden vectors of all rows of all steps, one after the other."""
         state = run.admit(self.requests)
         hidden = []
         for request, parent, token in zip(self.request, self.parent, self.token, strict=True):

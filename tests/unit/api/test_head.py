@@ -1,4 +1,4 @@
-"""The output layer of somebody else's model: fitted, saved, loaded, and what it says to arrays that do not fit."""
+"""The output layer of a foreign model: fitted, saved, loaded, and its errors for arrays that do not fit."""
 
 from __future__ import annotations
 
@@ -166,5 +166,5 @@ def test_the_example_runs(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from examples.head import compare
 
-    same, _ = compare(tmp_path, words=1000, width=32, seen=6000)
+    same, _ = compare(tmp_path, tokens=1000, width=32, seen=6000)
     assert same > 0.9

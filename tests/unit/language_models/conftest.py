@@ -1,4 +1,4 @@
-"""Tiny LSTM language models, and walks through their door."""
+"""Tiny LSTM language models, and walks through their interface."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_info_names_the_architecture(call, model):  # noqa: F811
 
 
 def test_a_language_model_gets_a_screen(call, model, tmp_path):  # noqa: F811
-    """What is fitted on are the steps of the text itself: hidden vectors, and the exact layer's best words."""
+    """Fitted on the steps of the text itself: hidden vectors, and the exact layer's best tokens."""
     folder, text = tmp_path / "model", tmp_path / "train"
     shutil.copytree(model, folder)
     words = np.random.default_rng(1).choice(["ba", "de", "ki", "fo", "gu"], (200, 5))

@@ -1,4 +1,4 @@
-"""The door of the language model: a row stands alone, states live until they are left out, mistakes change nothing."""
+"""The language model's interface: a row stands alone, states live until they are left out, mistakes change nothing."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def scorer(model: Path) -> Scorer:
 
 
 def by_hand(model: Path, prompt: str, steps: int) -> list[int]:
-    """Greedy words, through the door of the model and the reference output_layer."""
+    """Greedy tokens, by the model's interface and the reference output layer."""
     parts = Generator(model).parts
     output_layer = ReferenceLayer(*parts.model.output())
     run, words = parts.model.open(), [EOS_ID, *WORDS.encode(prompt)]

@@ -1,4 +1,4 @@
-"""Training a language model: columns, carried states, perplexity, and going on after kill -9 with the same losses."""
+"""Training a language model: columns, carried states, perplexity, and resuming after kill -9 with the same losses."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_native_equals_pytorch_on_every_table(config, isa, make_tensors, walk):
 
 
 def test_a_row_attends_alone_as_among_others_in_bytes(small, isa, make_tensors, walk):
-    """And its state goes on as that of a plain step does."""
+    """And its state continues as that of a plain step does."""
     model, path = NativeModel(small, make_tensors(small), isa), walk(small)
     index, token = np.arange(len(path.requests), dtype=np.int32), np.full(len(path.requests), 5, np.int32)
     together = model.open()

@@ -173,7 +173,7 @@ def test_an_evicted_index_may_come_back_with_another_source(build, make_tensors,
 
 
 def test_handles_are_used_again_so_that_a_long_run_needs_no_more_memory(build, make_tensors, make_requests, small):
-    """Twenty pairs of requests, one behind the other, of five steps each."""
+    """Twenty pairs of requests, one after the other, of five steps each."""
     run = build(small, make_tensors(small)).open()
     highest = 0
     for first in range(0, 40, 2):

@@ -134,4 +134,4 @@ def test_rounded_steps_are_close_to_teacher_forcing(
         return np.linalg.norm(found - wanted, axis=(1, 2)) / np.linalg.norm(wanted, axis=(1, 2))
 
     assert (apart(steps, truth) < most).all()
-    assert (apart(steps[:, :-1], truth[:, 1:]) > most).all()  # one word behind
+    assert (apart(steps[:, :-1], truth[:, 1:]) > most).all()  # one token late

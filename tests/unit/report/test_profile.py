@@ -1,4 +1,4 @@
-"""Where the time goes: all of it is somebody's, the counts are those of the work, and the clocks change no bit."""
+"""Where the time goes: all of it belongs to a part, the counts are those of the work, and the clocks change no bit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_all_time_is_somebodys_and_products_are_counted(
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.seconds)
     assert all(part.seconds >= 0 for part in found.parts) and 0 < found.bookkeeping < 1
     parts = {part.name: part for part in found.parts}
-    assert found.requests == 10 and 20 <= parts["search"].calls <= found.steps + 10  # turns, one or more in a call
+    assert found.requests == 10 and 20 <= parts["search"].calls <= found.steps + 10  # steps, one or more in a call
     assert parts["decoder: activations"].calls >= found.steps
     output = parts["output layer: products"]
     assert output.operations >= found.rows * 200 * 16
@@ -64,7 +64,7 @@ def test_random_words_stand_for_text(tiny_model: Path) -> None:
 def test_multilingual_models_and_words_that_are_never_produced(
     make_transformer: Callable[..., Path], sentences: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without eos every search goes on to max_length, in `translate` as in its profile."""
+    """Without eos every search continues to max_length, in `translate` as in its profile."""
     model = make_transformer(languages={"aa": 9, "bb": 10}, source_tag="source", target_tag=True, suppressed_ids=(2,))
     arguments = ["profile", str(model), "--sentences", "3", "--max-length", "9", "--batch-tokens", "1", "--json"]
     assert main(arguments) == 2 and "source_language is missing" in capsys.readouterr().err
@@ -72,7 +72,7 @@ def test_multilingual_models_and_words_that_are_never_produced(
     assert json.loads(capsys.readouterr().out)["steps"] == 27
 
 
-def test_turns_without_some_words_are_taken_in_the_core(
+def test_steps_with_suppressed_tokens_are_taken_in_the_core(
     make_transformer: Callable[..., Path], sentences: list[str]
 ) -> None:
     found = look(make_transformer(suppressed_ids=(0, 2)), sentences[:10])
@@ -112,14 +112,14 @@ def test_clocks_change_no_bit(tiny_model: Path, sentences: list[str]) -> None:
         assert profiled.translate(sentences[:20], **options) == plain.translate(sentences[:20], **options)
 
 
-def test_nobody_else_is_clocked(tiny_model: Path, sentences: list[str]) -> None:
+def test_no_other_model_is_clocked(tiny_model: Path, sentences: list[str]) -> None:
     profiled = Translator(tiny_model, machine=MachineOptions(isa="profiled", threads=1))
     _core.kernel_work()
     Translator(tiny_model, machine=MachineOptions(threads=1)).translate(sentences[:3])
     assert _core.kernel_work() == {}
     profiled.translate(sentences[:3])
     found = _core.kernel_work()
-    assert found["", "gemm"][0] > 0 < found["decoder", "gemm"][0]  # of the encoder, and of the turns
+    assert found["", "gemm"][0] > 0 < found["decoder", "gemm"][0]  # of the encoder, and of the steps
     assert found["decoder", ""][0] == found["output", ""][0] > 0
     assert _core.kernel_work() == {}
 

@@ -1,4 +1,4 @@
-"""The training loop: schedules, stopping, and going on after every kind of end with the same losses."""
+"""The training loop: schedules, stopping, and resuming after every kind of end with the same losses."""
 
 from __future__ import annotations
 
