@@ -30,10 +30,10 @@ def show_notes(report: FitProgress) -> None:
         print(report.note)
 
 
-def compare(folder: Path, words: int = 20_000, width: int = 256, seen: int = 40_000) -> tuple[float, float]:
-    """The share of vectors whose five best words are those of PyTorch, and how many times faster they are found."""
+def compare(folder: Path, tokens: int = 20_000, width: int = 256, seen: int = 40_000) -> tuple[float, float]:
+    """The share of vectors whose five best tokens are those of PyTorch, and how many times faster they are found."""
     generator = torch.Generator().manual_seed(1)
-    output = torch.nn.Linear(width, words)
+    output = torch.nn.Linear(width, tokens)
     torch.nn.init.normal_(output.weight, generator=generator)
     weight, bias = output.weight.detach(), output.bias.detach()
     options = ScreenOptions(method="kmeans", clusters=50, fidelity=0.99)
