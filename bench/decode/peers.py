@@ -61,7 +61,7 @@ def bleu(job: Task, answers: Sequence[Sequence[str]]) -> float:
     from sharpbeam.report.quality import quality
 
     assert job.references is not None
-    target = Translator(job.folder).parts.target
+    target = Translator(job.folder).loaded.target
     ids = {target.piece(token): token for token in range(len(target))}
     texts = [target.decode([ids[piece] for piece in answer if piece in ids]) for answer in answers]
     return quality(texts, job.references).bleu

@@ -17,7 +17,7 @@ from bench.harness import machine, record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
 from sharpbeam import MachineOptions, Translator
-from sharpbeam.decoding.loading import Parts, find_models
+from sharpbeam.decoding.loading import LoadedModel, find_models
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.report.profile import load_profiled, profile_texts
 from sharpbeam.report.quality import quality
@@ -93,13 +93,13 @@ def step_shares(model: str, data: str, sentences: int, batch_tokens: int = 1) ->
         "bookkeeping_us": round(1e6 * found.bookkeeping * step, 1),
         "bookkeeping": round(found.bookkeeping, 4),
         "shares": {part.name: round(part.seconds / found.seconds, 4) for part in found.parts},
-        **_floor(loaded.parts, step),
+        **_floor(loaded.loaded, step),
     }
     options = {"model": model, "beam_size": BEAM, "batch_tokens": batch_tokens, "sentences": len(sources)}
     return record.write("step", figures, threads=1, options=options)
 
 
-def _floor(parts: Parts, seconds: float) -> dict[str, Any]:
+def _floor(parts: LoadedModel, seconds: float) -> dict[str, Any]:
     """The output matrix's time at the measured bandwidth, and the step's as a multiple of it."""
     ceiling = machine.ceilings(1)
     if ceiling is None:

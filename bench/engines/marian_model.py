@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness.cache import model_name, place, stamp
-from sharpbeam.decoding.loading import load_parts, shortlist_identity
+from sharpbeam.decoding.loading import load_model, shortlist_identity
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.storage.model_folder import read_config, read_tensors
@@ -56,7 +56,7 @@ def write_lex(folder: Path, path: Path) -> tuple[int, int]:
     """Our shortlist in the form of Marian's: how many words are in every set, and how many translations each source
     word has at most. Marian's every set is of the first words, as many as ours has.
     """
-    parts = load_parts(folder, MachineOptions())
+    parts = load_model(folder, MachineOptions())
     shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
     most = int(np.diff(shortlist.start).max())
     with path.open("w") as file:

@@ -79,7 +79,7 @@ class Ours:
     @property
     def fallback_share(self) -> float | None:
         """Share of the rows so far that a screen sent to the exact layer; None with another layer."""
-        layer = self._translator.layer_named(self._output_layer)
+        layer = self._translator.loaded.layer_named(self._output_layer)
         return layer.fallback_share if isinstance(layer, (ScreenLayer, ByLanguage)) else None
 
     def _answers(self, texts: Sequence[str]) -> list[list[str]]:
@@ -118,7 +118,7 @@ def ctranslate2(
 
 
 def _write_vmap(model: Path, path: Path) -> None:
-    parts = Translator(model).parts
+    parts = Translator(model).loaded
     shortlist = read_shortlist(model, shortlist_identity(parts), len(parts.source), len(parts.target))
     write_vmap(path, shortlist, parts.source, parts.target)
 
@@ -156,7 +156,7 @@ def _generate(job: Task, model: Any) -> Run:
     """A model with the `generate` of transformers."""
     import torch
 
-    parts = Translator(job.folder).parts
+    parts = Translator(job.folder).loaded
     config = model.config
     ids = [[*parts.source.encode(text), config.eos_token_id] for text in job.texts]
     lengths = {"min_new_tokens": LENGTH, "max_new_tokens": LENGTH} if job.fixed else {"max_new_tokens": 256}

@@ -18,7 +18,7 @@ import numpy as np
 from bench.harness import record
 from bench.harness.cache import COLLECTING, stamp
 from bench.papers.l2s.subjects import Subject
-from sharpbeam.decoding.loading import Parts, load_parts
+from sharpbeam.decoding.loading import LoadedModel, load_model
 from sharpbeam.fit.screen.collect import Collector
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.scan import ScanLayer
@@ -72,9 +72,9 @@ class Layer:
 
 def collect_layer(subject: Subject, folder: Path, data: str, share: float = 1.0) -> Layer:
     """The layer of the model in `folder`; `share` of the usual number of vectors. Kept files are used again."""
-    parts = load_parts(folder, MachineOptions(), "translation" if subject.columns else "language")
+    parts = load_model(folder, MachineOptions(), "translation" if subject.columns else "language")
     weight, bias = parts.model.output()
-    parts = dataclasses.replace(parts, output_layer=ScanLayer.build(weight, bias))  # the exact top k, sooner
+    parts = dataclasses.replace(parts, exact=ScanLayer.build(weight, bias))  # the exact top k, sooner
     fitting = max(FLOATS // weight.shape[1], LEAST) if subject.columns is None else MOST_TRANSLATED
     counts = {"fit": fitting, "choose": HELD_OUT, "test": HELD_OUT}
     digest = stamp(folder, *(Path(data) / str(getattr(subject, part)) for part in counts), code=COLLECTING)
@@ -85,7 +85,7 @@ def collect_layer(subject: Subject, folder: Path, data: str, share: float = 1.0)
     return Layer(subject.name, weight, bias, parts.model.eos_id, *samples)
 
 
-def _kept(path: Path, subject: Subject, parts: Parts, data: str, part: str, count: int) -> Sample:
+def _kept(path: Path, subject: Subject, parts: LoadedModel, data: str, part: str, count: int) -> Sample:
     """The sample in `path` and its neighbour, collected where they are not there."""
     best = path.with_suffix(".top.npy")
     if not (path.is_file() and best.is_file()):
@@ -99,7 +99,7 @@ def _kept(path: Path, subject: Subject, parts: Parts, data: str, part: str, coun
     return Sample(np.load(path, allow_pickle=False), np.load(best, allow_pickle=False))
 
 
-def _translate(parts: Parts, lines: Iterator[str], count: int) -> Sample:
+def _translate(parts: LoadedModel, lines: Iterator[str], count: int) -> Sample:
     """The steps of greedy translations."""
     with tempfile.TemporaryDirectory() as work:
         found = Collector(parts, Path(work), 1, K).collect(lines, {}, count, lambda _: None)
@@ -108,16 +108,16 @@ def _translate(parts: Parts, lines: Iterator[str], count: int) -> Sample:
     return Sample(np.ascontiguousarray(records["hidden"][order]), np.ascontiguousarray(records["token"][order]))
 
 
-def _read(parts: Parts, lines: Iterator[str], count: int) -> Sample:
+def _read(parts: LoadedModel, lines: Iterator[str], count: int) -> Sample:
     """The steps of reading text."""
     every, _ = read_text(parts, lines, count)
     every = every[np.random.default_rng(1).permutation(len(every))[:count]]
-    scan = parts.output_layer
+    scan = parts.exact
     assert isinstance(scan, ScanLayer)
     return Sample(every, np.concatenate([scan.topk(block, K).token for block in np.array_split(every, 64)]))
 
 
-def read_text(parts: Parts, lines: Iterator[str], count: int, spread: int = SPREAD) -> tuple[Floats, Ids]:
+def read_text(parts: LoadedModel, lines: Iterator[str], count: int, spread: int = SPREAD) -> tuple[Floats, Ids]:
     """`count` hidden vectors [n, D] or a few more, and the words [n] that follow: text read at `COLUMNS` places.
 
     The places are spread over `spread` times as many words, where the text has them.

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sharpbeam.errors import InputError, ModelError, OptionError, SharpbeamError
+from sharpbeam.errors import InputError, ModelError, OptionError, RequestCancelledError, SharpbeamError
 
 if TYPE_CHECKING:
-    from sharpbeam.api.generator import Generation, Generator
+    from sharpbeam.api.generator import Generator
     from sharpbeam.api.head import Head
     from sharpbeam.api.scorer import Scorer
     from sharpbeam.api.translator import Translator
-    from sharpbeam.decoding.results import Answer, Translation
+    from sharpbeam.decoding.results import Answer, Generation, Translation
+    from sharpbeam.decoding.session import Handle, Session
     from sharpbeam.decoding.trace import Trace
     from sharpbeam.fit.head import fit_head
     from sharpbeam.fit.progress import FitProgress
@@ -29,13 +30,16 @@ __all__ = [
     "FitProgress",
     "Generation",
     "Generator",
+    "Handle",
     "Head",
     "InputError",
     "MachineOptions",
     "ModelError",
     "OptionError",
+    "RequestCancelledError",
     "Scorer",
     "ScreenFit",
+    "Session",
     "SharpbeamError",
     "ShortlistFit",
     "Trace",
@@ -49,11 +53,13 @@ __all__ = [
 
 _HOMES = {
     "Answer": "sharpbeam.decoding.results",
-    "Generation": "sharpbeam.api.generator",
+    "Generation": "sharpbeam.decoding.results",
     "Generator": "sharpbeam.api.generator",
+    "Handle": "sharpbeam.decoding.session",
     "Head": "sharpbeam.api.head",
     "MachineOptions": "sharpbeam.options.decode",
     "Scorer": "sharpbeam.api.scorer",
+    "Session": "sharpbeam.decoding.session",
     "Trace": "sharpbeam.decoding.trace",
     "Translation": "sharpbeam.decoding.results",
     "Translator": "sharpbeam.api.translator",
@@ -74,3 +80,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

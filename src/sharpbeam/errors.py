@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from concurrent.futures import CancelledError
 
 
 class SharpbeamError(Exception):
@@ -24,6 +25,10 @@ class OutputError(SharpbeamError):
 
 class ModelError(SharpbeamError):
     """A model folder is missing, incomplete, of another version, or does not fit together."""
+
+
+class RequestCancelledError(SharpbeamError, CancelledError):
+    """A request of a session was cancelled, or the session was closed before it was done."""
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:

@@ -38,6 +38,11 @@ class Prefix:
     token: Ids  # [P], without eos
     log_prob: Floats  # [P] what each adds to the score of a hypothesis
 
+    @staticmethod
+    def of(hypothesis: Hypothesis) -> Prefix:
+        """The tokens of a hypothesis, with their log probabilities."""
+        return Prefix(np.array(hypothesis.tokens, np.int32), np.array(hypothesis.token_log_probs, np.float32))
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

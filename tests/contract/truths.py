@@ -66,10 +66,10 @@ def schedules(draw: random.Random) -> Iterator[dict[str, Any]]:
 
 def greedy(translator: Translator, sources: list[str], layer: OutputLayer, most: int) -> list[list[int]]:
     """The likeliest word of each step, for one sentence after the other; eos not counted."""
-    model = translator.parts.model
+    model = translator.loaded.model
     answers = []
     for source in sources:
-        request = Request(0, np.array([*translator.parts.source.encode(source), model.eos_id], np.int32))
+        request = Request(0, np.array([*translator.loaded.source.encode(source), model.eos_id], np.int32))
         run, output = model.open(), layer.open()
         state, zero = run.admit([request]), np.zeros(1, np.int32)
         output.admit([request])
@@ -132,7 +132,7 @@ def _combinations(translators: list[Translator], sources: list[str], layer: str,
 
 
 def _ids(translator: Translator, found: list[Translation]) -> list[list[int]]:
-    pieces = {translator.parts.target.piece(i): i for i in range(len(translator.parts.target))}
+    pieces = {translator.loaded.target.piece(i): i for i in range(len(translator.loaded.target))}
     return [[pieces[piece] for piece in translation.tokens] for translation in found]
 
 

@@ -134,7 +134,7 @@ class Pair:
         answers = self.ours.translate(
             texts, beam_size=beam, min_length=least, max_length=most, target_prefix=prefix, **options
         )
-        vocabulary, differing, furthest = self.ours.parts.target, [], 0.0
+        vocabulary, differing, furthest = self.ours.loaded.target, [], 0.0
         for text, answer in zip(texts, answers, strict=True):
             said, score = self._generate(text, beam, least, most, prefix, options)
             theirs, ours = [vocabulary.piece(token) for token in said], list(answer.tokens)
@@ -156,8 +156,8 @@ class Pair:
 
         model = self.theirs.double()
         special = model.generation_config
-        source = torch.tensor([[*self.ours.parts.source.encode(text), special.eos_token_id]])
-        forced = self.ours.parts.target.encode(prefix) if prefix else []
+        source = torch.tensor([[*self.ours.loaded.source.encode(text), special.eos_token_id]])
+        forced = self.ours.loaded.target.encode(prefix) if prefix else []
         kept, found = [([special.decoder_start_token_id, *forced], 0.0)], float("inf")
         with torch.no_grad():
             for length in range(len(forced), steps):
@@ -184,9 +184,9 @@ class Pair:
 
         model = self.theirs
         start, eos = model.generation_config.decoder_start_token_id, model.generation_config.eos_token_id
-        forced = self.ours.parts.target.encode(prefix) if prefix else []
+        forced = self.ours.loaded.target.encode(prefix) if prefix else []
         out = model.generate(
-            input_ids=torch.tensor([[*self.ours.parts.source.encode(text), eos]]),
+            input_ids=torch.tensor([[*self.ours.loaded.source.encode(text), eos]]),
             decoder_input_ids=torch.tensor([[start, *forced]]),
             min_new_tokens=max(least - len(forced), 0), max_new_tokens=most - len(forced), num_beams=beam,
             do_sample=False, return_dict_in_generate=True, output_scores=True, **options,

@@ -151,7 +151,7 @@ def measure(kind: str, text: Text) -> dict[str, Any]:
     if kind not in WITHOUT_TRANSLATION:
         said = run("decode", both, f"--input {text.test[0]} --beam-size 1 --max-length-factor {LONGEST}").splitlines()
         sources = [source for source, _ in text.pairs[:TRANSLATED]]
-        limits = [LONGEST * (len(translator.parts.source.encode(source)) + 1) for source in sources]
+        limits = [LONGEST * (len(translator.loaded.source.encode(source)) + 1) for source in sources]
         answers = [
             translator.translate([source], beam_size=1, max_length=limit)[0].text
             for source, limit in zip(sources, limits, strict=True)

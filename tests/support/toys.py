@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from sharpbeam import MachineOptions
+from sharpbeam.decoding.languages import LanguageTags
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.types import Floats, Ids, Request, TopK
+from sharpbeam.types import Floats, Footprint, Ids, Request, TopK
 
 BOS, EOS = 1, 2
 
@@ -114,3 +120,38 @@ def toy_requests(count: int, seed: int, longest: int = 9) -> list[Request]:
 def asked(*indices: int) -> list[Request]:
     """Requests by name only, for searches that are fed by hand."""
     return [Request(index, np.array([EOS], np.int32)) for index in indices]
+
+
+class ToyVocabulary:
+    """Texts are ids with spaces between them."""
+
+    serialized = b""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def encode(self, text: str) -> list[int]:
+        return [int(word) for word in text.split()]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return " ".join(map(str, ids))
+
+    def piece(self, token: int) -> str:
+        return str(token)
+
+
+def toy_loaded(model: ToyModel, layer: ToyLayer, threads: int = 1, row: int = 0) -> LoadedModel:
+    """A toy as a loaded translation model."""
+    vocabulary: Any = ToyVocabulary(layer.vocab_size)
+    config = GruConfig(layer.vocab_size, layer.vocab_size)
+    machine = MachineOptions(threads=threads)
+    tags = LanguageTags(end=(EOS,))
+    return LoadedModel((Path("toy"),), machine, config, model, layer, vocabulary, vocabulary, Footprint(row, 0), tags)
+
+
+def toy_texts(requests: Iterable[Request]) -> list[str]:
+    """The sources of requests, without eos, as texts; one with nothing else is an empty text."""
+    return [" ".join(map(str, request.source[:-1].tolist())) for request in requests]

@@ -83,13 +83,13 @@ class Bench:
 
     def __init__(self, model: str, data: str, vectors: int, sentences: int, beam_size: int) -> None:
         self.translator, self.beam_size = Translator(model), beam_size
-        parts = self.translator.parts
+        parts = self.translator.loaded
         self.texts, self.output = find_texts(parts.language_tags, data), Output(*parts.model.output())
         self.tests = {t.name: list(islice(t.pairs("test"), sentences or None)) for t in self.texts}
         english = {pair[t.columns.index(0)] for t in self.texts for pair in self.tests[t.name]}
         files = [t.data / f"{t.file}.{part}.tsv.gz" for t in self.texts for part in ("train", "test")]
-        digest = stamp(self.translator.folder, *files, code=(*COLLECTING, "bench/directions.py"))
-        self._parts = replace(parts, output_layer=ScanLayer.build(*parts.model.output()))  # the top k, sooner
+        digest = stamp(self.translator.loaded.folder, *files, code=(*COLLECTING, "bench/directions.py"))
+        self._parts = replace(parts, exact=ScanLayer.build(*parts.model.output()))  # the top k, sooner
         self._kept = KEPT / f"directions-{digest}-{beam_size}-{sentences}"
         self.fit = {t.direction.languages: self._collect(t, "train", t.sources(english), vectors) for t in self.texts}
         self.test = {
@@ -113,7 +113,7 @@ class Bench:
     def screens(self, per: Per, options: ScreenOptions) -> Screens:
         """Fitted to the vectors of all directions that share a screen."""
         chosen, groups = scopes([t.direction.languages for t in self.texts], per, True)
-        eos = self.translator.parts.model.eos_id
+        eos = self.translator.loaded.model.eos_id
         found = shared(groups, self.fit).items()
         return Screens(chosen, {s: find_screen(c, self.output, eos, options).screen for s, c in found})
 
@@ -153,7 +153,7 @@ class Bench:
     def _copy(self, place: Path, screens: Screens) -> Path:
         """The model with `screens`, its other files as links."""
         place.mkdir()
-        for path in self.translator.folder.resolve().iterdir():
+        for path in self.translator.loaded.folder.resolve().iterdir():
             if not path.name.startswith("screen."):
                 (place / path.name).symlink_to(path)
         facts = {scope: {"method": "benchmark"} for scope in screens.by_scope}
@@ -215,7 +215,10 @@ def main() -> None:
         for scope in SCOPES:
             found = whole[scope] = bench.measure(bench.screens(scope, options), options)
             print(table(name, scope, found), flush=True)
-            asked = {"model": bench.translator.folder.parent.name + "/" + bench.translator.folder.name, "scope": scope}
+            asked = {
+                "model": bench.translator.loaded.folder.parent.name + "/" + bench.translator.loaded.folder.name,
+                "scope": scope,
+            }
             asked |= {"kind": name, "vectors": arguments.vectors, "sentences": arguments.sentences}
             record.write("directions", {"directions": found}, threads=1, options=asked | asdict(options))
         print(comparison(name, whole), flush=True)

@@ -29,7 +29,7 @@ from bench.harness.prepare import Prepared
 from bench.harness.testset import DATA
 from bench.harness.vectors import Layer, read_text
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, Subject, find_folder, present
-from sharpbeam.decoding.loading import load_parts
+from sharpbeam.decoding.loading import load_model
 from sharpbeam.fit.screen.kmeans import assign
 from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.residual_mass import complete, rescale, weigh
@@ -86,11 +86,11 @@ def whole_text(subject: Subject, folder: Path, data: str, words: int = TEXT_WORD
 
     The text is read at 32 places side by side; the first 16 words of each are only read.
     """
-    parts = load_parts(folder, MachineOptions(), "language")
+    parts = load_model(folder, MachineOptions(), "language")
     tokens = sum(len(parts.source.encode(line)) + 1 for line in subject.lines(data, "test"))
     hidden, word = read_text(parts, subject.lines(data, "test"), min(words, tokens), spread=1)
     blocks = np.array_split(np.arange(len(word)), max(1, len(word) // 1024))
-    cost = -sum(float(parts.output_layer.log_prob(hidden[at], word[at]).sum(dtype=np.float64)) for at in blocks)
+    cost = -sum(float(parts.exact.log_prob(hidden[at], word[at]).sum(dtype=np.float64)) for at in blocks)
     figures = {"words": len(word), "of": tokens, "perplexity": round(exp(cost / len(word)), 2)}
     return record.write("text_perplexity", figures, threads=1, options={"model": subject.name, "text": subject.test})
 
@@ -98,7 +98,7 @@ def whole_text(subject: Subject, folder: Path, data: str, words: int = TEXT_WORD
 def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
     """The table of one language model, recorded."""
     subject, weight, bias = prepared.subject, prepared.layer.weight, prepared.layer.bias
-    parts = load_parts(prepared.folder, MachineOptions(), "language")
+    parts = load_model(prepared.folder, MachineOptions(), "language")
     hidden, word = read_text(parts, subject.lines(data, "test"), QUICK_WORDS if quick else WORDS)
     rows = list(zip(hidden, word.tolist(), strict=True))
     runs, normalized = contenders(prepared, subject)

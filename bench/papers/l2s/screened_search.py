@@ -81,7 +81,7 @@ def measure(subject: Subject, folder: Path, data: str, quick: bool) -> dict[str,
     }
     timed = subject.pairs(data, "test", QUICK_TIMED if quick else TIMED)
     times = {f"beam {beam}": _time(translator, [source for source, _ in timed], beam) for beam in (1, 5)}
-    screen = SCREEN.read_facts(translator.folder)
+    screen = SCREEN.read_facts(translator.loaded.folder)
     chosen = {name: screen.get(name) for name in ("method", "clusters", "budget", "fidelity_reached", "held_out")}
     return record.write(
         "screened_search",
@@ -142,13 +142,13 @@ class TimedLayer(OutputLayerRun):
 @contextlib.contextmanager
 def _clocked(translator: Translator, layer: str, clock: Clock) -> Iterator[None]:
     """The translator with `layer` in the place of the exact one, its calls timed."""
-    parts, found = translator.parts, translator.layer_named(layer)
+    parts, found = translator.loaded, translator.loaded.layer_named(layer)
     timed = cast(RowLayer, TimedLayer(cast(RowLayer, found), clock))
-    translator.parts = dataclasses.replace(parts, output_layer=timed)
+    translator.loaded = dataclasses.replace(parts, exact=timed)
     try:
         yield
     finally:
-        translator.parts = parts
+        translator.loaded = parts
 
 
 def _time(translator: Translator, sources: list[str], beam: int) -> dict[str, Any]:

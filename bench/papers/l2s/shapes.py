@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.harness.record import ROOT
-from sharpbeam.decoding.loading import load_parts, shortlist_identity
+from sharpbeam.decoding.loading import load_model, shortlist_identity
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.options.decode import MachineOptions
@@ -108,7 +108,7 @@ def _make(folder: Path, config: TransformerConfig) -> None:
     words = PieceVocabulary(pieces, special, (), None)
     tensors = {name: _random(draw, name, shape) for name, shape in tensor_shapes(config).items()}
     save_model(folder, config, tensors, {"source.pieces.json": words.listed}, "# random weights, for timing only\n")
-    parts = load_parts(folder, MachineOptions())
+    parts = load_model(folder, MachineOptions())
     always = np.unique([*special.values(), *draw.integers(FIRST_WORD, size, ALWAYS)]).astype(np.int32)
     start = np.arange(0, TRANSLATIONS * size + 1, TRANSLATIONS, dtype=np.int32)
     token = draw.integers(FIRST_WORD, size, TRANSLATIONS * size, np.int32)

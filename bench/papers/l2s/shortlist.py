@@ -77,14 +77,16 @@ class Watched(OutputLayerRun):
 
 def coverage(translator: Translator, sources: list[str], beam_size: int) -> tuple[dict[str, Any], list[str]]:
     """What the sets hold of the exact layer's best words in its own search, and the exact translations."""
-    parts = translator.parts
-    shortlist = read_shortlist(translator.folder, shortlist_identity(parts), len(parts.source), len(parts.target))
-    watched = Watched(parts.output_layer, shortlist)
-    translator.parts = dataclasses.replace(parts, output_layer=watched)  # type: ignore[arg-type]
+    parts = translator.loaded
+    shortlist = read_shortlist(
+        translator.loaded.folder, shortlist_identity(parts), len(parts.source), len(parts.target)
+    )
+    watched = Watched(parts.exact, shortlist)
+    translator.loaded = dataclasses.replace(parts, exact=watched)  # type: ignore[arg-type]
     try:
         exact = [t.text for t in translator.translate(sources, beam_size=beam_size)]
     finally:
-        translator.parts = parts
+        translator.loaded = parts
     sizes = np.array(watched.sizes)
     return {
         "average_set": round(float(sizes.mean()), 1),
@@ -106,7 +108,7 @@ def measure(model: str, data: str, layers: list[str], beam_size: int, sentences:
         same = sum(a == b for a, b in zip(exact, texts, strict=True)) / len(sources)
         figures["bleu"][layer] = bleu(texts, references)
         figures[layer] = {"same_translations": round(same, 4), "bleu_against_exact": bleu(texts, exact)}
-    options = {"model": translator.folder.name, "beam_size": beam_size, "sentences": len(sources)}
+    options = {"model": translator.loaded.folder.name, "beam_size": beam_size, "sentences": len(sources)}
     return record.write("shortlist", figures, threads=1, options=options)
 
 
@@ -141,7 +143,7 @@ def speed(model: str, data: str, layers: list[str], beam_size: int, sentences: i
         },
     }
     options = {
-        "model": translator.folder.name,
+        "model": translator.loaded.folder.name,
         "beam_size": beam_size,
         "batch": 1,
         "sentences": len(sources),

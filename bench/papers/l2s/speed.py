@@ -52,13 +52,13 @@ class Recorder(RowLayer):
 
 def hidden_vectors(translator: Translator, sources: list[str]) -> Floats:
     """The hidden vectors [N, D] of greedy translations."""
-    parts = translator.parts
-    recorder = Recorder(parts.output_layer)
-    translator.parts = dataclasses.replace(parts, output_layer=recorder)
+    parts = translator.loaded
+    recorder = Recorder(parts.exact)
+    translator.loaded = dataclasses.replace(parts, exact=recorder)
     try:
         translator.translate(sources, beam_size=1)
     finally:
-        translator.parts = parts
+        translator.loaded = parts
     return np.concatenate(recorder.seen)
 
 
@@ -75,7 +75,7 @@ def measure(model: str, data: str, coordinates: int | None, k: int, rows: int, r
     """Time calls of `rows` rows; returns and records microseconds a call, ratios, and words left."""
     translator = Translator(model)
     sources, _ = german_english(data, 2000)
-    weight, bias = translator.parts.model.output()
+    weight, bias = translator.loaded.model.output()
     samples = hidden_vectors(translator, sources[::2])
     hidden = hidden_vectors(translator, sources[1::2])
     preview = fit_preview(weight, bias, samples, coordinates)

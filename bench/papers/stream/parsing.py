@@ -74,7 +74,7 @@ class Task:
 def semantic(name: str, models: Path, data: Path) -> Task:
     """A question as a logical form; right is what equals the reference, so that F1 is the share of right answers."""
     translator = Translator(models / f"semantic-{name}" / "best")
-    model, parts = translator.parts.model, translator.parts
+    model, parts = translator.loaded.model, translator.loaded
     pairs = list(column_pairs(_present(data / f"semantic/{name}.test.tsv.gz"), 0, 1))
     sources = [np.array(parts.source.encode(question), np.int32) for question, _ in pairs]
     requests = [Request(index, np.append(ids, model.eos_id).astype(np.int32)) for index, ids in enumerate(sources)]
@@ -85,9 +85,7 @@ def semantic(name: str, models: Path, data: Path) -> Task:
         among = sum(form in texts[i] for i, (_, form) in enumerate(pairs))
         return 100 * best / len(pairs), 100 * among / len(pairs)
 
-    return Task(
-        name, model.open, parts.output_layer, model.bos_id, model.eos_id, requests, 120, margin=10.0, quality=quality
-    )
+    return Task(name, model.open, parts.exact, model.bos_id, model.eos_id, requests, 120, margin=10.0, quality=quality)
 
 
 def constituency(models: Path, data: Path, trees: str, limit: int) -> Task:

@@ -28,7 +28,7 @@ def measure(model: str, data: str, sentences: int, output_layer: str = "scan") -
     translator = Translator(model)
     groups: defaultdict[int, list[str]] = defaultdict(list)
     for source in sources:
-        groups[2 * (len(translator.parts.source.encode(source)) + 1) + 10].append(source)
+        groups[2 * (len(translator.loaded.source.encode(source)) + 1) + 10].append(source)
     lines = []
     for penalty in PENALTIES:
         options = {"model": model, "beam_size": BEAM, "length_penalty": penalty, "output_layer": output_layer}

@@ -1,4 +1,4 @@
-"""What users call to measure text: how likely a language model thinks it is."""
+"""Scorer: how likely a language model thinks a text is."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sharpbeam.api.inputs import check_texts
-from sharpbeam.decoding.results import Answer
-from sharpbeam.decoding.session import LoadedModel
-from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.api.base import ModelName, ModelUser
+from sharpbeam.decoding.forced import force_all
+from sharpbeam.decoding.inputs import check_texts
+from sharpbeam.decoding.results import Answer, scored
+from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.types import Ids, Request
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from sharpbeam.options.keywords import DecodeKeywords
+    from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords
 
 __all__ = ["Scorer", "perplexity"]
 
 
-class Scorer(LoadedModel):
+class Scorer(ModelUser):
     """A language model that scores sentences. Its methods may be called from several threads at once."""
 
-    task = "language"
+    def __init__(
+        self, model: ModelName, *, machine: MachineOptions | None = None, **options: Unpack[ModelKeywords]
+    ) -> None:
+        """Load `model`; as `Translator`."""
+        super().__init__(model, "language", machine, options)
 
     def score(
         self, texts: Sequence[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
@@ -34,25 +39,25 @@ class Scorer(LoadedModel):
 
         Of the options of `Translator`, length_penalty, batch_tokens and output layer matter.
         """
-        choices = (options or DecodeOptions()).changed(**keywords)
+        chosen, loaded = self._options(options, keywords), self.loaded
         check_texts(texts, "text")
         tokens = {index: self._tokens(text) for index, text in enumerate(texts)}
-        before = np.array([self.parts.model.eos_id], np.int32)
-        scored = self._force([Request(index, before) for index in tokens], tokens, choices)
-        penalty = choices.search.length_penalty
-        return [self._scored(text, tokens[i], scored[i], penalty) for i, text in enumerate(texts)]
+        before = np.array([loaded.model.eos_id], np.int32)
+        found = force_all(loaded, [Request(index, before) for index in tokens], tokens, chosen)
+        penalty = chosen.search.length_penalty
+        return [scored(loaded.target, text, tokens[i], found[i], penalty) for i, text in enumerate(texts)]
 
     def score_stream(
         self, texts: Iterable[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
     ) -> Iterator[Answer]:
         """How likely each of `texts` is after all those before it: one long text, as language models are measured.
 
-        One thread reads word by word; an answer comes as soon as its text has been read. Of the options
+        One thread reads token by token; an answer comes as soon as its text has been read. Of the options
         length_penalty and output layer matter.
         """
-        choices = (options or DecodeOptions()).changed(**keywords)
-        model = self.parts.model
-        run, layer = model.open(), self.output_layer(choices.output).open()
+        chosen, loaded = self._options(options, keywords), self.loaded
+        model = loaded.model
+        run, layer = model.open(), loaded.output_layer(chosen.output).open()
         before = Request(0, np.array([model.eos_id], np.int32))
         request = np.zeros(1, np.int32)
         state = run.admit([before])
@@ -67,11 +72,11 @@ class Scorer(LoadedModel):
                 hidden.append(row)
                 token = tokens[position : position + 1]
             log_probs = layer.log_prob(np.concatenate(hidden), tokens, request.repeat(len(tokens)))
-            yield self._scored(text, tokens, log_probs, choices.search.length_penalty)
+            yield scored(loaded.target, text, tokens, log_probs, chosen.search.length_penalty)
 
     def _tokens(self, text: str) -> Ids:
-        """The words of a text and the end of the sentence, [T]."""
-        return np.array([*self.parts.target.encode(text), self.parts.model.eos_id], np.int32)
+        """The tokens of a text and the end of the sentence, [T]."""
+        return np.array([*self.loaded.target.encode(text), self.loaded.model.eos_id], np.int32)
 
 
 def perplexity(log_prob: float, words: int) -> float:

@@ -1,82 +1,89 @@
-"""Attention of finished hypotheses: each one is fed to the model once more, without an output layer.
+"""Attention of finished hypotheses, and the coverage penalty that is made of it.
 
-What a row attends to depends on its source and on the tokens before it alone, so this is what the search saw, and a
-search that nobody asks for attention keeps nothing. It takes one more encoding of each source, and one row a step for
-each hypothesis that is an answer, where the search had a row for each place on the beam.
+Each hypothesis is fed to the model once more, without an output layer. What a row attends to depends on its source and
+on the tokens before it alone, so this is what the search saw, and a search that nobody asks for attention keeps
+nothing. It takes one more encoding of each source, and one row a step for each hypothesis that is an answer, where the
+search had a row for each place on the beam.
+
+Coverage penalty (GNMT: Wu et al. 2016, section 7): answers that left a part of the source without attention lose.
+
+score = log_prob / length ** length_penalty + beta * sum over source tokens of log(min(attention they got in all, 1))
+
+All finished hypotheses that the search has kept, beam_size of them by default, are ranked anew, as in GNMT, OpenNMT and
+CTranslate2; the search itself, and when it stops, do not change. We leave out the end of the source and language tags,
+which are no text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from sharpbeam.decoding.forced import feed, padded
-from sharpbeam.errors import OptionError
-from sharpbeam.models.interface import Attending, Model
+from sharpbeam.models.interface import Attending
+from sharpbeam.options.decode import SearchOptions
 from sharpbeam.types import Floats, Hypothesis, Request
 
 AT_ONCE = 32  # requests that are fed together; so many that are done wait for each other
+LEAST = float(np.finfo(np.float32).tiny)  # of what a token got in all, so that no score is infinite
 
-Result = tuple[int, list[Hypothesis]]
-
-
-def open_attending(model: Model, option: str = "return_attention") -> Attending:
-    """A decoding run of a model with attention; OptionError for another one names the `option` that needs it."""
-    run = model.open()
-    if not isinstance(run, Attending):
-        raise OptionError(f"{option} is given; it must be left out for a model without attention to a source.")
-    return run
+Attended = tuple[Request, slice, list[Hypothesis]]  # `slice`: where the text is in the source
 
 
-def with_attention(
-    model: Attending, found: Iterator[Result], requests: Mapping[int, Request], bos_id: int, eos_id: int, text: slice
-) -> Iterator[Result]:
-    """Yield the (request index, hypotheses) of `found`, in its order, with their attention. `requests` are by index.
+def attend(
+    model: Attending, found: Sequence[Attended], options: SearchOptions, bos_id: int, eos_id: int
+) -> list[list[Hypothesis]]:
+    """The hypotheses of each request with their attention, and ranked by coverage if `options` has a penalty.
 
-    A hypothesis gets [T, S]: a column for each source token in `text`, and one for all others, eos and language tags.
+    A hypothesis gets [T, S]: a column for each source token of the text, and one for all others, eos and language tags.
     """
-    waiting: list[Result] = []
-    for result in found:
-        waiting.append(result)
-        if len(waiting) == AT_ONCE:
-            yield from _attend(model, waiting, requests, bos_id, eos_id, text)
-            waiting = []
-    yield from _attend(model, waiting, requests, bos_id, eos_id, text)
+    attended = _attend(model, found, bos_id, eos_id)
+    if not options.coverage_penalty:
+        return attended
+    beta, answers, keep = options.coverage_penalty, options.num_hypotheses, options.return_attention
+    return [_ranked(hypotheses, beta, keep)[:answers] for hypotheses in attended]
+
+
+def coverage(attention: Floats) -> float:
+    """Sum over the tokens of log(min(attention, 1)), 0 or less, for [T, S] whose last column is no token's."""
+    total = attention[:, :-1].sum(axis=0, dtype=np.float64)
+    return float(np.log(np.clip(total, LEAST, 1.0)).sum())
+
+
+def _ranked(hypotheses: list[Hypothesis], beta: float, keep: bool) -> list[Hypothesis]:
+    """By scores with the penalty; equal ones stay in their order."""
+    scored = []
+    for hypothesis in hypotheses:
+        assert hypothesis.attention is not None
+        score = hypothesis.score + beta * coverage(hypothesis.attention)
+        scored.append(replace(hypothesis, score=score, attention=hypothesis.attention if keep else None))
+    return sorted(scored, key=lambda hypothesis: -hypothesis.score)
 
 
 def of_text(attention: Floats, text: slice) -> Floats:
-    """Attention to a whole source [T, positions] as a column for each token in `text`, and the others' sum behind."""
-    words = attention[:, text]
-    if words.shape[1] == attention.shape[1] - 1 and not text.start:
+    """Attention to a whole source [T, positions] as a column for each token in `text`, and a last one for the rest."""
+    inside = attention[:, text]
+    if inside.shape[1] == attention.shape[1] - 1 and not text.start:
         return attention  # eos alone, with its bits
     others = np.delete(attention, np.arange(attention.shape[1])[text], axis=1)
-    return np.concatenate([words, others.sum(axis=1, keepdims=True)], axis=1)
+    return np.concatenate([inside, others.sum(axis=1, keepdims=True)], axis=1)
 
 
-def _attend(
-    model: Attending,
-    found: Sequence[Result],
-    requests: Mapping[int, Request],
-    bos_id: int,
-    eos_id: int,
-    text: slice,
-) -> list[Result]:
-    if not found:
-        return []
-    entering = np.array([index for index, _ in found], np.int32)
-    state = model.admit([requests[index] for index, _ in found])
-    many = [len(hypotheses) for _, hypotheses in found]
-    request, state = entering.repeat(many), state.repeat(many)
-    hypotheses = [hypothesis for _, group in found for hypothesis in group]
-    targets = [np.array([*h.tokens, eos_id][: len(h.token_log_probs)], np.int32) for h in hypotheses]
+def _attend(model: Attending, found: Sequence[Attended], bos_id: int, eos_id: int) -> list[list[Hypothesis]]:
+    entering = np.array([request.index for request, _, _ in found], np.int32)
+    state = model.admit([request for request, _, _ in found])
+    many = [len(hypotheses) for _, _, hypotheses in found]
+    index, state = entering.repeat(many), state.repeat(many)
+    rows = [(request, text, h) for request, text, hypotheses in found for h in hypotheses]
+    targets = [np.array([*h.tokens, eos_id][: len(h.token_log_probs)], np.int32) for _, _, h in rows]
     given, length = padded(targets, bos_id)
-    size = [len(requests[index].source) for index in request.tolist()]
+    size = [len(request.source) for request, _, _ in rows]
     attention: list[Floats] = [np.zeros(shape, np.float32) for shape in zip(length.tolist(), size, strict=True)]
-    for t, rows, weights in feed(model.attend, model.retain, request, state, given, length, bos_id):
-        for row, own in zip(rows.tolist(), weights, strict=True):
+    for t, live, weights in feed(model.attend, model.retain, index, state, given, length, bos_id):
+        for row, own in zip(live.tolist(), weights, strict=True):
             attention[row][t] = own[: size[row]]
     model.evict(entering)
-    attended = iter([replace(h, attention=of_text(a, text)) for h, a in zip(hypotheses, attention, strict=True)])
-    return [(index, [next(attended) for _ in group]) for index, group in found]
+    attended = iter([replace(h, attention=of_text(a, text)) for (_, text, h), a in zip(rows, attention, strict=True)])
+    return [[next(attended) for _ in range(count)] for count in many]

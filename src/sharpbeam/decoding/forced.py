@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.workers import run_workers
 from sharpbeam.models.interface import Decoding
+from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.interface import OutputLayer
-from sharpbeam.scheduling.queue import RequestQueue
-from sharpbeam.types import Floats, Ids
+from sharpbeam.scheduling.queue import RequestQueue, token_budget
+from sharpbeam.types import Floats, Ids, Request
 
 Places = NDArray[np.intp]
 
@@ -37,6 +40,20 @@ def force(
         layer.evict(request)
         for row, r in enumerate(batch):
             yield r.index, log_prob[row, : length[row]]
+
+
+def force_all(
+    loaded: LoadedModel, requests: list[Request], targets: Mapping[int, Ids], options: DecodeOptions
+) -> dict[int, Floats]:
+    """Log probability of each target token [T], by request index, with the model's threads."""
+    model, output_layer, threads = loaded.model, loaded.output_layer(options.output), loaded.machine.workers
+    queue = RequestQueue(requests)
+    queue.batch_tokens = token_budget(queue.tokens, options.schedule.batch_tokens, threads)
+
+    def work() -> Iterator[tuple[int, Floats]]:
+        return force(model.open(), output_layer, targets, model.bos_id, queue)
+
+    return dict(run_workers(work, queue.close, queue.batches(threads)))
 
 
 def padded(targets: Sequence[Ids], bos_id: int) -> tuple[Ids, Places]:

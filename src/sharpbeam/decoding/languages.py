@@ -70,6 +70,10 @@ class LanguageTags:
             return Direction(languages, (), (*self.end, *tag), prefix)
         return Direction(languages, tag, self.end, prefix)
 
+    def again(self, languages: Languages) -> Direction:
+        """The direction of a request whose languages are known."""
+        return self.direction(LanguageOptions(languages.source, languages.target))
+
     def named(self, name: str) -> Direction:
         """The direction that is called "de-en", or "en" where nobody needs to know the source's language.
 

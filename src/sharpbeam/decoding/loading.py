@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
+from threading import Lock
 
-from sharpbeam.decoding.backend import load_model
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.layers import build_row_layer, exact_layer, screened_layer
-from sharpbeam.errors import ModelError, nearest
+from sharpbeam.decoding.workers import Teams
+from sharpbeam.errors import ModelError, OptionError, nearest
 from sharpbeam.models.ensemble import EnsembleModel, sum_of
-from sharpbeam.models.interface import Model
+from sharpbeam.models.gru.config import GruConfig
+from sharpbeam.models.interface import Attending, Model
+from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import Config, Task, architecture_of
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
+from sharpbeam.options.schema import require
 from sharpbeam.output_layers.by_language import for_screens
-from sharpbeam.output_layers.interface import OutputLayer, RowLayer
+from sharpbeam.output_layers.interface import Normalising, OutputLayer, RowLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.shortlist import Join, JoinedLayer, ShortlistLayer
-from sharpbeam.storage.model_folder import FOREIGN, read_config
+from sharpbeam.search.beam import check_width
+from sharpbeam.search.work import Work
+from sharpbeam.storage.model_folder import FOREIGN, read_config, read_decoding, read_tensors
 from sharpbeam.storage.screens import read_screens
 from sharpbeam.storage.shortlists import read_shortlist
 from sharpbeam.storage.shortlists import shortlist_identity as identity_of_shortlist
@@ -35,17 +42,92 @@ USES: dict[Task, str] = {
 
 
 @dataclass(frozen=True)
-class Parts:
-    """A loaded model folder, or several as one. Threads may share all of it; each run opens the model for itself."""
+class LoadedModel:
+    """A model folder, or several as one ensemble, ready to use. Any number of threads may share one."""
 
+    folders: tuple[Path, ...]  # of the members, one or more
+    machine: MachineOptions
+    config: Config  # of the first member
     model: Model
-    output_layer: RowLayer  # the exact one
+    exact: RowLayer  # the exact output layer
     source: Vocabulary
     target: Vocabulary
-    footprint: Footprint  # of what the model has in flight
+    footprint: Footprint  # what the model keeps in memory for what is in flight
     language_tags: LanguageTags = field(default_factory=LanguageTags)
-    suppressed: tuple[int, ...] = ()  # words that it must never produce
+    suppressed: tuple[int, ...] = ()  # tokens that it must never produce
     max_positions: int = 0  # of a source with its tags, and of a target; 0 = no bound
+    options: DecodeOptions = DecodeOptions()  # noqa: RUF009 (frozen): the model's own where nobody gives any
+    work: Work = field(default_factory=Work)  # what all searches so far took
+    teams: Teams = field(init=False)
+    _layers: dict[str, OutputLayer] = field(
+        init=False, default_factory=dict
+    )  # those read so far, without the exact one
+    _lock: Lock = field(init=False, default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        threads = self.machine.workers if self.machine.backend == "native" else 1
+        object.__setattr__(self, "teams", Teams(threads))
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the model, or of the first member of an ensemble."""
+        return self.folders[0]
+
+    @property
+    def task(self) -> Task:
+        """What the model is for: "translation" or "language"."""
+        return architecture_of(self.config).task
+
+    @property
+    def vocab_size(self) -> int:
+        """V, the number of target tokens."""
+        return self.exact.vocab_size
+
+    def add_work(self, work: Work) -> None:
+        """Count what a search took."""
+        with self._lock:
+            self.work.add(work)
+
+    def layer_named(self, name: str) -> OutputLayer:
+        """The output layer `name`, one of OutputLayerOptions, read when it is first asked for.
+
+        Raises ModelError if the model has none, OptionError if an ensemble can have none of that name.
+        """
+        if name == "exact":
+            return self.exact
+        if len(self.folders) > 1 and name != "scan":
+            raise OptionError(
+                f"output_layer is {name!r}; it must be exact or scan for an ensemble: other layers are fitted to one "
+                "model, and kept in its folder."
+            )
+        with self._lock:
+            return load_output_layer(name, self.folder, self, self.machine, self._layers)
+
+    def output_layer(self, options: OutputLayerOptions) -> OutputLayer:
+        """The output layer that the options ask for; raises ModelError if the model has none."""
+        layer = self.layer_named(options.output_layer)
+        if options.normalise:
+            return layer
+        if not isinstance(layer, Normalising):
+            raise OptionError(f"normalise is False; it must be true with output_layer {options.output_layer}.")
+        return layer.unnormalised()
+
+    def check(self, options: DecodeOptions) -> None:
+        """Raise OptionError or ModelError, before any work, if the options do not fit the model."""
+        search = options.search
+        if not search.sampling:
+            check_width(search, self.vocab_size)
+        bound, asked = self.max_positions, search.max_length
+        require(not bound or asked <= bound, "max_length", asked, f"at most {bound}, for which the model has positions")
+        if search.attends:
+            self.open_attending("return_attention" if search.return_attention else "coverage_penalty")
+
+    def open_attending(self, option: str = "return_attention") -> Attending:
+        """A decoding run with attention; OptionError, which names the `option` that needs it, if the model has none."""
+        run = self.model.open()
+        if not isinstance(run, Attending):
+            raise OptionError(f"{option} is given; it must be left out for a model without attention to a source.")
+        return run
 
 
 def bundled_models() -> dict[str, Path]:
@@ -95,18 +177,14 @@ def find_models(model: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
     return tuple(map(find_model, model))
 
 
-def load_parts(folder: Path, machine: MachineOptions, task: Task = "translation") -> Parts:
-    """Read the model folder and check that it is for `task` and that vocabularies, weights and output layer fit.
+def load_model(
+    model: str | Path | Sequence[str | Path], machine: MachineOptions | None = None, task: Task | None = None
+) -> LoadedModel:
+    """Load a model, or the members of an ensemble (as `find_models`) with the same vocabularies and languages.
 
-    Raises ModelError.
+    Raises ModelError where a folder is not a sound model, or is not for `task` (None: any).
     """
-    return _parts(_load_member(folder, machine, task), machine)
-
-
-def load_ensemble(folders: Sequence[Path], machine: MachineOptions, task: Task = "translation") -> Parts:
-    """The models in `folders`, one or more, as one; ModelError unless they have the same vocabularies."""
-    if len(folders) == 1:
-        return load_parts(folders[0], machine, task)
+    folders, machine = find_models(model), machine or MachineOptions()
     first, *others = members = [_load_member(folder, machine, task) for folder in folders]
     for folder, other in zip(folders[1:], others, strict=True):
         for side in ("source", "target"):
@@ -115,48 +193,25 @@ def load_ensemble(folders: Sequence[Path], machine: MachineOptions, task: Task =
                     f"{folders[0]} and {folder} have different {side} vocabularies; the members of an ensemble must "
                     "have the same ones, piece for piece."
                 )
-        if LanguageTags.of(first.config) != LanguageTags.of(other.config) or _suppressed(first) != _suppressed(other):
+        if (first.language_tags, first.suppressed) != (other.language_tags, other.suppressed):
             raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
-    model = EnsembleModel([member.model for member in members])
+    if not others:
+        return first
+    ensemble = EnsembleModel([member.model for member in members])
     return replace(
-        _parts(first, machine),
-        model=model,
-        output_layer=exact_layer(*model.output(), machine.backend, machine.isa),
-        footprint=sum_of([member.config.footprint for member in members]),
-        max_positions=_max_positions(members),
+        first,
+        folders=folders,
+        model=ensemble,
+        exact=exact_layer(*ensemble.output(), machine.backend, machine.isa),
+        footprint=sum_of([member.footprint for member in members]),
+        max_positions=min((m.max_positions for m in members if m.max_positions), default=0),
     )
 
 
-def _parts(member: _Member, machine: MachineOptions) -> Parts:
-    config, exact = member.config, exact_layer(*member.model.output(), machine.backend, machine.isa)
-    language_tags, suppressed, most = LanguageTags.of(config), _suppressed(member), _max_positions([member])
-    return Parts(member.model, exact, member.source, member.target, config.footprint, language_tags, suppressed, most)
-
-
-def _max_positions(members: Sequence[_Member]) -> int:
-    configs = [member.config for member in members]
-    bounds = [c.max_positions for c in configs if isinstance(c, TransformerConfig) and c.max_positions]
-    return min(bounds, default=0)
-
-
-def _suppressed(member: _Member) -> tuple[int, ...]:
-    return member.config.suppressed_ids if isinstance(member.config, TransformerConfig) else ()
-
-
-@dataclass(frozen=True)
-class _Member:
-    """A loaded model folder, without an output layer."""
-
-    model: Model
-    source: Vocabulary
-    target: Vocabulary
-    config: Config
-
-
-def _load_member(folder: Path, machine: MachineOptions, task: Task) -> _Member:
+def _load_member(folder: Path, machine: MachineOptions, task: Task | None) -> LoadedModel:
     config = read_config(folder)
     found = architecture_of(config).task
-    if found != task:
+    if task is not None and found != task:
         raise ModelError(f"{folder} is a {found} model; a {task} model is needed here. {USES[found]}")
     source, target = read_vocabularies(folder)
     sides = (("source", source, config.source_vocab_size), ("target", target, config.target_vocab_size))
@@ -172,12 +227,51 @@ def _load_member(folder: Path, machine: MachineOptions, task: Task) -> _Member:
                     f"{folder}: {name} is {getattr(config, name)} in config.json, but {own} in the {side} vocabulary; "
                     f"restore the vocabulary that the model was trained with."
                 )
-    model = load_model(folder, machine.backend, machine.isa, machine.compute_type, **machine.shortcuts())
-    return _Member(model, source, target, config)
+    model = load_weights(folder, machine, config)
+    exact = exact_layer(*model.output(), machine.backend, machine.isa)
+    loaded = LoadedModel((folder,), machine, config, model, exact, source, target, config.footprint)
+    loaded = replace(loaded, options=_own_options(folder))
+    if not isinstance(config, TransformerConfig):
+        return replace(loaded, language_tags=LanguageTags.of(config))
+    tags, suppressed = LanguageTags.of(config), config.suppressed_ids
+    return replace(loaded, language_tags=tags, suppressed=suppressed, max_positions=config.max_positions)
+
+
+def _own_options(folder: Path) -> DecodeOptions:
+    """The options that the model in `folder` brings along; raises ModelError where they are not sound."""
+    try:
+        return DecodeOptions.of(**read_decoding(folder))
+    except OptionError as error:
+        raise ModelError(f"{folder / 'config.json'}: decoding: {error}") from None
+
+
+def load_weights(folder: Path, machine: MachineOptions | None = None, config: Config | None = None) -> Model:
+    """The model in `folder`, whose `config` may be known, without vocabularies.
+
+    Raises ModelError where the folder is not a sound model, OptionError where this machine lacks backend or `isa`, and
+    for options that this model or backend cannot take. Backend "torch" ignores `isa` and computes in float32.
+    """
+    machine, config = machine or MachineOptions(), config or read_config(folder)
+    if machine.backend == "torch" and importlib.util.find_spec("torch") is None:
+        raise OptionError("backend 'torch' needs PyTorch, which is not installed; run: pip install 'sharpbeam[train]'")
+    takes = machine.backend == "native" and isinstance(config, GruConfig)
+    for name, default in MachineOptions().shortcuts().items():
+        given = machine.shortcuts()[name]
+        require(takes or given == default, name, given, f"{default} but for GRU models with backend native")
+    kept, most = machine.precomputed_embeddings, config.target_vocab_size
+    require(kept <= most, "precomputed_embeddings", kept, f"at most {most}, the tokens that the model can say")
+    tensors = read_tensors(folder, config)
+    if machine.backend == "torch":
+        from sharpbeam.models.torch.model import TorchModel  # PyTorch is an extra
+
+        return TorchModel(config, tensors)
+    model = NativeModel(config, tensors, machine.isa, machine.compute_type, **machine.shortcuts())
+    tensors.forget()  # what it packed
+    return model
 
 
 def load_output_layer(
-    name: str, folder: Path, parts: Parts, machine: MachineOptions, layers: dict[str, OutputLayer]
+    name: str, folder: Path, loaded: LoadedModel, machine: MachineOptions, layers: dict[str, OutputLayer]
 ) -> OutputLayer:
     """The output layer `name` for the model in `folder`, one of OutputLayerOptions; `layers` keeps those there are.
 
@@ -185,18 +279,18 @@ def load_output_layer(
     shortlist, and the folder has no sound one.
     """
     if name not in layers:
-        layers[name] = _build(name, folder, parts, machine, layers)
+        layers[name] = _build(name, folder, loaded, machine, layers)
     return layers[name]
 
 
 def _build(
-    name: str, folder: Path, parts: Parts, machine: MachineOptions, layers: dict[str, OutputLayer]
+    name: str, folder: Path, loaded: LoadedModel, machine: MachineOptions, layers: dict[str, OutputLayer]
 ) -> OutputLayer:
     if name == "exact":
-        return parts.output_layer
-    weight, bias = parts.model.output()
+        return loaded.exact
+    weight, bias = loaded.model.output()
     if "shortlist" in name:
-        shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
+        shortlist = read_shortlist(folder, shortlist_identity(loaded), len(loaded.source), len(loaded.target))
         if name == "shortlist":
             return ShortlistLayer(weight, bias, shortlist, machine.isa)
         join: Join = "and" if name == "screen-and-shortlist" else "or"
@@ -208,7 +302,7 @@ def _build(
         return build_row_layer(name, folder, weight, bias, machine.isa)
 
     def scan() -> ScanLayer:
-        layer = load_output_layer("scan", folder, parts, machine, layers)
+        layer = load_output_layer("scan", folder, loaded, machine, layers)
         assert isinstance(layer, ScanLayer)
         return layer
 
@@ -217,6 +311,6 @@ def _build(
     )
 
 
-def shortlist_identity(parts: Parts) -> dict[str, str]:
+def shortlist_identity(loaded: LoadedModel) -> dict[str, str]:
     """Digests of what a shortlist of the model is made for."""
-    return identity_of_shortlist(*parts.model.output(), parts.source.serialized, parts.target.serialized)
+    return identity_of_shortlist(*loaded.model.output(), loaded.source.serialized, loaded.target.serialized)

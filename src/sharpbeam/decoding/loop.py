@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -12,10 +11,9 @@ from sharpbeam.models.interface import Decoding
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.scheduling.interface import Schedule
 from sharpbeam.search.interface import Search
-from sharpbeam.types import Floats, Hypothesis, Rows
+from sharpbeam.types import Floats, Hypothesis, Request, Rows
 
-ALONE = nullcontext()
-Finished = dict[int, list[Hypothesis]]  # by request index; best first
+Finished = list[tuple[Request, list[Hypothesis]]]  # requests that are done; their hypotheses, best first
 
 
 class Forward:
@@ -39,19 +37,12 @@ class Forward:
 class Run:
     """One decoding run, step by step. For one thread at a time, but for `cancel`."""
 
-    def __init__(
-        self,
-        model: Decoding,
-        output_layer: OutputLayer,
-        search: Search,
-        schedule: Schedule,
-        team: AbstractContextManager[None] = ALONE,
-    ) -> None:
-        """`team` (decoding/workers.py) is entered for each step: its threads share the work of a matmul."""
+    def __init__(self, model: Decoding, output_layer: OutputLayer, search: Search, schedule: Schedule) -> None:
         self.model, self.layer, self.search, self.schedule = model, output_layer.open(), search, schedule
-        self._team = team
+        self.flight: dict[int, Request] = {}
+        """The requests in flight, by index."""
         self.rows = Rows.empty()
-        """Live hypotheses of all requests in flight."""
+        """Their live hypotheses."""
         self._forward = Forward(model, self.layer)
         self._cancelled: deque[int] = deque()
 
@@ -59,51 +50,50 @@ class Run:
         """Let requests enter and decode one token for each row (or several, `Schedule.whole`); returns what is done."""
         if self._cancelled:
             self._drop()
-        with self._team:
-            if entering := self.schedule.refill():
-                state = self.model.admit(entering)
-                self.layer.admit(entering)
-                self.rows = self.rows.extend(self.search.begin(entering, state))
-            if not len(self.rows):
-                return {}
-            rows = self.schedule.select(self.rows)
-            self._forward.whole = self.schedule.whole
-            result = self.search.step(rows, self._forward)  # tokens -> hidden [R, D] -> candidates [R, k] -> rows
+        if entering := self.schedule.refill():
+            self.flight.update((request.index, request) for request in entering)
+            state = self.model.admit(entering)
+            self.layer.admit(entering)
+            self.rows = self.rows.extend(self.search.begin(entering, state))
+        if not self.flight:
+            return []
+        rows = self.schedule.select(self.rows)
+        self._forward.whole = self.schedule.whole
+        result = self.search.step(rows, self._forward)  # tokens -> hidden [R, D] -> candidates [R, k] -> surviving rows
         self.rows = self.schedule.apply(result)
         self.model.retain(self.rows.state)
-        if result.finished:
-            self._evict(list(result.finished))
-        return result.finished
+        if not result.finished:
+            return []
+        finished = [(self.flight[index], found) for index, found in result.finished.items()]
+        self._evict(result.finished)
+        return finished
 
     def cancel(self, request: int) -> None:
         """Drop a request at the next step, if it is in flight then. Any thread may call this."""
         self._cancelled.append(request)
 
     def _drop(self) -> None:
-        cancelled = {self._cancelled.popleft() for _ in range(len(self._cancelled))}
-        gone = [request for request in dict.fromkeys(self.rows.request.tolist()) if request in cancelled]
-        for request in gone:
+        cancelled = {self._cancelled.popleft() for _ in range(len(self._cancelled))} & self.flight.keys()
+        for request in cancelled:
             self.search.cancel(request)
             self.schedule.cancel(request)
-        if gone:
-            self.rows = self.rows.select(~np.isin(self.rows.request, gone))
+        if cancelled:
+            self.rows = self.rows.select(~np.isin(self.rows.request, list(cancelled)))
             self.model.retain(self.rows.state)
-            self._evict(gone)
+            self._evict(cancelled)
 
-    def _evict(self, requests: list[int]) -> None:
-        index = np.array(requests, np.int32)
+    def _evict(self, requests: Collection[int]) -> None:
+        index = np.array(list(requests), np.int32)
         self.model.evict(index)
         self.layer.evict(index)
+        for request in requests:
+            del self.flight[request]
 
 
 def decode(
-    model: Decoding,
-    output_layer: OutputLayer,
-    search: Search,
-    schedule: Schedule,
-    team: AbstractContextManager[None] = ALONE,
+    model: Decoding, output_layer: OutputLayer, search: Search, schedule: Schedule
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Run until the schedule is out of work; yields (request index, its hypotheses, best first) as they are done."""
-    run = Run(model, output_layer, search, schedule, team)
+    run = Run(model, output_layer, search, schedule)
     while schedule.busy:
-        yield from run.step().items()
+        yield from ((request.index, found) for request, found in run.step())

@@ -1,8 +1,11 @@
-"""What the translator gives back."""
+"""Answers as users see them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from sharpbeam.text.vocabulary import Vocabulary
+from sharpbeam.types import Floats, Hypothesis, Ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +76,36 @@ class Translation:
     def alignment(self) -> tuple[tuple[int, int], ...] | None:
         """Places of tokens that belong together, (source, target); None unless return_attention was chosen."""
         return self.hypotheses[0].alignment
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The continuations of one prompt, best first. Their texts and scores are without the prompt."""
+
+    prompt: str  # as it was given
+    hypotheses: tuple[Answer, ...]  # at least one
+    truncated: bool = False  # the prompt was longer than max_input_length, and its beginning was cut off
+
+    @property
+    def text(self) -> str:
+        """The best continuation."""
+        return self.hypotheses[0].text
+
+
+Result = Translation | Generation
+
+
+def hypothesis_answer(vocabulary: Vocabulary, hypothesis: Hypothesis) -> Answer:
+    """A hypothesis as text."""
+    ids = hypothesis.tokens
+    pieces = tuple(vocabulary.piece(token) for token in ids)
+    attention = None if hypothesis.attention is None else tuple(map(tuple, hypothesis.attention.tolist()))
+    text = vocabulary.decode(ids)
+    return Answer(text, hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs, attention)
+
+
+def scored(vocabulary: Vocabulary, text: str, tokens: Ids, log_probs: Floats, length_penalty: float) -> Answer:
+    """A given text, whose tokens [T] end in eos, with the log probability of each one [T]."""
+    scores = tuple(log_probs.tolist())
+    pieces = tuple(vocabulary.piece(token) for token in tokens[:-1].tolist())
+    return Answer(text, sum(scores) / len(scores) ** length_penalty, sum(scores), pieces, scores)

@@ -1,252 +1,495 @@
-"""What Translator, Generator and Scorer share: a loaded model, its output layers, and runs by several workers."""
+"""A session: requests are submitted, stepped and cancelled while others are decoded.
+
+Everything that decodes is one: a batch is a session whose requests are all known, a server one that never ends.
+Requests with different options are decoded in different lanes (decoding/lanes.py), which take their steps in turn. An
+answer does not depend on when its request came, on its neighbours, on cancellations or on the number of threads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
-from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from dataclasses import replace
+from threading import Condition, Lock, Thread, current_thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from sharpbeam.decoding.alternatives import Results, decode_alternatives
-from sharpbeam.decoding.attention import open_attending, with_attention
-from sharpbeam.decoding.coverage import with_coverage
-from sharpbeam.decoding.forced import force
-from sharpbeam.decoding.loading import find_models, load_ensemble, load_output_layer
-from sharpbeam.decoding.loop import decode
-from sharpbeam.decoding.results import Answer
-from sharpbeam.decoding.teams import Teams
-from sharpbeam.decoding.trace import Recorder, Trace
+from sharpbeam.decoding.inputs import NUMBERS, Input, Prefixes, answer_of, encode_texts
+from sharpbeam.decoding.lanes import Lane, LaneRun
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.loop import Finished
+from sharpbeam.decoding.results import Generation, Translation
 from sharpbeam.decoding.workers import run_workers
-from sharpbeam.errors import InputError, ModelError, OptionError
-from sharpbeam.models.registry import Task
-from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
-from sharpbeam.options.schema import build, require
+from sharpbeam.errors import InputError, RequestCancelledError
+from sharpbeam.options.decode import DecodeOptions, LanguageOptions, ScheduleOptions
+from sharpbeam.options.schema import fields_of, require
 from sharpbeam.output_layers.by_language import ByLanguage
-from sharpbeam.output_layers.interface import Normalising, OutputLayer
-from sharpbeam.output_layers.suppressed import without
-from sharpbeam.scheduling.plan import Plan
-from sharpbeam.scheduling.queue import RequestQueue, token_budget
-from sharpbeam.search.beam import BeamSearch, check_width
-from sharpbeam.search.cube import CubeSearch
-from sharpbeam.search.expansion import Expansion
-from sharpbeam.search.native_beam import NativeBeamSearch
-from sharpbeam.search.sampling import SamplingSearch
+from sharpbeam.scheduling.memory import Memory
 from sharpbeam.search.work import Work
-from sharpbeam.storage.model_folder import read_decoding
-from sharpbeam.types import Floats, Hypothesis, Ids, Request
+from sharpbeam.types import Hypothesis, Prefix, Request
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from sharpbeam.options.keywords import MachineKeywords
+    from sharpbeam.options.keywords import DecodeKeywords
 
-CountingSearch: TypeAlias = "BeamSearch | SamplingSearch | Expansion"
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a beam search on one thread takes beside an opened model and a schedule; checked, so that it can run."""
-
-    requests: list[Request]  # at least one
-    layer: OutputLayer  # without the words that the model must never produce
-    make_search: Callable[[], BeamSearch]  # of one run
+T = TypeVar("T", bound=Translation | Generation)
+_MISSING = Hypothesis(0, (), (), 0.0, 0.0)  # stands where an alternative is still to be completed
+ONLINE = ScheduleOptions(schedule="stream", refill_at=0.9)  # requests enter as soon as they fit
+MOST_LANES = 16  # more are forgotten when nothing is in flight in them
 
 
-def _machine(machine: MachineOptions | None, options: Mapping[str, object]) -> MachineOptions:
-    """The options of the machine, given as such or by name; raises OptionError."""
-    if machine is None:
-        return build(MachineOptions, options, "machine options")
-    require(isinstance(machine, MachineOptions), "machine", machine, "MachineOptions")
-    require(not options, "machine", machine, f"left out where its options are given by name: {', '.join(options)}")
-    return machine
+class Handle(Future[T]):
+    """A request of a session: a `concurrent.futures.Future` of its answer, which `asyncio.wrap_future` takes too."""
 
+    def __init__(self, session: Session[T], given: Input, options: DecodeOptions) -> None:
+        """Made by `Session.submit`."""
+        super().__init__()
+        self.text = given.text
+        """The text as it was given."""
+        self.truncated = given.truncated
+        """Whether a part of the text was cut off (max_input_length)."""
+        self._session, self._given, self._options = session, given, options
+        self._parts: dict[int, tuple[Lane, int]] = {}  # what is in flight, by request: lane, and which alternative
+        self._found: list[Hypothesis] = []
+        self._answer: T | None = None
+        self._told = False  # who waits was told that it was cancelled
 
-def _own_options(folder: Path) -> DecodeOptions:
-    """The options that the model in `folder` brings along; raises ModelError where they are not sound."""
-    try:
-        return DecodeOptions().changed(**read_decoding(folder))
-    except OptionError as error:
-        raise ModelError(f"{folder / 'config.json'}: decoding: {error}") from None
+    def result(self, timeout: float | None = None) -> T:
+        """The answer; waits for it, at most `timeout` seconds (None: as long as it takes).
 
-
-class LoadedModel:
-    """A model, ready to use. Its methods may be called from several threads at once."""
-
-    task: ClassVar[Task]
-
-    def __init__(
-        self,
-        model: str | Path | Sequence[str | Path],
-        *,
-        machine: MachineOptions | None = None,
-        **options: Unpack[MachineKeywords],
-    ) -> None:
-        """Load `model`, a folder or the name of a bundled model; raises ModelError.
-
-        A list of models, or a str with "+" between them, is an ensemble (`models/ensemble.py`). What the machine should
-        do is given as `machine`, or by the names of its options: threads=2, compute_type="int8". An unknown name or a
-        wrong value raises OptionError.
+        Raises TimeoutError, RequestCancelledError, or the error that ended the request. Somebody has to take the steps
+        meanwhile: a started session, or another thread.
         """
-        machine = _machine(machine, options)
-        self.folders = find_models(model)
-        self.folder = self.folders[0]
-        self._machine = machine
-        self.parts = load_ensemble(self.folders, machine, self.task)
-        self.defaults = _own_options(self.folder)
-        """Options of calls that give none: the model's own, from its folder, and ours for the others."""
-        self._layers: dict[str, OutputLayer] = {}  # output layers beside the exact one, read when first asked for
-        self._lock = Lock()
-        self._teams = Teams(machine.workers if machine.backend == "native" else 1)
-        self.work = Work()
-        """What all searches so far took; forced scores are not counted."""
-
-    def layer_named(self, name: str) -> OutputLayer:
-        """The output layer `name`, as in OutputLayerOptions; raises ModelError where the model has none.
-
-        Raises OptionError where an ensemble can have none of that name.
-        """
-        if name == "exact":
-            return self.parts.output_layer
-        if len(self.folders) > 1 and name != "scan":
-            raise OptionError(
-                f"output_layer is {name!r}; it must be exact or scan for an ensemble: other layers are fitted to one "
-                "model, and kept in its folder."
-            )
-        with self._lock:
-            return load_output_layer(name, self.folder, self.parts, self._machine, self._layers)
-
-    def output_layer(self, choices: OutputLayerOptions) -> OutputLayer:
-        """The output layer that the options ask for; raises ModelError where the model has none."""
-        layer = self.layer_named(choices.output_layer)
-        if choices.normalise:
-            return layer
-        if not isinstance(layer, Normalising):
-            raise OptionError(f"normalise is False; it must be true with output_layer {choices.output_layer}.")
-        return layer.unnormalised()
-
-    def _check(self, choices: DecodeOptions) -> None:
-        """Raise OptionError or ModelError, before any work, where the choices do not fit the model."""
-        if not choices.search.sampling:
-            check_width(choices.search, self.parts.output_layer.vocab_size)
-        layer = self.output_layer(choices.output)
-        if isinstance(layer, ByLanguage):
-            layer.scope(self.parts.language_tags.direction(choices.languages).languages)
-        bound, asked = self.parts.max_positions, choices.search.max_length
-        require(not bound or asked <= bound, "max_length", asked, f"at most {bound}, for which the model has positions")
-        if choices.search.attends:
-            by = "return_attention" if choices.search.return_attention else "coverage_penalty"
-            open_attending(self.parts.model, by)
-
-    def _decode(self, requests: list[Request], choices: DecodeOptions) -> Results:
-        """Yield (request index, its hypotheses, best first) as they are done; closing it stops the work."""
-        if not choices.search.return_alternatives:
-            return self._run(requests, choices, self._search)
-        one = replace(choices, search=choices.search.for_one_answer())
-        words = replace(choices, search=replace(choices.search, return_attention=False, coverage_penalty=0.0))
-        return decode_alternatives(
-            requests,
-            lambda given: self._run(given, words, self._expansion),
-            lambda given: self._run(given, one, self._search),
-        )
-
-    def _run(
-        self, requests: list[Request], choices: DecodeOptions, make_search: Callable[[DecodeOptions], CountingSearch]
-    ) -> Results:
-        """The same with any search, which is made for each worker."""
-        model, output_layer = self.parts.model, without(self.output_layer(choices.output), self.parts.suppressed)
-        plan = Plan(requests, choices.schedule, choices.search.most_rows, self._machine.workers, self.parts.footprint)
-        searches: list[CountingSearch] = []
-        asked = choices.search
-        by_index = {request.index: request for request in requests} if asked.attends else {}
-        text = self.parts.language_tags.direction(choices.languages).text if asked.attends else slice(None)
-        wider = replace(choices, search=asked.for_coverage())
-
-        def work() -> Iterator[tuple[int, list[Hypothesis]]]:
-            search = make_search(wider)
-            searches.append(search)
-            found = decode(model.open(), output_layer, search, plan.schedule(workers), teams.pop())
-            if not asked.attends:
-                return found
-            found = with_attention(open_attending(model), found, by_index, model.bos_id, model.eos_id, text)
-            if not asked.coverage_penalty:
-                return found
-            return with_coverage(found, asked.coverage_penalty, asked.num_hypotheses, asked.return_attention)
-
-        workers = plan.workers
         try:
-            with self._teams.lend(workers) as teams, closing(run_workers(work, plan.queue.close, workers)) as results:
-                yield from results
-        finally:
-            with self._lock:
-                for search in searches:
-                    self.work.add(search.work)
+            super().result(timeout)
+        except CancelledError:
+            raise RequestCancelledError(f"the request {self.text[:40]!r} was cancelled; it has no answer.") from None
+        if self._answer is None:
+            self._answer = cast(T, answer_of(self._session.loaded, self._given, self._found, self._options.search))
+        return self._answer
 
-    def _setup(self, what: str, requests: list[Request], choices: DecodeOptions, watched: bool = False) -> Setup:
-        """One beam search of `requests`; raises OptionError, which names `what` it is for, where another is asked for.
+    def cancel(self) -> bool:
+        """Give the request up; its rows are freed at the next step. False if it is done already."""
+        session = self._session
+        session._drop(self)
+        if not super().cancel():
+            return False
+        with session._lock:
+            told, self._told = self._told, True
+        if not told:
+            self.set_running_or_notify_cancel()  # for concurrent.futures.wait
+        return True
 
-        Raises InputError where there are no requests.
+    def _end(self, error: BaseException | None = None) -> None:
+        """Finish the request by its answer, or by an error."""
+        with suppress(InvalidStateError):  # it was cancelled in the last moment
+            if error is not None:
+                self.set_exception(error)
+            else:
+                self.set_result(cast(T, None))  # `result` makes it of the hypotheses
+
+
+class Session(Generic[T]):
+    """Decodes requests of one model that may come at any time. Its methods may be called from several threads.
+
+    >>> with Translator("de-en").session(beam_size=4) as session:  # doctest: +SKIP
+    ...     handle = session.submit("Guten Morgen.")
+    ...     for done in session.run():
+    ...         print(done.result().text)
+
+    Somebody has to take the steps: `step` takes one, `run` all until no request is left, and after `start` threads of
+    the session do. Closing a session, as the end of a `with` block does, cancels what is not done.
+    """
+
+    def __init__(self, loaded: LoadedModel, options: DecodeOptions | None = None) -> None:
+        """A session of `loaded`; `options` are those of requests that come without their own.
+
+        They also say the schedule of all requests; without options, requests enter as soon as they fit.
         """
-        asked = choices.search
-        one_search = not (asked.sampling or asked.return_alternatives or asked.attends)
-        kinds = "of samples, alternatives, attention or a coverage penalty"
-        require(one_search, what, kinds, "of one beam search; leave the option out")
-        self._check(choices)
-        if not requests:
-            raise InputError("the text is empty; there is nothing to decode.")
-        layer = without(self.output_layer(choices.output), self.parts.suppressed)
-        return Setup(requests, layer, lambda: self._beam_search(choices, watched))
+        self.loaded = loaded
+        """The model."""
+        self.options = options or replace(loaded.options, schedule=ONLINE)
+        """What a request is decoded with unless it has options of its own."""
+        self._lanes: tuple[Lane, ...] = ()  # replaced, never changed: workers read it without the lock
+        self._lane_of: dict[DecodeOptions, Lane] = {}
+        self._chosen: dict[tuple[tuple[str, object], ...], DecodeOptions] = {}  # by the keywords of requests
+        self._handles: dict[int, Handle[T]] = {}  # of all requests that wait or are in flight
+        self._pending = 0  # handles that are not done
+        self._numbers = itertools.count()
+        self._sealed = self._closed = False
+        self._workers: list[_Worker[T]] = []
+        self._threads: list[Thread] = []
+        self._kept = ExitStack()  # what the threads borrow
+        self._lock = Lock()
+        self._changed = Condition(self._lock)  # requests came, or none is left, or the session is sealed or closed
+        self._opening = Lock()
 
-    def _trace(self, text: str, request: Request, choices: DecodeOptions) -> Trace:
-        """The record of one beam search; raises OptionError for another one."""
-        setup = self._setup("a trace", [request], choices, watched=True)
-        search, recorder = setup.make_search(), Recorder(self.parts.target.piece)
-        search.observer = recorder
-        schedule = Plan([request], choices.schedule, choices.search.most_rows, 1, self.parts.footprint).schedule()
-        ((_, hypotheses),) = decode(self.parts.model.open(), setup.layer, search, schedule)
-        pieces = tuple(self.parts.source.piece(token) for token in request.source.tolist())
-        return Trace(text, pieces, recorder.steps, recorder.why, tuple(self._answer(h) for h in hypotheses))
+    def __enter__(self) -> Session[T]:
+        return self
 
-    def _force(self, requests: list[Request], targets: Mapping[int, Ids], choices: DecodeOptions) -> dict[int, Floats]:
-        """Log probability of each target token [T], by request index."""
-        model, output_layer = self.parts.model, self.output_layer(choices.output)
-        queue = RequestQueue(requests)
-        queue.batch_tokens = token_budget(queue.tokens, choices.schedule.batch_tokens, self._machine.workers)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
-        def work() -> Iterator[tuple[int, Floats]]:
-            return force(model.open(), output_layer, targets, model.bos_id, queue)
+    @property
+    def pending(self) -> int:
+        """How many requests are not done: those that wait and those in flight."""
+        return self._pending
 
-        return dict(run_workers(work, queue.close, queue.batches(self._machine.workers)))
+    @property
+    def waiting(self) -> int:
+        """How many requests wait to enter. A server that lets this grow needs more machines, or should refuse some."""
+        return sum(len(lane.plan.queue) for lane in self._lanes)
 
-    def _expansion(self, choices: DecodeOptions) -> Expansion:
-        model = self.parts.model
-        return Expansion(choices.search, model.bos_id, model.eos_id, self.parts.output_layer.vocab_size)
+    @property
+    def live(self) -> int:
+        """How many requests are in flight. One with `return_alternatives` counts for each alternative."""
+        return sum(len(run.requests) for worker in self._workers for run in tuple(worker.runs.values()))
 
-    def _search(self, choices: DecodeOptions) -> BeamSearch | SamplingSearch:
-        if not choices.search.sampling:
-            return self._beam_search(choices)
-        model, output_layer = self.parts.model, self.parts.output_layer
-        return SamplingSearch(choices.search, choices.sampling, model.bos_id, model.eos_id, output_layer.vocab_size)
+    @property
+    def work(self) -> Work:
+        """What the searches in flight took so far; that of closed ones is counted in `loaded.work`."""
+        total = Work()
+        for worker in self._workers:
+            for run in tuple(worker.runs.values()):
+                total.add(run.search.work)
+        return total
 
-    def _beam_search(self, choices: DecodeOptions, watched: bool = False) -> BeamSearch:
-        """In Python where it is to be watched, which gives the same answers."""
-        model, output_layer, options = self.parts.model, self.parts.output_layer, choices.search
-        kind = CubeSearch if options.cube_pruning != "none" else BeamSearch
-        if NativeBeamSearch.serves(options) and not watched:
-            kind = NativeBeamSearch
-        return kind(options, model.bos_id, model.eos_id, output_layer.vocab_size)
+    def submit(
+        self,
+        text: str,
+        *,
+        target_prefix: str | None = None,
+        priority: int = 0,
+        options: DecodeOptions | None = None,
+        **keywords: Unpack[DecodeKeywords],
+    ) -> Handle[T]:
+        """Let `text` be decoded; returns at once.
 
-    def _answer(self, hypothesis: Hypothesis) -> Answer:
-        """A hypothesis as text."""
-        vocabulary, ids = self.parts.target, hypothesis.tokens
-        pieces = tuple(vocabulary.piece(token) for token in ids)
-        text = vocabulary.decode(ids)
-        attention = None if hypothesis.attention is None else tuple(map(tuple, hypothesis.attention.tolist()))
-        return Answer(text, hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs, attention)
+        Requests with a higher `priority` enter first, others in the order in which they came. Options are
+        those of the session, or `options` (but for their schedule); keywords (beam_size=1, target_language="fr") change
+        those. Raises InputError or OptionError for what cannot be decoded.
+        """
+        (handle,) = self.submit_all([text], target_prefix=target_prefix, priority=priority, options=options, **keywords)
+        return handle
 
-    def _scored(self, text: str, tokens: Ids, log_probs: Floats, penalty: float) -> Answer:
-        """A given text, whose tokens [T] end in eos, with the log probability of each one."""
-        scores = tuple(log_probs.tolist())
-        pieces = tuple(self.parts.target.piece(token) for token in tokens[:-1].tolist())
-        return Answer(text, sum(scores) / len(scores) ** penalty, sum(scores), pieces, scores)
+    def submit_all(
+        self,
+        texts: Sequence[str],
+        *,
+        target_prefix: Prefixes = None,
+        priority: int = 0,
+        options: DecodeOptions | None = None,
+        **keywords: Unpack[DecodeKeywords],
+    ) -> list[Handle[T]]:
+        """Let `texts` be decoded; as `submit` for each, but longer ones enter first."""
+        chosen = self._choose(options, keywords)
+        lane = self._lane(chosen)
+        inputs = encode_texts(self.loaded, texts, target_prefix, chosen, self._numbers)
+        if inputs and isinstance(lane.layer, ByLanguage):
+            lane.layer.scope(inputs[0].direction.languages)  # raises
+        handles: list[Handle[T]] = [Handle(self, given, chosen) for given in inputs]
+        asked = [(handle, handle._given.request) for handle in handles if handle._given.request is not None]
+        with self._lock:
+            if self._closed or self._sealed:
+                raise InputError(f"the session is {'closed' if self._closed else 'sealed'}; it takes no more requests.")
+            self._add(lane, [(handle, request, 0) for handle, request in asked], priority)
+            self._pending += len(asked)
+        for handle in handles:
+            if handle._given.request is None:
+                handle._end()
+        return handles
+
+    def seal(self) -> None:
+        """Promise that no more requests come: then one native call may take several steps."""
+        with self._lock:
+            self._sealed = True
+            for lane in self._lanes:  # others come to where alternatives are completed
+                lane.plan.queue.final = not any(other.completion is lane for other in self._lanes)
+            self._changed.notify_all()
+
+    def step(self) -> list[Handle[T]]:
+        """Decode one token for every live row in the caller's thread; returns the handles that are done now.
+
+        Does nothing if no request waits or is in flight. A sealed session may take several steps at once.
+        """
+        self._worker(0, 1)
+        with self.loaded.teams.lend(1) as (team,):  # an iterator of `run` that was closed may have left other workers
+            return [handle for worker in tuple(self._workers) for handle in worker.step(team)]
+
+    def run(self) -> Generator[Handle[T], None, None]:
+        """Take steps until every request is done; yields the handles as they are done.
+
+        Several workers share the work if there is enough of it. Closing the iterator stops them.
+        """
+        workers = min(self.loaded.machine.workers, sum(lane.plan.workers for lane in self._lanes))
+        workers = max(workers, *(number + 1 for number, worker in enumerate(self._workers) if worker.busy), 0)
+        stopped = False
+
+        def stop() -> None:
+            nonlocal stopped
+            with self._lock:
+                stopped = True
+                self._changed.notify_all()
+
+        numbers = iter(range(workers))
+        with self.loaded.teams.lend(workers) as teams:
+            work: Callable[[], Iterator[Handle[T]]] = lambda: self._steps(  # noqa: E731
+                next(numbers), workers, teams.pop(), lambda: stopped or not self._pending
+            )
+            with closing(run_workers(work, stop, workers)) as done:
+                yield from done
+
+    def start(self, workers: int = 0) -> None:
+        """Let threads of the session take the steps until it is closed: as many as `workers`, 0 = the model's threads.
+
+        With fewer workers than threads each worker has the help of several.
+        """
+        require(0 <= workers <= 1024, "workers", workers, "between 0 (as many as threads) and 1024")
+        if self._threads:
+            raise InputError("the session is started already; close it, and open another one.")
+        count = workers or self.loaded.machine.workers
+        teams = self._kept.enter_context(self.loaded.teams.lend(count))
+        for number, team in enumerate(teams):
+            thread = Thread(target=self._serve, args=(number, count, team), name=f"sharpbeam-{number}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def close(self) -> None:
+        """Stop the threads and cancel every request that is not done. A closed session takes no requests."""
+        with self._lock:
+            self._closed = True
+            for lane in self._lanes:
+                lane.plan.queue.close()
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread is not current_thread():
+                thread.join()
+        self._kept.close()
+        for handle in set(self._handles.values()):
+            handle.cancel()
+        for worker in self._workers:
+            worker.close()
+
+    def _serve(self, number: int, workers: int, team: AbstractContextManager[None]) -> None:
+        """The work of a thread of the session."""
+        try:
+            for _ in self._steps(number, workers, team, lambda: False):
+                pass
+        except BaseException as error:
+            for handle in set(self._handles.values()):  # nobody may wait for ever
+                self._drop(handle)
+                handle._end(error)
+            raise
+
+    def _steps(
+        self, number: int, workers: int, team: AbstractContextManager[None], ended: Callable[[], bool]
+    ) -> Iterator[Handle[T]]:
+        """The work of one of so many workers: handles as they are done."""
+        worker = self._worker(number, workers)
+        while not self._closed:
+            done = worker.step(team)
+            yield from done
+            if ended():
+                return
+            if not done and not worker.busy:
+                with self._changed:
+                    if not (self._closed or ended() or self.waiting):
+                        self._changed.wait()
+
+    def _worker(self, number: int, workers: int) -> _Worker[T]:
+        with self._lock:
+            while len(self._workers) <= number:
+                self._workers.append(_Worker(self))
+            worker = self._workers[number]
+            worker.workers = workers
+            return worker
+
+    def _choose(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
+        """The options of a request."""
+        for name in keywords.keys() & fields_of(ScheduleOptions).keys() - {"max_input_length"}:
+            require(False, name, keywords.get(name), "left to the session: it is no option of a request")
+        if options is not None:
+            options = options.changed(**keywords)
+            longest = options.schedule.max_input_length
+            return replace(options, schedule=replace(self.options.schedule, max_input_length=longest))
+        try:
+            key = tuple(sorted(keywords.items()))
+            return self._chosen[key]
+        except (KeyError, TypeError):  # a value that cannot be a key is no option's value either
+            options = self.options.changed(**keywords)
+        if len(self._chosen) >= 4 * MOST_LANES:
+            self._chosen = {}
+        self._chosen[key] = options
+        return options
+
+    def _lane(self, options: DecodeOptions) -> Lane:
+        """The lane of requests with `options`, whatever their languages and lengths."""
+        key = replace(options, languages=LanguageOptions(), schedule=self.options.schedule)
+        with self._opening:  # reading an output layer may take a while, in which others take their steps
+            lane = self._lane_of.get(key)
+            if lane is None:
+                self._lane_of = {known: old for known, old in self._lane_of.items() if old in self._lanes}
+                lane = self._lane_of[key] = Lane(self.loaded, key)
+                if lane.expands:
+                    lane.completion = self._lane_of.get(lane.completed) or Lane(self.loaded, lane.completed)
+                    self._lane_of[lane.completed] = lane.completion
+        return lane
+
+    def _add(self, lane: Lane, asked: list[tuple[Handle[T], Request, int]], priority: int) -> None:
+        """Let requests wait, each of which is a part of the answer of a handle. The lock is held."""
+        for handle, request, part in asked:
+            self._handles[request.index] = handle
+            handle._parts[request.index] = (lane, part)
+        if lane not in self._lanes:
+            many = len(self._lanes) >= MOST_LANES
+            self._lanes = (*(old for old in self._lanes if not many or old.plan.queue.unfinished), lane)
+        lane.plan.add([request for _, request, _ in asked], priority)
+        self._changed.notify_all()
+
+    def _settle(self, lane: Lane, finished: Finished) -> list[Handle[T]]:
+        """Note the hypotheses of requests that are done; returns the handles that are done now."""
+        done: list[Handle[T]] = []
+        with self._lock:
+            for request, hypotheses in finished:
+                handle = self._handles.pop(request.index, None)
+                if handle is None:  # it was cancelled
+                    continue
+                _, part = handle._parts.pop(request.index)
+                if lane.expands:
+                    self._complete(lane, handle, request, hypotheses)
+                    continue
+                handle._found[part : part + 1] = hypotheses  # all of them, or the only one of an alternative
+                if not handle._parts:
+                    done.append(handle)
+                    self._leave()
+        for handle in done:
+            handle._end()
+        return done
+
+    def _complete(self, lane: Lane, handle: Handle[T], request: Request, beginnings: list[Hypothesis]) -> None:
+        """Let each of `beginnings`, as a longer prefix, be completed by itself. The lock is held."""
+        # Where no token is allowed, the search says what to do with the request as it is.
+        prefixes: list[Prefix | None] = [Prefix.of(hypothesis) for hypothesis in beginnings] or [request.prefix]
+        handle._found = [_MISSING] * len(prefixes)
+        parts = [replace(request, index=next(self._numbers) % NUMBERS, prefix=prefix) for prefix in prefixes]
+        assert lane.completion is not None
+        self._add(lane.completion, [(handle, part, number) for number, part in enumerate(parts)], 0)
+        lane.completion.plan.queue.final = self._sealed and not lane.plan.queue.unfinished
+
+    def _fail(self, requests: list[int], error: BaseException) -> list[Handle[T]]:
+        """End the handles of `requests` by an error."""
+        failed = list({self._handles[index]: None for index in requests if index in self._handles})
+        for handle in failed:
+            self._drop(handle)
+            handle._end(error)
+        return failed
+
+    def _drop(self, handle: Handle[T]) -> None:
+        """Forget what of a handle waits or is in flight."""
+        with self._lock:
+            parts, handle._parts = handle._parts, {}
+            for index in parts:
+                del self._handles[index]
+            if parts:
+                self._leave()
+        for index, (lane, _) in parts.items():
+            if not lane.plan.queue.cancel(index):
+                for worker in self._workers:
+                    worker.cancel(lane, index)
+
+    def _leave(self) -> None:
+        """One handle less. The lock is held."""
+        self._pending -= 1
+        if not self._pending:
+            self._changed.notify_all()
+
+
+class _Worker(Generic[T]):
+    """The decoding runs of one worker, one for each lane; whoever steps them has the lock."""
+
+    def __init__(self, session: Session[T]) -> None:
+        self._session = session
+        self.runs: dict[Lane, LaneRun] = {}
+        self.workers = 1
+        """How many workers share the work and the memory; known to the runs opened from now on."""
+        self._memory: list[Memory] = []
+        self._lock = Lock()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do."""
+        return any(run.busy for run in tuple(self.runs.values()))
+
+    def step(self, team: AbstractContextManager[None]) -> list[Handle[T]]:
+        """One step of each lane; `team` shares the work of a matmul. Returns the handles that are done now."""
+        session, finished, failed = self._session, list[tuple[Lane, Finished]](), list[tuple[list[int], Exception]]()
+        with self._lock:
+            for lane in session._lanes:
+                run = self.runs.get(lane)
+                if run is None:
+                    if not len(lane.plan.queue):
+                        continue
+                    run = self._open(lane)
+                elif not run.busy:
+                    continue
+                try:
+                    with team:
+                        found = run.step()
+                except Exception as error:  # whoever waits for these requests hears of it; the others go on
+                    failed.append((run.requests, error))
+                    self._forget(lane)
+                else:
+                    if found:
+                        finished.append((lane, found))
+        done = [handle for lane, found in finished for handle in session._settle(lane, found)]
+        return done + [handle for requests, error in failed for handle in session._fail(requests, error)]
+
+    def cancel(self, lane: Lane, request: int) -> None:
+        """Drop a request at the next step, if it is in flight here then."""
+        if (run := self.runs.get(lane)) is not None:
+            run.cancel(request)
+
+    def close(self) -> None:
+        """Forget all runs."""
+        with self._lock:
+            for lane in tuple(self.runs):
+                self._forget(lane)
+
+    def _open(self, lane: Lane) -> LaneRun:
+        for old in self.runs.keys() - set(self._session._lanes):
+            self._forget(old)
+        run = self.runs[lane] = lane.open(self.workers, self._memory)
+        return run
+
+    def _forget(self, lane: Lane) -> None:
+        run = self.runs.pop(lane)
+        run.close()
+        self._session.loaded.add_work(run.search.work)
+
+
+def decode_texts(
+    loaded: LoadedModel, texts: Sequence[str], options: DecodeOptions, target_prefix: Prefixes = None
+) -> Generator[tuple[int, Any], None, None]:
+    """Decode `texts`, all of which are known; yields (index in `texts`, answer) as they are done.
+
+    Options and texts are checked at once. Closing the iterator stops the work and its threads.
+    """
+    session: Session[Any] = Session(loaded, options)
+    handles = session.submit_all(texts, target_prefix=target_prefix)
+    session.seal()
+
+    def results() -> Generator[tuple[int, Any], None, None]:
+        index = {handle: place for place, handle in enumerate(handles)}
+        with session:
+            for handle in handles:
+                if handle.done():  # there was nothing to decode
+                    yield index[handle], handle.result()
+            for handle in session.run():
+                yield index[handle], handle.result()
+
+    return results()

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sharpbeam.decoding.results import Answer
+from sharpbeam.decoding.inputs import encode_texts
+from sharpbeam.decoding.lanes import one_beam_search
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.loop import decode
+from sharpbeam.decoding.results import Answer, hypothesis_answer
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.observer import Choice, Fate
 
 
@@ -79,3 +85,19 @@ class Recorder:
         """Note the reason; the rows that never took their step are no step."""
         self.why = why
         self.steps.pop()
+
+
+def trace(loaded: LoadedModel, text: str, target_prefix: str | None, options: DecodeOptions) -> Trace:
+    """The record of the beam search of one text or prompt; raises OptionError for another search than a beam's.
+
+    Raises InputError for an empty text.
+    """
+    (given,) = encode_texts(loaded, [text], target_prefix, options)
+    setup = one_beam_search(loaded, "a trace", [] if given.request is None else [given.request], options)
+    search, recorder = setup.make_search(watched=True), Recorder(loaded.target.piece)
+    search.observer = recorder
+    schedule = Plan(setup.requests, options.schedule, options.search.most_rows, 1, loaded.footprint).schedule()
+    ((_, hypotheses),) = decode(loaded.model.open(), setup.layer, search, schedule)
+    pieces = tuple(loaded.source.piece(token) for token in setup.requests[0].source.tolist())
+    answers = tuple(hypothesis_answer(loaded.target, hypothesis) for hypothesis in hypotheses)
+    return Trace(text, pieces, recorder.steps, recorder.why, answers)

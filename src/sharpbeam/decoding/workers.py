@@ -1,17 +1,21 @@
-"""Several workers on one queue of batches: threads that decode side by side, and stop together."""
+"""Threads of a decoding run: workers that decode next to each other, and teams that share the work of one worker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import TypeVar
 
+from sharpbeam._core import Team
+
 T = TypeVar("T")
+MOST = 8  # threads of a team: with more of them the parts of a matmul are too small to be worth handing over
 
 
 class _Stopped:
-    """The last thing a worker says: that it is at its end, and the error that ended it, if one did."""
+    """Sentinel that a worker queues on exit, with the exception that ended it, if any."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
@@ -30,15 +34,15 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
         finally:
             stop()
         return
-    said: SimpleQueue[T | _Stopped] = SimpleQueue()
+    found: SimpleQueue[T | _Stopped] = SimpleQueue()
 
     def loop() -> None:
         try:
             for item in work():
-                said.put(item)
-            said.put(_Stopped(None))
+                found.put(item)
+            found.put(_Stopped(None))
         except BaseException as error:  # any error must reach the caller, or it would wait for ever
-            said.put(_Stopped(error))
+            found.put(_Stopped(error))
 
     workers = [Thread(target=loop, name=f"sharpbeam-{i}", daemon=True) for i in range(threads)]
     try:
@@ -46,7 +50,7 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
             worker.start()
         running = threads
         while running:
-            item = said.get()
+            item = found.get()
             if not isinstance(item, _Stopped):
                 yield item
             elif item.error is not None:
@@ -58,3 +62,37 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
         for worker in workers:
             if worker.ident is not None:
                 worker.join()
+
+
+class Teams:
+    """The threads of a model that are not workers. They are kept for the next run and sleep until then."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads, self._lent = threads, 0
+        self._idle: list[Team] = []
+        self._lock = Lock()
+
+    @contextmanager
+    def lend(self, workers: int) -> Iterator[list[Team]]:
+        """A team for each of `workers` threads, all of one size; all runs together have no more than all threads.
+
+        A single worker gets every thread. If there are as many workers as threads, or all threads are already lent,
+        a worker runs alone.
+        """
+        with self._lock:
+            free = self._threads - self._lent - workers
+            size = 1 + min(max(0, free) // max(1, workers), MOST - 1)
+            teams = [self._take(size) for _ in range(workers)]
+            self._lent += workers * size
+        try:
+            yield list(teams)
+        finally:
+            with self._lock:
+                self._lent -= workers * size
+                self._idle += teams
+
+    def _take(self, size: int) -> Team:
+        for index, team in enumerate(self._idle):
+            if team.threads == size:
+                return self._idle.pop(index)
+        return Team(size)

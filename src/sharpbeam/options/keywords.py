@@ -68,6 +68,10 @@ class MachineKeywords(TypedDict, total=False):
     merge_states: bool
 
 
+class ModelKeywords(DecodeKeywords, MachineKeywords, total=False):
+    """Options given when a model is loaded: those of the machine, and defaults of the calls."""
+
+
 class ScreenKeywords(TypedDict, total=False):
     """The fields of `ScreenOptions`."""
 

@@ -18,8 +18,8 @@ import numpy as np
 from sharpbeam import _core
 from sharpbeam.api.generator import Generator
 from sharpbeam.api.translator import Translator
+from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import decode
-from sharpbeam.decoding.session import LoadedModel
 from sharpbeam.errors import InputError
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions, MachineOptions
@@ -201,13 +201,13 @@ def profile_texts(
     the table "profiled". Raises OptionError, ModelError or InputError where decoding would, and where nothing is left
     to decode.
     """
-    setup = loaded.setup(_random_texts(loaded, sentences) if texts is None else texts, choices)
+    setup = loaded.setup(_random_texts(loaded.loaded, sentences) if texts is None else texts, choices)
     for _ in range(2):
         clocks = Clocks()
         model = {"admit": "encoder", "step": "decoder", "retain": "states", "evict": "states"}
-        run = Watched(loaded.parts.model.open(), clocks, model)
+        run = Watched(loaded.loaded.model.open(), clocks, model)
         search: Any = setup.make_search()
-        plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, loaded.parts.footprint)
+        plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, loaded.loaded.footprint)
         schedule = Watched(plan.schedule(), clocks, dict.fromkeys(("refill", "select", "apply"), "schedule"))
         layer: Any = _Opened(setup.layer, clocks)
         watched: Any = Watched(search, clocks, {"begin": "search", "step": "search"})
@@ -221,7 +221,7 @@ def profile_texts(
 
 def _random_texts(loaded: LoadedModel, sentences: int) -> list[str]:
     """Texts of random pieces, with the tokens that stand for no text left out."""
-    vocabulary, language_tags = loaded.parts.source, loaded.parts.language_tags
+    vocabulary, language_tags = loaded.source, loaded.language_tags
     words = sorted(set(range(len(vocabulary))) - {*vocabulary.special_ids.values(), *language_tags.tokens.values()})
     if not words:
         raise InputError(f"the vocabulary has {len(vocabulary)} entries and no word among them; give a text.")

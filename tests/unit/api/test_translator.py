@@ -16,7 +16,7 @@ import pytest
 from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Translation, Translator
 from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.loading import find_model
-from sharpbeam.options.decode import COMPUTE_TYPES
+from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
@@ -62,7 +62,7 @@ def assert_same(found: list[Translation], wanted: list[Translation], exact: bool
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_one_by_one_is_batch_is_any_order(translator: Translator, texts: list[str], beam_size: int) -> None:
-    exact = type(translator.parts.model).__name__ == "NativeModel"
+    exact = type(translator.loaded.model).__name__ == "NativeModel"
     # The lower ranks of a random model are near ties, which PyTorch's rounding may settle otherwise in another batch.
     options = OPTIONS | {"beam_size": beam_size, "num_hypotheses": beam_size if exact else 1}
     together = translator.translate(texts, **options)
@@ -125,9 +125,9 @@ def test_a_saved_model_says_the_same(native: Translator, tiny_model: Path, tmp_p
 
 
 def test_search_score_is_forced_score(translator: Translator, texts: list[str]) -> None:
-    parts = translator.parts
+    parts = translator.loaded
     found = translator.translate(texts, length_penalty=0.7, **OPTIONS)
-    requests, _ = translator._requests(texts, 512)
+    requests = translator.setup(texts, DecodeOptions()).requests
     ids = {parts.target.piece(i): i for i in range(len(parts.target))}
     targets = {}
     for index, translation in enumerate(found):
@@ -136,7 +136,7 @@ def test_search_score_is_forced_score(translator: Translator, texts: list[str]) 
         targets[index] = np.array([*tokens, *eos], np.int32)
     queue = RequestQueue(requests, 60)
     tolerance = 0.0 if type(parts.model).__name__ == "NativeModel" else TORCH_TOLERANCE
-    for index, log_probs in force(parts.model.open(), parts.output_layer, targets, parts.model.bos_id, queue):
+    for index, log_probs in force(parts.model.open(), parts.exact, targets, parts.model.bos_id, queue):
         np.testing.assert_allclose(log_probs, found[index].token_scores, rtol=0, atol=tolerance)
         score = sum(log_probs.tolist()) / len(log_probs) ** 0.7
         assert score == pytest.approx(found[index].score, rel=1e-12, abs=tolerance)
@@ -164,7 +164,7 @@ def test_empty_texts_do_not_touch_the_model(tiny_model: Path, threads: int) -> N
         bos_id, eos_id = 1, 2
 
     translator = Translator(tiny_model, machine=MachineOptions(threads=threads))
-    translator.parts = replace(translator.parts, model=Untouched())
+    translator.loaded = replace(translator.loaded, model=Untouched())
     found = translator.translate(["", "   ", "\t", "\u3000"])
     assert [(t.text, t.tokens, t.truncated) for t in found] == [("", (), False)] * 4
     assert translator.translate([]) == []
@@ -185,7 +185,7 @@ def test_odd_texts_have_an_answer(native: Translator, text: str) -> None:
 
 
 def test_a_long_text_is_cut_and_said(native: Translator, caplog: pytest.LogCaptureFixture) -> None:
-    pieces = native.parts.source.encode("ba di ko ")
+    pieces = native.loaded.source.encode("ba di ko ")
     long, short = native.translate(["ba di ko " * 50, "ba"], max_input_length=len(pieces) + 1, max_length=5)
     assert long.truncated and not short.truncated
     assert "text 0 has" in caplog.text and "text 1" not in caplog.text
@@ -255,7 +255,7 @@ def test_progress_counts_every_text(native: Translator, texts: list[str]) -> Non
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_model_that_gives_nan_names_the_text(tiny_model: Path, texts: list[str], threads: int) -> None:
     translator = Translator(tiny_model, machine=MachineOptions(threads=threads))
-    sound = translator.parts.output_layer
+    sound = translator.loaded.exact
 
     class Broken(RowLayer):
         vocab_size = sound.vocab_size
@@ -265,7 +265,7 @@ def test_a_model_that_gives_nan_names_the_text(tiny_model: Path, texts: list[str
             top.log_prob[-1, 0] = np.nan
             return top
 
-    translator.parts = replace(translator.parts, output_layer=Broken())
+    translator.loaded = replace(translator.loaded, exact=Broken())
     with pytest.raises(ModelError, match=r"request \d+: after 0 tokens .* NaN"):
         translator.translate(texts, **OPTIONS)
 

@@ -111,7 +111,7 @@ def test_a_folder_as_shipped_is_converted_whole(student, tmp_path):
         for options in ({}, {"beam_size": 2, "length_penalty": 0.5}, {"beam_size": 5, "num_hypotheses": 3})
     )
     assert own == given and len(other) == 3
-    vocabulary = translator.parts.source
+    vocabulary = translator.loaded.source
     allowed = model.shortlist.words(np.array(vocabulary.encode(text), np.int32)).tolist()
     found = translator.translate([text], output_layer="shortlist", **length)[0].hypotheses[0]
     assert set(found.tokens) <= {vocabulary.piece(token) for token in allowed}

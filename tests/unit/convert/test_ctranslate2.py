@@ -50,7 +50,7 @@ def test_tokens_and_scores_are_those_of_ctranslate2(float32, tmp_path, beam, pen
     """A beam of its stops early by default and by no rule of ours, so both search to the end."""
     ours = ours_of(float32, tmp_path / "ours")
     theirs = ctranslate2.Translator(str(float32), compute_type="float32")
-    pieces = [[*map(ours.parts.source.piece, ours.parts.source.encode(text)), "</s>"] for text in TEXTS]
+    pieces = [[*map(ours.loaded.source.piece, ours.loaded.source.encode(text)), "</s>"] for text in TEXTS]
     options = {"beam_size": beam, "length_penalty": penalty}
     patience = 20 if beam > 1 else 1
     found = theirs.translate_batch(
@@ -82,9 +82,9 @@ def test_other_types_hold_the_weights_as_they_are_rounded(float32, marian, tmp_p
 def test_languages_are_found(nllb, tmp_path):
     folder = converted(nllb, tmp_path / "nllb", "float32")
     ours = ours_of(folder, tmp_path / "ours")
-    assert set(ours.parts.language_tags.tokens) == {"deu_Latn", "eng_Latn", "fra_Latn"}
+    assert set(ours.loaded.language_tags.tokens) == {"deu_Latn", "eng_Latn", "fra_Latn"}
     theirs = ctranslate2.Translator(str(folder), compute_type="float32")
-    pieces = [["deu_Latn", *map(ours.parts.source.piece, ours.parts.source.encode(text)), "</s>"] for text in TEXTS]
+    pieces = [["deu_Latn", *map(ours.loaded.source.piece, ours.loaded.source.encode(text)), "</s>"] for text in TEXTS]
     options = {"beam_size": 1, "max_decoding_length": 12, "min_decoding_length": 0}
     found = theirs.translate_batch(pieces, target_prefix=[["fra_Latn"]] * len(TEXTS), **options)
     asked = {"source_language": "deu_Latn", "target_language": "fra_Latn", "beam_size": 1, "max_length": 12}

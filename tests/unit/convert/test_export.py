@@ -69,10 +69,10 @@ def test_hugging_face_says_the_same(transformers, tmp_path, changes):
     texts = demo_sentences()[:5]
     for text, answer in zip(texts, ours.translate(texts, beam_size=4, max_length=12), strict=True):
         ids = tokenizer([text], return_tensors="pt")
-        assert ids["input_ids"][0].tolist() == [*ours.parts.source.encode(text), CONFIG.eos_id]
+        assert ids["input_ids"][0].tolist() == [*ours.loaded.source.encode(text), CONFIG.eos_id]
         out = model.generate(**ids, num_beams=4, max_new_tokens=12, return_dict_in_generate=True, output_scores=True)
         said = [token for token in out.sequences[0].tolist()[1:] if token not in (2, 3)]
-        assert [ours.parts.target.piece(token) for token in said] == list(answer.hypotheses[0].tokens)
+        assert [ours.loaded.target.piece(token) for token in said] == list(answer.hypotheses[0].tokens)
         assert abs(float(out.sequences_scores[0]) - answer.score) < 1e-4
 
 

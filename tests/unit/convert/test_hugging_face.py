@@ -60,17 +60,17 @@ def generated(tokenizer, model, text: str, **options):
 def test_text_becomes_the_same_ids(ours, theirs):
     tokenizer, _ = theirs
     for text in [*TEXTS, ">>eng<< Guten Morgen.", "a>>eng<<"]:
-        assert ours.parts.source.encode(text) == tokenizer(text)["input_ids"][:-1], text
+        assert ours.loaded.source.encode(text) == tokenizer(text)["input_ids"][:-1], text
     # There the tokenizer takes the end of a sentence from the text; nobody should be able to type one.
-    assert 0 not in ours.parts.source.encode("Ende </s> hier")
+    assert 0 not in ours.loaded.source.encode("Ende </s> hier")
 
 
 def test_ids_become_the_same_text(ours, theirs):
     tokenizer, _ = theirs
-    ids = list(range(3, len(ours.parts.target) - 1, 7))
+    ids = list(range(3, len(ours.loaded.target) - 1, 7))
     wanted = tokenizer.decode(ids, skip_special_tokens=True)
-    assert ours.parts.target.decode(ids).split() == wanted.split()
-    assert ours.parts.target.decode([len(ours.parts.target) - 1, 0, 2]) == ""
+    assert ours.loaded.target.decode(ids).split() == wanted.split()
+    assert ours.loaded.target.decode([len(ours.loaded.target) - 1, 0, 2]) == ""
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_tokens_and_scores_are_those_of_generate(ours, theirs, beam, penalty, ea
     for text, answer in zip(TEXTS, answers, strict=True):
         asked = options if beam > 1 else {}
         wanted, score = generated(*theirs, text, num_beams=beam, max_new_tokens=20, min_new_tokens=2, **asked)
-        assert [ours.parts.target.piece(i) for i in wanted] == list(answer.hypotheses[0].tokens), text
+        assert [ours.loaded.target.piece(i) for i in wanted] == list(answer.hypotheses[0].tokens), text
         if score is not None:  # of hundreds, as a penalty below 0 makes them, float32 knows seven digits only
             assert score == pytest.approx(answer.score, rel=1e-6, abs=CLOSE)
 
@@ -105,7 +105,7 @@ def test_the_answers_are_no_trivial_ones(ours):
 
 
 def test_a_banned_word_is_never_said(ours, marian, tmp_path):
-    pad = ours.parts.target.piece(len(ours.parts.target) - 1)
+    pad = ours.loaded.target.piece(len(ours.loaded.target) - 1)
     assert all(pad not in a.hypotheses[0].tokens for a in ours.translate(TEXTS, beam_size=5, max_length=24))
     other = shutil.copytree(marian, tmp_path / "allowed")
     facts = json.loads((other / "generation_config.json").read_text())
@@ -120,7 +120,7 @@ def test_a_forced_prefix_is_that_of_generate(ours, theirs):
     import torch
 
     tokenizer, model = theirs
-    ids = ours.parts.target.encode("time is")
+    ids = ours.loaded.target.encode("time is")
     start = torch.tensor([[model.generation_config.decoder_start_token_id, *ids]])
     for beam in (1, 5):
         answers = ours.translate(TEXTS, beam_size=beam, target_prefix="time is", max_length=20, length_penalty=0.0)
@@ -129,7 +129,7 @@ def test_a_forced_prefix_is_that_of_generate(ours, theirs):
             wanted, score = generated(
                 tokenizer, model, text, num_beams=beam, max_new_tokens=20 - len(ids), decoder_input_ids=start, **asked
             )
-            assert [ours.parts.target.piece(i) for i in wanted] == list(answer.hypotheses[0].tokens)
+            assert [ours.loaded.target.piece(i) for i in wanted] == list(answer.hypotheses[0].tokens)
             assert score is None or abs(score - answer.score) < CLOSE
 
 
@@ -177,7 +177,7 @@ def test_languages_of_m2m100(transformers, m2m, tmp_path):
 
 def test_languages_of_nllb(transformers, nllb, tmp_path):
     ours = convert(nllb, tmp_path / "ours")
-    assert set(ours.parts.language_tags.tokens) == {"deu_Latn", "eng_Latn", "fra_Latn"}
+    assert set(ours.loaded.language_tags.tokens) == {"deu_Latn", "eng_Latn", "fra_Latn"}
     model = transformers.M2M100ForConditionalGeneration.from_pretrained(nllb).eval()
     for source, target in (("deu_Latn", "eng_Latn"), ("eng_Latn", "fra_Latn")):
         tokenizer = transformers.NllbTokenizer.from_pretrained(nllb, src_lang=source)
@@ -194,12 +194,12 @@ def _same_as_generate(ours: Translator, tokenizer, model, source: str, target: s
         )  # fmt: skip
         wanted = [i for i in out.sequences[0].tolist()[1:] if i not in (1, 2)]
         best = answer.hypotheses[0]
-        assert list(best.tokens) == [ours.parts.target.piece(i) for i in wanted]
-        assert ours.parts.target.piece(target_id) not in answer.text
+        assert list(best.tokens) == [ours.loaded.target.piece(i) for i in wanted]
+        assert ours.loaded.target.piece(target_id) not in answer.text
         assert best.token_scores[0] == 0.0
         assert abs(float(out.sequences_scores[0]) - answer.score) < CLOSE
         scored = ours.score([text], [answer.text], source_language=source, target_language=target)
-        if ours.parts.target.encode(answer.text) == wanted[1:] and len(wanted) < 16:
+        if ours.loaded.target.encode(answer.text) == wanted[1:] and len(wanted) < 16:
             assert abs(scored[0].log_prob - best.log_prob) < 1e-3
 
 

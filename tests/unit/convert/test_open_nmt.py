@@ -108,7 +108,7 @@ def test_names_of_version_two_are_read(tmp_path):
     answer = ours.translate(["s0 s7 s35"], beam_size=1, max_length=8)[0].hypotheses[0]
     reference.opt = None
     assert [TARGET.index(word) for word in answer.tokens] == greedy(reference.log_probs, [2, 9, 37], EOS, 8)
-    assert ours.parts.source.encode("<s> </s> s0") == [0, 0, 4]
+    assert ours.loaded.source.encode("<s> </s> s0") == [0, 0, 4]
 
 
 @pytest.mark.parametrize(

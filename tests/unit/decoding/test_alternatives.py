@@ -10,33 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.beam import Beam, continuations, reference_search
-from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
+from support.toys import EOS, ToyLayer, ToyModel, toy_loaded, toy_requests, toy_texts
 from unit.search.test_beam import toy_log_probs
 from unit.search.test_prefix import with_prefixes
 
 from sharpbeam import MachineOptions, OptionError, Translator
-from sharpbeam.decoding.alternatives import decode_alternatives
-from sharpbeam.decoding.loop import decode
+from sharpbeam.decoding.results import Answer
+from sharpbeam.decoding.session import decode_texts
 from sharpbeam.options.decode import LONGEST, DecodeOptions, ScheduleOptions, SearchOptions
-from sharpbeam.scheduling.plan import Plan
-from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.expansion import Expansion
-from sharpbeam.types import Hypothesis, Request
+from sharpbeam.types import Request
 
 
 def run(model: ToyModel, output_layer: ToyLayer, requests: list[Request], options: SearchOptions, schedule: str):
-    one = options.for_one_answer()
+    loaded, plan = toy_loaded(model, output_layer), ScheduleOptions(schedule=schedule, max_rows=20)
+    prefixes = [None if r.prefix is None else " ".join(map(str, r.prefix.token.tolist())) for r in requests]
+    texts = toy_texts(requests)
+    found = dict(decode_texts(loaded, texts, DecodeOptions(search=options, schedule=plan), prefixes))
+    return {request.index: found[place].hypotheses for place, request in enumerate(requests)}
 
-    def results(kind, given: list[Request], chosen: SearchOptions):
-        search = kind(chosen, BOS, EOS, output_layer.vocab_size)
-        plan = Plan(given, ScheduleOptions(schedule=schedule, max_rows=20), options.beam_size, 1)
-        yield from decode(model.open(), output_layer, search, plan.schedule())
 
-    return dict(
-        decode_alternatives(
-            requests, lambda given: results(Expansion, given, options), lambda given: results(BeamSearch, given, one)
-        )
-    )
+def ids(answer: Answer) -> tuple[int, ...]:
+    return tuple(map(int, answer.tokens))
 
 
 def reference(log_probs, options: SearchOptions, prefix: tuple[int, ...]) -> list[tuple[tuple[int, ...], float, float]]:
@@ -73,32 +67,27 @@ def test_equals_the_reference(seed, answers, beam_size, schedule, lowest, ngram)
         no_repeat_ngram_size=ngram,
         max_length=7,
     )
-    requests = with_prefixes(toy_requests(5, seed), seed, 6)
-    found = run(model, output_layer, random.Random(seed).sample(requests, 5), options, schedule)
-    assert found.keys() == set(range(5))
+    requests = [r for r in with_prefixes(toy_requests(7, seed), seed, 6) if len(r.source) > 1]
+    found = run(model, output_layer, random.Random(seed).sample(requests, len(requests)), options, schedule)
+    assert len(found) == len(requests)
     for request in requests:
         prefix = tuple(request.prefix.token.tolist()) if request.prefix else ()
         wanted = reference(toy_log_probs(model, output_layer, request), options, prefix)
-        assert [h.tokens for h in found[request.index]] == [tokens for tokens, _, _ in wanted]
+        assert [ids(h) for h in found[request.index]] == [tokens for tokens, _, _ in wanted]
         for hypothesis, (_, log_prob, score) in zip(found[request.index], wanted, strict=True):
-            assert hypothesis.request == request.index
             assert hypothesis.log_prob == pytest.approx(log_prob) and hypothesis.score == pytest.approx(score)
-        at = [hypothesis.tokens[len(prefix)] for hypothesis in found[request.index]]
+        at = [ids(hypothesis)[len(prefix)] for hypothesis in found[request.index]]
         assert len(set(at)) == len(at)
 
 
 def test_where_no_word_is_allowed_the_prefix_is_the_answer() -> None:
-    def nothing(given: list[Request]):
-        yield 4, []
-
-    def complete(given: list[Request]):
-        for request in given:
-            assert request.prefix is None
-            yield request.index, [Hypothesis(request.index, (5,), (-1.0,), -1.0, -1.0)]
-
-    (request,) = toy_requests(1, 1)
-    found = dict(decode_alternatives([replace(request, index=4)], nothing, complete))
-    assert found == {4: [Hypothesis(4, (5,), (-1.0,), -1.0, -1.0)]}
+    model = ToyModel(3, vocab=5)
+    loaded = toy_loaded(model, ToyLayer(*model.output()))
+    search = SearchOptions(
+        return_alternatives=True, num_hypotheses=3, beam_size=2, no_repeat_ngram_size=1, max_length=9
+    )
+    ((_, found),) = decode_texts(loaded, ["3 4"], DecodeOptions(search=search), "0 1 3 4")
+    assert [h.text for h in found.hypotheses] == ["0 1 3 4"]
 
 
 def test_translator_says_the_same_however_it_is_asked(tiny_model, sentences: list[str]) -> None:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from sharpbeam import MachineOptions, OptionError, Translator
-from sharpbeam.decoding.attention import open_attending
+from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.decoding.results import Answer
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.models.lstm_lm.tensors import tensor_shapes
 from sharpbeam.models.native import NativeModel
+from sharpbeam.options.decode import DecodeOptions
 
 OPTIONS = {"beam_size": 4, "num_hypotheses": 3, "max_length": 12}
 
@@ -47,9 +48,9 @@ def test_one_row_for_each_token_and_nothing_else_changes(tiny_model, sentences: 
 def test_it_is_the_attention_of_the_model_behind_these_tokens(tiny_model, sentences: list[str]) -> None:
     translator = Translator(tiny_model)
     (found,) = translator.translate(sentences[:1], return_attention=True, max_length=12)
-    model, source = translator.parts.model, translator.parts.source
-    (request,), _ = translator._requests(sentences[:1], 0)
-    run = open_attending(model)
+    model, source = translator.loaded.model, translator.loaded.source
+    (given,) = encode_texts(translator.loaded, sentences[:1], None, DecodeOptions())
+    run, request = translator.loaded.open_attending(), given.request
     state, token = run.admit([request]), model.bos_id
     pieces = {source.piece(i): i for i in range(200)}
     for row, following in zip(found.attention, [*found.tokens, None], strict=False):
@@ -95,13 +96,13 @@ def test_alignment_is_the_largest_share_of_a_word() -> None:
     assert answer.alignment == ((1, 0), (0, 1))
 
 
-def test_a_model_without_attention_is_refused() -> None:
+def test_a_model_without_attention_is_refused(tiny_model) -> None:
     config = LstmLmConfig(vocab_size=9, embedding_dim=4, layers=1, hidden_dim=4)
     model = NativeModel(config, {name: np.zeros(shape, np.float32) for name, shape in tensor_shapes(config).items()})
     with pytest.raises(
         OptionError, match="return_attention is given; it must be left out for a model without attention"
     ):
-        open_attending(model)
+        replace(Translator(tiny_model).loaded, model=model).open_attending()
 
 
 def test_a_trace_of_attention_is_refused(tiny_model) -> None:

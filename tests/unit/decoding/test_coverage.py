@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sharpbeam import OptionError, Translator
-from sharpbeam.decoding.coverage import LEAST, coverage
+from sharpbeam.decoding.attention import LEAST, coverage
 
 
 def test_it_is_the_sum_over_the_words_of_the_source() -> None:

@@ -12,11 +12,13 @@ from reference import kernels as reference
 
 from sharpbeam import MachineOptions, ModelError, OptionError, Translator
 from sharpbeam.decoding.forced import feed, padded
+from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.models.gru import tensors as recurrent
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.lstm import tensors as lstm_attention
 from sharpbeam.models.lstm.config import LstmAttentionConfig
 from sharpbeam.models.registry import TranslationConfig
+from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.storage.model_folder import read_config, save_model
 from sharpbeam.text.sentencepiece import train_sentencepiece
 from sharpbeam.types import Floats
@@ -60,11 +62,11 @@ def some(request: pytest.FixtureRequest, members: tuple[Path, ...]) -> tuple[Pat
 
 def log_probs(translator: Translator, text: str, target: str) -> Floats:
     """What a single model thinks of every word at every place of a target [T + 1, V], in float64."""
-    (request,), _ = translator._requests([text], 0)
-    model = translator.parts.model
-    tokens = np.array([*translator.parts.target.encode(target), model.eos_id], np.int32)
+    (asked,) = encode_texts(translator.loaded, [text], None, DecodeOptions())
+    model = translator.loaded.model
+    tokens = np.array([*translator.loaded.target.encode(target), model.eos_id], np.int32)
     run, (given, length) = model.open(), padded([tokens], model.bos_id)
-    state, index = run.admit([request]), np.array([0], np.int32)
+    state, index = run.admit([asked.request]), np.array([0], np.int32)
     hidden = [h for _, _, h in feed(run.step, run.retain, index, state, given, length, model.bos_id)]
     logits = reference.gemm(np.concatenate(hidden), *model.output())
     return logits - reference.log_sum_exp(logits)
@@ -74,7 +76,7 @@ def mean(models: Sequence[Translator], text: str, target: str) -> Floats:
     """The mean of the models' log probabilities, made a distribution again, for the tokens of `target` and eos."""
     total = np.mean([log_probs(model, text, target) for model in models], axis=0)
     total -= np.log(np.exp(total).sum(axis=1, keepdims=True))
-    tokens = [*models[0].parts.target.encode(target), models[0].parts.model.eos_id]
+    tokens = [*models[0].loaded.target.encode(target), models[0].loaded.model.eos_id]
     return total[range(len(tokens)), tokens]
 
 
@@ -97,14 +99,14 @@ def test_the_truths_hold(some: tuple[Path, ...], sentences: list[str], output_la
     assert translator.translate(texts, schedule="stream", **options) == together
     assert Translator(some, machine=MachineOptions(threads=2)).translate(texts, **options) == together
     ended = [(t.source, h) for t in together for h in t.hypotheses if len(h.token_scores) > len(h.tokens)]
-    again = [(s, h) for s, h in ended if translator.parts.target.encode(h.text) == [*_ids(translator, h.tokens)]]
+    again = [(s, h) for s, h in ended if translator.loaded.target.encode(h.text) == [*_ids(translator, h.tokens)]]
     assert len(again) > 5
     scored = translator.score([s for s, _ in again], [h.text for _, h in again], output_layer=output_layer)
     assert [a.token_scores for a in scored] == [h.token_scores for _, h in again]
 
 
 def _ids(translator: Translator, pieces: Sequence[str]) -> list[int]:
-    of = {translator.parts.target.piece(i): i for i in range(200)}
+    of = {translator.loaded.target.piece(i): i for i in range(200)}
     return [of[piece] for piece in pieces]
 
 

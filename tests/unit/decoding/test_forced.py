@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import random_tensors
+from support.searches import hypotheses
 
 from sharpbeam import MachineOptions, Translator
+from sharpbeam.decoding.forced import force_all
+from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.lstm import tensors as lstm_attention
 from sharpbeam.models.lstm.config import LstmAttentionConfig
@@ -57,11 +60,12 @@ def folder(request: pytest.FixtureRequest, tiny_model: Path, tmp_path_factory: p
 
 def forced(translator: Translator, found: dict[int, Any], texts: list[str], choices: DecodeOptions) -> dict[int, Any]:
     """Log probabilities of the tokens of `found`, eos where a hypothesis ended."""
-    eos, requests = translator.parts.model.eos_id, translator._requests(texts, 512)[0]
+    eos = translator.loaded.model.eos_id
+    requests = [g.request for g in encode_texts(translator.loaded, texts, None, choices) if g.request is not None]
     targets = {
         i: np.array([*h.tokens, *[eos] * (len(h.token_log_probs) - len(h.tokens))], np.int32) for i, h in found.items()
     }
-    return {i: tuple(v.tolist()) for i, v in translator._force(requests, targets, choices).items()}
+    return {i: tuple(v.tolist()) for i, v in force_all(translator.loaded, requests, targets, choices).items()}
 
 
 @pytest.mark.parametrize("output_layer", ["exact", "scan"])
@@ -74,8 +78,7 @@ def test_search_score_is_forced_score(folder: Path, sentences: list[str], comput
         for shortcuts in ({}, SHORTCUTS) if architecture == "recurrent" else ({},):
             machine = MachineOptions(threads=1, isa=isa, compute_type=compute_type, **shortcuts)
             translator = Translator(folder, machine=machine)
-            requests, _ = translator._requests(texts, 512)
-            found = dict(translator._decode(requests, DecodeOptions.of(**beam)))
+            found = hypotheses(translator, texts, DecodeOptions.of(**beam))
             for rank in range(2):
                 searched = {i: hypotheses[rank] for i, hypotheses in found.items()}
                 scores = {i: h.token_log_probs for i, h in searched.items()}
@@ -95,7 +98,7 @@ def test_score_gives_a_translation_the_score_that_it_was_found_with(
 ) -> None:
     translator = Translator(folder, machine=MachineOptions(threads=1, compute_type=compute_type))
     found = translator.translate(sentences[:40], beam_size=4, max_length=20)
-    cut = translator.parts.target
+    cut = translator.loaded.target
     alike = [
         t for t in found if [*map(cut.piece, cut.encode(t.text))] == [*t.tokens] and len(t.token_scores) > len(t.tokens)
     ]  # the same pieces when the text is cut again, and ended by eos

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sharpbeam import Translator
-from sharpbeam.decoding.attention import of_text, open_attending
-from sharpbeam.decoding.coverage import LEAST
+from sharpbeam.decoding.attention import LEAST, of_text
+from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.options.decode import DecodeOptions
 
 LANGUAGES = {"languages": {"aa": 9, "bb": 10}, "source_language": "aa", "target_language": "bb"}
@@ -31,11 +31,13 @@ def test_attention_alignment_and_coverage_are_those_of_the_text(
     options = {"max_length": 6, "beam_size": 4, "num_hypotheses": 4}
     (found,) = translator.translate([text], return_attention=True, **options)
     assert "".join(found.source_tokens).replace("▁", " ").strip() == text
-    model, size = translator.parts.model, len(found.source_tokens)
+    model, size = translator.loaded.model, len(found.source_tokens)
     before, behind = (tag in ("source", "target")), (tag == "source-behind")
-    (request,), _ = translator._requests([text], 0)
+    (given,) = encode_texts(translator.loaded, [text], None, DecodeOptions())
+    request = given.request
+    assert request is not None
     assert len(request.source) == before + size + 1 + behind
-    weights, _ = (run := open_attending(model)).attend(
+    weights, _ = (run := translator.loaded.open_attending()).attend(
         np.zeros(1, np.int32), run.admit([request]), np.array([model.bos_id], np.int32)
     )
     assert found.attention is not None and found.alignment is not None
@@ -68,10 +70,12 @@ def test_where_sources_have_no_eos_none_is_counted(
     make_transformer: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     translator = Translator(make_transformer(source_eos=False))
-    ids = translator.parts.source.encode("ba di ko")
+    ids = translator.loaded.source.encode("ba di ko")
     for most in (1, len(ids) - 1, len(ids)):
-        (request,), cut = translator._requests(["ba di ko"], most)
-        assert request.source.tolist() == ids[:most] and cut == ({0} if most < len(ids) else set())
+        options = DecodeOptions.of(max_input_length=most)
+        (given,) = encode_texts(translator.loaded, ["ba di ko"], None, options)
+        assert given.request is not None
+        assert given.request.source.tolist() == ids[:most] and given.truncated == (most < len(ids))
     assert "after the first 1 are cut off (max_input_length is 1)" in caplog.text
     assert translator.translate(["ba di ko"], max_input_length=1, max_length=3)[0].truncated
 
@@ -81,7 +85,7 @@ def test_tags_and_eos_take_their_positions(
 ) -> None:
     facts = {"source_tag": "source", "positions": "learned", "max_positions": 6}
     translator = Translator(make_transformer(**facts, **LANGUAGES))
-    assert len(translator.parts.source.encode("ba di ko " * 3)) > 4
+    assert len(translator.loaded.source.encode("ba di ko " * 3)) > 4
     (found,) = translator.translate(["ba di ko " * 3], max_length=6)
     assert found.truncated
     assert "after the first 4 are cut off (the model has positions for 6, of which eos and tags take 2)" in caplog.text

@@ -26,23 +26,25 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 def fit(folder: Path) -> None:
-    weight, bias = Translator(folder).parts.model.output()
+    weight, bias = Translator(folder).loaded.model.output()
     samples = np.random.default_rng(0).normal(size=(100, weight.shape[1])).astype(np.float32)
     save_preview(folder, fit_preview(weight, bias, samples).arrays(), weight, bias)
 
 
 def test_layers_share_what_they_have_in_common(folder):
     translator = Translator(folder)
-    weight, bias = translator.parts.model.output()
+    weight, bias = translator.loaded.model.output()
     words = np.arange(len(bias), dtype=np.int32)
     every = np.array([0, len(bias)], np.int32)
     one = Screen(weight[:1].copy(), bias[:1].copy(), every, words)
     tail = Tail(weight[:1, None].copy(), bias[:1, None].copy())
     doubt = FallbackTest(weight[:1].copy(), k=1, margin=2.0, by_tail=0.5, by_far=0.5, offset=0.0)
     save_screen(folder, replace(one, tail=tail, doubt=doubt), weight, bias, {})
-    assert translator.layer_named("screen").fallback is translator.layer_named("scan")
+    assert translator.loaded.layer_named("screen").fallback is translator.loaded.layer_named("scan")
     save_screen(folder, one, weight, bias, {})
-    assert Translator(folder).layer_named("screen").fallback is None  # nothing is doubted, so no other layer is packed
+    assert (
+        Translator(folder).loaded.layer_named("screen").fallback is None
+    )  # nothing is doubted, so no other layer is packed
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_without_a_preview_certified_says_what_to_do(folder):
 
 
 def test_a_preview_of_other_weights_is_refused(folder):
-    weight, bias = Translator(folder).parts.model.output()
+    weight, bias = Translator(folder).loaded.model.output()
     samples = np.ones((3, weight.shape[1]), np.float32)
     save_preview(folder, fit_preview(weight, bias, samples).arrays(), weight, bias + 1)
     with pytest.raises(ModelError, match="fitted for other output weights"):

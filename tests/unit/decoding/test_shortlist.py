@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.searches import hypotheses
 
 from sharpbeam import Translator
+from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.loading import shortlist_identity
 from sharpbeam.errors import ModelError
 from sharpbeam.options.decode import DecodeOptions
@@ -25,7 +27,7 @@ def translator(tiny_model: Path, tmp_path: Path) -> Translator:
     draw = np.random.default_rng(1)
     start = np.arange(201, dtype=np.int32) * 8
     shortlist = Shortlist(np.arange(20, dtype=np.int32), start, draw.integers(0, 200, 1600).astype(np.int32))
-    save_shortlist(folder, shortlist, shortlist_identity(Translator(folder).parts), {})
+    save_shortlist(folder, shortlist, shortlist_identity(Translator(folder).loaded), {})
     return Translator(folder)
 
 
@@ -44,36 +46,38 @@ def test_the_answer_does_not_depend_on_neighbours(translator: Translator, senten
 
 def test_search_score_is_forced_score(translator: Translator, sentences: list[str]):
     choices = DecodeOptions.of(beam_size=3, max_length=10, output_layer="shortlist")
-    requests, _ = translator._requests(sentences[:30], 100)
-    found = dict(translator._decode(requests, choices))
-    eos = translator.parts.model.eos_id
+    requests = translator.setup(sentences[:30], choices).requests
+    found = hypotheses(translator, sentences[:30], choices)
+    eos = translator.loaded.model.eos_id
     targets = {i: np.array([*h[0].tokens, eos], np.int32)[: len(h[0].token_log_probs)] for i, h in found.items()}
-    for index, forced in translator._force(requests, targets, choices).items():
+    for index, forced in force_all(translator.loaded, requests, targets, choices).items():
         assert forced.tolist() == list(found[index][0].token_log_probs)
         assert np.isfinite(forced).all()
-    shortlist = translator.layer_named("shortlist").shortlist
+    shortlist = translator.loaded.layer_named("shortlist").shortlist
     for request in requests:
         assert set(found[request.index][0].tokens) <= set(shortlist.words(request.source).tolist())
 
 
 def test_a_shortlist_of_another_model_is_refused(translator: Translator, tiny_model: Path):
-    identity = shortlist_identity(translator.parts)
+    identity = shortlist_identity(translator.loaded)
     for name in identity:
-        save_shortlist(translator.folder, translator.layer_named("shortlist").shortlist, identity | {name: "0"}, {})
+        save_shortlist(
+            translator.loaded.folder, translator.loaded.layer_named("shortlist").shortlist, identity | {name: "0"}, {}
+        )
         with pytest.raises(ModelError, match=r"was fitted for other .* Make the shortlist again"):
-            Translator(translator.folder).translate(["ba"], output_layer="shortlist")
+            Translator(translator.loaded.folder).translate(["ba"], output_layer="shortlist")
 
 
 @pytest.mark.parametrize("output_layer", ["screen-and-shortlist", "screen-or-shortlist"])
 def test_joined_with_a_screen_of_all_words(translator: Translator, sentences: list[str], output_layer: str):
     """And: the shortlist alone; or: the exact layer."""
-    weight, bias = translator.parts.model.output()
+    weight, bias = translator.loaded.model.output()
     everything = np.arange(200, dtype=np.int32)
     ones = np.ones((1, weight.shape[1]), np.float32)
     screen = Screen(ones, np.zeros(1, np.float32), np.array([0, 200], np.int32), everything)
     with pytest.raises(ModelError, match="has no screen"):
         translator.translate(["ba"], output_layer=output_layer)
-    save_screen(translator.folder, screen, weight, bias, {})
+    save_screen(translator.loaded.folder, screen, weight, bias, {})
     options = {"beam_size": 3, "max_length": 10}
     got = translator.translate(sentences[:20], **options, output_layer=output_layer)
     other = "shortlist" if "and" in output_layer else "exact"

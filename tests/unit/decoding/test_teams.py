@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sharpbeam import MachineOptions, Translator, _core
-from sharpbeam.decoding import teams as module
-from sharpbeam.decoding.teams import MOST, Teams
+from sharpbeam.decoding import workers as module
+from sharpbeam.decoding.workers import MOST, Teams
 
 
 def sizes(teams: Teams, workers: int) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sharpbeam import FitProgress, fit_screen
-from sharpbeam.decoding.loading import load_parts
+from sharpbeam.decoding.loading import load_model
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.progress import Reporter
 from sharpbeam.fit.screen import job
@@ -81,7 +81,7 @@ def test_what_is_wrong_is_said_before_the_model_is_loaded(model: Path, text: Pat
 def collected(
     tiny_model: Path, sentences: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Collection, Output]:
-    parts = load_parts(tiny_model, MachineOptions())
+    parts = load_model(tiny_model, MachineOptions())
     collector = Collector(parts, tmp_path_factory.mktemp("vectors"), beam_size=2, top_k=3)
     return collector.collect(sentences, {}, 10**9, lambda _: None), Output(*parts.model.output())
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sharpbeam.api.translator import Translator
-from sharpbeam.decoding.loading import load_parts
+from sharpbeam.decoding.loading import load_model
 from sharpbeam.errors import InputError, ModelError, OptionError
 from sharpbeam.fit.screen import collect
 from sharpbeam.fit.screen.bound import lower_bound
@@ -34,14 +34,14 @@ TOLERANCE = ScreenOptions().tolerance
 
 @pytest.fixture(scope="module")
 def collection(tiny_model: Path, sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    parts = load_parts(tiny_model, MachineOptions())
+    parts = load_model(tiny_model, MachineOptions())
     folder = tmp_path_factory.mktemp("vectors")
     return Collector(parts, folder, beam_size=2, top_k=3).collect(sentences, {}, 10**9, QUIET.append)
 
 
 @pytest.fixture(scope="module")
 def output(tiny_model: Path) -> Output:
-    return Output(*load_parts(tiny_model, MachineOptions()).model.output())
+    return Output(*load_model(tiny_model, MachineOptions()).model.output())
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def folder(tiny_model: Path, tmp_path: Path, fitted: Fitted, output: Output) -> 
 
 
 def test_what_is_collected_is_what_the_exact_layer_says(collection: Collection, tiny_model: Path) -> None:
-    exact = load_parts(tiny_model, MachineOptions()).output_layer
+    exact = load_model(tiny_model, MachineOptions()).output_layer
     for part in collection.parts:
         top = exact.topk(np.ascontiguousarray(part["hidden"]), 3)
         assert top.token.tolist() == part["token"].tolist()
@@ -74,7 +74,7 @@ def test_what_is_collected_is_what_the_exact_layer_says(collection: Collection, 
 
 def test_the_vectors_are_those_of_the_translation(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
     """Greedy: one step for each token of each sentence, and the best of each step is that token."""
-    parts = load_parts(tiny_model, MachineOptions())
+    parts = load_model(tiny_model, MachineOptions())
     found = Collector(parts, tmp_path, beam_size=1, top_k=1).collect(sentences[:9], {}, 10**9, QUIET.append)
     (part,) = found.parts
     for i, translation in enumerate(Translator(tiny_model).translate(sentences[:9], beam_size=1)):
@@ -89,7 +89,7 @@ def test_words_that_are_never_produced_are_left_out(
     """As in `translate`: the two words that it would say most often are neither candidates nor fed to the model."""
 
     def tokens(folder: Path, name: str) -> np.ndarray:
-        parts = load_parts(folder, MachineOptions())
+        parts = load_model(folder, MachineOptions())
         return Collector(parts, tmp_path / name, 1, 3).collect(sentences[:9], {}, 10**9, QUIET.append).parts[0]["token"]
 
     often = np.bincount(tokens(make_transformer(), "free")[:, 0]).argsort()[::-1]
@@ -106,7 +106,7 @@ def test_a_killed_collection_goes_on_to_the_same_files(
     tiny_model: Path, sentences: list[str], tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect, "LINES", 20)
-    parts = load_parts(tiny_model, MachineOptions())
+    parts = load_model(tiny_model, MachineOptions())
 
     def killed(lines: list[str], after: int) -> Iterator[str]:
         yield from lines[:after]
@@ -128,13 +128,13 @@ def test_collecting_ends_with_enough_vectors(
     tiny_model: Path, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect, "LINES", 10)
-    parts = load_parts(tiny_model, MachineOptions())
+    parts = load_model(tiny_model, MachineOptions())
     found = Collector(parts, tmp_path, 2, 3).collect(sentences, {}, 300, QUIET.append)
     assert len(found) >= 300 > len(found) - len(found.parts[-1])
 
 
 def test_another_run_s_vectors_are_refused(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
-    parts = load_parts(tiny_model, MachineOptions())
+    parts = load_model(tiny_model, MachineOptions())
     Collector(parts, tmp_path, 2, 3).collect(sentences[:3], {"text": 1}, 10, QUIET.append)
     for collector, identity in ((Collector(parts, tmp_path, 1, 3), 1), (Collector(parts, tmp_path, 2, 3), 2)):
         with pytest.raises(InputError, match="another model, other text or other options"):
@@ -154,7 +154,7 @@ def test_parts_share_no_sentence(collection: Collection, sentences: list[str]) -
 
 def test_measured_as_decoded(fitted: Fitted, collection: Collection, output: Output, tiny_model: Path) -> None:
     """P@k, fallback and fidelity are those of the output layer that people will run."""
-    exact = load_parts(tiny_model, MachineOptions()).output_layer
+    exact = load_model(tiny_model, MachineOptions()).output_layer
     held_out = deal(collection)[2]
     hidden, truth = np.ascontiguousarray(held_out["hidden"]), held_out["token"]
     with_test = ScreenLayer.build(output.weight, output.bias, fitted.screen, exact)
@@ -184,18 +184,18 @@ def test_what_is_above_the_floor_is_all_that_beam_search_needs(
     collection: Collection, tiny_model: Path, sentences: list[str]
 ) -> None:
     """Words below the floor may be anything: the answers of a layer that hides them are the same bytes."""
-    parts = load_parts(tiny_model, MachineOptions())
+    parts = load_model(tiny_model, MachineOptions())
     floors = {}
     for part in collection.parts:
         for row in part:
             floors[row["hidden"].tobytes()] = row["floor"]
 
     class Floored(RowLayer):
-        vocab_size = parts.output_layer.vocab_size
+        vocab_size = parts.exact.vocab_size
         hidden_words = 0
 
         def topk(self, hidden: Floats, k: int) -> TopK:
-            top = parts.output_layer.topk(hidden, k)
+            top = parts.exact.topk(hidden, k)
             floor = np.array([floors[row.tobytes()] for row in hidden])
             hides = (top.log_prob < floor[:, None]) & (np.arange(k) > 0)
             self.hidden_words += int(hides.sum())
@@ -206,7 +206,7 @@ def test_what_is_above_the_floor_is_all_that_beam_search_needs(
 
     translator = Translator(tiny_model)
     exact = translator.translate(sentences[:40], beam_size=2)
-    translator.parts = replace(translator.parts, output_layer=(floored := Floored()))
+    translator.loaded = replace(translator.loaded, exact=(floored := Floored()))
     assert translator.translate(sentences[:40], beam_size=2) == exact
     assert floored.hidden_words > 100
 
@@ -301,7 +301,7 @@ def test_a_model_with_its_screen_translates(folder: Path, sentences: list[str]) 
     assert sum(a.text == b.text for a, b in zip(found, exact, strict=True)) > 0
     alone = [translator.translate([s], output_layer="screen", max_length=20)[0] for s in sentences[:40]]
     assert alone == found  # whatever the batch
-    layer = translator.layer_named("screen")
+    layer = translator.loaded.layer_named("screen")
     assert isinstance(layer, ScreenLayer) and 0 < layer.fallback_share < 1
 
 

@@ -13,7 +13,7 @@ from cli.conftest import call, run  # noqa: F401  (fixtures)
 from unit.language_models.test_generator import PROMPTS, model  # noqa: F401
 
 from sharpbeam import Generator, Scorer
-from sharpbeam.decoding.loading import load_parts
+from sharpbeam.decoding.loading import load_model
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.types import Request
 
@@ -78,7 +78,7 @@ def test_a_language_model_gets_a_screen(call, model, tmp_path):  # noqa: F811
     flags = ("--method", "kmeans", "--clusters", 3, "--fidelity", 0.5, "--top-k", 2)
     result = call("fit-screen", folder, "--text", text, *flags, "--work", tmp_path / "vectors")
     assert result.status == 0, result.err
-    parts = load_parts(folder, MachineOptions(), "language")
+    parts = load_model(folder, MachineOptions(), "language")
     records = np.load(tmp_path / "vectors/part-00000.npy")
     targets = [*parts.target.encode(text.read_text().splitlines()[0]), parts.model.eos_id]
     wanted: list[Any] = []

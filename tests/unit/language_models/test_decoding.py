@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from unit.language_models.conftest import ids, random_tensors, random_walk
 
-from sharpbeam.decoding.backend import load_model
+from sharpbeam import MachineOptions
+from sharpbeam.decoding.loading import load_weights
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.models.native import NativeModel
@@ -104,7 +105,7 @@ def test_save_then_load_gives_the_same_answer(config, build, tmp_path):
     backend = "native" if build is NativeModel else "torch"
     tensors, path = random_tensors(config), random_walk(config)
     save_model(tmp_path / "model", config, tensors, {}, "")
-    loaded, built = load_model(tmp_path / "model", backend), build(config, tensors)
+    loaded, built = load_weights(tmp_path / "model", MachineOptions(backend=backend)), build(config, tensors)
     assert read_config(tmp_path / "model") == config
     assert path.run(loaded.open()).tobytes() == path.run(built.open()).tobytes()
     for got, wanted in zip(loaded.output(), built.output(), strict=True):

@@ -47,7 +47,7 @@ def scorer(model: Path) -> Scorer:
 
 def by_hand(model: Path, prompt: str, steps: int) -> list[int]:
     """Greedy tokens, by the model's interface and the reference output layer."""
-    parts = Generator(model).parts
+    parts = Generator(model).loaded
     output_layer = ReferenceLayer(*parts.model.output())
     run, words = parts.model.open(), [EOS_ID, *WORDS.encode(prompt)]
     zero = np.zeros(1, np.int32)
@@ -113,7 +113,7 @@ def test_a_stream_goes_on_where_the_line_before_ended(scorer):
     alone = scorer.score(lines)
     assert stream[0] == alone[0]
     assert [a.token_scores for a in stream[1:]] != [a.token_scores for a in alone[1:]]
-    parts = scorer.parts  # the whole text as one prompt and its forced continuation
+    parts = scorer.loaded  # the whole text as one prompt and its forced continuation
     words = [w for line in lines for w in (*WORDS.encode(line), EOS_ID)]
     run, zero, token = parts.model.open(), np.zeros(1, np.int32), np.array([BOS_ID], np.int32)
     state = run.admit([Request(0, np.array([EOS_ID], np.int32))])
@@ -121,7 +121,7 @@ def test_a_stream_goes_on_where_the_line_before_ended(scorer):
     for word in words:
         hidden, state = run.step(zero, state, token)
         token = np.array([word], np.int32)
-        truth.append(float(parts.output_layer.log_prob(hidden, token)[0]))
+        truth.append(float(parts.exact.log_prob(hidden, token)[0]))
     assert [score for answer in stream for score in answer.token_scores] == truth
     assert stream[2].tokens == ("ki", "fo", "gu") and stream[3].tokens == ("<unk>",)
 

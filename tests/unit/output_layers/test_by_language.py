@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from sharpbeam import Translator
-from sharpbeam.decoding.loading import load_parts
+from sharpbeam.decoding.inputs import encode_texts
+from sharpbeam.decoding.loading import load_model
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.fit.screen.collect import Collection, Collector
 from sharpbeam.fit.screen.output import NEVER
 from sharpbeam.fit.screen.scopes import scopes, shared, shares
-from sharpbeam.options.decode import LanguageOptions, MachineOptions, SearchOptions
+from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
 from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
@@ -39,7 +40,7 @@ def model(make_transformer: Make) -> Path:
 
 
 def output_of(model: Path) -> tuple[Any, Any]:
-    return load_parts(model, MachineOptions()).model.output()
+    return load_model(model, MachineOptions()).model.output()
 
 
 def some_screen(seed: int, words: int) -> Screen:
@@ -81,9 +82,9 @@ def test_the_vectors_are_those_of_the_translation_into_that_language(
     translator = Translator(folder)
     found = {}
     for name in ("aa-bb", "cc-aa"):
-        direction = translator.parts.language_tags.named(name)
+        direction = translator.loaded.language_tags.named(name)
         place = tmp_path / name
-        collector = Collector(translator.parts, place, beam_size=1, top_k=1, direction=direction)
+        collector = Collector(translator.loaded, place, beam_size=1, top_k=1, direction=direction)
         (part,) = collector.collect(sentences[:9], {}, 10**9, lambda _: None).parts
         wanted = translator.translate(sentences[:9], beam_size=1, **options_of(name))
         for i, translation in enumerate(wanted):
@@ -155,17 +156,18 @@ def mixed_requests(translator: Translator, sentences: list[str]) -> list[Request
     """One request for each sentence, the directions by turns."""
     made = []
     for i, sentence in enumerate(sentences):
-        options = LanguageOptions(**options_of(DIRECTIONS[i % 3]))
-        (request,), _ = translator._requests([sentence], 0, options)
-        made.append(replace(request, index=i))
+        options = DecodeOptions(languages=LanguageOptions(**options_of(DIRECTIONS[i % 3])))
+        (given,) = encode_texts(translator.loaded, [sentence], None, options)
+        assert given.request is not None
+        made.append(replace(given.request, index=i))
     return made
 
 
 def run(translator: Translator, requests: list[Request], name: str, tokens: int) -> dict[int, list[Hypothesis]]:
-    parts = translator.parts
+    parts = translator.loaded
     search = NativeBeamSearch(SearchOptions(**PLAIN), parts.model.bos_id, parts.model.eos_id, 200)
     batches = FixedBatches(RequestQueue(requests, tokens))
-    return dict(decode(parts.model.open(), translator.layer_named(name), search, batches))
+    return dict(decode(parts.model.open(), translator.loaded.layer_named(name), search, batches))
 
 
 @pytest.mark.parametrize("per", ["target", "direction"])
@@ -183,7 +185,7 @@ def test_directions_in_one_batch_say_what_they_say_alone(model: Path, sentences:
 
 def test_log_probs_of_mixed_rows_are_those_of_their_screens(model: Path) -> None:
     screens = {name: some_screen(i, 30) for i, name in enumerate(DIRECTIONS)}
-    layer = put(model, "direction", screens).layer_named("screen")
+    layer = put(model, "direction", screens).loaded.layer_named("screen")
     assert isinstance(layer, ByLanguage)
     hidden = np.random.default_rng(5).normal(size=(12, 16)).astype(np.float32)
     request = np.array([3, 1, 2, 1, 3, 2, 2, 1, 3, 3, 1, 2], np.int32)
@@ -214,7 +216,7 @@ def test_what_a_screen_doubts_is_answered_from_all_words(model: Path, sentences:
     found, exact = (run(translator, requests, name, 10_000) for name in ("screen", "scan"))
     same = [found[i] == exact[i] for i in range(12)]
     assert all(same[0::3]) and all(same[1::3]) and not all(same[2::3])
-    layer = translator.layer_named("screen")
+    layer = translator.loaded.layer_named("screen")
     assert isinstance(layer, ByLanguage) and layer.fallback_share is not None and 0.5 < layer.fallback_share < 1
 
 
@@ -286,7 +288,7 @@ def test_a_direction_without_a_screen_is_refused(model: Path, sentences: list[st
 
 def test_directions_by_name(make_transformer: Make) -> None:
     folder = make_transformer(source_tag="source", target_tag=True, languages={"zh-Hans": 9, "en": 10})
-    language_tags = Translator(folder).parts.language_tags
+    language_tags = Translator(folder).loaded.language_tags
     assert language_tags.named("zh-Hans-en").languages == Languages("zh-Hans", "en")
     assert language_tags.named("en-zh-Hans").prefix == (9,)
     for name in ("xx-en", "en-", "", "Hans-en"):

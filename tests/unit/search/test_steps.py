@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sharpbeam import MachineOptions, ModelError, Translator
+from sharpbeam.decoding.lanes import Setup
 from sharpbeam.decoding.loop import decode
-from sharpbeam.decoding.session import Setup
 from sharpbeam.fit.preview import fit_preview
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.certified import CertifiedLayer
@@ -49,11 +49,11 @@ class ThroughDoors:
 
 
 def answers(translator: Translator, setup: Setup, layer: OutputLayer, choices: DecodeOptions, doors: bool) -> Answers:
-    model = translator.parts.model
+    model = translator.loaded.model
     run, layer = (ThroughDoors(model).open(), ThroughDoors(layer)) if doors else (model.open(), layer)  # type: ignore
     search = setup.make_search()
     assert isinstance(search, NativeBeamSearch)
-    plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, translator.parts.footprint)
+    plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, translator.loaded.footprint)
     return dict(decode(run, layer, search, plan.schedule())), search.work
 
 
@@ -69,7 +69,7 @@ def make_screen(vocab: int, dim: int) -> Screen:
 
 
 def layers(translator: Translator) -> dict[str, OutputLayer]:
-    weight, bias = (np.array(array) for array in translator.parts.model.output())
+    weight, bias = (np.array(array) for array in translator.loaded.model.output())
     vocab, dim = weight.shape
     draw = np.random.default_rng(1)
     scan = ScanLayer.build(weight, bias)
@@ -122,7 +122,7 @@ def test_whole_turns_say_what_the_doors_say(
 def test_a_broken_layer_is_named(tiny_model: Path, sentences: list[str]) -> None:
     translator = Translator(tiny_model, machine=MachineOptions(threads=1))
     choices = DecodeOptions.of(beam_size=3, max_length=14, min_length=9)
-    weight, bias = (np.array(array) for array in translator.parts.model.output())
+    weight, bias = (np.array(array) for array in translator.loaded.model.output())
     bias[7] = np.inf
     setup = translator.setup(sentences[:4], choices)
     with pytest.raises(ModelError, match=r"request \d+: after 0 tokens .* NaN or \+inf"):
@@ -150,7 +150,7 @@ def test_behind_their_prefixes_requests_take_whole_turns(
     advance = NativeBeamSearch.advance
     monkeypatch.setattr(NativeBeamSearch, "advance", lambda self, *given: turns.append(1) or advance(self, *given))
     for begin in (None, "Bade"):
-        forced = 1 + len(translator.parts.target.encode(begin or ""))
+        forced = 1 + len(translator.loaded.target.encode(begin or ""))
         found = translator.translate(sentences[:5], target_prefix=begin, **options)
         assert len(turns) == forced
         with monkeypatch.context() as patch:

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from sharpbeam.decoding.backend import load_model
+from sharpbeam import MachineOptions
+from sharpbeam.decoding.loading import load_weights
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.native import NativeModel
@@ -87,7 +88,7 @@ def test_save_then_load_gives_the_same_answer(config, build, tmp_path, make_tens
     backend = "native" if build is NativeModel else "torch"
     tensors, path = make_tensors(config), walk(config)
     save_model(tmp_path / "model", config, tensors, {}, "")
-    loaded, built = load_model(tmp_path / "model", backend), build(config, tensors)
+    loaded, built = load_weights(tmp_path / "model", MachineOptions(backend=backend)), build(config, tensors)
     assert path.run(loaded.open()).tobytes() == path.run(built.open()).tobytes()
     for got, wanted in zip(loaded.output(), built.output(), strict=True):
         assert got.tobytes() == wanted.tobytes()
@@ -123,7 +124,7 @@ def test_int8_weights_are_read_as_the_floats_that_they_stand_for(folder, make_te
         wanted = tensors[name].integers / tensors[name].scale if tensor.ndim == 2 else tensor
         assert found[name].dtype == np.float32 and np.array_equal(found[name], wanted)
         assert (np.abs(found[name] - tensor) <= np.abs(tensor).max(-1, keepdims=True) * 0.501 / 127).all()
-    assert answer(load_model(folder)) == answer(NativeModel(TINY, dict(found)))
+    assert answer(load_weights(folder)) == answer(NativeModel(TINY, dict(found)))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_int8_weights_with_wrong_scales_are_refused(folder, make_tensors, change
     change(tensors)
     rewrite(folder, tensors)
     with pytest.raises(ModelError, match=said):
-        load_model(folder)
+        load_weights(folder)
 
 
 def test_large_weights_are_hashed_only_when_asked(folder, monkeypatch):
@@ -165,7 +166,7 @@ def test_a_replaced_folder_is_whole(folder, make_tensors):
     save_model(folder, TINY, make_tensors(TINY, seed=2), {"target.spm": b"other"}, "# new\n")
     assert sorted(p.name for p in folder.iterdir()) == ["README.md", "config.json", "model.safetensors", "target.spm"]
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
-    assert answer(load_model(folder)) == answer(NativeModel(TINY, make_tensors(TINY, seed=2)))
+    assert answer(load_weights(folder)) == answer(NativeModel(TINY, make_tensors(TINY, seed=2)))
 
 
 def test_a_save_that_fails_leaves_the_old_folder(folder, make_tensors):
@@ -193,14 +194,14 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_folder(folder, monkeypa
 
         return call
 
-    old, new = answer(load_model(folder)), answer(NativeModel(TINY, make_tensors(TINY, seed=2)))
+    old, new = answer(load_weights(folder)), answer(NativeModel(TINY, make_tensors(TINY, seed=2)))
     for last in range(1, 8):  # four files, their folder, the one above it, the removal of the old one
         calls = 0
         with monkeypatch.context() as patch, pytest.raises(Kill):
             for module, name in ((os, "fsync"), (os, "replace"), (shutil, "rmtree")):
                 patch.setattr(module, name, dying(getattr(module, name), last))
             save_model(folder, TINY, make_tensors(TINY, seed=2), {"source.spm": b""}, "")
-        found = answer(load_model(folder))
+        found = answer(load_weights(folder))
         assert found in (old, new)
         seen.add(found)
         save_model(folder, TINY, make_tensors(TINY), {"source.spm": b"pieces"}, "")
@@ -236,22 +237,22 @@ def test_what_killed_runs_left_is_removed_and_nothing_else(folder, make_tensors)
 def test_weights_that_are_not_finite_are_not_saved(folder, value, make_tensors):
     tensors = make_tensors(TINY, seed=2)
     tensors["output_bias"][0] = value
-    before = answer(load_model(folder))
+    before = answer(load_weights(folder))
     with pytest.raises(ModelError, match="tensor 'output_bias' holds a value that is not finite"):
         save_model(folder, TINY, tensors, {}, "")
-    assert answer(load_model(folder)) == before
+    assert answer(load_weights(folder)) == before
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
     with pytest.raises(ModelError, match=name):
-        load_model(folder)
+        load_weights(folder)
 
 
 def test_a_folder_that_is_none_is_named(tmp_path):
     with pytest.raises(ModelError, match=r"no model folder .*nowhere"):
-        load_model(tmp_path / "nowhere")
+        load_weights(tmp_path / "nowhere")
 
 
 FACTS = {
@@ -285,7 +286,7 @@ def test_a_wrong_fact_is_named(folder, case):
     changes, message = FACTS[case]
     edit(folder, **changes)
     with pytest.raises(ModelError, match=message):
-        load_model(folder)
+        load_weights(folder)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +300,7 @@ def test_a_wrong_fact_is_named(folder, case):
 def test_a_config_that_is_none_is_an_error(folder, text):
     (folder / "config.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(ModelError, match=r"config\.json"):
-        load_model(folder)
+        load_weights(folder)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -309,7 +310,7 @@ def test_a_weight_that_is_not_finite_is_named(folder, value, dtype, make_tensors
     tensors["decoder.bridge.bias"][1] = value
     rewrite(folder, tensors)
     with pytest.raises(ModelError, match=r"decoder\.bridge\.bias' holds a value that is not finite"):
-        load_model(folder)
+        load_weights(folder)
 
 
 def test_wrong_tensors_are_named(folder):
@@ -323,7 +324,7 @@ def test_wrong_tensors_are_named(folder):
     ):
         rewrite(folder, changed)
         with pytest.raises(ModelError, match=message):
-            load_model(folder)
+            load_weights(folder)
 
 
 def resident(path):
@@ -350,7 +351,7 @@ def test_a_header_that_promises_terabytes_allocates_nothing(folder):
         (folder / "model.safetensors").write_bytes(data)
         edit(folder, **{DIGEST: None})
         with pytest.raises(ModelError, match="cannot be read as safetensors"):
-            load_model(folder)
+            load_weights(folder)
 
 
 def mutate(data, draw):
@@ -378,12 +379,12 @@ def mutate(data, draw):
 
 def test_two_thousand_damaged_weight_files_are_errors(folder):
     path, draw = folder / "model.safetensors", random.Random(5)
-    data, right = path.read_bytes(), answer(load_model(folder))
+    data, right = path.read_bytes(), answer(load_weights(folder))
     errors = 0
     for _ in range(2_000):
         put(path, mutate(data, draw))
         try:
-            assert answer(load_model(folder)) == right
+            assert answer(load_weights(folder)) == right
         except ModelError:
             errors += 1
     assert errors > 1_800
@@ -420,12 +421,12 @@ def test_damaged_configs_never_crash(folder):
 
 def test_a_backend_that_is_not_there_says_what_to_do(folder, monkeypatch):
     with pytest.raises(OptionError, match="backend is 'cuda'; it must be native or torch"):
-        load_model(folder, "cuda")
+        load_weights(folder, MachineOptions(backend="cuda"))
     with pytest.raises(OptionError, match="sse9"):
-        load_model(folder, "native", "sse9")
+        load_weights(folder, MachineOptions(isa="sse9"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'sharpbeam\[train\]'"):
-        load_model(folder, "torch")
+        load_weights(folder, MachineOptions(backend="torch"))
 
 
 @pytest.mark.parametrize(
@@ -434,29 +435,29 @@ def test_a_backend_that_is_not_there_says_what_to_do(folder, monkeypatch):
 def test_shortcuts_are_refused_where_they_would_be_ignored(make_transformer, folder, shortcut):
     ((name, value),) = shortcut.items()
     said = f"{name} is {value}; it must be .* but for GRU models with backend native"
-    load_model(folder, **shortcut)
+    load_weights(folder, MachineOptions(**shortcut))
     for refused, backend in ((folder, "torch"), (make_transformer(), "native")):
         with pytest.raises(OptionError, match=said):
-            load_model(refused, backend, **shortcut)
+            load_weights(refused, MachineOptions(backend=backend, **shortcut))
 
 
 def test_products_of_more_words_than_there_are_are_refused(folder):
     words = read_config(folder).target_vocab_size
-    load_model(folder, precomputed_embeddings=words)
+    load_weights(folder, MachineOptions(precomputed_embeddings=words))
     with pytest.raises(
-        OptionError, match=f"precomputed_embeddings is {words + 1}; it must be at most {words}, the words that"
+        OptionError, match=f"precomputed_embeddings is {words + 1}; it must be at most {words}, the tokens that"
     ):
-        load_model(folder, precomputed_embeddings=words + 1)
+        load_weights(folder, MachineOptions(precomputed_embeddings=words + 1))
 
 
 @pytest.mark.parametrize("more", [1, 2, 3, 4])
 def test_tensors_at_any_byte_of_a_file_are_whole_floats(folder, more):
     """The format does not say where tensors begin; our own files pad the header to eight bytes, others need not."""
-    path, sound = folder / "model.safetensors", answer(load_model(folder))
+    path, sound = folder / "model.safetensors", answer(load_weights(folder))
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
     path.write_bytes(struct.pack("<Q", size + more) + data[8 : 8 + size] + b" " * more + data[8 + size :])
     edit(folder, **{DIGEST: None})
     tensors = read_tensors(folder, read_config(folder))
     assert all(tensor.flags.aligned and tensor.flags.c_contiguous for tensor in tensors.values())
-    assert answer(load_model(folder)) == sound
+    assert answer(load_weights(folder)) == sound

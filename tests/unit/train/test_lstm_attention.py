@@ -63,7 +63,7 @@ def test_words_between_spaces_can_be_the_vocabulary(lstm, train, toy):
     train(dataclasses.replace(lstm, vocabulary=words), "words", max_steps=14)
     translator = Translator(toy / "words/best")
     known = set((toy / "train.tsv").read_text().split())
-    assert {translator.parts.target.piece(i) for i in range(4, len(translator.parts.target))} == known
+    assert {translator.loaded.target.piece(i) for i in range(4, len(translator.loaded.target))} == known
     assert {path.name for path in (toy / "words/best").iterdir()} >= {"source.vocab.json", "target.vocab.json"}
     assert set(translator.translate(["ba ce"])[0].text.split()) <= {*known, "<unk>"}
     with pytest.raises(OptionError, match=r"vocabulary.size is 9, but .*source.vocab.json .* has 14 words"):

@@ -20,7 +20,7 @@ from sharpbeam.options.decode import MachineOptions
 from sharpbeam.text.lines import read_all
 
 if TYPE_CHECKING:
-    from sharpbeam.decoding.loading import Parts
+    from sharpbeam.decoding.loading import LoadedModel
     from sharpbeam.types import Ids, Per, Screen
 
 CONFIDENCE = 0.95
@@ -63,7 +63,7 @@ def screen_report(
     * `sharpbeam screen-report runs/de-en/best --json | jq .sets`
     """
     from sharpbeam.decoding.languages import LanguageTags
-    from sharpbeam.decoding.loading import find_model, load_parts
+    from sharpbeam.decoding.loading import find_model, load_model
     from sharpbeam.models.registry import architecture_of
     from sharpbeam.storage.model_folder import read_config
     from sharpbeam.storage.screens import SCREEN, read_screens, screens_in
@@ -73,7 +73,7 @@ def screen_report(
     texts, task = directed_texts(text, LanguageTags.of(config)), architecture_of(config).task
     per, facts = screens_in(folder, SCREEN.read_facts(folder))
     asked = _by_scope(texts, per, facts)
-    parts = load_parts(folder, machine, task)
+    parts = load_model(folder, machine, task)
     screens, reports = read_screens(folder, *parts.model.output()).by_scope, dict[str, dict[str, Any]]()
     for scope in asked or screens:
         name, screen = f"{folder.name} {scope}".rstrip(), screens[scope]
@@ -99,7 +99,7 @@ def _by_scope(texts: Sequence[DirectedText], per: Per, there: Collection[str]) -
 
 
 def _describe(
-    name: str, parts: Parts, screen: Screen, facts: Mapping[str, Any], clusters: int, words: int
+    name: str, parts: LoadedModel, screen: Screen, facts: Mapping[str, Any], clusters: int, words: int
 ) -> dict[str, Any]:
     """What stands in the folder: the fit's figures, the sets and the words."""
     from sharpbeam.report.screens import set_sizes, shared_words, show_clusters
@@ -122,12 +122,12 @@ def _describe(
     }
 
 
-def _pieces(parts: Parts, ids: Ids) -> list[str]:
+def _pieces(parts: LoadedModel, ids: Ids) -> list[str]:
     return [parts.target.piece(token) for token in ids.tolist()]
 
 
 def _measure(
-    parts: Parts,
+    parts: LoadedModel,
     given: bool,
     screen: Screen,
     texts: Sequence[DirectedText],

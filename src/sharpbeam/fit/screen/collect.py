@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.languages import Direction
-from sharpbeam.decoding.loading import Parts
+from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import decode
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import InputError
@@ -161,7 +161,7 @@ class RecordedSearch(BeamSearch):
 class Collector:
     """Decodes text with the exact layer and writes what it sees to `folder`."""
 
-    parts: Parts
+    parts: LoadedModel
     folder: Path
     beam_size: int  # the vectors of all rows of the beam are kept
     top_k: int
@@ -217,7 +217,7 @@ class Collector:
         queue = RequestQueue(requests, BATCH_TOKENS // 8 if self.given else BATCH_TOKENS)
 
         def work() -> Iterator[object]:
-            layer = without(parts.output_layer, parts.suppressed)  # as in `translate`
+            layer = without(parts.exact, parts.suppressed)  # as in `translate`
             recorder = Recorder(parts.model.open(), layer, self.top_k)
             recorders.append(recorder)
             if self.given:

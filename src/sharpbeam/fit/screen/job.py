@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sharpbeam.decoding.languages import LanguageTags
-from sharpbeam.decoding.loading import Parts, find_model, load_parts
+from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.preview import fit_preview
 from sharpbeam.fit.progress import Listener, Reporter
@@ -115,7 +115,7 @@ class _Job:
     texts: Sequence[DirectedText]
     per: Per
     groups: Mapping[str, list[Languages]]  # the directions of each screen, by its scope
-    parts: Parts
+    parts: LoadedModel
     options: ScreenOptions
     language: bool  # a language model
     threads: int
@@ -139,7 +139,7 @@ class _Job:
         require(place.resolve() != folder.resolve(), "work", str(place), "another folder than the model's")
         check_folder(place, f"hidden vectors to {place}", "another --work folder")
         resolved = options.resolved(language, config.target_vocab_size)
-        parts = load_parts(folder, machine, task)
+        parts = load_model(folder, machine, task)
         return cls(folder, place, not work, texts, chosen, groups, parts, resolved, language, machine.workers)
 
     def run(self, report: Reporter, keep_best: bool) -> ScreenFit:

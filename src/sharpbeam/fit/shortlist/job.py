@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.decoding.loading import Parts, find_model, load_parts, shortlist_identity
+from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, shortlist_identity
 from sharpbeam.errors import OptionError, OutputError
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.shortlist.files import read_lex, read_vmap, write_vmap
@@ -97,7 +97,7 @@ def fit_shortlist(
     for name, column in (("source_column", source_column), ("target_column", target_column)):
         require(column >= 0, name, column, "0 or more")
     folder, report = find_model(str(model)), Reporter(progress)
-    parts = load_parts(folder, machine)
+    parts = load_model(folder, machine)
     kept = Path(work) if work else folder.with_name(folder.name + ".translations")
     if origin == "pairs":
         found, facts = _align(column_pairs(path, source_column, target_column), path, parts, options, report)
@@ -121,7 +121,7 @@ def export_shortlist(model: str | Path, vmap: str | Path) -> int:
     """
     check_export(vmap)
     folder = find_model(str(model))
-    parts = load_parts(folder, MachineOptions())
+    parts = load_model(folder, MachineOptions())
     shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
     return write_vmap(Path(vmap), shortlist, parts.source, parts.target)
 
@@ -134,7 +134,9 @@ def check_export(vmap: str | Path) -> None:
     check_folder(path.absolute().parent, str(path), "another name")
 
 
-def _align(pairs: Iterable[Pair], origin: Path, parts: Parts, options: ShortlistOptions, report: Reporter) -> Made:
+def _align(
+    pairs: Iterable[Pair], origin: Path, parts: LoadedModel, options: ShortlistOptions, report: Reporter
+) -> Made:
     """A shortlist from the sentence pairs of the file `origin`."""
     with report.stage("reading", None, "pairs") as advance:
         fit, held_out = read_pairs(pairs, origin, parts.source, parts.target, options.max_pairs, advance)
@@ -145,7 +147,7 @@ def _align(pairs: Iterable[Pair], origin: Path, parts: Parts, options: Shortlist
 
 
 def _translated(
-    folder: Path, kept: Path, text: Path, parts: Parts, languages: LanguageOptions, machine: MachineOptions
+    folder: Path, kept: Path, text: Path, parts: LoadedModel, languages: LanguageOptions, machine: MachineOptions
 ) -> Iterable[Pair]:
     """The lines of `text` with the model's own greedy translations by the exact layer, in the file `kept`."""
     parts.language_tags.direction(languages)  # raises
@@ -161,7 +163,7 @@ def _translated(
     return file_pairs(text, kept)
 
 
-def _import(origin: str, path: Path, parts: Parts, options: ShortlistOptions) -> Made:
+def _import(origin: str, path: Path, parts: LoadedModel, options: ShortlistOptions) -> Made:
     """A shortlist from another engine's file."""
     if origin == "lex":
         found, imported = read_lex(path, parts.source, parts.target, options)

@@ -1,0 +1,101 @@
+"""What Translator, Generator and Scorer have in common: a loaded model, and options given once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sharpbeam.decoding.inputs import encode_texts
+from sharpbeam.decoding.lanes import Setup, one_beam_search
+from sharpbeam.decoding.loading import LoadedModel, load_model
+from sharpbeam.decoding.session import ONLINE, Session
+from sharpbeam.models.registry import Task
+from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
+from sharpbeam.options.schema import build, fields_of, require, type_hints, unknown
+from sharpbeam.output_layers.interface import OutputLayer
+from sharpbeam.search.work import Work
+
+if TYPE_CHECKING:
+    from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords
+
+T = TypeVar("T")
+ModelName = str | Path | Sequence[str | Path]
+
+
+class ModelUser:
+    """Holds a loaded model; can be pickled: another process loads the model again."""
+
+    loaded: LoadedModel
+    """The model, its vocabularies and output layers."""
+    defaults: DecodeOptions
+    """Options of calls that give none: those given when the object was made, then the model's own, then ours."""
+
+    def __init__(self, model: ModelName, task: Task, machine: MachineOptions | None, keywords: ModelKeywords) -> None:
+        for name in keywords.keys() - fields_of(MachineOptions).keys() - DecodeOptions().by_name().keys():
+            raise unknown(name, (MachineOptions, *type_hints(DecodeOptions).values()))
+        of_machine = {name: value for name, value in keywords.items() if name in fields_of(MachineOptions)}
+        if machine is not None:
+            require(isinstance(machine, MachineOptions), "machine", machine, "MachineOptions")
+            given = ", ".join(of_machine)
+            require(not of_machine, "machine", machine, f"left out where its options are given by name: {given}")
+        decode: Any = {name: value for name, value in keywords.items() if name not in of_machine}
+        DecodeOptions.of(**decode)  # raises, before the model is read
+        machine = machine or build(MachineOptions, of_machine, "machine options")
+        self._load(model, machine, task, decode)
+
+    def _load(self, model: ModelName, machine: MachineOptions, task: Task, decode: DecodeKeywords) -> None:
+        self._state = (model, machine, task, decode)
+        self.loaded = load_model(model, machine, task)
+        self.defaults = self.loaded.options.changed(**decode)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), *self._state)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'+'.join(map(str, self.loaded.folders))!r})"
+
+    @property
+    def work(self) -> Work:
+        """What all finished searches so far took; forced scores are not counted."""
+        return self.loaded.work
+
+    def output_layer(self, options: OutputLayerOptions) -> OutputLayer:
+        """The output layer that the options ask for; raises ModelError if the model has none."""
+        return self.loaded.output_layer(options)
+
+    def _options(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
+        """The options of a call."""
+        return (options or self.defaults).changed(**keywords)
+
+    def _session(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> Session[Any]:
+        chosen = self._options(options, keywords)
+        if "schedule" not in keywords and chosen.schedule.schedule == "batches":
+            chosen = replace(chosen, schedule=replace(chosen.schedule, schedule="stream", refill_at=ONLINE.refill_at))
+        return Session(self.loaded, chosen)
+
+    def _setup(self, texts: Sequence[str], options: DecodeOptions) -> Setup:
+        inputs = encode_texts(self.loaded, texts, None, options)
+        requests = [given.request for given in inputs if given.request is not None]
+        return one_beam_search(self.loaded, "a run", requests, options)
+
+
+def _unpickled(kind: type[ModelUser], *state: Any) -> ModelUser:
+    user = kind.__new__(kind)
+    user._load(*state)
+    return user
+
+
+def in_order(
+    results: Generator[tuple[int, T], None, None], count: int, progress: Callable[[int], None] | None
+) -> list[T]:
+    """The `count` results in the order asked; `progress` is called with the number of those just done."""
+    done: dict[int, T] = {}
+    with closing(results):
+        for index, result in results:
+            done[index] = result
+            if progress is not None:
+                progress(1)
+    return [done[index] for index in range(count)]

@@ -1,0 +1,156 @@
+"""Texts as requests: checks, tokens, language tags, target prefixes, and what is cut off."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sharpbeam.decoding.languages import Direction
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.results import EMPTY, Generation, Result, Translation, hypothesis_answer
+from sharpbeam.errors import InputError
+from sharpbeam.options.decode import DecodeOptions, SearchOptions
+from sharpbeam.options.schema import require
+from sharpbeam.types import Hypothesis, Prefix, Request
+
+Prefixes = Sequence[str | None] | str | None
+NUMBERS = 2**31  # of requests: int32
+log = logging.getLogger("sharpbeam")
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A text, and what is decoded for it."""
+
+    text: str  # as it was given
+    request: Request | None  # None: there is nothing to decode
+    truncated: bool  # the text was longer than max_input_length, and a part of it was cut off
+    direction: Direction = Direction()  # noqa: RUF009 (frozen)
+
+
+def encode_texts(
+    loaded: LoadedModel,
+    texts: Sequence[str],
+    prefixes: Prefixes,
+    options: DecodeOptions,
+    numbers: Iterator[int] | None = None,
+) -> list[Input]:
+    """The inputs of `texts`, each of which takes the next of `numbers` (None: 0, 1, ...).
+
+    Raises InputError for texts or prefixes that are no list of strings, and OptionError for languages that the model
+    lacks.
+    """
+    numbers = itertools.count() if numbers is None else numbers
+    if loaded.task == "language":
+        return _prompts(loaded, texts, prefixes, options, numbers)
+    check_texts(texts, "text")
+    direction = loaded.language_tags.direction(options.languages)
+    begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
+    room, why = _room(loaded, direction, options.schedule.max_input_length)
+    inputs = []
+    for place, (text, prefix) in enumerate(zip(texts, begin, strict=True)):
+        ids, number = loaded.source.encode(text) if text.strip() else [], next(numbers) % NUMBERS
+        if not ids:
+            inputs.append(Input(text, None, False, direction))
+            continue
+        if cut := room < len(ids):
+            log.warning("text %d has %d tokens; all after the first %d are cut off (%s)", place, len(ids), room, why)
+            del ids[int(room) :]
+        source = np.array([*direction.before, *ids, *direction.behind], np.int32)
+        inputs.append(Input(text, Request(number, source, prefix, direction.languages), cut, direction))
+    return inputs
+
+
+def check_texts(texts: Sequence[str], what: str) -> None:
+    """Raise InputError unless `texts` is a sequence of strings that can be written as UTF-8."""
+    if isinstance(texts, (str, bytes)):
+        raise InputError(f"give a list of {what}s, not a single one: [{what}].")
+    if isinstance(texts, Mapping) or not (hasattr(texts, "__len__") and hasattr(texts, "__getitem__")):
+        raise InputError(f"the {what}s are a {type(texts).__name__}; give a list of them.")
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"{what} {index} is {text!r}; it must be a str.")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{what} {index} holds half a character (a surrogate) at {error.start}.") from error
+
+
+def encode_prefixes(
+    loaded: LoadedModel, prefixes: Prefixes, count: int, direction: Direction, options: DecodeOptions
+) -> list[Prefix | None]:
+    """What each of `count` answers has to begin with: the tag of the target language, then the tokens of its prefix.
+
+    They add nothing to the score. Raises InputError unless the prefixes are one for each text, and where one leaves no
+    room below `max_length`.
+    """
+    tag, beta, most = direction.prefix, options.search.prefix_bias_beta, options.search.max_length
+    require(not beta or prefixes is not None, "prefix_bias_beta", beta, "0 without a target_prefix")
+    require(not beta or not tag, "prefix_bias_beta", beta, "0 where answers begin with a language's tag")
+    if prefixes is None or isinstance(prefixes, str):
+        prefixes = [prefixes] * count
+    if not isinstance(prefixes, Sequence):
+        raise InputError(f"target_prefix is {prefixes!r}; give a text, or a list with a text or None for each.")
+    check_texts(["" if prefix is None else prefix for prefix in prefixes], "target prefix")
+    if len(prefixes) != count:
+        raise InputError(f"there are {len(prefixes)} target prefixes for {count} texts; give one, or None, for each.")
+    encoded: list[Prefix | None] = []
+    for index, prefix in enumerate(prefixes):
+        tokens = [*tag, *(loaded.target.encode(prefix) if prefix else [])]
+        if len(tokens) >= most:
+            raise InputError(
+                f"target prefix {index} has {len(tokens)} tokens; it must have fewer than max_length ({most}). "
+                "Give a shorter one, or raise max_length."
+            )
+        forced = Prefix(np.array(tokens, np.int32), np.zeros(len(tokens), np.float32))
+        encoded.append(forced if tokens else None)
+    return encoded
+
+
+def _room(loaded: LoadedModel, direction: Direction, max_input_length: int) -> tuple[float, str]:
+    """How many tokens a text may have, without eos and tags, and what bounds them; infinity without a bound."""
+    bounds: list[tuple[float, str]] = [(math.inf, "")]
+    if max_input_length:
+        eos = len(loaded.language_tags.end)
+        bounds.append((max_input_length - eos, f"max_input_length is {max_input_length}" + ", eos counted" * eos))
+    if positions := loaded.max_positions:
+        around = len(direction.before) + len(direction.behind)
+        why = f"the model has positions for {positions}, of which eos and tags take {around}"
+        bounds.append((max(0, positions - around), why))
+    return min(bounds)
+
+
+def _prompts(
+    loaded: LoadedModel, texts: Sequence[str], prefixes: Prefixes, options: DecodeOptions, numbers: Iterator[int]
+) -> list[Input]:
+    """Prompts of a language model, each after the end of a sentence; the beginning of a long one is cut off."""
+    loaded.language_tags.direction(options.languages)  # raises for any language
+    require(prefixes is None, "target_prefix", prefixes, "left out: a prompt is what the text begins with")
+    check_texts(texts, "prompt")
+    most, inputs = options.schedule.max_input_length, []
+    for place, prompt in enumerate(texts):
+        ids = [loaded.model.eos_id, *loaded.source.encode(prompt)]
+        if cut := 0 < most < len(ids):
+            log.warning(
+                "prompt %d has %d tokens; all before the last %d are cut off (max_input_length)", place, len(ids), most
+            )
+        request = Request(next(numbers) % NUMBERS, np.array(ids[-most:], np.int32))
+        inputs.append(Input(prompt, request, cut))
+    return inputs
+
+
+def answer_of(loaded: LoadedModel, given: Input, found: list[Hypothesis], options: SearchOptions) -> Result:
+    """The answer to an input, by its hypotheses, best first."""
+    if loaded.task == "language":
+        return Generation(given.text, tuple(hypothesis_answer(loaded.target, h) for h in found), given.truncated)
+    attends, request = options.return_attention, given.request
+    if request is None:
+        return Translation(given.text, (replace(EMPTY, attention=() if attends else None),))
+    pieces = request.source[given.direction.text].tolist() if attends else ()
+    answers = tuple(hypothesis_answer(loaded.target, hypothesis) for hypothesis in found)
+    return Translation(given.text, answers, given.truncated, tuple(map(loaded.source.piece, pieces)))

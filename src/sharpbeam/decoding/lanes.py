@@ -1,0 +1,157 @@
+"""Requests with the same options: their output layer, and the searches and schedules that decode them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from sharpbeam.decoding.attention import AT_ONCE, attend
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.loop import Finished, Run
+from sharpbeam.errors import InputError
+from sharpbeam.models.interface import Attending
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.options.schema import require
+from sharpbeam.output_layers.interface import OutputLayer
+from sharpbeam.output_layers.suppressed import without
+from sharpbeam.scheduling.memory import Memory
+from sharpbeam.scheduling.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.search.cube import CubeSearch
+from sharpbeam.search.expansion import Expansion
+from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.search.sampling import SamplingSearch
+from sharpbeam.types import Request
+
+CountingSearch: TypeAlias = "BeamSearch | SamplingSearch | Expansion"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a beam search on one thread takes next to an opened model and a schedule; checked, so that it can run."""
+
+    requests: list[Request]  # at least one
+    layer: OutputLayer  # without the tokens that the model must never produce
+    options: DecodeOptions
+    loaded: LoadedModel
+
+    def make_search(self, watched: bool = False) -> BeamSearch:
+        """The search of one run; one that is to be watched is in Python, with the same answers."""
+        return beam_search(self.loaded, self.options, watched)
+
+
+def one_beam_search(loaded: LoadedModel, what: str, requests: list[Request], options: DecodeOptions) -> Setup:
+    """The setup of one beam search; raises OptionError, which names `what` it is for, where another is asked for.
+
+    Raises InputError where there are no requests.
+    """
+    asked = options.search
+    one_search = not (asked.sampling or asked.return_alternatives or asked.attends)
+    kinds = "of samples, alternatives, attention or a coverage penalty"
+    require(one_search, what, kinds, "of one beam search; leave the option out")
+    loaded.check(options)
+    if not requests:
+        raise InputError("the text is empty; there is nothing to decode.")
+    return Setup(requests, without(loaded.output_layer(options.output), loaded.suppressed), options, loaded)
+
+
+def beam_search(loaded: LoadedModel, options: DecodeOptions, watched: bool = False) -> BeamSearch:
+    """A beam search of one run; `watched` as in `Setup.make_search`."""
+    model, search = loaded.model, options.search
+    kind = CubeSearch if search.cube_pruning != "none" else BeamSearch
+    if NativeBeamSearch.serves(search) and not watched:
+        kind = NativeBeamSearch
+    return kind(search, model.bos_id, model.eos_id, loaded.vocab_size)
+
+
+class Lane:
+    """Requests with the same options."""
+
+    def __init__(self, loaded: LoadedModel, options: DecodeOptions) -> None:
+        """Raises OptionError or ModelError where the options do not fit the model."""
+        self.options = options
+        """The options of the whole request."""
+        self._loaded, asked = loaded, options.search
+        loaded.check(options)
+        self.layer = loaded.output_layer(options.output)
+        self._usable = without(self.layer, loaded.suppressed)
+        self.expands = asked.return_alternatives
+        """Whether an answer is the beginnings of alternatives, each of which is completed in another lane."""
+        self.completion: Lane | None = None
+        self.attends = asked.attends and not self.expands
+        self.plan = Plan([], options.schedule, asked.most_rows, loaded.machine.workers, loaded.footprint)
+        self.plan.queue.final = False
+
+    @property
+    def completed(self) -> DecodeOptions:
+        """The options that alternatives are completed with."""
+        return replace(self.options, search=self.options.search.for_one_answer())
+
+    def open(self, workers: int, shared: list[Memory]) -> LaneRun:
+        """The decoding run of one of `workers`; the schedules of a worker share its memory."""
+        return LaneRun(self, self._loaded, self._usable, workers, shared)
+
+    def search(self) -> CountingSearch:
+        """The search of one run."""
+        options, loaded = self.options, self._loaded
+        bos_id, eos_id, size = loaded.model.bos_id, loaded.model.eos_id, loaded.vocab_size
+        if self.expands:
+            plain = replace(options.search, return_attention=False, coverage_penalty=0.0)
+            return Expansion(plain, bos_id, eos_id, size)
+        if options.search.sampling:
+            return SamplingSearch(options.search, options.sampling, bos_id, eos_id, size)
+        return beam_search(loaded, replace(options, search=options.search.for_coverage()))
+
+
+class LaneRun:
+    """The decoding run of one worker in one lane, with what is done after the search."""
+
+    def __init__(self, lane: Lane, loaded: LoadedModel, layer: OutputLayer, workers: int, shared: list[Memory]) -> None:
+        self.search, self._lane, self._loaded = lane.search(), lane, loaded
+        self.run = Run(loaded.model.open(), layer, self.search, lane.plan.schedule(workers, shared))
+        self._attending: Attending | None = None
+        self._unattended: Finished = []  # requests that are done but for their attention
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests are in flight or waiting."""
+        return bool(self._unattended) or self.run.schedule.busy
+
+    @property
+    def requests(self) -> list[int]:
+        """The requests in flight."""
+        return [*self.run.flight, *(request.index for request, _ in self._unattended)]
+
+    def cancel(self, request: int) -> None:
+        """Drop a request at the next step, if it is in flight then."""
+        self.run.cancel(request)
+
+    def close(self) -> None:
+        """Give up what is in flight."""
+        for request in self.run.flight:
+            self.run.schedule.cancel(request)
+
+    def step(self) -> Finished:
+        """One step of all live rows; returns the requests that are done with their hypotheses, best first."""
+        finished = self.run.step()
+        if not self._lane.attends:
+            return finished
+        self._unattended += finished
+        waits = self.run.schedule.busy and self._lane.plan.queue.final  # nobody waits for one answer alone
+        if waits and len(self._unattended) < AT_ONCE:
+            return []
+        finished = self._attend(self._unattended)
+        self._unattended = []
+        return finished
+
+    def _attend(self, found: Finished) -> Finished:
+        loaded, options = self._loaded, self._lane.options.search
+        self._attending = model = self._attending or loaded.open_attending()
+        done: Finished = []
+        for first in range(0, len(found), AT_ONCE):
+            group = found[first : first + AT_ONCE]
+            texts = [loaded.language_tags.again(request.languages).text for request, _ in group]
+            given = [(request, text, hypotheses) for (request, hypotheses), text in zip(group, texts, strict=True)]
+            attended = attend(model, given, options, loaded.model.bos_id, loaded.model.eos_id)
+            done += [(request, hypotheses) for (request, _), hypotheses in zip(group, attended, strict=True)]
+        return done

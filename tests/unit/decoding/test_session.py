@@ -1,0 +1,333 @@
+"""Sessions: requests that come, are cancelled and fail while others are decoded have the answers of one batch."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.toys import ToyLayer, ToyModel, toy_loaded, toy_requests, toy_texts
+
+from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Translator
+from sharpbeam.decoding.session import Handle, Session
+from sharpbeam.errors import RequestCancelledError
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.types import Floats, TopK
+
+REQUESTS = 1000
+OPTIONS = {"beam_size": 3, "num_hypotheses": 2, "max_length": 8}
+Some = Session[Any]
+
+
+def toy_session(seed: int = 1, threads: int = 1, layer: type[ToyLayer] = ToyLayer, **options: Any) -> Some:
+    model = ToyModel(seed, eos_bias=1.0)
+    loaded = toy_loaded(model, layer(*model.output()), threads)
+    return Session(loaded, DecodeOptions.of(**{"schedule": "stream", "refill_at": 0.9, **OPTIONS, **options}))
+
+
+def texts_of(count: int, seed: int = 1) -> list[str]:
+    return [text for text in toy_texts(toy_requests(2 * count, seed)) if text][:count]
+
+
+@pytest.fixture(scope="module", params=[("float32", "exact"), ("int8", "scan")], ids="-".join)
+def batch(request: pytest.FixtureRequest, tiny_model: Path, sentences: list[str]) -> tuple[Translator, list[str], Any]:
+    """A translator, 1,000 texts, and their translations as one batch."""
+    compute_type, output_layer = request.param
+    translator = Translator(tiny_model, threads=2, compute_type=compute_type, output_layer=output_layer, **OPTIONS)
+    draw = random.Random(1)
+    texts = [" ".join(draw.choice(sentences).split()[: draw.randint(1, 6)]) for _ in range(REQUESTS)]
+    return translator, texts, translator.translate(texts)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("schedule", [{}, {"schedule": "batches"}, {"schedule": "stream-shortest", "max_rows": 40}])
+def test_requests_at_random_times_some_cancelled_have_the_answers_of_one_batch(batch, workers, schedule) -> None:
+    translator, texts, wanted = batch
+    draw = random.Random(workers)
+    handles: list[tuple[int, Handle[Any]]] = []
+    order = draw.sample(range(REQUESTS), REQUESTS)
+    lock = threading.Lock()
+
+    def submit(places: list[int], seed: int) -> None:
+        own = random.Random(seed)
+        for place in places:
+            handle = session.submit(texts[place], priority=own.choice([0, 0, 1]))
+            with lock:
+                handles.append((place, handle))
+                victim = own.choice(handles[-20:])[1] if own.random() < 0.3 else None
+            if victim is not None:
+                victim.cancel()
+            if own.random() < 0.1:
+                time.sleep(own.random() * 0.003)
+
+    with translator.session(**schedule) as session:
+        session.start(workers)
+        callers = [threading.Thread(target=submit, args=(order[i::3], i)) for i in range(3)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+        concurrent.futures.wait([handle for _, handle in handles])
+        assert (session.pending, session.waiting) == (0, 0)
+        end = time.monotonic() + 20
+        while session.live:  # a cancelled one leaves at the next step
+            assert time.monotonic() < end
+    cancelled = [handle for _, handle in handles if handle.cancelled()]
+    assert 10 < len(cancelled) < REQUESTS / 2
+    for place, handle in handles:
+        if not handle.cancelled():
+            assert handle.result() == wanted[place]
+    with pytest.raises(RequestCancelledError, match="was cancelled"):
+        cancelled[0].result()
+
+
+def test_requests_enter_between_the_steps_of_others(batch) -> None:
+    translator, texts, wanted = batch
+    with translator.session() as session:
+        handles, done, most = [], list[Handle[Any]](), 0
+        for place in range(40):
+            handles.append(session.submit(texts[place]))
+            done += session.step()
+            most = max(most, session.live)
+            assert session.pending == session.live + session.waiting
+        assert most > 3
+        while session.pending:
+            done += session.step()
+        assert session.step() == []
+    assert [handle.result() for handle in handles] == wanted[:40]
+    assert set(done) == set(handles) and len(done) == 40
+    assert done != handles  # short ones are done before long ones that came earlier
+
+
+def test_a_session_takes_one_step_at_a_time_unless_it_is_sealed(batch) -> None:
+    translator, texts, wanted = batch
+    steps = []
+    for sealed in (False, True):
+        with translator.session() as session:
+            handle = session.submit(texts[0])
+            if sealed:
+                session.seal()
+                with pytest.raises(InputError, match="the session is sealed"):
+                    session.submit("ba")
+            count = 0
+            while not handle.done():
+                session.step()
+                count += 1
+            assert handle.result() == wanted[0]
+            steps.append(count)
+            assert session.work.steps >= count
+    assert steps[0] > steps[1] == 1
+
+
+def test_requests_with_different_options_are_decoded_together(batch) -> None:
+    translator, texts, _ = batch
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"beam_size": 1, "num_hypotheses": 1},
+        {"sampling": True, "seed": 3, "beam_size": 5},
+        {"return_attention": True},
+        {"return_alternatives": True, "num_hypotheses": 3},
+        {"coverage_penalty": 0.5},
+        {"cube_pruning": "exact"},
+        {"max_input_length": 4},
+        {"output_layer": "exact", "target_prefix": "Bade"},
+    ]
+    with translator.session() as session:
+        handles = [[session.submit(text, **kind) for text in texts[:6]] for kind in kinds]
+        session.step()
+        assert session.live > 6  # of several lanes
+        assert len(list(session.run())) == 6 * len(kinds)
+        for kind, found in zip(kinds, handles, strict=True):
+            alone = translator.translate(texts[:6], **kind)
+            assert [handle.result() for handle in found] == alone, kind
+        assert len({str([handle.result() for handle in found]) for found in handles}) >= len(kinds) - 1
+        whole = session.submit(texts[0], options=DecodeOptions.of(**OPTIONS, output_layer="exact"))
+        list(session.run())
+        assert whole.result().hypotheses[0].tokens == translator.translate(texts[:1], output_layer="exact")[0].tokens
+
+
+def test_many_kinds_of_options_are_forgotten_when_they_are_done() -> None:
+    texts = texts_of(3)
+    with toy_session() as session:
+        for number in range(60):
+            handles = session.submit_all(texts, length_penalty=number / 10)
+            list(session.run())
+            assert all(handle.done() for handle in handles)
+        assert len(session._lanes) <= 17 and len(session._lane_of) <= 18 and len(session._workers[0].runs) <= 18
+        again = session.submit(texts[0], length_penalty=0.0)
+        list(session.run())
+        assert again.result().score == again.result().hypotheses[0].log_prob
+
+
+def test_a_cancelled_request_frees_its_rows_at_the_next_step() -> None:
+    session = toy_session()
+    handles = session.submit_all(texts_of(20))
+    session.step()
+    model = session.loaded.model.opened[0]
+    assert session.live == len(model.sources) == 20
+    for handle in handles[:12]:
+        assert handle.cancel() and handle.cancel() and handle.done() and handle.cancelled()
+    assert session.pending == 8
+    session.step()
+    assert session.live == len(model.sources) == 8
+    assert len(list(session.run())) == 8
+    assert model.sources == {} and model.states == {}
+    assert not handles[-1].cancel()  # it is done
+    session.close()
+
+
+def test_a_waiting_request_can_be_cancelled_and_higher_priority_enters_first() -> None:
+    session = toy_session(max_rows=3)
+    first = session.submit(texts_of(1)[0])
+    session.step()
+    low, gone, high = (session.submit(text, priority=p) for text, p in zip(texts_of(3), (0, 5, 1), strict=True))
+    assert session.waiting == 3 and gone.cancel() and session.waiting == 2
+    assert list(session.run()) == [first, high, low]
+    session.close()
+
+
+def test_closing_cancels_what_is_not_done() -> None:
+    with toy_session() as session:
+        handles = session.submit_all(texts_of(9))
+        session.step()
+    assert all(handle.cancelled() for handle in handles) and session.pending == 0
+    assert session.loaded.work.steps == 1
+    with pytest.raises(InputError, match="the session is closed"):
+        session.submit("3")
+    assert session.step() == [] and list(session.run()) == []
+
+
+class Broken(ToyLayer):
+    """Says NaN after a token 7."""
+
+    def topk(self, hidden: Floats, k: int) -> TopK:
+        top = super().topk(hidden, k)
+        if len(hidden) == 7:
+            top.log_prob[0, 0] = np.nan
+        return top
+
+
+def test_an_error_ends_the_requests_it_concerns_and_no_others() -> None:
+    session = toy_session(layer=Broken)
+    others = session.submit_all(texts_of(8), beam_size=1, num_hypotheses=1)
+    session.step()
+    failing = session.submit_all(texts_of(7))  # 7 rows in their first step
+    done = session.step()
+    assert set(failing) <= set(done)
+    for handle in failing:
+        with pytest.raises(ModelError, match="NaN"):
+            handle.result()
+        assert isinstance(handle.exception(), ModelError)
+    later = session.submit_all(texts_of(2))
+    assert {*others, *later} == set(session.run()) | set(done) - set(failing)
+    assert all(handle.exception() is None for handle in (*others, *later))
+    session.close()
+
+
+def test_threads_of_a_session_end_with_it_and_none_waits_for_ever() -> None:
+    session = toy_session(threads=3)
+    session.start()
+    ours = [t for t in threading.enumerate() if t.name.startswith("sharpbeam-")]
+    assert len(ours) == 3
+    handles = session.submit_all(texts_of(50))
+    assert len([handle.result(timeout=30) for handle in handles]) == 50
+    told: list[Any] = []
+    last = session.submit(texts_of(1)[0])
+    last.add_done_callback(told.append)
+    last.result(timeout=30)
+    with pytest.raises(InputError, match="started already"):
+        session.start()
+    session.close()
+    assert not any(t.is_alive() for t in ours) and told == [last]
+    idle = toy_session()
+    with pytest.raises(TimeoutError):
+        idle.submit("3 4").result(timeout=0.01)
+    idle.close()
+
+
+def test_a_callback_may_submit_and_step() -> None:
+    with toy_session() as session:
+        texts, more = texts_of(3), list[Handle[Any]]()
+
+        def follow(done: Any) -> None:
+            if len(more) < 5:
+                more.append(session.submit(texts[len(more) % 3]))
+                more[-1].add_done_callback(follow)
+                session.step()
+
+        session.submit(texts[0]).add_done_callback(follow)
+        found = list(session.run())
+        assert len(more) == 5 and all(handle.done() for handle in more) and len(found) <= 6
+
+
+def test_asyncio_may_wait_for_a_handle() -> None:
+    async def ask(session: Some) -> list[Any]:
+        handles = session.submit_all(texts_of(5))
+        return await asyncio.gather(*(asyncio.wrap_future(handle) for handle in handles))
+
+    with toy_session() as session:
+        session.start()
+        found = asyncio.run(ask(session))
+        assert [answer.source for answer in found] == texts_of(5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_closing_a_run_early_leaves_the_session_usable(threads: int) -> None:
+    with toy_session(threads=threads, max_rows=12) as session:
+        handles = session.submit_all(texts_of(300))
+        run = session.run()
+        next(run)
+        run.close()
+        assert 0 < session.pending < 300
+        assert not [t for t in threading.enumerate() if t.name.startswith("sharpbeam-")]
+        list(session.run())
+        assert all(handle.done() for handle in handles)
+
+
+def test_memory_bounds_all_lanes_of_a_session_together() -> None:
+    model = ToyModel(1, eos_bias=1.0)
+    loaded = toy_loaded(model, ToyLayer(*model.output()), row=1000)
+    options = {"schedule": "stream", "refill_at": 0.9, "max_memory": 40_000, "max_rows": 500, **OPTIONS}
+    with Session[Any](loaded, DecodeOptions.of(**options)) as session:
+        handles = [session.submit(text, length_penalty=p) for text in texts_of(20) for p in (0.5, 1.0, 2.0)]
+        most = 0
+        while session.pending:
+            session.step()
+            (worker,) = session._workers
+            most = max(most, sum(len(run.run.rows) for run in worker.runs.values()))
+        row = 1000 + 2 * 3 * 40  # with its candidates
+        assert 20 < most <= 40_000 / row + 2 * 3  # one request of each lane always runs
+        assert all(handle.exception() is None for handle in handles)
+
+
+def test_what_cannot_be_decoded_is_refused_at_once() -> None:
+    with toy_session() as session:
+        for wrong, said in (
+            ({"beam_sise": 3}, "unknown option 'beam_sise'. Did you mean 'beam_size'"),
+            ({"schedule": "batches"}, "schedule is 'batches'; it must be left to the session"),
+            ({"beam_size": [3]}, "beam_size is"),
+            ({"beam_size": 21}, "at most 20"),
+            ({"options": DecodeOptions(), "beam_size": 0}, "beam_size is 0"),
+            ({"source_language": "xx"}, "one direction only"),
+        ):
+            with pytest.raises(OptionError, match=said):
+                session.submit("3 4", **wrong)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="give a list"):
+            session.submit_all("3 4")
+        assert session.pending == 0
+        (empty,) = session.submit_all([" "])
+        assert empty.done() and empty.result().text == ""
+
+
+def test_a_language_model_has_sessions_too(tiny_model: Path) -> None:
+    translator = Translator(tiny_model, machine=MachineOptions(threads=1), beam_size=2)
+    with Session[Any](translator.loaded) as session:  # without a Translator's options
+        handle = session.submit("Ba di.", max_length=5)
+        assert list(session.run()) == [handle]
+    assert handle.result() == translator.translate(["Ba di."], beam_size=5, max_length=5)[0]
