@@ -20,7 +20,7 @@ TEST_EXTRAS := train,dev
 FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding api convert) \
   --ignore=tests/unit/search/test_native_beam.py
 
-.PHONY: help demo install test fast check lint types imports house native sanitize docs fix bench scoreboard clean
+.PHONY: help demo install test fast check lint types imports house native native-arm sanitize docs fix bench scoreboard clean
 .DELETE_ON_ERROR:
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make test                      all tests; FAST=1 for those of the components (under a minute)"
 	@echo "                               T=tests/unit/search/test_beam.py  K=ties  for some of them"
 	@echo "make check                     lint, types, imports, house (sizes, vocabulary), native, sanitize"
+	@echo "make native-arm                the native tests on 64-bit Arm, in emulation"
 	@echo "make fix                       format Python and C++, and mend what ruff can mend"
 	@echo "make docs                      build the documentation into build/site"
 	@echo "make bench PART=harness.machine        measure the ceilings of this machine (or decode.speed, decode.resume)"
@@ -121,6 +122,18 @@ sanitize: $(MADE)/tests
 	  -DSHARPBEAM_WERROR=ON -DSHARPBEAM_SANITIZE=ON
 	$(BIN)/cmake --build build/sanitize --parallel $(JOBS)
 	build/sanitize/sharpbeam_native_tests
+
+# The kernels of 64-bit Arm, built with a cross compiler and run in emulation: every table against the scalar one, as
+# three processors have them (Debian: apt-get install g++-aarch64-linux-gnu qemu-user).
+native-arm: $(MADE)/venv
+	$(BIN)/cmake -S . -B build/arm -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Linux \
+	  -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DSHARPBEAM_MODULE=OFF \
+	  -DSHARPBEAM_TESTS=ON -DSHARPBEAM_WERROR=ON
+	$(BIN)/cmake --build build/arm --parallel $(JOBS)
+	for cpu in cortex-a72 neoverse-n1 max; do \
+	  qemu-aarch64 -cpu $$cpu -L /usr/aarch64-linux-gnu build/arm/sharpbeam_native_tests kernels layer screen shortlist \
+	    model search || exit 1; \
+	done
 
 # ---- figures ----
 

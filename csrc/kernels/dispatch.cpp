@@ -6,10 +6,35 @@
 
 #include "kernels/isa_tables.h"
 
+#if defined(SHARPBEAM_ARM) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(SHARPBEAM_ARM) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
 namespace sharpbeam {
 namespace {
 
 constexpr const char* kVariable = "SHARPBEAM_ISA";
+
+#ifdef SHARPBEAM_ARM
+// Whether the processor has the dot products of FEAT_DotProd or FEAT_I8MM.
+#if defined(__linux__)
+bool has_dot_product() { return (getauxval(AT_HWCAP) & (1ul << 20)) != 0; }  // HWCAP_ASIMDDP
+bool has_i8mm() { return (getauxval(AT_HWCAP2) & (1ul << 13)) != 0; }        // HWCAP2_I8MM
+#elif defined(__APPLE__)
+bool has_feature(const char* name) {
+  int value = 0;
+  size_t size = sizeof value;
+  return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
+}
+bool has_dot_product() { return has_feature("hw.optional.arm.FEAT_DotProd"); }
+bool has_i8mm() { return has_feature("hw.optional.arm.FEAT_I8MM"); }
+#else
+bool has_dot_product() { return false; }
+bool has_i8mm() { return false; }
+#endif
+#endif
 
 // The tables that this machine can run, lowest first.
 struct Available {
@@ -26,6 +51,13 @@ struct Available {
         __builtin_cpu_supports("avx512vl")) {
       add(kAvx512Kernels);
       if (__builtin_cpu_supports("avx512vnni")) add(kAvx512VnniKernels);
+    }
+#endif
+#ifdef SHARPBEAM_ARM
+    add(kNeonKernels);
+    if (has_dot_product()) {
+      add(kNeonDotKernels);
+      if (has_i8mm()) add(kNeonI8mmKernels);
     }
 #endif
   }

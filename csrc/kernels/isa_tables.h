@@ -15,5 +15,10 @@ extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512VnniKernels;
 #endif
+#ifdef SHARPBEAM_ARM
+extern const Kernels kNeonKernels;
+extern const Kernels kNeonDotKernels;
+extern const Kernels kNeonI8mmKernels;
+#endif
 
 }  // namespace sharpbeam

@@ -4,10 +4,14 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "check.h"
 #include "kernels/table.h"
 #include "linear/float32_matrix.h"
+#include "linear/int16_matrix.h"
+#include "linear/int8_matrix.h"
 
 namespace {
 
@@ -165,6 +169,130 @@ void check_gemm(const Kernels& table) {
   }
 }
 
+// Quantized matrices with inputs at their limits among the others, as gemms of any shape and row by row.
+template <typename Quantized>
+void check_quantized_gemm(const Kernels& table, float (*Kernels::*quantize)(const float*, int64_t, Quantized*),
+                          int64_t group) {
+  using Matrix = std::conditional_t<std::is_same_v<Quantized, int8_t>, sharpbeam::Int8Matrix, sharpbeam::Int16Matrix>;
+  const Kernels& scalar = sharpbeam::kernels("scalar");
+  for (int round = 0; round < 150; ++round) {
+    const int64_t rows = draw_size(1, 20), in = draw_size(1, 150), out = draw_size(1, 200);
+    const int64_t stride = sharpbeam::round_up(in, group) + group * draw_size(0, 1);
+    Guarded<float> weight(out * in), bias(out), x(in), scale(rows), a(rows * out), b(rows * out);
+    fill(weight, 1.0f), fill(bias, 1.0f);
+    if (round % 3 == 0)
+      for (int64_t i = 0; i < weight.size(); ++i) weight[i] = round % 2 ? 1.0f : std::copysign(1.0f, weight[i]);
+    Matrix matrix(out, in);
+    for (int64_t n = 0; n < out; ++n) matrix.set_row(n, weight.get() + n * in);
+    Guarded<Quantized> q(rows * stride), other(in);
+    std::fill_n(q.get(), q.size(), Quantized{0});
+    for (int64_t r = 0; r < rows; ++r) {
+      fill(x, 2.0f);
+      if (round % 4 == 0)
+        for (int64_t k = 0; k < in; ++k) x[k] = std::copysign(1.0f, x[k]);
+      scale[r] = (scalar.*quantize)(x.get(), in, q.get() + r * stride);
+      CHECK((table.*quantize)(x.get(), in, other.get()) == scale[r], table.name, in);
+      CHECK(std::equal(other.get(), other.get() + in, q.get() + r * stride), table.name, in);
+    }
+    matrix.matmul(scalar, bias.get(), q.get(), stride, scale.get(), a.get(), out, rows);
+    matrix.matmul(table, bias.get(), q.get(), stride, scale.get(), b.get(), out, rows);
+    CHECK(same(a.get(), b.get(), a.size()), table.name, rows);
+    const int64_t last = rows - 1;
+    matrix.matmul(table, bias.get(), q.get() + last * stride, stride, scale.get() + last, b.get(), out, 1);
+    CHECK(same(a.get() + last * out, b.get(), out), table.name, rows);
+  }
+}
+
+void check_int8(const Kernels& table) {
+  check_quantized_gemm<int8_t>(table, &Kernels::quantize_int8, sharpbeam::kInt8Group);
+  const Kernels& scalar = sharpbeam::kernels("scalar");
+  for (int64_t size = 64; size <= 640; size += 64) {
+    const int64_t vocab = draw_size(1, 30), count = draw_size(0, 40);
+    Guarded<uint8_t> rows(vocab * size);
+    Guarded<int8_t> x(size);
+    Guarded<int32_t> token(count), a(count), b(count);
+    for (int64_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<uint8_t>(draw_size(1, 255));
+    for (int64_t k = 0; k < size; ++k) x[k] = static_cast<int8_t>(draw_size(-127, 127));
+    for (int64_t i = 0; i < count; ++i) token[i] = static_cast<int32_t>(draw_size(0, vocab - 1));
+    table.gather_dot_int8(rows.get(), size, x.get(), token.get(), count, a.get());
+    for (int64_t i = 0; i < count; ++i) {
+      b[i] = 0;
+      for (int64_t k = 0; k < size; ++k) b[i] += x[k] * (rows[token[i] * size + k] - 128);
+    }
+    CHECK(same(a.get(), b.get(), count), table.name, size);
+  }
+  for (int64_t n = 1; n <= 200; ++n) {
+    const float scale = n % 7 == 0 ? 0.0f : 0.01f;
+    Guarded<double> w(n);
+    Guarded<uint8_t> a(n), b(n);
+    for (int64_t i = 0; i < n; ++i)
+      w[i] = n % 7 == 0 ? 1e-30 : double{scale} / 2 * static_cast<double>(draw_size(-254, 254));
+    const double lost = scalar.quantize_weights(w.get(), n, scale, a.get());
+    CHECK(table.quantize_weights(w.get(), n, scale, b.get()) == lost, table.name, n);
+    CHECK(std::equal(a.get(), a.get() + n, b.get()), table.name, n);
+  }
+}
+
+void check_int16(const Kernels& table) {
+  check_quantized_gemm<int16_t>(table, &Kernels::quantize_int16, sharpbeam::kInt16Group);
+}
+
+void check_find_at_least(const Kernels& table) {
+  for (int64_t n = 1; n <= 200; ++n) {
+    Guarded<float> x(n), a(n), b(n);
+    fill(x, 5.0f), fill(a, 1.0f), fill(b, 1.0f);
+    salt(x);
+    const float by_a = draw(), by_b = draw(), bar = 5.0f * draw();
+    Guarded<int32_t> found(n + sharpbeam::kLanes), wanted(n);
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i)
+      if (!(std::fma(by_b, b[i], std::fma(by_a, a[i], x[i])) < bar)) wanted[count++] = static_cast<int32_t>(i);
+    CHECK(table.find_at_least(x.get(), a.get(), b.get(), by_a, by_b, bar, n, found.get()) == count, table.name, n);
+    CHECK(same(found.get(), wanted.get(), count), table.name, n);
+  }
+}
+
+void check_transformer(const Kernels& table) {
+  const Kernels& scalar = sharpbeam::kernels("scalar");
+  for (int64_t dim = 1; dim <= 140; ++dim) {
+    const int64_t heads = draw_size(1, 5), positions = draw_size(1, 20), width = heads * dim, offset = draw_size(0, 3);
+    Guarded<float> query(width), keys(positions * (offset + width)), s(heads * positions), t(heads * positions);
+    Guarded<float> a(width), b(width);
+    std::vector<const float*> position;
+    fill(query, 1.0f), fill(keys, 1.0f);
+    for (int64_t p = 0; p < positions; ++p) position.push_back(keys.get() + p * (offset + width));
+    scalar.multihead_scores(query.get(), position.data(), offset, s.get(), positions, positions, heads, dim);
+    table.multihead_scores(query.get(), position.data(), offset, t.get(), positions, positions, heads, dim);
+    CHECK(same(s.get(), t.get(), s.size()), table.name, dim);
+    scalar.multihead_context(s.get(), positions, position.data(), offset, a.get(), positions, heads, dim);
+    table.multihead_context(s.get(), positions, position.data(), offset, b.get(), positions, heads, dim);
+    CHECK(same(a.get(), b.get(), width), table.name, dim);
+
+    Guarded<float> x(dim), y(dim), added(dim), weight(dim), bias(dim), m(dim), n(dim);
+    fill(x, 3.0f), fill(added, 3.0f), fill(weight, 1.0f), fill(bias, 1.0f);
+    std::copy_n(x.get(), dim, y.get());
+    scalar.add_norm(x.get(), dim % 2 ? added.get() : nullptr, weight.get(), bias.get(), 1e-5f, m.get(), dim);
+    table.add_norm(y.get(), dim % 2 ? added.get() : nullptr, weight.get(), bias.get(), 1e-5f, n.get(), dim);
+    CHECK(same(x.get(), y.get(), dim) && same(m.get(), n.get(), dim), table.name, dim);
+    for (const auto kernel : {&Kernels::add, &Kernels::mul}) {
+      (scalar.*kernel)(x.get(), added.get(), dim);
+      (table.*kernel)(y.get(), added.get(), dim);
+      CHECK(same(x.get(), y.get(), dim), table.name, dim);
+    }
+    salt(x);
+    std::copy_n(x.get(), dim, y.get());
+    scalar.swish(x.get(), 1.7f, dim);
+    table.swish(y.get(), 1.7f, dim);
+    CHECK(same(x.get(), y.get(), dim), table.name, dim);
+
+    Guarded<float> input(2 * dim), c(dim), d(dim);
+    fill(input, 3.0f), fill(c, 1.0f);
+    scalar.ssru(input.get(), c.get(), m.get(), a.get(), dim);
+    table.ssru(input.get(), c.get(), c.get(), d.get(), dim);  // in place
+    CHECK(same(m.get(), c.get(), dim) && same(a.get(), d.get(), dim), table.name, dim);
+  }
+}
+
 TEST(kernels_gemm_of_some_columns) {
   Guarded<float> weight(70 * 9), x(4), a(70), b(70);
   fill(weight, 1.0f), fill(x, 1.0f);
@@ -198,6 +326,8 @@ TEST(kernels_activations) {
   for_each_table([](const Kernels& table) {
     check_in_place(table, &Kernels::tanh, true);
     check_in_place(table, &Kernels::sigmoid, true);
+    check_in_place(table, &Kernels::relu, true);
+    check_in_place(table, &Kernels::gelu, true);
   });
 }
 
@@ -213,5 +343,9 @@ TEST(kernels_cells_and_attention) { for_each_table(check_cells_and_attention); }
 TEST(kernels_top_k) { for_each_table(check_top_k); }
 TEST(kernels_selected_rows_and_quantization) { for_each_table(check_selected_rows_and_quantization); }
 TEST(kernels_gemm) { for_each_table(check_gemm); }
+TEST(kernels_int8) { for_each_table(check_int8); }
+TEST(kernels_int16) { for_each_table(check_int16); }
+TEST(kernels_find_at_least) { for_each_table(check_find_at_least); }
+TEST(kernels_transformer) { for_each_table(check_transformer); }
 
 }  // namespace
