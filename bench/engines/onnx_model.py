@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from bench.harness.cache import model_name, place, stamp
-from sharpbeam.convert.export import write_marian
+from sharpbeam.convert.hugging_face_export import write_marian
 
 KINDS = ("float32", "int8")
 EXPORTING = ("bench/engines/onnx_model.py", "src/sharpbeam/convert/export.py")

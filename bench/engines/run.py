@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from bench.engines import ctranslate2_model, marian_model, onnx_model
 from sharpbeam import Translator
 from sharpbeam._core import table_names
-from sharpbeam.convert.export import write_marian
+from sharpbeam.convert.hugging_face_export import write_marian
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import shortlist_identity
 from sharpbeam.fit.shortlist.files import write_vmap

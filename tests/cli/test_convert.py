@@ -87,9 +87,10 @@ def test_a_folder_with_several_models_names_them(call: Run, place: Path) -> None
 
 
 def test_flags_that_cannot_be_meant_are_refused(call: Run, place: Path, tiny_model: Path) -> None:
-    call("convert", "", "out").refused(2, "FROM is ''; it must be a folder")
+    call("convert", "", "out").refused(2, "source is ''; it must be a folder")
     call("convert", tiny_model, "out").refused(1, "is a model of Sharpbeam already", "export it with --to hugging-face")
     call("convert", "whole", "out", "--to", "onnx").refused(2, "to is 'onnx'; it must be sharpbeam or hugging-face")
+    call("convert", "whole", "out", "--quantization", "int4").refused(2, "quantization is 'int4'", "auto or int8")
     call("convert", "whole", "out", "--source-spm", "none").refused(1, "cannot read none: No such file")
     for origin in ("whole", "file", "owner/none"):
         call("convert", origin, "out", "--source-eos").refused(1, "source-eos is for folders of CTranslate2")

@@ -30,7 +30,7 @@ from support import marian_writer
 
 from bench.engines import m2m_model, marian_model
 from bench.harness import record
-from sharpbeam.convert.export import export_hugging_face
+from sharpbeam.convert.hugging_face_export import export_hugging_face
 from sharpbeam.convert.read import read_model
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.models.transformer.config import TransformerConfig

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from sharpbeam.convert.formats.weights import Tensor, values, with_zero_row
-from sharpbeam.errors import ModelError
+from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.options.schema import build
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.storage.shortlists import save_shortlist, shortlist_identity
 from sharpbeam.text.pieces import PieceVocabulary
@@ -75,6 +77,15 @@ class Converted:
         output = values(weight), values(self.tensors["output_bias"])
         identity = shortlist_identity(*output, self.source.serialized, self.target.serialized)
         save_shortlist(folder, self.shortlist, identity, {"from": self.origin})
+
+
+def checked_decoding(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Search options that `path` holds, by our names; raises ModelError where they are not sound."""
+    try:
+        build(SearchOptions, options, "search options")
+    except OptionError as error:
+        raise ModelError(f"{path}: {error}") from None
+    return dict(options)
 
 
 def _files(side: str, vocabulary: PieceVocabulary) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ import pytest
 from support.foreign import demo_sentences, train_pieces
 
 from sharpbeam import Translator
-from sharpbeam.convert.export import export_hugging_face
+from sharpbeam.convert.hugging_face_export import export_hugging_face
 from sharpbeam.convert.readers.hugging_face import read_hugging_face
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig

@@ -16,7 +16,7 @@ from sharpbeam.convert.formats.torch import read_torch, tensors_of
 from sharpbeam.convert.read import read_model
 from sharpbeam.convert.readers.hugging_face import read_hugging_face
 from sharpbeam.errors import InputError, ModelError, OptionError
-from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.decode import DecodeOptions, MachineOptions
 
 TEXTS = [*demo_sentences()[:6], "Was 😀 ist das?", "  zwei   Leerzeichen "]
 CLOSE = 1e-4
@@ -313,7 +313,35 @@ def test_a_forced_language_is_the_default_one(m2m, tmp_path):
             with pytest.raises(ModelError, match="forced_bos_token_id"):
                 read_hugging_face(folder)
         else:
-            assert (config.target_language, read_hugging_face(folder).config.target_language) == ("en", code)
+            assert (config.target_language, read_hugging_face(folder).config.target_language) == ("", code)
+
+
+def test_a_multilingual_model_has_no_default_direction(m2m, tmp_path):
+    """tokenizer_config.json says de and en here, as Facebook's own does: whatever it was saved with."""
+    ours = convert(m2m, tmp_path / "ours")
+    with pytest.raises(OptionError, match="source_language is missing; the model needs one of af, "):
+        ours.translate(TEXTS)
+    with pytest.raises(OptionError, match="target_language is missing"):
+        ours.translate(TEXTS, source_language="de")
+
+
+@pytest.mark.parametrize("where", ["config.json", "generation_config.json"])
+def test_its_own_search_options_are_the_defaults(marian, tmp_path, where):
+    """Hugging Face's max_length and min_length count the token that the decoder starts from."""
+    folder = shutil.copytree(marian, tmp_path / "other")
+    own = {"num_beams": 2, "length_penalty": 0.5, "max_length": 8, "min_length": 3, "early_stopping": True}
+    facts = json.loads((folder / where).read_text())
+    (folder / where).write_text(json.dumps(facts | own))
+    ours = convert(folder, tmp_path / "ours")
+    given = {"beam_size": 2, "length_penalty": 0.5, "max_length": 7, "min_length": 2, "early_stopping": "true"}
+    assert ours.defaults == DecodeOptions().changed(**given)
+    one, other = ours.translate(TEXTS), convert(marian, tmp_path / "plain").translate(TEXTS, **given)
+    assert [(a.hypotheses[0].tokens, a.hypotheses[0].score) for a in one] == [
+        (b.hypotheses[0].tokens, b.hypotheses[0].score) for b in other
+    ]
+    (folder / where).write_text(json.dumps(facts | own | {"num_beams": 0}))
+    with pytest.raises(ModelError, match=r"config\.json: .*beam_size is 0"):
+        read_hugging_face(folder)
 
 
 @pytest.mark.parametrize("generation", [True, False], ids=["generation_config.json", "config.json"])

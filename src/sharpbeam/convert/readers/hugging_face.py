@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sharpbeam.convert.converted import SUPPRESSED_BIAS, Converted
+from sharpbeam.convert.converted import SUPPRESSED_BIAS, Converted, checked_decoding
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.hugging_face import read_hugging_face_weights
 from sharpbeam.convert.formats.json import read_json
@@ -75,15 +75,15 @@ _LACKED: dict[str, Any] = {
     "encoder_repetition_penalty": 1.0,
     "exponential_decay_length_penalty": None,
 }
-_GENERATION_ONLY = (
-    "num_beams",
-    "length_penalty",
-    "no_repeat_ngram_size",
-    "repetition_penalty",
-    "max_length",
-    "min_length",
-    "early_stopping",
-)
+_SEARCH = {  # generation_config.json's name -> ours
+    "num_beams": "beam_size",
+    "length_penalty": "length_penalty",
+    "no_repeat_ngram_size": "no_repeat_ngram_size",
+    "repetition_penalty": "repetition_penalty",
+    "max_length": "max_length",
+    "min_length": "min_length",
+    "early_stopping": "early_stopping",
+}
 
 
 def read_hugging_face(folder: Path) -> Converted:
@@ -112,7 +112,15 @@ def read_hugging_face(folder: Path) -> Converted:
         tensors["output_bias"] = bias
         suppressed = ()  # the bias is enough, and costs nothing
     ours = TransformerConfig(**sizes, **words.facts, suppressed_ids=suppressed)
-    return Converted(f"a {kind} model of Hugging Face", ours, tensors, words.source, words.target, _notes(generation))
+    return Converted(
+        f"a {kind} model of Hugging Face",
+        ours,
+        tensors,
+        words.source,
+        words.target,
+        _notes(generation),
+        decoding=_decoding(generation),
+    )
 
 
 def _refuse_what_we_lack(facts: Facts, generation: Facts) -> None:
@@ -166,15 +174,32 @@ def _suppressed(generation: Facts) -> tuple[int, ...]:
     return tuple(sorted({words[0] for words in found}))
 
 
+def _decoding(generation: Facts) -> dict[str, Any]:
+    """The search options that `generate` has for this model by default; raises ModelError.
+
+    Hugging Face counts the token that the decoder starts from in max_length and min_length.
+    """
+    found = {ours: generation.get(theirs) for theirs, ours in _SEARCH.items() if generation.get(theirs) is not None}
+    for name in ("max_length", "min_length"):
+        if type(found.get(name)) is int:
+            found[name] = max(found[name] - 1, 0 if name == "min_length" else 1)
+    if isinstance(found.get("early_stopping"), bool):
+        found["early_stopping"] = str(found["early_stopping"]).lower()
+    if found.get("beam_size") == 1:
+        found.pop("early_stopping", None)  # greedy search has nothing to choose from
+    return checked_decoding(generation.path, found)
+
+
 def _notes(generation: Facts) -> tuple[str, ...]:
-    """What Hugging Face would decode this model with: choices, which are not kept with the weights."""
-    said = [f"{name}={generation.get(name)!r}" for name in _GENERATION_ONLY if generation.get(name) is not None]
-    notes = [f"Hugging Face decodes it with {', '.join(said)} by default."] if said else []
+    """What a user should know."""
+    notes = []
     if (forced := generation.get("forced_eos_token_id")) is not None:
         notes.append(
-            f"At max_length `generate` puts forced_eos_token_id={forced!r} in place of the last word, at no cost; "
-            "Sharpbeam keeps the word, so only answers that are cut at max_length differ."
+            f"At max_length `generate` puts forced_eos_token_id={forced!r} in place of the last token, at no cost; "
+            "Sharpbeam keeps the token, so only answers that are cut at max_length differ."
         )
+    if generation.get("do_sample"):
+        notes.append("`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked.")
     return tuple(notes)
 
 

@@ -125,8 +125,8 @@ def _multilingual(
         what = f"language {outside[0]!r} has a token outside the embedding" if outside else "it names no languages"
         raise ModelError(f"{folder}: {what}; its tokenizer files are not those of the weights.")
     words = PieceVocabulary(pieces, special, languages.values(), read_spm(folder / "sentencepiece.bpe.model")[0])
-    default = [said.text(name) if said.text(name) in languages else "" for name in ("src_lang", "tgt_lang")]
-    return Words(words, words, special, languages, default[0], default[1], tag, True)
+    # src_lang and tgt_lang of tokenizer_config.json are whatever the tokenizer was saved with, so nothing is a default.
+    return Words(words, words, special, languages, "", "", tag, True)
 
 
 def _added(folder: Path, first: int) -> Iterable[tuple[str, int]]:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sharpbeam.convert.converted import checked_decoding
 from sharpbeam.convert.formats.yaml import read_options, read_words
-from sharpbeam.errors import InputError, ModelError, OptionError, SharpbeamError
-from sharpbeam.options.decode import SearchOptions
-from sharpbeam.options.schema import build
+from sharpbeam.errors import InputError, ModelError, SharpbeamError
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist
 
 _YAML = (".yml", ".yaml")
@@ -151,8 +150,4 @@ def _decoding(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
             found |= {} if value is None else {ours: value if type(value) is int else float(value)}
         except (TypeError, ValueError):
             raise ModelError(f"{path}: {theirs} is {reprlib.repr(value)}; it must be a number.") from None
-    try:
-        build(SearchOptions, found, "search options")
-    except OptionError as error:
-        raise ModelError(f"{path}: {error}") from None
-    return found
+    return checked_decoding(path, found)

@@ -1,0 +1,109 @@
+"""Convert models of other programs to model folders, and model folders to Hugging Face's MarianMT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from sharpbeam.convert.formats.json import read_json
+from sharpbeam.convert.formats.weights import Tensor, values
+from sharpbeam.convert.hugging_face_export import export_hugging_face
+from sharpbeam.convert.read import read_model
+from sharpbeam.decoding.loading import find_model
+from sharpbeam.errors import ModelError, OutputError
+from sharpbeam.jobs.paths import check_folder
+from sharpbeam.options.schema import require
+from sharpbeam.storage.tensors import Int8Matrix
+from sharpbeam.text.lines import check_readable
+
+Quantization = Literal["auto", "int8", "float32"]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A finished conversion."""
+
+    folder: Path
+    summary: str  # format, layers, tokens and weights of the model, for people
+    notes: tuple[str, ...] = ()  # what a user should know, a sentence each
+
+
+def convert(
+    source: str | Path,
+    output: str | Path,
+    *,
+    source_spm: str | Path | None = None,
+    target_spm: str | Path | None = None,
+    source_eos: bool = False,
+    quantization: Quantization = "auto",
+    overwrite: bool = False,
+) -> Conversion:
+    """Convert the model `source` of another program to the model folder `output`.
+
+    `source` is a folder, a file, or a name in the Hugging Face hub (owner/name). Its own shortlist and search options
+    are kept. `source_spm` and `target_spm` are the SentencePiece models, or Marian's .yml, of a model that comes
+    without; the target's default is the source's. `source_eos`: a CTranslate2 model was trained with eos at the end of
+    each source. `quantization`: "auto" stores matrices as the source has them, int8 or float32; "int8" quantizes all,
+    each row by its largest value; "float32" none. `overwrite` replaces a model folder.
+
+    Raises ModelError for a model that cannot be read or has a feature that Sharpbeam lacks, InputError for files that
+    cannot be read, OutputError where `output` cannot be written, OptionError for a wrong value.
+    """
+    name, folder = str(source), Path(output)
+    require(bool(name), "source", name, "a folder, a file, or a name in the Hugging Face hub (owner/name)")
+    allowed = get_args(Quantization)
+    require(quantization in allowed, "quantization", quantization, " or ".join(allowed))
+    spm = (source_spm and Path(source_spm)) or None, (target_spm and Path(target_spm)) or None
+    check_readable([path for path in spm if path is not None])
+    _check_output(folder, Path(name), "format_version", overwrite)
+    model = read_model(name, spm[0], spm[1], source_eos)
+    if quantization != "auto":
+        tensors = {name: _stored(tensor, quantization) for name, tensor in model.tensors.items()}
+        model = replace(model, tensors=tensors)
+    model.save(folder, folder.resolve().name)
+    return Conversion(folder, model.summary, model.notes)
+
+
+def export(model: str | Path, output: str | Path, *, overwrite: bool = False) -> Conversion:
+    """Write the transformer `model`, a model folder, as MarianMT of Hugging Face to `output`.
+
+    Raises ModelError, by the fact's name, for a model that MarianMT cannot express, and OutputError as `convert`.
+    """
+    folder = Path(output)
+    _check_output(folder, Path(model), "model_type", overwrite)
+    export_hugging_face(find_model(model), folder)
+    summary = "MarianMT of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer"
+    return Conversion(folder, summary)
+
+
+def _stored(tensor: Tensor, quantization: Quantization) -> Tensor:
+    """A tensor as it is stored: matrices of int8 or of float32."""
+    if quantization == "float32":
+        return values(tensor)
+    is_matrix = not isinstance(tensor, Int8Matrix) and tensor.ndim == 2
+    return Int8Matrix.quantized(values(tensor)) if is_matrix else tensor
+
+
+def _check_output(output: Path, source: Path, kind: str, overwrite: bool) -> None:
+    """Raise OutputError where `output` cannot be made, or must not be replaced, before the model is read.
+
+    Only a folder of the same kind is replaced: one whose config.json has the key `kind`.
+    """
+    if not output.exists():
+        check_folder(output.absolute().parent, str(output), "another name")
+    elif not _has_key(output, kind):
+        raise OutputError(
+            f"{output} is there and is no model folder of the kind to write, so it stays; give another name."
+        )
+    elif source.resolve().is_relative_to(output.resolve()):
+        raise OutputError(f"{output} holds {source}, which is to be converted; give another name.")
+    elif not overwrite:
+        raise OutputError(f"{output} is there already; give another name, or --overwrite to replace it.")
+
+
+def _has_key(folder: Path, name: str) -> bool:
+    try:
+        return name in read_json(folder / "config.json")
+    except ModelError:
+        return False
