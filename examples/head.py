@@ -1,6 +1,6 @@
-"""The output layer of a PyTorch model of your own, many times faster: fit a screen once, then ask for the best words.
+"""Replace the output layer of a PyTorch model of your own: fit a screen once, then ask for the k best tokens.
 
-The model here is made up: hidden vectors that lie in bunches, as those of trained models do. Take yours instead.
+The model here is synthetic: hidden vectors in clusters, as those of trained models are. Take yours instead.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from sharpbeam.options.screen import ScreenOptions
 
 
 def hidden_vectors(count: int, width: int, generator: torch.Generator) -> torch.Tensor:
-    """Vectors [count, width] around fifty places, as what a model says depends on where in a sentence it is."""
-    places = torch.randn(50, width, generator=torch.Generator().manual_seed(7))
-    place = torch.randint(50, (count,), generator=generator)
-    return places[place] + 0.15 * torch.randn(count, width, generator=generator)
+    """Vectors [count, width] around fifty centers."""
+    centers = torch.randn(50, width, generator=torch.Generator().manual_seed(7))
+    center = torch.randint(50, (count,), generator=generator)
+    return centers[center] + 0.15 * torch.randn(count, width, generator=generator)
 
 
 def show_notes(report: FitProgress) -> None:
