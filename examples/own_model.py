@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from sharpbeam.decoding.loop import decode
+from sharpbeam.models.interface import Decoding
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.scheduling.plan import Plan
@@ -39,7 +40,7 @@ class OwnModel(torch.nn.Module):
         return OwnDecoding(self)
 
 
-class OwnDecoding:
+class OwnDecoding(Decoding):
     """The states of one run, by handle."""
 
     def __init__(self, model: OwnModel) -> None:

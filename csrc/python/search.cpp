@@ -1,17 +1,21 @@
+#include "search/search.h"
+
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <limits>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "python/arrays.h"
 #include "python/bindings.h"
+#include "python/config.h"
 #include "search/beam.h"
-#include "search/selection.h"
-#include "search/step.h"
+#include "search/cube.h"
+#include "search/expansion.h"
+#include "search/native_forward.h"
+#include "search/sampling.h"
 
 namespace sharpbeam {
 namespace {
@@ -19,182 +23,180 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-struct Columns {
-  const int32_t *request, *state, *node, *length, *token;
-  const float* log_prob;
-};
-
-// The selected candidates as rows: cell, request, state, parent's node, token, length, log_prob, score, each [n].
-nb::tuple as_rows(const std::vector<Selected>& selected, const Columns& from, int64_t k) {
-  const size_t n = selected.size();
-  auto cells = new_array<int64_t>({n});
-  auto request = new_array<int32_t>({n}), state = new_array<int32_t>({n}), node = new_array<int32_t>({n});
-  auto token = new_array<int32_t>({n}), length = new_array<int32_t>({n});
-  auto log_prob = new_array<float>({n});
-  auto score = new_array<double>({n});
-  for (size_t i = 0; i < n; ++i) {
-    const int64_t cell = selected[i].cell, row = cell / k;
-    cells.data[i] = cell;
-    request.data[i] = from.request[row];
-    state.data[i] = from.state[row];
-    node.data[i] = from.node[row];
-    token.data[i] = from.token[cell];
-    length.data[i] = from.length[row] + 1;
-    log_prob.data[i] = from.log_prob[cell];
-    score.data[i] = selected[i].score;
-  }
-  return nb::make_tuple(cells.array, request.array, state.array, node.array, token.array, length.array, log_prob.array,
-                        score.array);
-}
-
-template <typename To, typename From>
-nb::object copied(const std::vector<From>& values) {
-  auto array = new_array<To>({values.size()});
-  std::copy(values.begin(), values.end(), array.data);
+template <typename T>
+nb::object array_of(const T* values, int64_t size) {
+  auto array = new_array<T>({static_cast<size_t>(size)});
+  std::copy_n(values, size, array.data);
   return array.array;
 }
 
-class Selector {
+// A model and an output layer of which at least one is Python's: sharpbeam.search.interface.Forward.
+class PythonForward : public Forward {
  public:
-  Selector(int64_t beam, int64_t keep, int32_t eos, int64_t max_length, double margin, double ratio, bool stays)
-      : rules_{beam, keep, max_length, margin, ratio, eos, stays} {
-    if (beam < 1 || keep < 1) throw std::invalid_argument("beam and keep must be 1 or more");
+  explicit PythonForward(nb::handle forward)
+      : step_(forward.attr("step")),
+        topk_(forward.attr("topk")),
+        log_prob_(forward.attr("log_prob")),
+        contiguous_(nb::module_::import_("numpy").attr("ascontiguousarray")) {}
+
+  int64_t dim() const override { return dim_; }
+
+  const float* step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
+                    int32_t* states) override {
+    const nb::gil_scoped_acquire gil;
+    const nb::object answer = step_(array_of(request, rows), array_of(state, rows), array_of(token, rows));
+    hidden_ = contiguous_(answer[0]);
+    const auto hidden = nb::cast<AnyArray>(hidden_), handles = nb::cast<AnyArray>(contiguous_(answer[1]));
+    const float* data = checked<float>(hidden, "hidden", {rows, kAnySize});
+    std::copy_n(checked<int32_t>(handles, "state", {rows}), rows, states);
+    dim_ = static_cast<int64_t>(hidden.shape(1));
+    return data;  // of hidden_
   }
 
-  nb::tuple select(AnyArray request, AnyArray state, AnyArray node, AnyArray length, AnyArray score, AnyArray token,
-                   AnyArray log_prob, AnyArray value, AnyArray top, AnyArray start, AnyArray held) {
-    const Columns from{checked<int32_t>(request, "request", {kAnySize}),
-                       checked<int32_t>(state, "state", {static_cast<int64_t>(request.size())}),
-                       checked<int32_t>(node, "node", {static_cast<int64_t>(request.size())}),
-                       checked<int32_t>(length, "length", {static_cast<int64_t>(request.size())}),
-                       checked<int32_t>(token, "token", {static_cast<int64_t>(request.size()), kAnySize}),
-                       checked<float>(log_prob, "log_prob", {static_cast<int64_t>(request.size()), kAnySize})};
-    const auto rows = static_cast<int64_t>(request.size()), k = static_cast<int64_t>(token.shape(1));
-    checked<float>(log_prob, "log_prob", {rows, k});
-    const SelectionRows given{rows,
-                              k,
-                              from.request,
-                              from.length,
-                              checked<double>(score, "score", {rows}),
-                              from.token,
-                              checked<float>(value, "value", {rows, k})};
-    SelectionFinished finished{checked<double>(top, "top", {kAnySize}), checked<int32_t>(start, "start", {kAnySize}),
-                               checked<double>(held, "held", {kAnySize})};
-    check_finished(finished, count_requests(from.request, rows), top.size(), start.size(), held.size());
-    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
-    {
-      nb::gil_scoped_release release;
-      lock.lock();  // kept until the answer is copied: other Python threads go on meanwhile
-      answer_.kept.resize(held.size());
-      sharpbeam::select(given, finished, rules_, answer_);
-    }
-    return nb::make_tuple(copied<int64_t>(answer_.first), copied<double>(answer_.best), as_rows(answer_.going, from, k),
-                          as_rows(answer_.ended, from, k), copied<bool>(answer_.kept));
+  void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
+            int32_t* token) override {
+    const nb::gil_scoped_acquire gil;
+    const nb::object top = topk_(matrix(hidden, rows), k, array_of(request, rows));
+    const auto log_probs = nb::cast<AnyArray>(contiguous_(top.attr("log_prob")));
+    const auto tokens = nb::cast<AnyArray>(contiguous_(top.attr("token")));
+    std::copy_n(checked<float>(log_probs, "log_prob", {rows, k}), rows * k, log_prob);
+    std::copy_n(checked<int32_t>(tokens, "token", {rows, k}), rows * k, token);
   }
+
+  void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
+                float* log_prob) override {
+    const nb::gil_scoped_acquire gil;
+    const nb::object found = log_prob_(matrix(hidden, rows), array_of(token, rows), array_of(request, rows));
+    std::copy_n(checked<float>(nb::cast<AnyArray>(contiguous_(found)), "log_prob", {rows}), rows, log_prob);
+  }
+
+  void retain(const int32_t*, int64_t) override {}  // the loop does
 
  private:
-  void check_finished(SelectionFinished& finished, int64_t requests, size_t tops, size_t starts, size_t held) const {
-    if (tops == 0) finished.top = nullptr;
-    if (tops != 0 && static_cast<int64_t>(tops) != requests)
-      throw std::invalid_argument("top has " + std::to_string(tops) + " entries; it must have one for each of the " +
-                                  std::to_string(requests) + " requests, or none");
-    if (!rules_.stays) return;
-    bool fits = static_cast<int64_t>(starts) == requests + 1 && finished.start[0] == 0 &&
-                finished.start[requests] == static_cast<int32_t>(held);
-    for (int64_t b = 0; fits && b < requests; ++b) fits = finished.start[b] <= finished.start[b + 1];
-    if (!fits) throw std::invalid_argument("start must rise from 0 to the size of held, one for each request and one");
+  // [rows, D]: the array of the last step where these are its rows, else a copy.
+  nb::object matrix(const float* hidden, int64_t rows) const {
+    const auto given = nb::cast<AnyArray>(hidden_);
+    if (hidden == given.data() && rows == static_cast<int64_t>(given.shape(0))) return hidden_;
+    auto array = new_array<float>({static_cast<size_t>(rows), static_cast<size_t>(dim_)});
+    std::copy_n(hidden, rows * dim_, array.data);
+    return array.array;
   }
 
-  SelectionRules rules_;
-  Selection answer_;
-  std::mutex mutex_;
+  nb::object step_, topk_, log_prob_, contiguous_, hidden_;
+  int64_t dim_ = 0;
 };
 
-std::vector<double> doubles(const AnyArray& array, const char* name, int64_t size) {
-  const double* data = checked<double>(array, name, {size});
-  return std::vector<double>(data, data + size);
+// The fields of sharpbeam.options.decode.SearchOptions and SamplingOptions, with eos and vocab_size.
+SearchOptions read_options(nb::dict given) {
+  SearchOptions options;
+  const auto read = [&](const char* name, auto& value) {
+    nb::object found = given[name];
+    if (!found.is_none()) value = nb::cast<std::remove_reference_t<decltype(value)>>(found);  // None: the default
+  };
+  read("eos_id", options.eos);
+  read("vocab_size", options.vocab);
+  read("beam_size", options.beam_size);
+  read("num_hypotheses", options.num_hypotheses);
+  read("min_length", options.min_length);
+  read("max_length", options.max_length);
+  read("length_penalty", options.length_penalty);
+  const ConfigReader reader(given);
+  reader.choice("early_stopping", options.early_stopping);
+  read("patience", options.patience);
+  read("stop_margin", options.stop_margin);
+  read("max_score_margin", options.max_score_margin);
+  read("max_score_ratio", options.max_score_ratio);
+  read("max_children", options.max_children);
+  reader.choice("finishing", options.finishing);
+  read("repetition_penalty", options.repetition_penalty);
+  read("no_repeat_ngram_size", options.no_repeat_ngram_size);
+  read("prefix_bias_beta", options.prefix_bias_beta);
+  read("min_alternative_expansion_prob", options.min_alternative_expansion_prob);
+  reader.choice("cube_pruning", options.cube_pruning);
+  reader.choice("merge_by", options.merge_by);
+  read("merge_threshold", options.merge_threshold);
+  read("temperature", options.temperature);
+  read("top_k", options.top_k);
+  read("top_p", options.top_p);
+  read("seed", options.seed);
+  if (options.vocab < 1 || options.beam_size < 1 || options.num_hypotheses < 1)
+    throw std::invalid_argument("vocab_size, beam_size and num_hypotheses must be 1 or more");
+  return options;
 }
 
-class BeamRun {
- public:
-  BeamRun(int64_t beam, int64_t keep, int32_t eos, int64_t max_length, double margin, double ratio, bool stays,
-          int64_t min_length, int64_t children, const std::string& rule, int64_t answers, int64_t need, int64_t room,
-          int64_t enough, double stop_margin, int64_t flatters, AnyArray weight, AnyArray widest)
-      : beam_({beam, keep, max_length, margin, ratio, eos, stays, min_length, children},
-              {named(rule), answers, need, room, enough, stop_margin, stays, flatters,
-               doubles(weight, "weight", max_length + 1), doubles(widest, "widest", max_length)}) {}
+// The search that the options ask for.
+std::unique_ptr<Search> make_search(const std::string& kind, const SearchOptions& options) {
+  if (kind == "sampling") return std::make_unique<SamplingSearch>(options);
+  if (kind == "expansion") return std::make_unique<Expansion>(options);
+  if (kind != "beam") throw std::invalid_argument("kind is '" + kind + "'; it must be beam, sampling or expansion");
+  if (options.cube_pruning != CubePruning::kNone) return std::make_unique<CubeSearch>(options);
+  return std::make_unique<BeamSearch>(options);
+}
 
-  void begin(AnyArray request) {
-    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
-    const auto count = static_cast<int64_t>(request.size());
-    const nb::gil_scoped_release release;  // before the lock: `advance` takes the GIL back while it holds that
-    const std::lock_guard<std::mutex> lock(mutex_);
-    beam_.begin(requests, count);
+// A search as Python sees it. Other Python threads continue during a call, so a mutex keeps calls apart.
+class SearchRun {
+ public:
+  SearchRun(const std::string& kind, nb::dict options) : search_(make_search(kind, read_options(options))) {}
+
+  void begin(int32_t request, AnyArray prefix, AnyArray log_prob, uint64_t name) {
+    const auto size = static_cast<int64_t>(prefix.size());
+    const SearchRequest entering{request,
+                                 {checked<int32_t>(prefix, "prefix", {kAnySize}), prefix.size()},
+                                 {checked<float>(log_prob, "prefix_log_prob", {size}), prefix.size()},
+                                 name};
+    const std::unique_lock<std::mutex> lock = locked();
+    search_->begin(entering);
   }
 
   bool cancel(int32_t request) {
     const std::unique_lock<std::mutex> lock = locked();
-    return beam_.cancel(request);
+    return search_->cancel(request);
   }
 
-  // None where a log probability cannot be one.
-  nb::object advance_any(AnyArray request, AnyArray state, AnyArray node, AnyArray length, AnyArray score,
-                         AnyArray token, AnyArray log_prob, AnyArray value) {
-    const auto rows = static_cast<int64_t>(request.size());
-    const auto k = token.ndim() == 2 ? static_cast<int64_t>(token.shape(1)) : kAnySize;
-    const BeamRows given{{rows, k, checked<int32_t>(request, "request", {kAnySize}),
-                          checked<int32_t>(length, "length", {rows}), checked<double>(score, "score", {rows}),
-                          checked<int32_t>(token, "token", {rows, k}), checked<float>(value, "value", {rows, k})},
-                         checked<int32_t>(state, "state", {rows}),
-                         checked<int32_t>(node, "node", {rows}),
-                         checked<float>(log_prob, "log_prob", {rows, k})};
-    return advance(given);
+  void record() { search_->record(); }
+
+  nb::tuple step(ModelRun& model, LayerRun& layer, bool whole, AnyArray request, AnyArray state, AnyArray token,
+                 AnyArray node, AnyArray length, AnyArray score) {
+    const RowView rows = view(request, state, token, node, length, score);
+    native_.use(model, layer);
+    return run(native_, rows, whole);
   }
 
-  nb::object advance_plain(nb::handle request, nb::handle state, nb::handle node, nb::handle length, nb::handle score,
-                           nb::handle token, nb::handle log_prob, nb::handle value) {
-    const PlainArray<const int32_t, 1> requests(request), states(state), nodes(node), lengths(length);
-    const PlainArray<const double, 1> scores(score);
-    const PlainArray<const int32_t> tokens(token);
-    const PlainArray<const float> log_probs(log_prob), values(value);
-    const int64_t rows = requests.rows(), k = tokens.columns();
-    const auto fits = [&](const auto&... each) { return ((each.rows() == rows) && ...); };
-    if (!fits(states, nodes, lengths, scores, tokens, log_probs, values) || log_probs.columns() != k ||
-        values.columns() != k)
-      throw nb::next_overload();
-    return advance({{rows, k, requests.data(), lengths.data(), scores.data(), tokens.data(), values.data()},
-                    states.data(),
-                    nodes.data(),
-                    log_probs.data()});
-  }
-
-  // None where a log probability cannot be one.
-  nb::object step(ModelRun& model, LayerRun& layer, int64_t k, bool whole, AnyArray request, AnyArray state,
-                  AnyArray token, AnyArray node, AnyArray length, AnyArray score) {
-    const auto rows = static_cast<int64_t>(request.size());
-    const LiveRows live{rows,
-                        checked<int32_t>(request, "request", {kAnySize}),
-                        checked<int32_t>(state, "state", {rows}),
-                        checked<int32_t>(token, "token", {rows}),
-                        checked<int32_t>(node, "node", {rows}),
-                        checked<int32_t>(length, "length", {rows}),
-                        checked<double>(score, "score", {rows})};
-    const std::unique_lock<std::mutex> lock = locked();
-    {
-      const nb::gil_scoped_release release;
-      if (!turns_.run(model, layer, k, whole, live, beam_)) return nb::none();
-    }
-    return answer(turns_.work());
+  nb::tuple python_step(nb::handle forward, AnyArray request, AnyArray state, AnyArray token, AnyArray node,
+                        AnyArray length, AnyArray score) {
+    const RowView rows = view(request, state, token, node, length, score);
+    PythonForward python(forward);
+    return run(python, rows, false);
   }
 
  private:
-  nb::object advance(const BeamRows& given) {
+  static RowView view(const AnyArray& request, const AnyArray& state, const AnyArray& token, const AnyArray& node,
+                      const AnyArray& length, const AnyArray& score) {
+    const auto rows = static_cast<int64_t>(request.size());
+    return {rows,
+            checked<int32_t>(request, "request", {kAnySize}),
+            checked<int32_t>(state, "state", {rows}),
+            checked<int32_t>(token, "token", {rows}),
+            checked<int32_t>(node, "node", {rows}),
+            checked<int32_t>(length, "length", {rows}),
+            checked<double>(score, "score", {rows})};
+  }
+
+  nb::tuple run(Forward& forward, const RowView& rows, bool whole) {
     const std::unique_lock<std::mutex> lock = locked();
-    {
+    try {
       const nb::gil_scoped_release release;
-      if (!beam_.advance(given)) return nb::none();
+      search_->step(forward, rows, whole);
+    } catch (const BrokenModel& error) {
+      const nb::object kind = nb::module_::import_("sharpbeam.errors").attr("ModelError");
+      PyErr_SetString(kind.ptr(), error.what());
+      throw nb::python_error();
     }
-    return answer({1, given.rows.rows, beam_.requests()});
+    const SearchWork& work = search_->work();
+    return nb::make_tuple(
+        columns(search_->rows()), array_of(search_->rows().score.data(), search_->rows().size()),
+        nb::make_tuple(work.steps, work.expansions, work.request_steps, work.model_rows, work.sub_cubes),
+        search_->done().empty() ? nb::none() : nb::object(done()), trace());
   }
 
   // Kept until the answer is copied; waits without the GIL, which who has the lock needs for that.
@@ -203,31 +205,11 @@ class BeamRun {
     return std::unique_lock<std::mutex>(mutex_);
   }
 
-  nb::object answer(const StepWork& work) {
-    nb::object moved = nb::make_tuple(columns(beam_.grown()), copied<double>(beam_.grown().score),
-                                      nb::make_tuple(work.steps, work.rows, work.requests),
-                                      beam_.done().empty() ? nb::none() : nb::object(done()));
-    beam_.tidy();
-    return moved;
-  }
-
-  static Stop named(const std::string& rule) {
-    const std::pair<const char*, Stop> names[] = {{"true", Stop::kTrue},
-                                                  {"false", Stop::kFalse},
-                                                  {"never", Stop::kNever},
-                                                  {"proven", Stop::kProven},
-                                                  {"exhaustive", Stop::kExhaustive}};
-    for (const auto& [name, stop] : names)
-      if (rule == name) return stop;
-    throw std::invalid_argument("rule is '" + rule + "'; it must be true, false, never, proven or exhaustive");
-  }
-
   // request, state, token, node and length, [5, n].
-  static nb::object columns(const GrownRows& grown) {
-    const size_t n = grown.request.size();
-    auto array = new_array<int32_t>({5, n});
+  static nb::object columns(const RowColumns& rows) {
+    auto array = new_array<int32_t>({5, static_cast<size_t>(rows.size())});
     int32_t* out = array.data;
-    for (const auto* column : {&grown.request, &grown.state, &grown.token, &grown.node, &grown.length})
+    for (const auto* column : {&rows.request, &rows.state, &rows.token, &rows.node, &rows.length})
       out = std::copy(column->begin(), column->end(), out);
     return array.array;
   }
@@ -237,10 +219,10 @@ class BeamRun {
     nb::list all;
     std::vector<int32_t> token;
     std::vector<float> log_prob;
-    for (const Done& one : beam_.done()) {
+    for (const Done& one : search_->done()) {
       nb::list answers;
       for (const Finished& finished : one.answers) {
-        beam_.tree().path(finished.node, token, log_prob);
+        search_->tree().path(finished.node, token, log_prob);
         double sum = 0.0;  // in the order of the search, hence with its bits
         nb::list tokens, log_probs;
         for (int32_t id : token) tokens.append(id);
@@ -255,42 +237,47 @@ class BeamRun {
     return all;
   }
 
-  Beam beam_;
-  NativeSteps turns_;
+  // (request, groups of its rows, candidates: row, token, log probability, score and outcome; why it is done).
+  nb::list trace() const {
+    nb::list all;
+    for (const RequestTrace& one : search_->trace()) {
+      nb::list choices, groups;
+      for (const Choice& each : one.choices)
+        choices.append(nb::make_tuple(each.row, each.token, static_cast<double>(each.log_prob), each.score,
+                                      static_cast<int>(each.outcome)));
+      for (int64_t group : one.groups) groups.append(group);
+      all.append(nb::make_tuple(one.request, groups, choices, static_cast<int>(one.why)));
+    }
+    return all;
+  }
+
+  std::unique_ptr<Search> search_;
+  NativeForward native_;
   std::mutex mutex_;
 };
 
 }  // namespace
 
 void bind_forward(nb::module_& module) {
-  nb::class_<ModelRun>(module, "ModelRun", "A decoding run of a model; see sharpbeam.models.door.Decoding.");
+  nb::class_<ModelRun>(module, "ModelRun", "A decoding run of a model; see sharpbeam.models.interface.Decoding.");
 }
 
 void bind_search(nb::module_& module) {
-  nb::class_<Selector>(module, "Selector", "One step of beam search; see sharpbeam.search.selection.Selector.")
-      .def(nb::init<int64_t, int64_t, int32_t, int64_t, double, double, bool>(), "beam"_a, "keep"_a, "eos"_a,
-           "max_length"_a, "margin"_a, "ratio"_a, "stays"_a)
-      .def("select", &Selector::select, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
-           "log_prob"_a, "value"_a, "top"_a, "start"_a, "held"_a,
-           "Returns first [B], best [B], the rows that go on and those that end, and which of `held` are kept.");
-  nb::class_<BeamRun>(module, "Beam", "Bookkeeping of beam search; see sharpbeam.search.native_beam.NativeBeamSearch.")
-      .def(nb::init<int64_t, int64_t, int32_t, int64_t, double, double, bool, int64_t, int64_t, const std::string&,
-                    int64_t, int64_t, int64_t, int64_t, double, int64_t, AnyArray, AnyArray>(),
-           "beam"_a, "keep"_a, "eos"_a, "max_length"_a, "margin"_a, "ratio"_a, "stays"_a, "min_length"_a, "children"_a,
-           "rule"_a, "answers"_a, "need"_a, "room"_a, "enough"_a, "stop_margin"_a, "flatters"_a, "weight"_a, "widest"_a)
-      .def("begin", &BeamRun::begin, "request"_a, "Take note of new requests.")
-      .def("cancel", &BeamRun::cancel, "request"_a, "Forget a request in flight; False where it is not in flight.")
-      .def("advance", &BeamRun::advance_plain, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
-           "log_prob"_a, "value"_a)
-      .def("advance", &BeamRun::advance_any, "request"_a, "state"_a, "node"_a, "length"_a, "score"_a, "token"_a,
-           "log_prob"_a, "value"_a,
-           "One step. Returns request, state, token, node and length of the rows that go on [5, n], their scores [n], "
-           "how many steps, rows and steps of requests it took, and what is done or None; None alone where a log "
-           "probability is no number.")
-      .def("step", &BeamRun::step, "model"_a, "layer"_a, "k"_a, "whole"_a, "request"_a, "state"_a, "token"_a, "node"_a,
+  nb::class_<SearchRun>(module, "Search", "A search of one decoding run; see sharpbeam.search.native.NativeSearch.")
+      .def(
+          nb::init<const std::string&, nb::dict>(), "kind"_a, "options"_a,
+          "kind: beam, sampling or expansion; options: fields of SearchOptions and SamplingOptions by name, eos_id and "
+          "vocab_size.")
+      .def("begin", &SearchRun::begin, "request"_a, "prefix"_a, "prefix_log_prob"_a, "name"_a = 0,
+           "A new request with its target prefix [P]; `name` is what the random numbers of its samples depend on.")
+      .def("cancel", &SearchRun::cancel, "request"_a, "Forget a request in flight; False where it is not in flight.")
+      .def("record", &SearchRun::record, "Keep a record of each step from now on.")
+      .def("step", &SearchRun::step, "model"_a, "layer"_a, "whole"_a, "request"_a, "state"_a, "token"_a, "node"_a,
            "length"_a, "score"_a,
-           "A step of the model, k candidates of each row by the layer, and `advance`. If `whole`, these are all rows "
-           "of the run, and more turns may follow until a request is done.");
+           "One step for each request, or several if `whole`. Returns request, state, token, node and length of the "
+           "rows of the next step [5, n], their scores [n], counts of the work, what is done or None, and the record.")
+      .def("python_step", &SearchRun::python_step, "forward"_a, "request"_a, "state"_a, "token"_a, "node"_a, "length"_a,
+           "score"_a, "The same with a search.interface.Forward in Python.");
 }
 
 }  // namespace sharpbeam

@@ -1,167 +1,153 @@
 #include "search/beam.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace sharpbeam {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
+// Of 2K at most K are eos, so K can live on. Greedy search has no use for the second best: eos ends it.
+int64_t most_ranked(const SearchOptions& options) { return options.beam_size == 1 ? 1 : 2 * options.beam_size; }
+
 }  // namespace
 
-Beam::Beam(SelectionRules rules, StopRule stop) : rules_(rules), stop_(std::move(stop)) {}
+BeamSearch::BeamSearch(const SearchOptions& options)
+    : Search(options, std::min(most_ranked(options), options.max_children)),
+      stop_(options),
+      keep_(most_ranked(options)) {}
 
-void Beam::begin(const int32_t* request, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    Pool pool;
-    pool.best.reserve(static_cast<size_t>(std::min<int64_t>(stop_.room, 64)) + 1);
-    pools_[request[i]] = std::move(pool);
+void BeamSearch::enter(InFlight& entry, const SearchRequest&) {
+  entry.pool.best.reserve(static_cast<size_t>(std::min<int64_t>(stop_.most(), 64)) + 1);
+}
+
+void BeamSearch::advance(const RowView& rows) {
+  reserve(std::min(static_cast<int64_t>(requests_.size()) * keep_, rows.rows * candidates_.k));
+  for (const RequestRows& request : requests_) {
+    const int64_t before = grown_.size();
+    const Why why = advance(rows, request);
+    if (recording_) trace_.back().why = why;
+    if (why == Why::kNotDone) continue;
+    const int64_t length = rows.length[request.first] + 1;
+    const bool early = grown_.size() > before;
+    grown_.resize(before);
+    Pool& pool = request.request->pool;
+    if (pool.best.empty()) finish_rows(rows, request);
+    if (static_cast<int64_t>(pool.best.size()) > options_.num_hypotheses)
+      pool.best.resize(static_cast<size_t>(options_.num_hypotheses));
+    close(request, early ? options_.max_length - length : 0);
   }
 }
 
-bool Beam::cancel(int32_t request) {
-  const bool found = pools_.erase(request) > 0;
-  tidy();
-  return found;
-}
-
-bool Beam::advance(const BeamRows& rows) {
-  if (!numbers(rows)) return false;
-  check(rows);
-  select(rows.rows);
-  const auto grows = static_cast<int64_t>(selection_.going.size() + selection_.ended.size());
-  tree_.reserve(grows, [this](int32_t request) { return pools_.count(request) > 0; });
-  finish(rows);
-  settle(rows);
-  return true;
-}
-
-void Beam::tidy() {
-  if (pools_.empty()) tree_.clear();
-}
-
-bool Beam::numbers(const BeamRows& rows) const {
-  const int64_t k = rows.rows.k;
-  bool sound = true;
-  for (int64_t i = 0; i < rows.rows.rows * k; ++i) sound &= rows.log_prob[i] < std::numeric_limits<float>::infinity();
-  for (int64_t row = 0; stop_.rule == Stop::kProven && row < rows.rows.rows; ++row)
-    sound &= rows.log_prob[row * k] <= 0.0f;
-  return sound;
-}
-
-void Beam::check(const BeamRows& rows) {
-  ++step_;
-  for (int64_t row = 0; row < rows.rows.rows; ++row) {
-    const int32_t request = rows.rows.request[row], length = rows.rows.length[row];
-    if (row == 0 || request != rows.rows.request[row - 1]) {
-      const auto found = pools_.find(request);
-      if (found == pools_.end())
-        throw std::invalid_argument("request " + std::to_string(request) + " is not in flight");
-      if (found->second.step == step_)
-        throw std::invalid_argument("the rows of request " + std::to_string(request) + " are not side by side");
-      found->second.step = step_;
+// One step of a request: its rows of the next step, and why there are none if it is done.
+Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
+  Pool& pool = request.request->pool;
+  rank(rows, request);
+  const auto ranked = static_cast<int64_t>(ranked_.size());
+  const double floor = floor_below(std::max(pool.top, ranked ? ranked_[0].score : kNothing));
+  int64_t possible = 0;
+  while (possible < ranked && ranked_[possible].score >= floor) ++possible;
+  if (options_.finishing == Finishing::kStay) possible = share(pool, floor, possible);
+  if (recording_) trace_.push_back(trace_of(request));
+  const int64_t before = grown_.size();
+  double best = kNothing;
+  for (int64_t place = 0; place < ranked; ++place) {
+    const auto [cell, score] = ranked_[static_cast<size_t>(place)];
+    Outcome outcome = score < floor ? Outcome::kThreshold : Outcome::kWidth;
+    if (place < possible && ends(rows, cell) && place < options_.beam_size) {
+      finish(rows, request, cell, score);
+      outcome = Outcome::kFinished;
+    } else if (place < possible && !ends(rows, cell) && grown_.size() - before < options_.beam_size) {
+      best = std::max(best, score);
+      grow(rows, cell, score);
+      outcome = Outcome::kLives;
     }
-    if (length < 0 || length >= rules_.max_length)
-      throw std::invalid_argument("length is " + std::to_string(length) + "; it must be from 0 to below max_length");
-    if (!tree_.owns(request, rows.node[row]))
-      throw std::invalid_argument("node " + std::to_string(rows.node[row]) + " is not one of its row's request");
+    if (recording_) record(request, cell, score, outcome);
   }
+  if (recording_) record_banned(rows, request);
+  return stop_.verdict(pool, best, rows.length[request.first] + 1);
 }
 
-// Which candidates go on and which end; where the beam is shared, what is finished may lose its place.
-void Beam::select(const SelectionRows& rows) {
-  const bool looks_back = rules_.stays || rules_.ratio > 0.0 || std::isfinite(rules_.margin);
-  SelectionFinished finished{nullptr, nullptr, nullptr};
-  int64_t requests = 0;
-  if (looks_back) {
-    top_.clear();
-    held_.clear();
-    start_.assign(1, 0);
-    for (int64_t row = 0; row < rows.rows; ++row) {
-      if (row > 0 && rows.request[row] == rows.request[row - 1]) continue;
-      const Pool& pool = this->pool(rows.request[row]);
-      top_.push_back(pool.top);
-      for (const Finished& one : pool.best) held_.push_back(one.log_prob);
-      start_.push_back(static_cast<int32_t>(held_.size()));
-      ++requests;
+bool BeamSearch::ends(const RowView& rows, int64_t cell) const {
+  return candidates_.token[cell] == options_.eos || rows.length[cell / candidates_.k] + 1 >= options_.max_length;
+}
+
+void BeamSearch::rank(const RowView& rows, const RequestRows& request) {
+  // Best first; of equal ones the lower row and the earlier candidate. No two are alike, so any sort gives one order.
+  const auto better = [](const Ranked& a, const Ranked& b) {
+    return a.score != b.score ? a.score > b.score : a.cell < b.cell;
+  };
+  ranked_.clear();
+  for (int64_t row = request.first; row < request.last; ++row)
+    for (int64_t cell = row * candidates_.k; cell < (row + 1) * candidates_.k; ++cell) {
+      const double score = rows.score[row] + static_cast<double>(candidates_.value[cell]);
+      if (score > kNothing) ranked_.push_back({cell, score});
     }
-    selection_.kept.resize(held_.size());
-    finished = {top_.data(), start_.data(), held_.data()};
+  if (static_cast<int64_t>(ranked_.size()) > keep_) {
+    std::nth_element(ranked_.begin(), ranked_.begin() + (keep_ - 1), ranked_.end(), better);
+    ranked_.resize(static_cast<size_t>(keep_));
   }
-  sharpbeam::select(rows, finished, rules_, selection_);
-  if (rules_.stays) drop(requests, rows);
+  std::sort(ranked_.begin(), ranked_.end(), better);
 }
 
-void Beam::drop(int64_t requests, const SelectionRows& rows) {
-  for (int64_t b = 0; b < requests; ++b) {
-    std::vector<Finished>& best = pool(rows.request[selection_.first[b]]).best;
-    size_t kept = 0;
-    for (size_t i = 0; i < best.size(); ++i)
-      if (selection_.kept[static_cast<size_t>(start_[b]) + i]) best[kept++] = best[i];
-    best.resize(kept);
-  }
+// The least sum of log probabilities that is kept, where `best` is the highest one.
+double BeamSearch::floor_below(double best) const {
+  const double floor = best - options_.max_score_margin;
+  return options_.max_score_ratio > 0.0 ? std::max(floor, best * options_.max_score_ratio) : floor;
 }
 
-// Nodes for all that was selected, first for what goes on; what ended goes into the pools.
-void Beam::finish(const BeamRows& rows) {
-  const int64_t k = rows.rows.k;
-  const size_t n = selection_.going.size();
-  for (auto* column : {&grown_.request, &grown_.state, &grown_.token, &grown_.node, &grown_.length}) column->resize(n);
-  grown_.score.resize(n);
-  for (size_t i = 0; i < n; ++i) {
-    const int64_t cell = selection_.going[i].cell, row = cell / k;
-    grown_.request[i] = rows.rows.request[row];
-    grown_.state[i] = rows.state[row];
-    grown_.token[i] = rows.rows.token[cell];
-    grown_.node[i] = tree_.add(rows.node[row], rows.rows.token[cell], rows.log_prob[cell], rows.rows.request[row]);
-    grown_.length[i] = rows.rows.length[row] + 1;
-    grown_.score[i] = selection_.going[i].score;
+// Finished hypotheses and candidates together, finished ones first on ties: the `beam_size` best have a place. Drops
+// the finished ones that have none, and returns how many of the `possible` best candidates have one.
+int64_t BeamSearch::share(Pool& pool, double floor, int64_t possible) {
+  std::vector<Finished>& held = pool.best;
+  int64_t places = 0;
+  for (; places < possible; ++places) {
+    int64_t before = places;
+    for (const Finished& each : held) before += each.log_prob >= floor && each.log_prob >= ranked_[places].score;
+    if (before >= options_.beam_size) break;
   }
-  for (const Selected& ended : selection_.ended) {
-    const int64_t row = ended.cell / k;
-    const int32_t request = rows.rows.request[row];
-    const int32_t node = tree_.add(rows.node[row], rows.rows.token[ended.cell], rows.log_prob[ended.cell], request);
-    pool(request).add({stop_.score(ended.score, rows.rows.length[row] + 1), ended.score, node}, stop_.room);
+  stays_.resize(held.size());
+  for (size_t i = 0; i < held.size(); ++i) {
+    const double own = held[i].log_prob;
+    int64_t before = 0;
+    for (size_t j = 0; j < held.size(); ++j) {
+      const double other = held[j].log_prob;
+      before += other >= floor && (other > own || (other == own && j < i));
+    }
+    for (int64_t c = 0; c < possible && ranked_[c].score > own; ++c) ++before;
+    stays_[i] = own >= floor && before < options_.beam_size;
   }
+  size_t kept = 0;
+  for (size_t i = 0; i < held.size(); ++i)
+    if (stays_[i]) held[kept++] = held[i];
+  held.resize(kept);
+  return places;
 }
 
-// Closes the requests that are done, and takes their rows out.
-void Beam::settle(const BeamRows& rows) {
-  done_.clear();
-  const size_t requests = selection_.first.size();
-  closed_.assign(requests, 0);
-  for (size_t b = 0; b < requests; ++b) {
-    const int32_t first = selection_.first[b], request = rows.rows.request[first];
-    Pool& found = pool(request);
-    const double best = selection_.best[b];
-    if (!stop_.done(found, best, rows.rows.length[first] + 1)) continue;
-    if (found.best.empty())  // no row had any candidate: they end as they are
-      for (int64_t row = first; row < rows.rows.rows && rows.rows.request[row] == request; ++row)
-        found.add({stop_.score(rows.rows.score[row], rows.rows.length[row]), rows.rows.score[row], rows.node[row]},
-                  stop_.room);
-    if (static_cast<int64_t>(found.best.size()) > stop_.answers) found.best.resize(static_cast<size_t>(stop_.answers));
-    const int64_t saved = best > kNothing ? rules_.max_length - (rows.rows.length[first] + 1) : 0;
-    done_.push_back({request, saved, std::move(found.best)});
-    pools_.erase(request);
-    closed_[b] = 1;
-  }
-  if (done_.empty()) return;
-  size_t kept = 0, b = 0;
-  for (size_t i = 0; i < grown_.request.size(); ++i) {
-    while (rows.rows.request[selection_.first[b]] != grown_.request[i]) ++b;
-    if (closed_[b]) continue;
-    for (auto* column : {&grown_.request, &grown_.state, &grown_.token, &grown_.node, &grown_.length})
-      (*column)[kept] = (*column)[i];
-    grown_.score[kept++] = grown_.score[i];
-  }
-  for (auto* column : {&grown_.request, &grown_.state, &grown_.token, &grown_.node, &grown_.length})
-    column->resize(kept);
-  grown_.score.resize(kept);
+void BeamSearch::finish(const RowView& rows, const RequestRows& request, int64_t cell, double score) {
+  const int64_t length = rows.length[cell / candidates_.k] + 1;
+  request.request->pool.add({stop_.score(score, length), score, add_node(rows, cell)}, stop_.most());
+}
+
+// No row has any candidate: they end as they are.
+void BeamSearch::finish_rows(const RowView& rows, const RequestRows& request) {
+  for (int64_t row = request.first; row < request.last; ++row)
+    request.request->pool.add({stop_.score(rows.score[row], rows.length[row]), rows.score[row], rows.node[row]},
+                              stop_.most());
+}
+
+void BeamSearch::record(const RequestRows& request, int64_t cell, double score, Outcome outcome) {
+  const int64_t row = cell / candidates_.k - request.first;
+  trace_.back().choices.push_back({row, candidates_.token[cell], candidates_.log_prob[cell], score, outcome});
+}
+
+// Those that are not allowed, after all others, as many as there is room for.
+void BeamSearch::record_banned(const RowView& rows, const RequestRows& request) {
+  for (int64_t cell = request.first * candidates_.k; cell < request.last * candidates_.k; ++cell)
+    if (rows.score[cell / candidates_.k] + static_cast<double>(candidates_.value[cell]) == kNothing &&
+        static_cast<int64_t>(trace_.back().choices.size()) < keep_)
+      record(request, cell, kNothing, Outcome::kBanned);
 }
 
 }  // namespace sharpbeam

@@ -1,82 +1,70 @@
-// The bookkeeping of a step of beam search in one call: which candidates live on and which end, the tree of tokens,
-// what is finished of each request, and which requests are done. src/sharpbeam/search/beam.py is the same in Python,
-// written for reading; tests/unit/search/test_native_beam.py holds the two together.
+// Greedy search and beam search over many requests at once: by default with the rules of Hugging Face's `generate`.
+// tests/reference/beam.py is the same for one request in plain Python, for reading.
+//
+// Each step, for each request (K = beam_size):
+// 1. The 2K best continuations of all its rows are its candidates, ranked by the sum of log probabilities. Equal sums
+//    stand in the order of their rows, then in the output layer's order (higher log probability, then lower id).
+//    Of one row at most `max_children` are taken, and none below the thresholds.
+// 2. A candidate that ends (with eos, or because it reaches max_length) is finished if it ranks among the first K, and
+//    dropped otherwise. It scores log_prob / length ** length_penalty, where length counts eos. The K best finished
+//    ones are kept; the older one wins a tie.
+// 3. The K best candidates that do not end are the rows of the next step.
+// 4. `early_stopping` says when the request is done (search/stopping.h). Without live rows (as at max_length) it is
+//    done in any case.
+// With K = 1 this is greedy search: the first eos ends it, whatever `early_stopping` says, as in Hugging Face.
+//
+// Thresholds make the beam narrower (Freitag & Al-Onaizan 2017; STREAM section 4). They look at sums of log
+// probabilities; the best of a request may be a finished one, also of an earlier step. max_score_margin m drops what is
+// below best - m; for a ratio r of probabilities take m = -ln r. max_score_ratio r drops what is below best * r, so it
+// is wider for long hypotheses than for short ones.
+//
+// With finishing = "stay" (STREAM appendix A.1) steps 2 and 3 are: finished hypotheses and candidates together are
+// ranked by the sum of log probabilities, finished ones first on ties, and the K best stay on the beam. So the beam
+// gets narrower with each one that finishes, and a finished one is lost when K better ones are found.
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
-#include "search/selection.h"
-#include "search/stopping.h"
-#include "search/tree.h"
+#include "search/search.h"
 
 namespace sharpbeam {
 
-// Rows before a step, and the handles of the states behind it; k candidates each, best first.
-struct BeamRows {
-  SelectionRows rows;
-  const int32_t* state;   // [R]
-  const int32_t* node;    // [R]
-  const float* log_prob;  // [R, k] what the model says
-};
-
-// The rows of the next step, columns of one length.
-struct GrownRows {
-  std::vector<int32_t> request, state, token, node, length;
-  std::vector<double> score;
-};
-
-// A request that is done: what its pool held, and how many steps it was ended early.
-struct Done {
-  int32_t request;
-  int64_t saved_steps;
-  std::vector<Finished> answers;
-};
-
-class Beam {
+class BeamSearch : public Search {
  public:
-  Beam(SelectionRules rules, StopRule stop);
+  explicit BeamSearch(const SearchOptions& options);
 
-  void begin(const int32_t* request, int64_t count);
+ protected:
+  // A candidate: its place in the flat [R, k], and its score.
+  struct Ranked {
+    int64_t cell;
+    double score;
+  };
 
-  // Forgets a request in flight, whose rows must not be given again. False where it is not in flight.
-  bool cancel(int32_t request);
+  void enter(InFlight& entry, const SearchRequest& request) override;
+  void advance(const RowView& rows) final;
 
-  // One step for all requests in `rows`; `grown` and `done` are the answer, `requests()` how many took it. False where
-  // a log probability cannot be one: NaN, +infinity, or above 0 where the stop rule's proof needs sums that only fall.
-  // Throws std::invalid_argument for a request that is not in flight or whose rows are apart, a length, and a node of
-  // another request. Either way nothing has changed.
-  bool advance(const BeamRows& rows);
+  // The best candidates of a request that are allowed, best first, at most 2K; into ranked_.
+  void rank(const RowView& rows, const RequestRows& request);
 
-  const GrownRows& grown() const { return grown_; }
-  const std::vector<Done>& done() const { return done_; }
-  int64_t requests() const { return static_cast<int64_t>(selection_.first.size()); }
-  const TokenTree& tree() const { return tree_; }
+  // The record of a step of a request, without its choices.
+  virtual RequestTrace trace_of(const RequestRows& request) const { return {request.index, {}, {}}; }
 
-  // Forgets all nodes if no request is in flight; the paths of what is done are to be read before.
-  void tidy();
+  std::vector<Ranked> ranked_;
 
  private:
-  bool numbers(const BeamRows& rows) const;
-  void check(const BeamRows& rows);
-  void select(const SelectionRows& rows);
-  void drop(int64_t requests, const SelectionRows& rows);
-  void finish(const BeamRows& rows);
-  void settle(const BeamRows& rows);
-  Pool& pool(int32_t request) { return pools_.find(request)->second; }
+  Why advance(const RowView& rows, const RequestRows& request);
+  double floor_below(double best) const;
+  int64_t share(Pool& pool, double floor, int64_t possible);
+  bool ends(const RowView& rows, int64_t cell) const;
+  void finish(const RowView& rows, const RequestRows& request, int64_t cell, double score);
+  void finish_rows(const RowView& rows, const RequestRows& request);
+  void record(const RequestRows& request, int64_t cell, double score, Outcome outcome);
+  void record_banned(const RowView& rows, const RequestRows& request);
 
-  SelectionRules rules_;
   StopRule stop_;
-  TokenTree tree_;
-  std::unordered_map<int32_t, Pool> pools_;  // of the requests in flight
-  Selection selection_;
-  std::vector<double> top_, held_;  // scratch: of the pools, where it matters what is finished
-  std::vector<int32_t> start_;
-  std::vector<uint8_t> closed_;  // scratch, [B]
-  GrownRows grown_;
-  int64_t step_ = 0;
-  std::vector<Done> done_;
+  int64_t keep_;                // how many candidates of a request are ranked
+  std::vector<uint8_t> stays_;  // scratch of `share`
 };
 
 }  // namespace sharpbeam

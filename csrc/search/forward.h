@@ -1,4 +1,4 @@
-// What a search asks of model and output layer: the twin of Forward in src/sharpbeam/search/interface.py.
+// Model and output layer as a search sees them: the counterpart of Forward in src/sharpbeam/search/interface.py.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,25 @@ class ModelRun {
   // Feeds one token to each row: hidden [rows, D] and the handles of the new states [rows].
   virtual void step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
                     int32_t* handles) = 0;
+  // Frees every state but the named ones (repeats allowed).
+  virtual void retain(const int32_t* state, int64_t count) = 0;
+};
+
+// The forward pass of one decoding run.
+class Forward {
+ public:
+  virtual ~Forward() = default;
+  virtual int64_t dim() const = 0;  // D of the last step
+  // Feeds one token to each row: returns hidden [rows, D], valid until the next call of `step`, and the handles of the
+  // new states in `states` [rows].
+  virtual const float* step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
+                            int32_t* states) = 0;
+  // The k best tokens of each hidden vector [rows, D], best first, and their log probabilities, both [rows, k].
+  virtual void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
+                    int32_t* token) = 0;
+  // The log probability [rows] of one token [rows] for each hidden vector [rows, D].
+  virtual void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
+                        float* log_prob) = 0;
   // Frees every state but the named ones (repeats allowed).
   virtual void retain(const int32_t* state, int64_t count) = 0;
 };

@@ -1,30 +1,55 @@
 #include "search/stopping.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sharpbeam {
 
-void Pool::add(const Finished& finished, int64_t room) {
+void Pool::add(const Finished& finished, int64_t most) {
   top = std::max(top, finished.log_prob);
   const auto better = [](const Finished& a, const Finished& b) { return a.score > b.score; };
   best.insert(std::upper_bound(best.begin(), best.end(), finished, better), finished);
-  if (static_cast<int64_t>(best.size()) > room) best.resize(static_cast<size_t>(room));
+  if (static_cast<int64_t>(best.size()) > most) best.resize(static_cast<size_t>(most));
 }
 
-bool StopRule::done(const Pool& pool, double best, int64_t length) const {
-  if (best == -std::numeric_limits<double>::infinity()) return true;
+StopRule::StopRule(const SearchOptions& options) : options_(options) {
+  const EarlyStopping rule = options.early_stopping;
+  const bool counts = rule != EarlyStopping::kProven && rule != EarlyStopping::kExhaustive;
+  const double wanted = static_cast<double>(options.beam_size) * options.patience;
+  need_ = counts ? std::llrint(wanted) : options.beam_size;  // half to even, as Python's round
+  most_ = options.finishing == Finishing::kStay ? options.beam_size : need_;
+  const bool early = rule == EarlyStopping::kProven || std::isfinite(options.stop_margin);
+  enough_ = early ? options.num_hypotheses : counts ? need_ : most_ + 1;
+}
+
+double StopRule::score(double log_prob, int64_t length) const {
+  return log_prob / std::pow(static_cast<double>(std::max<int64_t>(length, 1)), options_.length_penalty);
+}
+
+Why StopRule::verdict(const Pool& pool, double best, int64_t length) const {
+  if (best == -std::numeric_limits<double>::infinity())
+    return length >= options_.max_length ? Why::kMaxLength : Why::kNoRows;
   const auto finished = static_cast<int64_t>(pool.best.size());
-  if (finished < enough) return false;
-  if (best < pool.top - margin) return true;
-  if (rule == Stop::kExhaustive) return false;
-  if (rule == Stop::kProven) {
-    bool safe = true;
-    for (int64_t i = 0; stays && i < std::min(answers, finished); ++i) safe = safe && best <= pool.best[i].log_prob;
-    const Finished& last = pool.best[static_cast<size_t>(std::min(answers, finished) - 1)];
-    return safe && best / widest[static_cast<size_t>(length)] <= last.score;
-  }
-  if (finished < need) return false;
-  return rule == Stop::kTrue || score(best, std::max(length, flatters)) <= pool.best.back().score;
+  if (finished < enough_) return Why::kNotDone;
+  if (best < pool.top - options_.stop_margin) return Why::kMargin;
+  const EarlyStopping rule = options_.early_stopping;
+  if (rule == EarlyStopping::kExhaustive) return Why::kNotDone;
+  if (rule == EarlyStopping::kProven) return proven(pool, best, length) ? Why::kProven : Why::kNotDone;
+  if (finished < need_) return Why::kNotDone;
+  if (rule == EarlyStopping::kTrue) return Why::kEnough;
+  const bool longest = rule == EarlyStopping::kNever && options_.length_penalty > 0;
+  const int64_t end = longest ? options_.max_length : length;
+  return score(best, end) <= pool.best.back().score ? Why::kNoneBetter : Why::kNotDone;
+}
+
+bool StopRule::proven(const Pool& pool, double best, int64_t length) const {
+  const auto answers = static_cast<size_t>(options_.num_hypotheses);
+  if (options_.finishing == Finishing::kStay)
+    for (size_t i = 0; i < answers; ++i)
+      if (best > pool.best[i].log_prob) return false;
+  // length ** penalty rises with the length, or falls: its largest value is at one end.
+  const int64_t soonest = std::max(length, options_.min_length) + 1;
+  return score(best, options_.length_penalty >= 0 ? options_.max_length : soonest) <= pool.best[answers - 1].score;
 }
 
 }  // namespace sharpbeam

@@ -1,10 +1,28 @@
-// When a request is done: src/sharpbeam/search/stopping.py, which says what the rules are and why one is proven.
+// When a request is done. The rules look at its finished hypotheses and at its best live row only.
+//
+// In all rules a request without live rows is done. Else, with N = beam_size * patience and n = num_hypotheses:
+//
+// * "true": N are finished. With patience = 1 the rule of Hugging Face, with another one that of Kasai et al. (2022).
+// * "false", "never": N are finished, and the best live row would not beat the worst of them if it ended with its
+//   present length ("false": a guess, for a longer end may score better), or with max_length where the penalty is
+//   positive ("never": sure, but it waits for answers that nobody asked for). The rules of Hugging Face.
+// * "exhaustive": never before max_length. Of all hypotheses that ever finish, the n best are the answer.
+// * "proven": n are finished, and no live row can ever beat the worst of these n. Log probabilities only fall, so a row
+//   with the sum s scores at most s / w, where w is the largest length ** length_penalty of all lengths at which it may
+//   still end (after min_length, up to max_length). The older one wins a tie, so s / w may equal the worst. The rows of
+//   a search do not depend on when it stops, hence the answer is the one of "exhaustive", token for token. Where
+//   finished hypotheses stay on the beam, no live row may be more likely than one of the n either, or it could push it
+//   off.
+//
+// `stop_margin` ends a request under any rule once n are finished and the best live row's sum of log probabilities is
+// more than the margin below the highest of all finished ones (3.0 in "Sharp Models on Dull Hardware").
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "search/options.h"
 
 namespace sharpbeam {
 
@@ -14,35 +32,38 @@ struct Finished {
   int32_t node;  // its last one in the tree of tokens
 };
 
-// What is finished of one request.
+// The finished hypotheses of one request.
 struct Pool {
   std::vector<Finished> best;                             // best first
   double top = -std::numeric_limits<double>::infinity();  // the highest log probability of all that ever finished
 
-  int64_t step = -1;  // the last one that the request took
-
-  // Keeps `finished` if it is among the `room` best; the older one wins a tie.
-  void add(const Finished& finished, int64_t room);
+  // Keeps `finished` if it is among the `most` best; the older one wins a tie.
+  void add(const Finished& finished, int64_t most);
 };
 
-enum class Stop : int32_t { kTrue, kFalse, kNever, kProven, kExhaustive };
+// Why a request is done: src/sharpbeam/search/beam.py has the texts, in this order.
+enum class Why : int32_t { kNotDone, kNoRows, kMaxLength, kMargin, kProven, kEnough, kNoneBetter };
 
-struct StopRule {
-  Stop rule;
-  int64_t answers;             // n
-  int64_t need;                // N
-  int64_t room;                // how many finished hypotheses of a request are kept
-  int64_t enough;              // with fewer finished ones a request that has live rows is not done
-  double margin;               // infinity = none
-  bool stays;                  // finished hypotheses share the beam
-  int64_t flatters;            // kNever: the length with which the best live row is judged, if it is shorter; else 0
-  std::vector<double> weight;  // [max_length + 1] length ** penalty, that of length 1 for 0
-  std::vector<double> widest;  // [max_length] by length now: the largest weight at which a row may still end
+class StopRule {
+ public:
+  explicit StopRule(const SearchOptions& options);
 
-  double score(double log_prob, int64_t length) const { return log_prob / weight[static_cast<size_t>(length)]; }
+  // How many finished hypotheses of a request are kept, the best ones.
+  int64_t most() const { return most_; }
+
+  // What ranks finished hypotheses: log_prob / length ** length_penalty; an empty one counts as one token.
+  double score(double log_prob, int64_t length) const;
 
   // Whether a request is done; `best` is the sum of its best live row, -infinity without any, `length` its tokens.
-  bool done(const Pool& pool, double best, int64_t length) const;
+  Why verdict(const Pool& pool, double best, int64_t length) const;
+
+ private:
+  bool proven(const Pool& pool, double best, int64_t length) const;
+
+  SearchOptions options_;
+  int64_t need_;  // N
+  int64_t most_;
+  int64_t enough_;  // with fewer finished ones a request that has live rows is not done
 };
 
 }  // namespace sharpbeam

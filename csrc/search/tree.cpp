@@ -23,10 +23,10 @@ void TokenTree::reserve(int64_t need, const InFlight& in_flight) {
 void TokenTree::path(int32_t node, std::vector<int32_t>& token, std::vector<float>& log_prob) const {
   token.clear();
   log_prob.clear();
-  for (; node != kRoot; node = nodes_[node].parent) {
-    token.push_back(nodes_[node].token);
-    log_prob.push_back(nodes_[node].log_prob);
-  }
+  walk(node, [&](int32_t id, float value) {
+    token.push_back(id);
+    log_prob.push_back(value);
+  });
   std::reverse(token.begin(), token.end());
   std::reverse(log_prob.begin(), log_prob.end());
 }

@@ -1,4 +1,4 @@
-// The tokens of all hypotheses of a run, kept as a tree so that a step copies no prefix: src/sharpbeam/search/tree.py.
+// The tokens of all hypotheses of a run as a tree, so that a step copies no prefix.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace sharpbeam {
 
-// A node is its place in the columns, a hypothesis its last node. Nodes belong to a request; when the room is used up,
-// those of requests that are done are given away again.
+// A node is an index, a hypothesis its last node. Nodes belong to a request; when all are used, those of requests that
+// are done are used again, so a stream of requests that never ends needs no more memory than those in flight at a time.
 class TokenTree {
  public:
   static constexpr int32_t kRoot = -1;  // parent of the first token
 
   using InFlight = std::function<bool(int32_t)>;
 
-  // Makes room for `need` more nodes, if need be, so that `add` finds it. `in_flight` says whose nodes are needed.
+  // Finds `need` more nodes, so that `add` has them. `in_flight` says whose nodes are needed.
   void reserve(int64_t need, const InFlight& in_flight);
 
   int32_t add(int32_t parent, int32_t token, float log_prob, int32_t owner) {
@@ -24,18 +24,25 @@ class TokenTree {
     return node;
   }
 
+  // Calls visit(token, log_prob) for the tokens of a hypothesis, the last one first.
+  template <typename Visit>
+  void walk(int32_t node, Visit visit) const {
+    for (; node != kRoot; node = nodes_[static_cast<size_t>(node)].parent)
+      visit(nodes_[static_cast<size_t>(node)].token, nodes_[static_cast<size_t>(node)].log_prob);
+  }
+
   // Tokens and log probabilities from the root to `node`.
   void path(int32_t node, std::vector<int32_t>& token, std::vector<float>& log_prob) const;
 
-  // Whether `node` is the root or a node of `owner`. Nodes of requests in flight are never given away, so that a path
-  // from such a node ends at the root.
+  // Whether `node` is the root or a node of `owner`. Nodes of requests in flight are never reused, so that a path from
+  // such a node ends at the root.
   bool owns(int32_t owner, int32_t node) const {
     return node == kRoot || (node >= 0 && node < room() && nodes_[static_cast<size_t>(node)].owner == owner);
   }
 
-  void clear();  // forgets every node, keeps the room
+  void clear();  // forgets every node, keeps the memory
 
-  int64_t room() const { return static_cast<int64_t>(nodes_.size()); }
+  int64_t room() const { return static_cast<int64_t>(nodes_.size()); }  // nodes that there is memory for
 
  private:
   struct Node {
@@ -46,7 +53,7 @@ class TokenTree {
   static constexpr int32_t kNobody = -1;  // owner of a node that is not in use
 
   std::vector<Node> nodes_;
-  std::vector<int32_t> free_;  // the nodes to give away, from next_ on, unless they are all in their order
+  std::vector<int32_t> free_;  // the nodes to use next, from next_ on, unless all are in their order
   int32_t next_ = 0;
   bool ordered_ = true;
 };

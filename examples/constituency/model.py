@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from examples.constituency.trees import NONE, Tree, actions
+from sharpbeam.models.interface import Decoding
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.types import Floats, Ids, Request, TopK
@@ -183,7 +184,7 @@ class Parser(nn.Module):
         return parser.eval()
 
 
-class ParserDecoding:
+class ParserDecoding(Decoding):
     """`models.interface.Decoding`: the caches of one decoding run. A handle names a `State`."""
 
     def __init__(self, parser: Parser) -> None:

@@ -154,75 +154,25 @@ class JoinedLayer(OutputLayer):
         isa: str = "auto",
     ) -> None: ...
 
-_Places: TypeAlias = NDArray[np.int64]
-_Grown: TypeAlias = tuple[_Places, Ids, Ids, Ids, Ids, Ids, Floats, Scores]
-
-class Selector:
-    def __init__(
-        self, beam: int, keep: int, eos: int, max_length: int, margin: float, ratio: float, stays: bool
-    ) -> None: ...
-    def select(
-        self,
-        request: Ids,
-        state: Ids,
-        node: Ids,
-        length: Ids,
-        score: Scores,
-        token: Ids,
-        log_prob: Floats,
-        value: Floats,
-        top: Scores,
-        start: Ids,
-        held: Scores,
-    ) -> tuple[_Places, Scores, _Grown, _Grown, NDArray[np.bool_]]: ...
-
 # Requests that are done: index, steps saved, and of each answer tokens, log probabilities, their sum and its score.
-Done = list[tuple[int, int, list[tuple[list[int], list[float], float, float]]]]
+Done: TypeAlias = list[tuple[int, int, list[tuple[list[int], list[float], float, float]]]]
 
-# Request, state, token, node and length of the rows that go on, and their scores; how many steps, rows and steps of
-# requests were taken; what is done.
-Moved: TypeAlias = tuple[Ids, Scores, tuple[int, int, int], Done | None]
+# The record of a step of a request: index, groups of its rows, candidates (row, token, log probability, score, outcome)
+# and why it is done.
+Trace: TypeAlias = list[tuple[int, list[int], list[tuple[int, int, float, float, int]], int]]
 
-class Beam:
-    def __init__(
-        self,
-        beam: int,
-        keep: int,
-        eos: int,
-        max_length: int,
-        margin: float,
-        ratio: float,
-        stays: bool,
-        min_length: int,
-        children: int,
-        rule: str,
-        answers: int,
-        need: int,
-        room: int,
-        enough: int,
-        stop_margin: float,
-        flatters: int,
-        weight: Scores,
-        widest: Scores,
-    ) -> None: ...
-    def begin(self, request: Ids) -> None: ...
+# Request, state, token, node and length of the rows of the next step [5, n], their scores [n]; counts; what is done.
+Stepped: TypeAlias = tuple[Ids, Scores, tuple[int, int, int, int, int], Done | None, Trace]
+
+class Search:
+    def __init__(self, kind: str, options: dict[str, Any]) -> None: ...
+    def begin(self, request: int, prefix: Ids, prefix_log_prob: Floats, name: int = 0) -> None: ...
     def cancel(self, request: int) -> bool: ...
-    def advance(
-        self,
-        request: Ids,
-        state: Ids,
-        node: Ids,
-        length: Ids,
-        score: Scores,
-        token: Ids,
-        log_prob: Floats,
-        value: Floats,
-    ) -> Moved | None: ...
+    def record(self) -> None: ...
     def step(
         self,
         model: ModelRun,
         layer: LayerRun,
-        k: int,
         whole: bool,
         request: Ids,
         state: Ids,
@@ -230,7 +180,10 @@ class Beam:
         node: Ids,
         length: Ids,
         score: Scores,
-    ) -> Moved | None: ...
+    ) -> Stepped: ...
+    def python_step(
+        self, forward: Any, request: Ids, state: Ids, token: Ids, node: Ids, length: Ids, score: Scores
+    ) -> Stepped: ...
 
 class GruModel:
     isa: str

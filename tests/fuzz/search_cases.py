@@ -4,8 +4,8 @@ The model is a table. A state is one of a few hundred numbers, the next one a ha
 probabilities that are rounded, so that many are equal, some of them -inf. No state is ever copied or freed, so the
 fuzz is about searches and schedules alone; misused handles are found by the toy models of tests/.
 
-Of each case: a stream with random limits, fed in a random order, whose bookkeeping is native, answers as batches with
-bookkeeping in Python do; scores are sums over
+Of each case: a stream with random limits, fed in a random order, answers as batches do, and the first request as the
+reference does (tests/reference/beam.py); scores are sums over
 length ** penalty, best first; no answer comes twice; none is too long; the proven rule answers as searching to the
 end. And a log probability that is NaN or +inf is refused by name. One line is recorded for each thousand cases, and
 those that the same commit has already are not tried again.
@@ -16,18 +16,19 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from reference.beam import reference_search
 
 from bench.harness import record
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import ModelError
+from sharpbeam.models.interface import Decoding
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.native_beam import NativeBeamSearch
 from sharpbeam.types import Floats, Footprint, Hypothesis, Ids, Request, TopK
 
 BOS, EOS, VOCAB, STATES = 1, 2, 11, 251
@@ -37,7 +38,7 @@ FOOTPRINT = Footprint(row=100, position=10)
 Answers = dict[int, list[Hypothesis]]
 
 
-class TableModel(RowLayer):
+class TableModel(RowLayer, Decoding):
     """Model, decoding run and output layer in one: nothing but tables."""
 
     vocab_size = VOCAB
@@ -67,6 +68,17 @@ class TableModel(RowLayer):
     def evict(self, request: Ids) -> None:
         pass
 
+    def next_log_probs(self, request: Request) -> Callable[[tuple[int, ...]], Floats]:
+        """Log probabilities [V] of what may follow the tokens of a hypothesis of `request`."""
+
+        def after(tokens: tuple[int, ...]) -> Floats:
+            state = self.admit([request])
+            for token in (BOS, *tokens):
+                hidden, state = self.step(state, state, np.array([token], np.int32))
+            return self.log_prob(hidden.repeat(VOCAB, axis=0), np.arange(VOCAB, dtype=np.int32))
+
+        return after
+
     def topk(self, hidden: Floats, k: int) -> TopK:
         state = hidden[:, 0].astype(np.intp)
         return TopK(self.sorted[state, :k].copy(), self.token[state, :k].copy())
@@ -88,8 +100,10 @@ def case(seed: int) -> list[str]:
     options = random_search(draw)
     wanted = run(model, requests, options, ScheduleOptions(batch_tokens=draw.choice([1, 30, 1000])))
     schedule = random_schedule(draw)
-    found = run(model, draw.sample(requests, REQUESTS), options, schedule, NativeBeamSearch)
+    found = run(model, draw.sample(requests, REQUESTS), options, schedule)
     wrong = [] if found == wanted else [f"seed {seed}: {schedule} does not answer as batches, {options}"]
+    if not _as_the_reference(model, requests[0], options, wanted[0]):
+        wrong.append(f"seed {seed}: the answer is not the one of the reference, {options}")
     if sorted(wanted) != list(range(REQUESTS)):
         wrong.append(f"seed {seed}: not every request was answered once, {options}")
     wrong += [f"seed {seed}: {said}, {options}" for answers in wanted.values() for said in _invalid(answers, options)]
@@ -155,12 +169,18 @@ def run(
     requests: list[Request],
     options: SearchOptions,
     schedule: ScheduleOptions,
-    kind: type[BeamSearch] = BeamSearch,
 ) -> Answers:
-    """The answers of a search of this kind."""
-    search = kind(options, BOS, EOS, VOCAB)
+    """The answers of beam search."""
+    search = BeamSearch(options, BOS, EOS, VOCAB)
     plan = Plan(requests, schedule, options.most_rows, 1, FOOTPRINT)
     return dict(decode(model, model, search, plan.schedule()))
+
+
+def _as_the_reference(model: TableModel, request: Request, options: SearchOptions, answers: list[Hypothesis]) -> bool:
+    """Whether tokens and log probabilities are those of tests/reference/beam.py."""
+    wanted = reference_search(model.next_log_probs(request), options, EOS)
+    ended = [(beam.tokens[:-1] if beam.tokens[-1:] == (EOS,) else beam.tokens, beam.log_probs) for beam in wanted]
+    return [(answer.tokens, answer.token_log_probs) for answer in answers] == ended
 
 
 def _invalid(answers: list[Hypothesis], options: SearchOptions) -> list[str]:

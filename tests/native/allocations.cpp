@@ -11,7 +11,6 @@
 #include "kernels/table.h"
 #include "output/exact.h"
 #include "output/scan.h"
-#include "search/selection.h"
 
 namespace {
 std::atomic<int64_t> count{0};
@@ -87,16 +86,12 @@ TEST(allocations_are_counted) {
   std::free(seen);
 }
 
-// Layers and search of growing and shrinking beams, as in a run; the first one is the widest and warms up.
-TEST(allocations_of_layers_and_selection) {
+// Layers for growing and shrinking beams, as in a run; the first one is the widest and warms up.
+TEST(allocations_of_layers) {
   constexpr int64_t kVocab = 300, kDim = 20, kMost = 12, k = 8;
   Guarded<float> weight(kVocab * kDim), bias(kVocab), hidden(kMost * kDim), log_prob(kMost * k);
   fill(weight, 1.0f), fill(bias, 1.0f), fill(hidden, 1.0f);
-  Guarded<int32_t> token(kMost * k), request(kMost), length(kMost);
-  Guarded<double> score(kMost);
-  for (int64_t row = 0; row < kMost; ++row)
-    request[row] = static_cast<int32_t>(row / 4), length[row] = 3, score[row] = -1.0;
-  Selection selection;
+  Guarded<int32_t> token(kMost * k);
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
     const Array shared(Array(), weight.get());
     const ExactLayer exact(shared, Array(Array(), bias.get()), kVocab, kDim, kernels(*name), false);
@@ -105,8 +100,6 @@ TEST(allocations_of_layers_and_selection) {
       const int64_t made = allocated([&] {
         exact.topk({hidden.get(), rows}, k, log_prob.get(), token.get());
         scan.topk({hidden.get(), rows}, k, log_prob.get(), token.get());
-        select({rows, k, request.get(), length.get(), score.get(), token.get(), log_prob.get()}, {},
-               {4, 8, 50, 10.0, 0.0, 2, false}, selection);
       });
       CHECK(made == 0 || (name == kernel_names() && rows == kMost), *name, rows);
     }

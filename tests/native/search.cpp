@@ -1,6 +1,7 @@
-// The bookkeeping of beam search: against paths that are kept beside it, on arrays that end at a forbidden page.
-#include "search/beam.h"
+// Searches: against paths that are recomputed token by token, on arrays that end at a forbidden page.
+#include "search/search.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -12,80 +13,137 @@
 
 #include "allocations.h"
 #include "check.h"
-#include "search/step.h"
+#include "search/beam.h"
+#include "search/cube.h"
+#include "search/expansion.h"
+#include "search/native_forward.h"
+#include "search/sampling.h"
 
 namespace {
 
 using namespace sharpbeam;
 
 constexpr int32_t kEos = 2;
-constexpr int64_t kBeam = 4, kKeep = 8, kTop = 8;
+constexpr int64_t kVocab = 40, kWidth = 3;
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-Beam make(int64_t max_length, double margin, bool stays, Stop rule) {
-  std::vector<double> weight(static_cast<size_t>(max_length) + 1), widest(static_cast<size_t>(max_length));
-  for (size_t length = 0; length < weight.size(); ++length) weight[length] = static_cast<double>(length ? length : 1);
-  for (double& each : widest) each = weight.back();
-  const double no_margin = std::numeric_limits<double>::infinity();
-  return Beam({kBeam, kKeep, max_length, margin, 0.0, kEos, stays},
-              {rule, 2, kBeam, kBeam, rule == Stop::kExhaustive ? kBeam + 1 : 2, no_margin, stays, 0, weight, widest});
+// The state is a hash of all tokens so far; the log probability of a token is a hash of it and the state. Many are
+// equal, and some are impossible.
+struct ToyForward : Forward {
+  ToyForward() { hidden.reserve(1000); }
+  int64_t dim() const override { return kWidth; }
+
+  const float* step(const int32_t*, const int32_t* state, const int32_t* token, int64_t rows,
+                    int32_t* states) override {
+    hidden.resize(static_cast<size_t>(rows * kWidth));
+    for (int64_t row = 0; row < rows; ++row) {
+      states[row] = after(state[row], token[row]);
+      const double turn = 0.1 * (states[row] % 100);  // rows are alike now and then
+      hidden[row * kWidth] = static_cast<float>(states[row]);
+      hidden[row * kWidth + 1] = static_cast<float>(5000 * std::cos(turn));
+      hidden[row * kWidth + 2] = static_cast<float>(5000 * std::sin(turn));
+    }
+    return hidden.data();
+  }
+
+  void topk(const float* given, const int32_t*, int64_t rows, int64_t k, float* log_prob, int32_t* token) override {
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto state = static_cast<int32_t>(given[row * kWidth]);
+      for (int32_t id = 0; id < kVocab; ++id) order[id] = id;
+      std::sort(order, order + kVocab, [&](int32_t a, int32_t b) {
+        const float x = value(state, a), y = value(state, b);
+        return x != y ? x > y : a < b;
+      });
+      for (int64_t i = 0; i < k; ++i) {
+        token[row * k + i] = order[i];
+        log_prob[row * k + i] = value(state, order[i]);
+      }
+    }
+    if (--sound == 0) log_prob[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+
+  void log_prob(const float* given, const int32_t*, int64_t rows, const int32_t* token, float* log_prob) override {
+    for (int64_t row = 0; row < rows; ++row)
+      log_prob[row] = value(static_cast<int32_t>(given[row * kWidth]), token[row]);
+  }
+
+  void retain(const int32_t*, int64_t count) override { retained = count; }
+
+  static int32_t after(int32_t state, int32_t token) { return (31 * state + 7 * token + 3) % 9973; }
+
+  float value(int32_t state, int32_t token) const {
+    if (token == kEos) return -2.0f + ends;
+    const uint32_t mixed = static_cast<uint32_t>(state * 2654435761u + static_cast<uint32_t>(token) * 40503u) >> 7;
+    return mixed % 100 < impossible ? kImpossible : -0.25f * static_cast<float>(1 + mixed % 23);
+  }
+
+  float ends = 0.0f;        // how likely eos is
+  uint32_t impossible = 0;  // of a hundred
+  int64_t sound = -1;       // calls of topk until one gives what is no number
+  int64_t retained = 0;
+  std::vector<float> hidden;
+  int32_t order[kVocab];
+};
+
+SearchOptions options_of(int64_t beam, int64_t max_length) {
+  SearchOptions options;
+  options.eos = kEos;
+  options.vocab = kVocab;
+  options.beam_size = beam;
+  options.num_hypotheses = 2;
+  options.max_length = max_length;
+  return options;
+}
+
+std::unique_ptr<Search> make(const SearchOptions& options) {
+  if (options.cube_pruning != CubePruning::kNone) return std::make_unique<CubeSearch>(options);
+  return std::make_unique<BeamSearch>(options);
 }
 
 // Live rows as Python would hold them, every column with an end that must not be passed.
 struct Columns {
-  explicit Columns(int64_t rows)
-      : request(rows), state(rows), node(rows), length(rows), token(rows * kTop), score(rows), log_prob(rows * kTop) {}
+  explicit Columns(int64_t rows) : request(rows), state(rows), token(rows), node(rows), length(rows), score(rows) {}
 
-  BeamRows rows() const {
-    return {{request.size(), kTop, request.get(), length.get(), score.get(), token.get(), log_prob.get()},
-            state.get(),
-            node.get(),
-            log_prob.get()};
-  }
-
-  Guarded<int32_t> request, state, node, length, token;
-  Guarded<double> score;
-  Guarded<float> log_prob;
-};
-
-// Rows at bos of `count` requests.
-void start(Columns& rows) {
-  for (int64_t row = 0; row < rows.request.size(); ++row) {
-    rows.request[row] = static_cast<int32_t>(row);
-    rows.state[row] = static_cast<int32_t>(row);
-    rows.node[row] = TokenTree::kRoot;
-    rows.length[row] = 0;
-    rows.score[row] = 0.0;
-  }
-}
-
-void continue_from(const GrownRows& grown, Columns& rows) {
-  for (size_t row = 0; row < grown.request.size(); ++row) {
-    rows.request[row] = grown.request[row];
-    rows.state[row] = grown.state[row];
-    rows.node[row] = grown.node[row];
-    rows.length[row] = grown.length[row];
-    rows.score[row] = grown.score[row];
-  }
-}
-
-// Candidates best first, some of them equal, some impossible.
-void candidates(Columns& rows, double impossible) {
-  for (int64_t row = 0; row < rows.request.size(); ++row) {
-    float value = 0.0f;
-    for (int64_t j = 0; j < kTop; ++j) {
-      value -= static_cast<float>(draw_size(0, 2)) * 0.25f;
-      const bool none = static_cast<double>(draw_size(0, 99)) < 100 * impossible;
-      rows.log_prob[row * kTop + j] = none ? -std::numeric_limits<float>::infinity() : value;
-      rows.token[row * kTop + j] = static_cast<int32_t>(j == 1 && draw_size(0, 3) == 0 ? kEos : 3 + j);
+  explicit Columns(const RowColumns& rows) : Columns(rows.size()) {
+    for (int64_t row = 0; row < rows.size(); ++row) {
+      request[row] = rows.request[row];
+      state[row] = rows.state[row];
+      token[row] = rows.token[row];
+      node[row] = rows.node[row];
+      length[row] = rows.length[row];
+      score[row] = rows.score[row];
     }
   }
+
+  RowView view() const {
+    return {request.size(), request.get(), state.get(), token.get(), node.get(), length.get(), score.get()};
+  }
+
+  Guarded<int32_t> request, state, token, node, length;
+  Guarded<double> score;
+};
+
+// Enters requests 0 to count - 1, `each` rows of each at bos.
+std::unique_ptr<Columns> begin(Search& search, int64_t count, int64_t each = 1, std::vector<int32_t> prefix = {}) {
+  const std::vector<float> log_prob(prefix.size(), -0.5f);
+  auto rows = std::make_unique<Columns>(count * each);
+  for (int64_t request = 0; request < count; ++request)
+    search.begin({static_cast<int32_t>(request), prefix, log_prob, static_cast<uint64_t>(request)});
+  for (int64_t row = 0; row < count * each; ++row) {
+    rows->request[row] = rows->state[row] = static_cast<int32_t>(row / each);
+    rows->token[row] = 1;
+    rows->node[row] = TokenTree::kRoot;
+    rows->length[row] = 0;
+    rows->score[row] = 0.0;
+  }
+  return rows;
 }
 
 using Path = std::pair<std::vector<int32_t>, std::vector<float>>;
 
-Path path_of(const Beam& beam, int32_t node) {
+Path path_of(const Search& search, int32_t node) {
   Path path;
-  beam.tree().path(node, path.first, path.second);
+  search.tree().path(node, path.first, path.second);
   return path;
 }
 
@@ -95,217 +153,273 @@ double sum(const std::vector<float>& values) {
   return total;
 }
 
-// Many steps, most requests of which end: each row is its parent and one of its parent's candidates, each answer has
-// the sum of its path, and no request is forgotten.
-void test_paths(int64_t max_length, double margin, bool stays, Stop rule, double impossible) {
-  Beam beam = make(max_length, margin, stays, rule);
+// Many steps, in which most requests end: each row is its parent and one more token, each token has the log probability
+// that the toy gives it, each answer has the sum of its path, and no request is forgotten.
+void test_paths(const SearchOptions& options, uint32_t impossible, std::vector<int32_t> prefix = {}) {
+  const std::unique_ptr<Search> search = make(options);
   constexpr int32_t kRequests = 9;
-  auto live = std::make_unique<Columns>(kRequests);
-  start(*live);
-  beam.begin(live->request.get(), kRequests);
+  const bool penalised =
+      options.repetition_penalty > 1.0f || options.prefix_bias_beta > 0.0;  // not the sum of the path
+  const bool guessed = options.cube_pruning == CubePruning::kApproximate;
+  ToyForward forward;
+  forward.impossible = impossible;
+  forward.ends = 1.0f;
+  std::unique_ptr<Columns> live = begin(*search, kRequests, 1, prefix);
+  std::map<int32_t, int32_t> states;  // of the first rows: by request
   size_t finished = 0;
-  for (int64_t turn = 0; turn <= max_length && live->request.size() > 0; ++turn) {
-    candidates(*live, impossible);
-    std::map<std::pair<int32_t, int32_t>, Path> before;  // by request and state, which names the row here
-    for (int64_t row = 0; row < live->request.size(); ++row) {
-      live->state[row] = static_cast<int32_t>(row);
-      before[{live->request[row], live->state[row]}] = path_of(beam, live->node[row]);
+  const auto sound = [&](const Path& path, int32_t request) {
+    int32_t state = ToyForward::after(request, 1);
+    for (size_t i = 0; i < path.first.size(); ++i) {
+      const bool forced = i < prefix.size() && options.prefix_bias_beta == 0.0;
+      const float wanted = forced ? -0.5f : forward.value(state, path.first[i]);
+      CHECK(guessed || path.second[i] == wanted, "any", static_cast<int64_t>(i));
+      CHECK(!forced || path.first[i] == prefix[i], "any", static_cast<int64_t>(i));
+      state = ToyForward::after(state, path.first[i]);
     }
-    beam.advance(live->rows());
-    const GrownRows& grown = beam.grown();
-    for (size_t row = 0; row < grown.request.size(); ++row) {
-      Path path = path_of(beam, grown.node[row]);
-      CHECK(path.first.back() == grown.token[row], "any", turn);
-      CHECK(static_cast<int64_t>(path.first.size()) == grown.length[row], "any", turn);
-      CHECK(sum(path.second) == grown.score[row], "any", turn);
-      path.first.pop_back();
-      path.second.pop_back();
-      CHECK((path == before[{grown.request[row], grown.state[row]}]), "any", turn);
+  };
+  for (int64_t turn = 0; turn <= options.max_length && live->request.size() > 0; ++turn) {
+    search->step(forward, live->view(), false);
+    const RowColumns& rows = search->rows();
+    for (int64_t row = 0; row < rows.size(); ++row) {
+      const Path path = path_of(*search, rows.node[row]);
+      CHECK(path.first.back() == rows.token[row], "any", turn);
+      CHECK(static_cast<int64_t>(path.first.size()) == rows.length[row], "any", turn);
+      CHECK(penalised || sum(path.second) == rows.score[row], "any", turn);
+      sound(path, rows.request[row]);
     }
-    for (const Done& done : beam.done()) {
+    for (const Done& done : search->done()) {
       ++finished;
       CHECK(!done.answers.empty() && done.answers.size() <= 2, "any", turn);
       for (const Finished& answer : done.answers) {
-        const Path path = path_of(beam, answer.node);
-        CHECK(sum(path.second) == answer.log_prob, "any", turn);
+        const Path path = path_of(*search, answer.node);
+        CHECK(penalised || sum(path.second) == answer.log_prob, "any", turn);
+        sound(path, done.request);
       }
-      for (int32_t request : grown.request) CHECK(request != done.request, "any", turn);
+      for (int32_t request : rows.request) CHECK(request != done.request, "any", turn);
     }
-    auto next = std::make_unique<Columns>(static_cast<int64_t>(grown.request.size()));
-    continue_from(grown, *next);
-    beam.tidy();
-    live = std::move(next);
+    live = std::make_unique<Columns>(rows);
   }
-  CHECK(finished == kRequests, "any", max_length);
+  CHECK(finished == kRequests, "any", options.max_length);
 }
 
-// An endless stream: nodes of requests that are done are given away again.
+// An endless stream: nodes of requests that are done are used again.
 void test_room() {
-  Beam beam = make(30, std::numeric_limits<double>::infinity(), false, Stop::kExhaustive);
+  SearchOptions options = options_of(4, 30);
+  options.early_stopping = EarlyStopping::kExhaustive;
+  BeamSearch search(options);
+  ToyForward forward;
   int64_t room = 0;
-  const int32_t resident = 1000;  // one request is always in flight, so that the tree is never cleared
-  beam.begin(&resident, 1);
+  search.begin({1000, {}});  // always in flight, so that the tree is never cleared
   for (int32_t request = 0; request < 60; ++request) {
+    search.begin({request, {}});
     auto live = std::make_unique<Columns>(1);
-    start(*live);
-    live->request[0] = request;
-    beam.begin(&request, 1);
+    live->request[0] = live->state[0] = request;
+    live->token[0] = 1;
+    live->node[0] = TokenTree::kRoot;
+    live->length[0] = 0;
+    live->score[0] = 0.0;
     while (live->request.size() > 0) {
-      candidates(*live, 0.0);
-      beam.advance(live->rows());
-      auto next = std::make_unique<Columns>(static_cast<int64_t>(beam.grown().request.size()));
-      continue_from(beam.grown(), *next);
-      beam.tidy();
-      live = std::move(next);
+      search.step(forward, live->view(), false);
+      live = std::make_unique<Columns>(search.rows());
     }
-    if (request == 20) room = beam.tree().room();
+    if (request == 20) room = search.tree().room();
   }
-  CHECK(room > 0 && beam.tree().room() == room, "any", room);
+  CHECK(room > 0 && search.tree().room() == room, "any", room);
 }
 
-void test_no_allocation_in_a_warm_step() {
-  Beam beam = make(1000, 2.0, true, Stop::kExhaustive);
-  Columns rows(2 * kBeam);
-  const int32_t requests[] = {0, 1};
-  beam.begin(requests, 2);
-  Columns first(2);
-  start(first);
-  candidates(first, 0.0);
-  beam.advance(first.rows());
-  for (int64_t turn = 0; turn < 60; ++turn) {
-    if (static_cast<int64_t>(beam.grown().request.size()) != rows.request.size()) break;
-    continue_from(beam.grown(), rows);
-    for (int64_t i = 0; i < rows.token.size(); ++i) {
-      rows.token[i] = static_cast<int32_t>(3 + i % kTop);
-      rows.log_prob[i] = -0.01f * static_cast<float>(1 + i % kTop);
+// A search of two requests, step by step or as many steps as there are in one call: the same rows, the same work, the
+// same answers. No step allocates once a search has seen as many tokens, but for what is done.
+void test_steps(const std::string& what, Search& one, Search& whole, int64_t each, float ends, bool warm) {
+  ToyForward forward, other;
+  forward.ends = other.ends = ends;
+  const std::vector<int32_t> prefix = {5, 7, 5};
+  auto rows = begin(one, 2, each, prefix), all = begin(whole, 2, each, prefix);
+  while (rows->request.size() > 0) {
+    SearchWork work;
+    whole.step(other, all->view(), true);
+    while (work.steps < whole.work().steps) {
+      const int64_t made = allocated([&] { one.step(forward, rows->view(), false); });
+      CHECK(made == 0 || !warm || !one.done().empty(), what.c_str(), made);
+      work.steps += one.work().steps;
+      work.expansions += one.work().expansions;
+      work.request_steps += one.work().request_steps;
+      work.model_rows += one.work().model_rows;
+      CHECK(one.done().empty() || work.steps == whole.work().steps, what.c_str(), work.steps);
+      rows = std::make_unique<Columns>(one.rows());
     }
-    const int64_t made = allocated([&] { beam.advance(rows.rows()); });
-    CHECK(made == 0 || turn < 2, "any", turn);
+    CHECK(work.expansions == whole.work().expansions && work.request_steps == whole.work().request_steps, what.c_str(),
+          work.steps);
+    CHECK(work.model_rows == whole.work().model_rows, what.c_str(), work.steps);
+    CHECK(one.rows().state == whole.rows().state && one.rows().score == whole.rows().score, what.c_str(), work.steps);
+    CHECK(one.rows().node == whole.rows().node && one.done().size() == whole.done().size(), what.c_str(), work.steps);
+    all = std::make_unique<Columns>(whole.rows());
   }
+  CHECK(other.retained > 0, what.c_str(), each);
 }
 
-// Hidden vectors of one number, made of the token and of the state, which is made of all tokens before.
-struct ToyModel : ModelRun {
-  int64_t dim() const override { return 1; }
-  const Kernels& table() const override { return kernels(); }
-  void step(const int32_t*, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
-            int32_t* handles) override {
-    for (int64_t row = 0; row < rows; ++row) {
-      handles[row] = (31 * state[row] + token[row]) % 1009;
-      hidden[row] = static_cast<float>(handles[row]);
+template <typename Kind>
+void test_steps_of(const std::string& what, const SearchOptions& options, int64_t each, float ends) {
+  Kind one(options), whole(options);
+  for (const bool warm : {false, true}) test_steps(what, one, whole, each, ends, warm);
+}
+
+void test_all_steps() {
+  SearchOptions plain = options_of(4, 60);
+  plain.early_stopping = EarlyStopping::kExhaustive;
+  test_steps_of<BeamSearch>("to the end", plain, 1, -9.0f);
+  test_steps_of<BeamSearch>("some end on the way", plain, 1, 0.0f);
+  SearchOptions stays = plain;
+  stays.finishing = Finishing::kStay;
+  stays.max_score_margin = 20.0;
+  test_steps_of<BeamSearch>("finished hypotheses stay", stays, 1, 0.0f);
+  SearchOptions rules = plain;
+  rules.repetition_penalty = 1.3f;
+  rules.no_repeat_ngram_size = 2;
+  rules.min_length = 9;
+  test_steps_of<BeamSearch>("rules against repetition", rules, 1, -4.0f);
+  SearchOptions bias = plain;
+  bias.prefix_bias_beta = 0.9;
+  test_steps_of<BeamSearch>("bias towards a prefix", bias, 1, -9.0f);
+  for (const MergeBy merge_by : {MergeBy::kWord, MergeBy::kLikeness, MergeBy::kBoth})
+    for (const CubePruning kind : {CubePruning::kExact, CubePruning::kApproximate}) {
+      SearchOptions cube = plain;
+      cube.cube_pruning = kind;
+      cube.merge_by = merge_by;
+      test_steps_of<CubeSearch>("cube pruning", cube, 1, -9.0f);
+    }
+  SearchOptions sampling = plain;
+  sampling.num_hypotheses = 6;
+  sampling.top_p = 0.9;
+  sampling.repetition_penalty = 1.2f;
+  test_steps_of<SamplingSearch>("sampling", sampling, 6, -9.0f);
+}
+
+void test_expansion() {
+  SearchOptions options = options_of(5, 20);
+  options.num_hypotheses = 4;
+  Expansion search(options);
+  ToyForward forward;
+  forward.ends = 9.0f;  // eos would be the likeliest
+  auto rows = begin(search, 3, 1, {5, 7});
+  for (int64_t turn = 0; turn < 2; ++turn) {
+    search.step(forward, rows->view(), false);
+    CHECK(search.done().empty() && search.rows().size() == 3, "any", turn);
+    rows = std::make_unique<Columns>(search.rows());
+  }
+  search.step(forward, rows->view(), false);
+  CHECK(search.done().size() == 3 && search.rows().size() == 0, "any", 3);
+  for (const Done& done : search.done()) {
+    CHECK(done.answers.size() == 4, "any", done.request);
+    double before = 0.0;
+    for (const Finished& answer : done.answers) {
+      const Path path = path_of(search, answer.node);
+      CHECK(path.first.size() == 3 && path.first[0] == 5 && path.first[1] == 7 && path.first[2] != kEos, "any", 3);
+      CHECK(answer.score <= before || before == 0.0, "any", done.request);
+      before = answer.score;
     }
   }
-  void retain(const int32_t*, int64_t count) override { retained = count; }
-  int64_t retained = 0;
-};
-
-struct ToyLayer : LayerRun {
-  int64_t dim() const override { return 1; }
-  int64_t vocab() const override { return 1009; }
-  void enter(const LayerRequest&) override {}
-  void leave(const int32_t*, int64_t) override {}
-  void find_log_prob(const LayerRows&, const int32_t*, float*) override {}
-  void find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) override {
-    for (int64_t row = 0; row < rows.rows; ++row)
-      for (int64_t j = 0; j < k; ++j) {
-        log_prob[row * k + j] = -0.01f * static_cast<float>(1 + j) - 0.001f * std::fmod(rows.hidden[row], 7.0f);
-        token[row * k + j] = static_cast<int32_t>(j == ends ? kEos : 3 + j);
-      }
-    if (--sound == 0) log_prob[0] = std::numeric_limits<float>::quiet_NaN();
-  }
-  int64_t ends = -1;   // the candidate that is eos
-  int64_t sound = -1;  // calls until one gives what is no number
-};
-
-LiveRows live(const Columns& rows) {
-  return {rows.request.size(), rows.request.get(), rows.state.get(), rows.token.get(),
-          rows.node.get(),     rows.length.get(),  rows.score.get()};
 }
 
-// Turn by turn, or as many as there are in one call: the same rows and the same work, and no warm turn allocates.
-void test_turns(int64_t max_length, int64_t ends, int64_t sound) {
-  const double none = std::numeric_limits<double>::infinity();
-  Beam one = make(max_length, none, false, Stop::kExhaustive), all = make(max_length, none, false, Stop::kExhaustive);
-  ToyModel model;
-  ToyLayer layer, same;
-  layer.ends = same.ends = ends;
-  layer.sound = same.sound = sound;
-  NativeSteps turns, whole;
-  auto rows = std::make_unique<Columns>(2);
-  start(*rows);
-  rows->token[0] = rows->token[1] = 1;
-  one.begin(rows->request.get(), 2);
-  all.begin(rows->request.get(), 2);
-  const bool first = whole.run(model, same, kTop, true, live(*rows), all);
-  CHECK(first == (sound != 1), "any", sound);
-  StepWork work{};
-  for (int64_t turn = 0; first && turn < whole.work().steps; ++turn) {
-    bool went = false;
-    const int64_t made = allocated([&] { went = turns.run(model, layer, kTop, false, live(*rows), one); });
-    CHECK(went && (made == 0 || turn < 3 || !one.done().empty()), "any", turn);
-    CHECK(one.done().empty() || turn + 1 == whole.work().steps, "any", turn);
-    work.steps += turns.work().steps;
-    work.rows += turns.work().rows;
-    work.requests += turns.work().requests;
-    rows = std::make_unique<Columns>(static_cast<int64_t>(one.grown().request.size()));
-    continue_from(one.grown(), *rows);
-    for (size_t row = 0; row < one.grown().token.size(); ++row) rows->token[row] = one.grown().token[row];
-  }
-  if (!first) return;
-  CHECK(whole.work().steps == (sound > 1 ? sound - 1 : max_length), "any", whole.work().steps);
-  CHECK(model.retained > 0, "any", model.retained);
-  CHECK(work.rows == whole.work().rows && work.requests == whole.work().requests, "any", work.rows);
-  CHECK(one.grown().state == all.grown().state && one.grown().score == all.grown().score, "any", work.steps);
-  CHECK(one.grown().node == all.grown().node && one.done().size() == all.done().size(), "any", work.steps);
+// The numbers of numpy.random.Generator(numpy.random.Philox(key=[11, 22], counter=[0, 0, 0, 3])).random().
+void test_philox() {
+  Philox random({11, 22}, {0, 0, 0, 3});
+  for (const double wanted : {0x1.0c04e7f314fc7p-1, 0x1.802b6d162de32p-1, 0x1.2ff0829422ad1p-1, 0x1.64f7b6569696bp-1,
+                              0x1.3744cd9f12a4cp-2, 0x1.54a09991d488cp-1})
+    CHECK(random.next() == wanted, "any", 0);
 }
 
-bool refused(Beam& beam, const Columns& rows, const std::string& message) {
+void test_cancel() {
+  BeamSearch search(options_of(3, 9)), other(options_of(3, 9));
+  ToyForward forward;
+  auto rows = begin(search, 3), alone = begin(other, 2);
+  search.step(forward, rows->view(), false);
+  other.step(forward, alone->view(), false);
+  CHECK(search.cancel(2) && !search.cancel(2) && !search.cancel(9), "any", 2);
+  Columns left(other.rows());
+  const int64_t kept = std::count_if(search.rows().request.begin(), search.rows().request.end(),
+                                     [](int32_t request) { return request != 2; });
+  CHECK(kept == left.request.size(), "any", kept);
+  for (int64_t row = 0; row < kept; ++row) left.node[row] = search.rows().node[row];
+  search.step(forward, left.view(), false);
+  Columns again(other.rows());
+  other.step(forward, again.view(), false);
+  CHECK(search.rows().token == other.rows().token && search.rows().score == other.rows().score, "any", kept);
+}
+
+template <typename Error>
+bool refused(Search& search, ToyForward& forward, const Columns& rows, const std::string& message) {
   try {
-    beam.advance(rows.rows());
-  } catch (const std::invalid_argument& error) {
+    search.step(forward, rows.view(), false);
+  } catch (const Error& error) {
     return std::string(error.what()).find(message) != std::string::npos;
   }
   return false;
 }
 
 void test_mistakes() {
-  Beam beam = make(9, 2.0, false, Stop::kTrue);
-  Columns rows(3);
-  start(rows);
-  beam.begin(rows.request.get(), 3);
-  candidates(rows, 0.0);
-  rows.request[2] = 0;
-  CHECK(refused(beam, rows, "rows of request 0 are not side by side"), "any", 0);
-  rows.request[2] = 7;
-  CHECK(refused(beam, rows, "request 7 is not in flight"), "any", 0);
-  rows.request[2] = 2;
+  BeamSearch search(options_of(4, 9));
+  ToyForward forward;
+  const auto rows = begin(search, 3);
+  const auto misused = [&](const std::string& message) {
+    return refused<std::invalid_argument>(search, forward, *rows, message);
+  };
+  rows->request[2] = 0;
+  CHECK(misused("rows of request 0 are not side by side"), "any", 0);
+  rows->request[2] = 7;
+  CHECK(misused("request 7 is not in flight"), "any", 0);
+  rows->request[2] = 2;
   for (const int32_t node : {-2, 0, 5000}) {
-    rows.node[1] = node;
-    CHECK(refused(beam, rows, "node " + std::to_string(node) + " is not one of"), "any", node);
+    rows->node[1] = node;
+    CHECK(misused("node " + std::to_string(node) + " is not one of"), "any", node);
   }
-  rows.node[1] = TokenTree::kRoot;
+  rows->node[1] = TokenTree::kRoot;
   for (const int32_t length : {-1, 9}) {
-    rows.length[1] = length;
-    CHECK(refused(beam, rows, "length is " + std::to_string(length)), "any", length);
+    rows->length[1] = length;
+    CHECK(misused("length is " + std::to_string(length)), "any", length);
   }
-  rows.length[1] = 0;
-  beam.advance(rows.rows());
-  CHECK(beam.requests() == 3, "any", 0);
+  rows->length[1] = 0;
+  forward.sound = 1;
+  CHECK(refused<BrokenModel>(search, forward, *rows, "request 0: after 0 tokens"), "any", 0);
+  search.step(forward, rows->view(), false);
+  CHECK(search.rows().size() == 12, "any", 0);
 }
 
 }  // namespace
 
 TEST(search) {
   const double none = std::numeric_limits<double>::infinity();
-  for (const Stop rule : {Stop::kTrue, Stop::kFalse, Stop::kNever, Stop::kProven, Stop::kExhaustive})
+  using enum EarlyStopping;
+  for (const EarlyStopping rule : {kTrue, kFalse, kNever, kProven, kExhaustive})
     for (const bool stays : {false, true})
       for (const double margin : {none, 1.0})
-        for (const double impossible : {0.0, 0.3, 0.9}) test_paths(12, margin, stays, rule, impossible);
+        for (const uint32_t impossible : {0u, 30u, 90u}) {
+          SearchOptions options = options_of(4, 12);
+          options.early_stopping = rule;
+          if (stays) options.finishing = Finishing::kStay;
+          options.max_score_margin = margin;
+          test_paths(options, impossible);
+          options.repetition_penalty = 1.5f;
+          options.min_length = 3;
+          test_paths(options, impossible, {5, 9});
+          options.repetition_penalty = 1.0f;
+          options.no_repeat_ngram_size = 2;
+          options.max_children = 3;
+          test_paths(options, impossible);
+        }
+  for (const MergeBy merge_by : {MergeBy::kWord, MergeBy::kLikeness, MergeBy::kBoth})
+    for (const CubePruning kind : {CubePruning::kExact, CubePruning::kApproximate}) {
+      SearchOptions options = options_of(5, 12);
+      options.cube_pruning = kind;
+      options.merge_by = merge_by;
+      test_paths(options, 20, {5, 9});
+    }
+  SearchOptions bias = options_of(5, 12);
+  bias.prefix_bias_beta = 0.7;
+  test_paths(bias, 20, {5, 9, 5});
   test_room();
-  test_no_allocation_in_a_warm_step();
-  test_turns(15, -1, -1);  // to the end
-  test_turns(15, 2, -1);   // with hypotheses that end on the way
-  test_turns(15, -1, 1);   // the first turn, or a later one, meets what is no number
-  test_turns(15, -1, 7);
+  test_all_steps();
+  test_expansion();
+  test_philox();
+  test_cancel();
   test_mistakes();
 }

@@ -9,6 +9,7 @@ import pytest
 from support.toys import ToyLayer
 
 from sharpbeam.decoding.loop import decode
+from sharpbeam.models.interface import Decoding
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
@@ -21,7 +22,7 @@ transformers = pytest.importorskip("transformers")
 VOCAB, PAD, EOS = 41, 40, 0
 
 
-class MarianDecoding:
+class MarianDecoding(Decoding):
     """The model interface on a MarianMT: a state is the prefix, which is run again from the start."""
 
     def __init__(self, marian) -> None:

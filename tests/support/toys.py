@@ -12,13 +12,15 @@ from sharpbeam import MachineOptions
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.models.gru.config import GruConfig
+from sharpbeam.models.interface import Decoding
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.types import Floats, Footprint, Ids, Request, TopK
+from sharpbeam.search.interface import Search
+from sharpbeam.types import Floats, Footprint, Ids, Request, Rows, StepResult, TopK
 
 BOS, EOS = 1, 2
 
 
-class ToyDecoding:
+class ToyDecoding(Decoding):
     """state' = tanh(A state + E token + F source): the caches are dictionaries, so a misused handle is a KeyError."""
 
     def __init__(self, model: ToyModel) -> None:
@@ -155,3 +157,27 @@ def toy_loaded(model: ToyModel, layer: ToyLayer, threads: int = 1, row: int = 0)
 def toy_texts(requests: Iterable[Request]) -> list[str]:
     """The sources of requests, without eos, as texts; one with nothing else is an empty text."""
     return [" ".join(map(str, request.source[:-1].tolist())) for request in requests]
+
+
+class GivenScores:
+    """A forward pass by hand, `search.interface.Forward`: log probabilities [R, V] of all tokens, or the candidates."""
+
+    native, reason, whole = None, "it is given by hand", False
+
+    def __init__(self, given: Floats | TopK) -> None:
+        self.given, self.k = given, 0
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        return np.zeros((len(token), 1), np.float32), np.arange(len(token), dtype=np.int32)
+
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
+        self.k = k
+        return self.given if isinstance(self.given, TopK) else best(self.given, k)
+
+    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
+        raise AssertionError("nobody needs more than the candidates")
+
+
+def step(search: Search, rows: Rows, given: Floats | TopK) -> StepResult:
+    """One step of `search` with log probabilities [R, V] given by hand; the new states are 0, 1, 2 ..."""
+    return search.step(rows, GivenScores(given))

@@ -35,7 +35,7 @@ from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.interface import Schedule
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.scheduling.stream import Stream
-from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.work import Work
 from sharpbeam.text.pairs import column_pairs
 from sharpbeam.types import Hypothesis, Request
@@ -140,7 +140,7 @@ def run(task: Task, strategy: str) -> tuple[Answers, Work]:
         max_score_margin=task.margin if variable else None,
         max_children=CHILDREN if variable else None,
     )
-    search = NativeBeamSearch(options, task.bos_id, task.eos_id, task.output_layer.vocab_size)
+    search = BeamSearch(options, task.bos_id, task.eos_id, task.output_layer.vocab_size)
     queue = RequestQueue()
     for request in sorted(task.requests, key=lambda request: len(request.source)):
         queue.add([request])  # so that they leave in this order

@@ -17,9 +17,7 @@ from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.memory import Memory
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.cube import CubeSearch
 from sharpbeam.search.expansion import Expansion
-from sharpbeam.search.native_beam import NativeBeamSearch
 from sharpbeam.search.sampling import SamplingSearch
 from sharpbeam.types import Request
 
@@ -35,9 +33,9 @@ class Setup:
     options: DecodeOptions
     loaded: LoadedModel
 
-    def make_search(self, watched: bool = False) -> BeamSearch:
-        """The search of one run; one that is to be watched is in Python, with the same answers."""
-        return beam_search(self.loaded, self.options, watched)
+    def make_search(self) -> BeamSearch:
+        """The search of one run."""
+        return beam_search(self.loaded, self.options)
 
 
 def one_beam_search(loaded: LoadedModel, what: str, requests: list[Request], options: DecodeOptions) -> Setup:
@@ -55,13 +53,9 @@ def one_beam_search(loaded: LoadedModel, what: str, requests: list[Request], opt
     return Setup(requests, without(loaded.output_layer(options.output), loaded.suppressed), options, loaded)
 
 
-def beam_search(loaded: LoadedModel, options: DecodeOptions, watched: bool = False) -> BeamSearch:
-    """A beam search of one run; `watched` as in `Setup.make_search`."""
-    model, search = loaded.model, options.search
-    kind = CubeSearch if search.cube_pruning != "none" else BeamSearch
-    if NativeBeamSearch.serves(search) and not watched:
-        kind = NativeBeamSearch
-    return kind(search, model.bos_id, model.eos_id, loaded.vocab_size)
+def beam_search(loaded: LoadedModel, options: DecodeOptions) -> BeamSearch:
+    """A beam search of one run."""
+    return BeamSearch(options.search, loaded.model.bos_id, loaded.model.eos_id, loaded.vocab_size)
 
 
 class Lane:

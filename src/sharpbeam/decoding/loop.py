@@ -11,7 +11,7 @@ from sharpbeam.models.interface import Decoding
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.scheduling.interface import Schedule
 from sharpbeam.search.interface import Search
-from sharpbeam.types import Floats, Hypothesis, Request, Rows
+from sharpbeam.types import Hypothesis, Request, Rows
 
 Finished = list[tuple[Request, list[Hypothesis]]]  # requests that are done; their hypotheses, best first
 
@@ -20,18 +20,10 @@ class Forward:
     """Model and output layer as a search sees them: `search.interface.Forward`."""
 
     def __init__(self, model: Decoding, layer: OutputLayerRun, whole: bool = False) -> None:
-        self._model, self.whole = model, whole
-        self.topk, self.log_prob = layer.topk, layer.log_prob
-        model_run, layer_run = getattr(model, "core", None), layer.native
-        self.core = None if model_run is None or layer_run is None else (model_run, layer_run)
-        self.python_steps = 0
-        """Steps of the model that were not part of a native step."""
-
-    def step(self, rows: Rows) -> Floats:
-        """Hidden vectors [R, D] of all rows, whose states become the new ones."""
-        self.python_steps += 1
-        hidden, rows.state = self._model.step(rows.request, rows.state, rows.token)
-        return hidden
+        self.whole = whole
+        self.step, self.topk, self.log_prob = model.step, layer.topk, layer.log_prob
+        self.native = None if model.native is None or layer.native is None else (model.native, layer.native)
+        self.reason = "" if self.native else model.reason if model.native is None else layer.reason
 
 
 class Run:

@@ -12,7 +12,7 @@ from sharpbeam.decoding.loop import decode
 from sharpbeam.decoding.results import Answer, hypothesis_answer
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.scheduling.plan import Plan
-from sharpbeam.search.observer import Choice, Fate
+from sharpbeam.search.observer import Choice, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Candidate:
     piece: str
     log_prob: float  # of the piece, as the model says
     score: float  # sum of the hypothesis with it
-    outcome: Fate
+    outcome: Outcome
     next_row: int | None  # which row of the next step it is, if it lives
 
 
@@ -94,8 +94,8 @@ def trace(loaded: LoadedModel, text: str, target_prefix: str | None, options: De
     """
     (given,) = encode_texts(loaded, [text], target_prefix, options)
     setup = one_beam_search(loaded, "a trace", [] if given.request is None else [given.request], options)
-    search, recorder = setup.make_search(watched=True), Recorder(loaded.target.piece)
-    search.observer = recorder
+    search, recorder = setup.make_search(), Recorder(loaded.target.piece)
+    search.watch(recorder)
     schedule = Plan(setup.requests, options.schedule, options.search.most_rows, 1, loaded.footprint).schedule()
     ((_, hypotheses),) = decode(loaded.model.open(), setup.layer, search, schedule)
     pieces = tuple(loaded.source.piece(token) for token in setup.requests[0].source.tolist())

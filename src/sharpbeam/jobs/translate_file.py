@@ -49,6 +49,7 @@ class Count:
     expansions: int = 0  # hypotheses in all of them
     merging_rate: float | None = None  # hypotheses for each one that next words were predicted for, with cube pruning
     fallback_share: float | None = None  # of the rows that a screen had to pass on to the exact layer
+    python_step: str | None = None  # why steps ran in Python, several times slower; None where all were native
 
     def stats(self) -> str:
         """One JSON object with speeds (words are source words) and peak memory; what is not known is left out."""
@@ -116,6 +117,7 @@ class TranslationJob:
         output.finish()
         count.seconds = time.perf_counter() - began
         count.steps, count.expansions = translator.work.steps, translator.work.expansions
+        count.python_step = translator.work.reason or None
         if self.choices.search.cube_pruning != "none":
             count.merging_rate = round(translator.work.merging_rate, 4)
         layer = translator.output_layer(self.choices.output)

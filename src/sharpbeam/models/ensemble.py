@@ -20,7 +20,7 @@ from sharpbeam.models.interface import Attending, Decoding, Model
 from sharpbeam.types import Floats, Footprint, Ids, Request
 
 
-class EnsembleDecoding:
+class EnsembleDecoding(Decoding):
     """`models.interface.Decoding` of all members at once. A state has the handle that the first member gave it."""
 
     def __init__(self, members: Sequence[Decoding]) -> None:
@@ -64,7 +64,7 @@ class EnsembleDecoding:
         return first
 
 
-class AttendingEnsemble(EnsembleDecoding):
+class AttendingEnsemble(EnsembleDecoding, Attending):
     """`models.interface.Attending` of members that all have attention."""
 
     def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:

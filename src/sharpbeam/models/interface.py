@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from sharpbeam._core import ModelRun
 from sharpbeam.types import Floats, Ids, Request
 
 
 class Decoding(Protocol):
-    """The caches of one decoding run. A handle names a recurrent state; it lives until `retain` leaves it out."""
+    """The caches of one decoding run. A handle names a recurrent state; it lives until `retain` leaves it out.
+
+    Inherit from it to get the defaults of `native` and `reason`.
+    """
+
+    native: ModelRun | None = None
+    """The same run in the compiled core, for searches that take whole steps there; None where there is none."""
+    reason: str = "the model is computed in Python"
+    """Why `native` is None, for `--stats`; empty where it is not."""
 
     def admit(self, requests: Sequence[Request]) -> Ids:
         """Encode `requests` and return the handle of each one's initial state, [B] int32, in their order.

@@ -8,49 +8,53 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from sharpbeam.errors import OptionError
+from sharpbeam.models.interface import Decoding
 from sharpbeam.models.registry import AttendingCoreRun, Config, CoreRun, architecture_of
 from sharpbeam.types import Floats, Ids, Request
 
 
-class NativeDecoding:
+class NativeDecoding(Decoding):
     """`models.interface.Decoding` on the compiled core. A caller's mistake raises ValueError and changes nothing."""
 
-    def __init__(self, run: CoreRun) -> None:
-        self.core = run
-        """The run in the compiled core, for a search that takes whole turns there."""
+    _run: CoreRun
+    reason = ""
+
+    def __init__(self, run: Any) -> None:
+        self.native = self._run = run
 
     def admit(self, requests: Sequence[Request]) -> Ids:
         """Encode `requests` together; returns the handle of each one's initial state, [B] int32."""
         index = np.array([request.index for request in requests], dtype=np.int32)
         length = np.array([len(request.source) for request in requests], dtype=np.int32)
         token = np.concatenate([np.empty(0, np.int32), *(request.source for request in requests)])
-        return self.core.admit(index, token, length)
+        return self._run.admit(index, token, length)
 
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Feed one token to each of R rows; returns hidden [R, D] float32 and the new states' handles [R] int32."""
-        return self.core.step(request, state, token)
+        return self._run.step(request, state, token)
 
     def retain(self, state: Ids) -> None:
         """Free every state but the named ones (repeats allowed)."""
-        self.core.retain(state)
+        self._run.retain(state)
 
     def evict(self, request: Ids) -> None:
         """Forget the sources of the requests named by index, [n] int32."""
-        self.core.evict(request)
+        self._run.evict(request)
 
 
 class NativeTranslation(NativeDecoding):
     """`models.interface.Attending` on the compiled core."""
 
-    core: AttendingCoreRun
+    _run: AttendingCoreRun
 
     def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Feed one token to each of R rows; returns attention weights [R, S] and the new states' handles [R] int32."""
-        return self.core.attend(request, state, token)
+        return self._run.attend(request, state, token)
 
 
 class NativeModel:

@@ -1,4 +1,4 @@
-"""The door of the search room: what the loop asks of any search, and what a search may ask in its turn."""
+"""The interface of a search, and of the forward pass that a search asks for."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sharpbeam._core import LayerRun, ModelRun
+from sharpbeam.search.work import Work
 from sharpbeam.types import Floats, Ids, Request, Rows, StepResult, TopK
 
 
 class Forward(Protocol):
-    """The forward pass of one decoding run: the model and the output layer, as a search may ask for them."""
+    """The forward pass of one decoding run: the model and the output layer."""
 
-    core: tuple[ModelRun, LayerRun] | None
-    """Both of them in the compiled core, where a search may take a whole turn (csrc/search/step.h); None where one of
-    them is not there."""
+    native: tuple[ModelRun, LayerRun] | None
+    """Both of them in the compiled core, where a search can take whole steps; None if one of them is not there."""
+    reason: str
+    """Why `native` is None, for `--stats`; empty where it is not."""
     whole: bool
-    """Whether all rows of the run take part in every turn: then a search may take several in one, up to the first that
-    ends a request, and has the model free states in between."""
+    """Whether all rows of the run take part in every step: then a search may take several steps in one call, up to the
+    first that ends a request, and has the model free states in between."""
 
-    def step(self, rows: Rows) -> Floats:
-        """Feed each row's token to the model: hidden [R, D]; `rows.state` becomes the handles of the new states."""
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each row, as `models.interface.Decoding.step`: hidden [R, D] and new states [R]."""
 
     def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
-        """The k best tokens of each hidden vector [R, D], each of a request [R]:
-        `output_layers.interface.OutputLayerRun.topk`.
-        """
+        """The k best tokens of each hidden vector, as `output_layers.interface.OutputLayerRun.topk`."""
 
     def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
         """Log probability [R] of one token [R] for each hidden vector [R, D], each of a request [R]."""
@@ -34,15 +34,18 @@ class Forward(Protocol):
 class Search(Protocol):
     """Decides which hypotheses live on. One search object serves one decoding run."""
 
+    work: Work
+    """Counts of what the search did; `step` updates them."""
+
     def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
         """First rows of new requests with the handles of their initial states [B], to be put after the live ones."""
 
     def step(self, rows: Rows, forward: Forward) -> StepResult:
-        """Take one step with every request in `rows`, whose rows stand side by side, in the order the search gave.
+        """Take one step with every request in `rows`, whose rows are next to each other, in the order the search gave.
 
         Beam search runs every row once. A search may run fewer, or run some more than once from the same state, and
         ask for candidates of some hidden vectors only, or take several steps (`Forward.whole`). The states of the rows
-        it returns must be handles that `forward.step` has given in this turn.
+        it returns must be handles that `forward.step` has given in this step.
         """
 
     def cancel(self, request: int) -> None:

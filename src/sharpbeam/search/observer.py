@@ -1,29 +1,31 @@
-"""How a search can be watched, as `sharpbeam trace` does. Without an observer it costs nothing."""
+"""An observer of a search, such as the one of `sharpbeam trace`. Without one it costs nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
-Fate = Literal["lives", "finished", "width", "threshold", "banned"]
+Outcome = Literal["lives", "finished", "width", "threshold", "banned"]
 """What became of a candidate: a row of the next step; a finished hypothesis; no place on the beam; below the threshold
 of a beam of variable width; not allowed at all."""
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+"""In the order of the core (csrc/search/trace.h)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One of the best candidates of a request in one step, and what became of it."""
 
-    row: int  # which of the request's rows it goes on from
+    row: int  # which of the request's rows it continues
     token: int
     log_prob: float  # what the model says of the token
     score: float  # sum of the hypothesis that it makes
-    outcome: Fate
+    outcome: Outcome
 
 
 class Observer(Protocol):
-    """What a search says while it runs."""
+    """What a search tells while it runs."""
 
     def merged(self, request: int, groups: Sequence[int]) -> None:
         """Cube pruning: rows of one group share their candidates; `groups` has a number for each row of the request."""

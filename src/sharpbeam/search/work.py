@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 
 @dataclass(slots=True)
 class Work:
     """Counts of one search, or of several after `add`."""
 
-    steps: int = 0  # calls of `advance`: one run of the model and of the output layer each
+    steps: int = 0  # one run of the model and of the output layer each
     expansions: int = 0  # rows in all of these steps; the paper's "candidate expansions"
+    request_steps: int = 0  # the steps of each request, summed: independent of the schedule
     model_rows: int = 0  # with cube pruning: rows that the model was run for
     sub_cubes: int = 0  # with cube pruning: rows that the output layer gave candidates for
     requests: int = 0  # that are done
-    request_steps: int = 0  # the steps of each request, summed: independent of the schedule
     saved_steps: int = 0  # request_steps that stopping with live rows spared; each would have gone on to max_length
+    python_steps: int = field(default=0, compare=False)  # steps whose model or output layer ran in Python
+    reason: str = field(default="", compare=False)  # why they did
 
     @property
     def merging_rate(self) -> float:
         """Rows for each one that candidates were asked for (CUBE eq. 15); 1 without cube pruning."""
         return self.expansions / self.sub_cubes if self.sub_cubes else 1.0
 
+    def count(self, steps: int, expansions: int, request_steps: int, model_rows: int, sub_cubes: int) -> None:
+        """Add the counts of one call."""
+        self.steps += steps
+        self.expansions += expansions
+        self.request_steps += request_steps
+        self.model_rows += model_rows
+        self.sub_cubes += sub_cubes
+
     def add(self, other: Work) -> None:
         """Add the counts of another search."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        reason = self.reason or other.reason
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        self.reason = reason

@@ -23,7 +23,7 @@ from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOpti
 from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
-from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.search.beam import BeamSearch
 from sharpbeam.storage.screens import read_screen, read_screens, save_screens
 from sharpbeam.types import FallbackTest, Hypothesis, Languages, Per, Request, Screen, Screens, Tail
 
@@ -165,7 +165,7 @@ def mixed_requests(translator: Translator, sentences: list[str]) -> list[Request
 
 def run(translator: Translator, requests: list[Request], name: str, tokens: int) -> dict[int, list[Hypothesis]]:
     parts = translator.loaded
-    search = NativeBeamSearch(SearchOptions(**PLAIN), parts.model.bos_id, parts.model.eos_id, 200)
+    search = BeamSearch(SearchOptions(**PLAIN), parts.model.bos_id, parts.model.eos_id, 200)
     batches = FixedBatches(RequestQueue(requests, tokens))
     return dict(decode(parts.model.open(), translator.loaded.layer_named(name), search, batches))
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
 
-from sharpbeam.decoding.loop import decode
+from sharpbeam.decoding.loop import Forward, decode
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.scheduling.plan import Plan
@@ -74,9 +74,17 @@ def test_the_tree_of_tokens_stays_small_in_a_long_stream() -> None:
     requests = toy_requests(120, 5)
     options = ScheduleOptions(schedule="stream", max_rows=16, refill_at=0.9)
     search_options = SearchOptions(beam_size=4, max_length=20)
-    found, search = run(model, requests, search_options, options)
-    assert search.work.expansions > 2 * 1024  # at most as many as nodes: the tree has been through its room twice
-    assert search._tree.room == 1024
+    with pytest.MonkeyPatch.context() as patch:
+        highest, step = [0], BeamSearch.step
+
+        def watched(self: BeamSearch, rows: Rows, forward: Forward) -> StepResult:
+            highest.append(rows.node.max())
+            return step(self, rows, forward)
+
+        patch.setattr(BeamSearch, "step", watched)
+        found, search = run(model, requests, search_options, options)
+    assert search.work.expansions > 2 * 1024  # at most as many as nodes: nodes have been used twice and more
+    assert max(highest) < 1024
     wanted, _ = run(model, requests, search_options, ScheduleOptions())
     assert found == wanted
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.beam import NextLogProbs, reference_greedy, reference_search
-from support.toys import EOS, ToyLayer, ToyModel, asked, best, toy_requests
+from support.toys import EOS, GivenScores, ToyLayer, ToyModel, asked, step, toy_requests
 
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import ModelError, OptionError
@@ -93,10 +93,8 @@ def scripted(tables: dict[int, dict[tuple[int, ...], np.ndarray]], options: Sear
         scores = np.stack(
             [tables[r][prefixes[s]] for r, s in zip(rows.request.tolist(), rows.state.tolist(), strict=True)]
         )
-        handles = np.arange(len(rows), dtype=np.int32)
         parents = [prefixes[s] for s in rows.state.tolist()]
-        rows.state = handles
-        move = search.advance(rows, best(scores, search.candidates))
+        move = step(search, rows, scores)
         rows, done = move.rows, done | move.finished
         prefixes = [(*parents[s], t) for s, t in zip(rows.state.tolist(), rows.token.tolist(), strict=True)]
         rows.state = np.arange(len(rows), dtype=np.int32)
@@ -160,7 +158,7 @@ def test_ties_go_to_the_lower_row_then_the_lower_id() -> None:
     found = scripted({0: Table(0, 6, 1, 0.0, 0.0)}, options, 6)
     assert [h.tokens for h in found[0]] == [(0, 0), (0, 1)]
     search = BeamSearch(options, 1, EOS, 6)
-    move = search.advance(search.begin(asked(0), np.zeros(1, np.int32)), best(flat[None], search.candidates))
+    move = step(search, search.begin(asked(0), np.zeros(1, np.int32)), flat[None])
     assert move.rows.token.tolist() == [0, 1]
 
 
@@ -177,8 +175,7 @@ def test_requests_may_enter_at_any_step() -> None:
             rows = rows.extend(search.begin(asked(waiting.pop(0)), np.zeros(1, np.int32)))
             prefixes.append(())
         scores = np.stack([tables[r][p] for r, p in zip(rows.request.tolist(), prefixes, strict=True)])
-        rows.state = np.arange(len(rows), dtype=np.int32)
-        move = search.advance(rows, best(scores, search.candidates))
+        move = step(search, rows, scores)
         rows, found = move.rows, found | move.finished
         tokens = rows.token.tolist()
         prefixes = [(*prefixes[s], t) for s, t in zip(rows.state.tolist(), tokens, strict=True)]
@@ -194,15 +191,26 @@ def test_a_log_probability_that_is_no_number_names_the_request(value: float) -> 
     log_prob[1, 2] = value
     log_prob[0, 3] = -np.inf  # this one is allowed
     with pytest.raises(ModelError, match="request 42"):
-        search.advance(rows, TopK(log_prob, np.tile(np.arange(4, dtype=np.int32) + 3, (2, 1))))
+        step(search, rows, TopK(log_prob, np.tile(np.arange(4, dtype=np.int32) + 3, (2, 1))))
 
 
 def test_a_beam_wider_than_the_vocabulary_is_refused() -> None:
     with pytest.raises(OptionError, match=r"beam_size is 10; it must be at most 9"):
         BeamSearch(SearchOptions(beam_size=10), 1, EOS, 9)
-    assert BeamSearch(SearchOptions(beam_size=9), 1, EOS, 9).candidates == 9
-    assert BeamSearch(SearchOptions(beam_size=4), 1, EOS, 90).candidates == 8
-    assert BeamSearch(SearchOptions(beam_size=4, min_length=1), 1, EOS, 90).candidates == 9
+
+
+def test_no_more_candidates_are_asked_for_than_can_be_used() -> None:
+    def asks(vocab: int, **values: int) -> int:
+        search = BeamSearch(SearchOptions(**values), 1, EOS, vocab)
+        forward = GivenScores(np.log(np.full((1, vocab), 1 / vocab, np.float32)))
+        search.step(search.begin(asked(0), np.zeros(1, np.int32)), forward)
+        return forward.k
+
+    assert asks(9, beam_size=9) == 9
+    assert asks(90, beam_size=4) == 8
+    assert asks(90, beam_size=4, min_length=1) == 9  # eos may be banned
+    assert asks(90, beam_size=1) == 1
+    assert asks(90, beam_size=4, max_children=3) == 3
 
 
 def test_a_live_row_that_only_equals_the_worst_finished_one_does_not_go_on() -> None:
@@ -214,16 +222,6 @@ def test_a_live_row_that_only_equals_the_worst_finished_one_does_not_go_on() -> 
     options = SearchOptions(beam_size=2, num_hypotheses=2, early_stopping="false", max_length=9)
     found = scripted({0: steps}, options, 5)
     assert [(h.tokens, h.score) for h in found[0]] == [((), -1.5), ((3,), -1.5)]
-
-
-def test_nothing_of_a_batch_is_kept_when_it_is_done() -> None:
-    search = BeamSearch(SearchOptions(beam_size=2, max_length=2), 1, EOS, 6)
-    for _ in range(200):  # 8 nodes each
-        rows = search.begin(asked(0, 1), np.zeros(2, np.int32))
-        while len(rows):
-            move = search.advance(rows, best(np.log(np.full((len(rows), 6), 1 / 6, np.float32)), search.candidates))
-            rows = move.rows
-    assert search._tree.room == 1024
 
 
 def test_the_tree_outgrows_its_first_room() -> None:

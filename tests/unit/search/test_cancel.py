@@ -11,10 +11,8 @@ from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
 from sharpbeam.decoding.loop import Forward
 from sharpbeam.options.decode import SamplingOptions, SearchOptions
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.cube import CubeSearch
 from sharpbeam.search.expansion import Expansion
 from sharpbeam.search.interface import Search
-from sharpbeam.search.native_beam import NativeBeamSearch
 from sharpbeam.search.sampling import SamplingSearch
 from sharpbeam.types import Hypothesis, Prefix, Request
 
@@ -23,8 +21,7 @@ OPTIONS = SearchOptions(beam_size=3, num_hypotheses=3, max_length=12, early_stop
 CUBE = SearchOptions(beam_size=3, num_hypotheses=3, max_length=12, cube_pruning="exact")
 MAKERS: dict[str, Callable[[], Search]] = {
     "beam": lambda: BeamSearch(OPTIONS, BOS, EOS, VOCAB),
-    "native beam": lambda: NativeBeamSearch(OPTIONS, BOS, EOS, VOCAB),
-    "cube": lambda: CubeSearch(CUBE, BOS, EOS, VOCAB),
+    "cube": lambda: BeamSearch(CUBE, BOS, EOS, VOCAB),
     "sampling": lambda: SamplingSearch(OPTIONS, SamplingOptions(seed=3), BOS, EOS, VOCAB),
     "expansion": lambda: Expansion(OPTIONS, BOS, EOS, VOCAB),
 }

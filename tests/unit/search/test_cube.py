@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.beam import NextLogProbs
 from reference.cube import Vector, reference_cube
-from support.toys import BOS, EOS, ToyLayer, ToyModel, asked, best, toy_requests
+from support.toys import BOS, EOS, GivenScores, ToyLayer, ToyModel, asked, best, toy_requests
 from unit.search.test_beam import Table, assert_equal
 
 from sharpbeam import MachineOptions, Translator
@@ -23,27 +24,27 @@ from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.scheduling.queue import RequestQueue
-from sharpbeam.search import cube
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.cube import CubeSearch
-from sharpbeam.search.merging import by_likeness, by_word, each_alone
-from sharpbeam.types import Floats, Hypothesis, Ids, Request, Rows, TopK
+from sharpbeam.search.observer import Choice
+from sharpbeam.types import Floats, Hypothesis, Ids, Request, TopK
 
 
 class TableForward:
     """A model and output layer made of tables: request -> prefix -> log probabilities [V], made up as asked for."""
+
+    native, reason, whole = None, "it is made of tables", False
 
     def __init__(self, tables: dict[int, dict[tuple[int, ...], np.ndarray]]) -> None:
         self.tables = tables
         self.prefixes: list[tuple[int, ...] | None] = [None]  # by handle; None = nothing, not even bos
         self.asked = 0
 
-    def step(self, rows: Rows) -> Floats:
-        before = [self.prefixes[state] for state in rows.state.tolist()]
-        handles = np.arange(len(rows), dtype=np.int32) + np.int32(len(self.prefixes))
-        self.prefixes += [() if p is None else (*p, t) for p, t in zip(before, rows.token.tolist(), strict=True)]
-        rows.state = handles
-        return handles[:, None].astype(np.float32)
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        before = [self.prefixes[handle] for handle in state.tolist()]
+        handles = np.arange(len(state), dtype=np.int32) + np.int32(len(self.prefixes))
+        self.prefixes += [() if p is None else (*p, t) for p, t in zip(before, token.tolist(), strict=True)]
+        turned = handles.astype(np.float64)  # no two of a step are alike, by their direction
+        return np.stack([turned, 1e6 * np.cos(turned), 1e6 * np.sin(turned)], axis=1).astype(np.float32), handles
 
     def _all(self, hidden: Floats, request: Ids) -> np.ndarray:
         prefixes = (self.prefixes[int(handle)] for handle in hidden[:, 0])
@@ -68,7 +69,7 @@ def scripted(search: BeamSearch, tables: dict[int, dict[tuple[int, ...], np.ndar
     while len(rows):
         move = search.step(rows, forward)
         rows, done = move.rows, done | move.finished
-    assert forward.asked == search.work.sub_cubes or not isinstance(search, CubeSearch)
+    assert search.work.sub_cubes in (0, forward.asked)
     return done
 
 
@@ -106,7 +107,7 @@ def drawn(seed, batch, vocab, levels, impossible, dead, beam_size, **values) -> 
 @given(**ANY_OPTIONS, **ANY_TABLES)
 def test_any_scores(vocab, **values) -> None:
     options, tables = drawn(vocab=vocab, **values)
-    found = scripted(CubeSearch(options, BOS, EOS, vocab), tables)
+    found = scripted(BeamSearch(options, BOS, EOS, vocab), tables)
     for request, table in tables.items():
         assert_equal(found[request], reference_cube(table.__getitem__, options, EOS), options)
 
@@ -119,11 +120,10 @@ def test_any_scores(vocab, **values) -> None:
     no_repeat_ngram_size=st.sampled_from([0, 0, 1, 2]),
 )
 def test_where_nothing_merges_it_is_beam_search(vocab, **values) -> None:
-    options, tables = drawn(vocab=vocab, **values)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cube, "by_word", lambda rows: each_alone(len(rows)))
-        found = scripted(CubeSearch(options, BOS, EOS, vocab), tables)
-    assert found == scripted(BeamSearch(options, BOS, EOS, vocab), tables)
+    options, tables = drawn(vocab=vocab, merge_by="likeness", merge_threshold=1.0, **values)
+    plain = replace(options, cube_pruning="none", merge_by="word", merge_threshold=0.95)
+    found = scripted(BeamSearch(options, BOS, EOS, vocab), tables)
+    assert found == scripted(BeamSearch(plain, BOS, EOS, vocab), tables)
 
 
 def toy_truth(model: ToyModel, output_layer: ToyLayer, request: Request) -> tuple[NextLogProbs, Vector]:
@@ -144,8 +144,7 @@ def run(
     model: ToyModel, requests: list[Request], options: SearchOptions, schedule: ScheduleOptions, steps: int = 4
 ) -> tuple[dict[int, list[Hypothesis]], BeamSearch]:
     output_layer = ToyLayer(*model.output(), steps=steps)
-    kind = BeamSearch if options.cube_pruning == "none" else CubeSearch
-    search = kind(options, BOS, EOS, output_layer.vocab_size)
+    search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
     plan = Plan(requests, schedule, options.beam_size, 1)
     return dict(decode(model.open(), output_layer, search, plan.schedule())), search
 
@@ -271,7 +270,7 @@ def test_the_paper_s_figure() -> None:
             return row
 
     options = SearchOptions(beam_size=4, max_length=90, cube_pruning="approximate")
-    search = CubeSearch(options, BOS, EOS, 9000)
+    search = BeamSearch(options, BOS, EOS, 9000)
     rows = search.begin(asked(0), np.zeros(1, np.int32))
     rows = rows.select(np.zeros(4, np.intp))
     rows.token[:], rows.score[:] = [433, 35, 35, 35], [-6.1, -6.5, -7.0, -7.3]
@@ -283,22 +282,55 @@ def test_the_paper_s_figure() -> None:
     assert (search.work.sub_cubes, search.work.model_rows, search.work.merging_rate) == (2, 2, 2.0)
 
 
+class Groups(GivenScores):
+    """A forward pass with given hidden vectors; as an observer it keeps the groups of rows of each request."""
+
+    def __init__(self, hidden: Floats) -> None:
+        super().__init__(np.tile(np.log(np.arange(1, 13, dtype=np.float32) / 78), (len(hidden), 1)))
+        self.hidden, self.seen = hidden, dict[int, list[int]]()
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        return self.hidden[state], state
+
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
+        return best(self.given[: len(hidden)], k)
+
+    def merged(self, request: int, groups: Sequence[int]) -> None:
+        self.seen[request] = list(groups)
+
+    def advanced(self, request: int, choices: Sequence[Choice]) -> None:
+        pass
+
+    def stopped(self, request: int, why: str) -> None:
+        pass
+
+
+def grouped(tokens: list[list[int]], hidden: np.ndarray, merge_by: str, **values: Any) -> list[list[int]]:
+    """The groups of the rows of each request, which have these last tokens and hidden vectors [R, D]."""
+    options = SearchOptions(beam_size=6, cube_pruning="approximate", merge_by=merge_by, **values)
+    search, forward = BeamSearch(options, BOS, EOS, 12), Groups(hidden.astype(np.float32))
+    search.watch(forward)
+    rows = search.begin(asked(*range(len(tokens))), np.zeros(len(tokens), np.int32))
+    rows = rows.select(np.arange(len(tokens)).repeat([len(own) for own in tokens]))
+    rows.token, rows.state = np.concatenate(tokens).astype(np.int32), np.arange(len(rows), dtype=np.int32)
+    search.step(rows, forward)
+    return [forward.seen[request] for request in range(len(tokens))]
+
+
 def test_rows_are_grouped_within_their_request() -> None:
-    rows = Rows.empty()
-    rows.request, rows.token = np.array([4, 4, 4, 2, 2], np.int32), np.array([9, 7, 9, 9, 9], np.int32)
-    groups = by_word(rows)
-    assert groups.first.tolist() == [0, 1, 3]
-    assert groups.group.tolist() == [0, 1, 0, 2, 2]
+    tokens = [[9, 7, 9], [9, 9]]
     turned = np.deg2rad([0.0, 90.0, 20.0, 0.0, 31.0])
-    hidden = np.stack([np.cos(turned), np.sin(turned)], axis=1).astype(np.float32) * np.arange(1, 6)[:, None]
-    groups = by_likeness(rows.request, hidden.astype(np.float32), float(np.cos(np.deg2rad(30))))
-    assert groups.first.tolist() == [0, 1, 3, 4]
-    assert groups.group.tolist() == [0, 1, 0, 2, 3]
+    hidden = np.stack([np.cos(turned), np.sin(turned)], axis=1) * np.arange(1, 6)[:, None]
+    assert grouped(tokens, hidden, "word") == [[0, 1, 0], [2, 2]]
+    assert grouped(tokens, hidden, "likeness", merge_threshold=float(np.cos(np.deg2rad(30)))) == [[0, 1, 0], [2, 3]]
+    assert grouped(tokens, hidden, "both", merge_threshold=0.5) == [[0, 1, 0], [2, 2]]
+    turned = hidden[[0, 2, 1, 3, 4]]
+    assert grouped([[9, 7, 8], [9, 8]], turned, "both", merge_threshold=0.9) == [[0, 0, 1], [2, 3]]
 
 
 def test_a_hidden_vector_without_direction_is_like_none() -> None:
-    hidden = np.array([[0, 0], [0, 0], [1, 0]], np.float32)
-    assert by_likeness(np.zeros(3, np.int32), hidden, 0.5).first.tolist() == [0, 1, 2]
+    hidden = np.array([[0, 0], [0, 0], [1, 0]])
+    assert grouped([[3, 4, 5]], hidden, "likeness", merge_threshold=0.5) == [[0, 1, 2]]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,6 @@ def test_equals_the_reference(seed, beam_size, schedule, **values) -> None:
         wanted = reference_search(toy_log_probs(model, output_layer, request), options, EOS, prefix)
         assert_equal(found[request.index], wanted, options)
         assert all(hypothesis.tokens[: len(prefix)] == prefix for hypothesis in found[request.index])
-    assert not search._rules._prefixes
 
 
 def test_the_beginning_of_the_greedy_answer_changes_nothing() -> None:

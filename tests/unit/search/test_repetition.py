@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.beam import reference_search, repeats
-from support.toys import BOS, EOS, ToyLayer, ToyModel, asked, best, toy_requests
+from support.toys import BOS, EOS, GivenScores, ToyLayer, ToyModel, asked, step, toy_requests
 from unit.search.test_beam import Table, assert_equal, scripted, toy_log_probs
 from unit.search.test_prefix import with_prefixes
 from unit.search.test_sampling import run as sample
@@ -82,8 +82,10 @@ def test_no_more_words_are_asked_for_than_may_get_worse() -> None:
         for token in tokens:
             log_prob = np.full((1, 100), -9.0, np.float32)
             log_prob[0, token] = -0.1
-            rows = search.advance(rows, best(log_prob, search.candidates)).rows.select(np.array([0]))
-        return search._rules.wanted(rows) - search.candidates
+            rows = step(search, rows, log_prob).rows.select(np.array([0]))
+        forward = GivenScores(np.full((1, 100), -9.0, np.float32))
+        search.step(rows, forward)
+        return forward.k - 2 * options.beam_size
 
     assert asks(SearchOptions(beam_size=2), 5, 6, 5) == 0
     assert asks(SearchOptions(beam_size=2, repetition_penalty=1.5), 5, 6, 5) == 2
@@ -108,7 +110,7 @@ def test_the_penalty_makes_no_word_likelier_where_logits_stand_for_log_probabili
     logit[0, [5, 6]] = 8.0, 6.0
     chosen = []
     for _ in range(2):
-        rows = search.advance(rows, best(logit, 9)).rows
+        rows = step(search, rows, logit).rows
         chosen.append((int(rows.token[0]), float(rows.score[0])))
     assert chosen == [(5, 8.0), (6, 14.0)]
 

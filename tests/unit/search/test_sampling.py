@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.beam import reference_greedy
-from support.toys import BOS, EOS, ToyLayer, ToyModel, asked, best, toy_requests
+from support.toys import BOS, EOS, ToyLayer, ToyModel, asked, step, toy_requests
 from unit.search.test_beam import toy_log_probs
 
 from sharpbeam import MachineOptions, OptionError, Translator
@@ -30,6 +31,10 @@ def run(model: ToyModel, requests: list[Request], options: SearchOptions, sampli
     return dict(decode(model.open(), output_layer, search, plan.schedule()))
 
 
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    return logits - np.log(np.exp(logits).sum())
+
+
 def several(number: int, **values: Any) -> SearchOptions:
     return SearchOptions(sampling=True, num_hypotheses=number, **values)
 
@@ -37,7 +42,6 @@ def several(number: int, **values: Any) -> SearchOptions:
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.6}, {"top_k": 5}, {"top_p": 0.7}, {"top_p": 1e-9}])
 @pytest.mark.parametrize("more", [{}, {"temperature": 1.7, "top_k": 7, "top_p": 0.8}])
 def test_words_have_the_probabilities_of_the_warpers(sampling: dict, more: dict) -> None:
-    """Random numbers that are evenly spaced give each word as often as it is probable."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     options = SamplingOptions(**(more | sampling))
@@ -51,13 +55,21 @@ def test_words_have_the_probabilities_of_the_warpers(sampling: dict, more: dict)
         warped = transformers.TopPLogitsWarper(options.top_p)(None, warped)
     wanted = warped.softmax(-1)[0].numpy()
 
-    draws = 20_000
-    top = best(logits - np.log(np.exp(logits).sum()), options.top_k or 12)
-    search = SamplingSearch(several(1), options, BOS, EOS, 12)
-    numbers = (np.arange(draws) + 0.5) / draws
-    chosen = search._choose(np.repeat(top.log_prob, draws, axis=0), numbers)
-    found = np.bincount(top.token[0][chosen], minlength=12) / draws
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1.5 / draws)
+    # With the numbers that NumPy draws: the token of a number is the one at which the sum of the probabilities, from
+    # the likeliest down, exceeds it.
+    draws = 5000
+    request = Request(3, np.array([8, 9], np.int32))
+    search = SamplingSearch(several(draws, max_length=2), replace(options, seed=11), BOS, EOS, 12)
+    rows = step(search, search.begin([request], np.zeros(1, np.int32)), np.tile(log_softmax(logits), (draws, 1))).rows
+    text = (2).to_bytes(8, "little") + request.source.tobytes() + (0).to_bytes(8, "little")
+    key = np.array([11, int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")], np.uint64)
+    counters = np.array([[0, 0, 0, number] for number in range(draws)], np.uint64)
+    numbers = [np.random.Generator(np.random.Philox(key=key, counter=counter)).random() for counter in counters]
+    likeliest = np.argsort(-wanted, kind="stable")
+    tokens = likeliest[np.searchsorted(wanted[likeliest].cumsum(dtype=np.float64), numbers, side="right").clip(max=11)]
+    ended = int((tokens == EOS).sum())
+    assert len(rows) == draws - ended and wanted[EOS] < 0.5
+    assert (rows.token != tokens[tokens != EOS]).sum() <= 1  # one where a sum is rounded to the other side of a number
 
 
 @settings(max_examples=30, deadline=None)
@@ -139,16 +151,16 @@ def test_a_row_without_candidates_ends_as_it_is() -> None:
     log_prob = np.full((2, 4), -np.inf, np.float32)
     log_prob[:, 0] = 0.0
     tokens = np.tile(np.array([3, 0, 1, 2], np.int32), (2, 1))
-    rows = search.advance(rows, TopK(log_prob, tokens)).rows
+    rows = step(search, rows, TopK(log_prob, tokens)).rows
     log_prob[0] = -np.inf
-    move = search.advance(rows, TopK(log_prob, tokens))
+    move = step(search, rows, TopK(log_prob, tokens))
     assert len(move.rows) == 1 and not move.finished
     log_prob[:] = -np.inf
-    move = search.advance(move.rows, TopK(log_prob[:1], tokens[:1]))
+    move = step(search, move.rows, TopK(log_prob[:1], tokens[:1]))
     assert [h.tokens for h in move.finished[7]] == [(3,), (3, 3)]
     assert search.work.requests == 1
     with pytest.raises(ModelError, match=r"request 8: after 0 tokens .* NaN"):
-        search.advance(search.begin(asked(8), np.zeros(1, np.int32)), TopK(log_prob * np.nan, tokens))
+        step(search, search.begin(asked(8), np.zeros(1, np.int32)), TopK(log_prob * np.nan, tokens))
 
 
 @pytest.mark.parametrize(

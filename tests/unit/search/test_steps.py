@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sharpbeam import MachineOptions, ModelError, Translator
 from sharpbeam.decoding.lanes import Setup
-from sharpbeam.decoding.loop import decode
+from sharpbeam.decoding.loop import Forward, decode
 from sharpbeam.fit.preview import fit_preview
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.certified import CertifiedLayer
@@ -23,7 +24,7 @@ from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.output_layers.shortlist import ShortlistLayer
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.plan import Plan
-from sharpbeam.search.native_beam import NativeBeamSearch
+from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.work import Work
 from sharpbeam.types import FallbackTest, Hypothesis, Screen, Shortlist, Tail
 
@@ -42,7 +43,7 @@ class ThroughDoors:
         self._hidden = hidden
 
     def __getattr__(self, name: str) -> object:
-        if name in ("core", "native"):
+        if name in ("native", "reason"):
             return None
         found = getattr(self._hidden, name)
         return (lambda: ThroughDoors(found())) if name == "open" else found
@@ -52,7 +53,7 @@ def answers(translator: Translator, setup: Setup, layer: OutputLayer, choices: D
     model = translator.loaded.model
     run, layer = (ThroughDoors(model).open(), ThroughDoors(layer)) if doors else (model.open(), layer)  # type: ignore
     search = setup.make_search()
-    assert isinstance(search, NativeBeamSearch)
+    assert isinstance(search, BeamSearch)
     plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, translator.loaded.footprint)
     return dict(decode(run, layer, search, plan.schedule())), search.work
 
@@ -138,22 +139,36 @@ def test_a_layer_of_another_width_is_refused(tiny_model: Path, sentences: list[s
         answers(translator, setup, narrow, choices, doors=False)
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_behind_their_prefixes_requests_take_whole_turns(
-    make_transformer: Callable[..., Path], sentences: list[str], monkeypatch: pytest.MonkeyPatch, beam_size: int
+RULES = [
+    {"repetition_penalty": 1.4},
+    {"no_repeat_ngram_size": 2},
+    {"cube_pruning": "exact", "merge_by": "both"},
+    {"cube_pruning": "approximate"},
+    {"target_prefix": "Bade ki"},
+    {"target_prefix": "Bade ki", "prefix_bias_beta": 0.4},
+    {"sampling": True, "top_k": 5},
+    {"return_alternatives": True, "target_prefix": "Bade"},
+    {"max_children": 2, "finishing": "stay", "early_stopping": "proven"},
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids="-".join)
+def test_every_rule_is_heeded_in_native_steps(
+    make_transformer: Callable[..., Path], sentences: list[str], monkeypatch: pytest.MonkeyPatch, rule: dict[str, Any]
 ) -> None:
-    """A turn in Python for each token that is forced, and the answers of the search in Python."""
-    facts = {"languages": {"aa": 9, "bb": 10}, "target_language": "bb", "target_tag": True}
-    translator = Translator(make_transformer(**facts), machine=MachineOptions(threads=1))
-    options = {"beam_size": beam_size, "num_hypotheses": beam_size, "max_length": 14, "min_length": 12}
-    turns: list[int] = []
-    advance = NativeBeamSearch.advance
-    monkeypatch.setattr(NativeBeamSearch, "advance", lambda self, *given: turns.append(1) or advance(self, *given))
-    for begin in (None, "Bade"):
-        forced = 1 + len(translator.loaded.target.encode(begin or ""))
-        found = translator.translate(sentences[:5], target_prefix=begin, **options)
-        assert len(turns) == forced
-        with monkeypatch.context() as patch:
-            patch.setattr(NativeBeamSearch, "serves", lambda options: False)
-            assert translator.translate(sentences[:5], target_prefix=begin, **options) == found
-        turns.clear()
+    """The same answers as where model and output layer are not known to be native; and the run tells which it was."""
+    folder = make_transformer()
+    options: dict[str, Any] = {"num_hypotheses": 3, "max_length": 14, "min_length": 4} | rule
+    native, python = (Translator(folder, machine=MachineOptions(threads=1)) for _ in range(2))
+    found = native.translate(sentences[:6], **options)
+    assert native.work.steps > 0 and (native.work.python_steps, native.work.reason) == (0, "")
+    made = Forward.__init__
+
+    def in_python(self: Forward, *arguments: Any) -> None:
+        made(self, *arguments)
+        self.native, self.reason = None, "computed in Python"
+
+    monkeypatch.setattr(Forward, "__init__", in_python)
+    assert python.translate(sentences[:6], **options) == found
+    assert python.work.python_steps >= native.work.steps
+    assert "computed in Python" in python.work.reason

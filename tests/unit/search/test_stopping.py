@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.toys import EOS, ToyLayer, ToyModel, asked, best, toy_requests
+from support.toys import EOS, ToyLayer, ToyModel, asked, step, toy_requests
 
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import ModelError, OptionError
@@ -74,7 +74,7 @@ def play(options: SearchOptions, rows: list[list[float]]) -> tuple[list[Hypothes
     live = search.begin(asked(0), np.zeros(1, np.int32))
     for t in range(options.max_length):
         table = np.tile(np.array(rows[min(t, len(rows) - 1)], np.float32), (len(live), 1))
-        move = search.advance(live, best(table, search.candidates))
+        move = step(search, live, table)
         if move.finished:
             return move.finished[0], search.work
         live = move.rows
@@ -129,7 +129,7 @@ def test_proven_refuses_log_probabilities_above_zero() -> None:
     search = BeamSearch(SearchOptions(beam_size=2, early_stopping="proven"), 1, EOS, 9)
     top = TopK(np.array([[0.1, -1, -2, -3]], np.float32), np.array([[3, 4, 5, 6]], np.int32))
     with pytest.raises(ModelError, match="above 0"):
-        search.advance(search.begin(asked(0), np.zeros(1, np.int32)), top)
+        step(search, search.begin(asked(0), np.zeros(1, np.int32)), top)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.toys import EOS, ToyLayer, ToyModel, asked, best, toy_requests
+from support.toys import EOS, ToyLayer, ToyModel, asked, step, toy_requests
 
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import OptionError
@@ -47,8 +47,8 @@ def children(options: SearchOptions, *steps: list[list[float]]) -> tuple[list[li
     search = BeamSearch(options, 1, EOS, 5)
     rows = search.begin(asked(0), np.zeros(1, np.int32))
     seen = []
-    for step in steps:
-        move = search.advance(rows, best(np.array(step[: len(rows)], np.float32), search.candidates))
+    for scores in steps:
+        move = step(search, rows, np.array(scores[: len(rows)], np.float32))
         rows = move.rows
         seen.append(rows.token.tolist())
     return seen, move.finished

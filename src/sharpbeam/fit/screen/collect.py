@@ -32,6 +32,7 @@ from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
+from sharpbeam.search.interface import Forward
 from sharpbeam.types import Floats, Ids, Prefix, Request, Rows, StepResult, TopK
 
 LINES = 512  # lines of one part
@@ -85,13 +86,14 @@ class Collection:
         return np.concatenate(chosen)
 
 
-class Recorder(RowLayer):
+class Recorder(RowLayer, Decoding):
     """Stands in the doors of model, output layer and search of one run, and keeps what passes through them."""
 
     def __init__(self, run: Decoding, output_layer: OutputLayer, top_k: int) -> None:
         self._run, self._layer, self._top_k = run, output_layer.open(), top_k
         self._request: Ids = np.empty(0, np.int32)
         self.vocab_size = output_layer.vocab_size
+        self.reason = "the hidden vectors are recorded"
         self.records: list[Records] = []
 
     def admit(self, requests: Sequence[Request]) -> Ids:
@@ -119,7 +121,8 @@ class Recorder(RowLayer):
         records["token"], records["log_prob"] = top.token[:, : self._top_k], top.log_prob[:, : self._top_k]
         records["floor"] = -np.inf
         self.records.append(records)
-        return TopK(top.log_prob[:, :k], top.token[:, :k])
+        self.last = TopK(np.ascontiguousarray(top.log_prob[:, :k]), np.ascontiguousarray(top.token[:, :k]))
+        return self.last
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
         """Nobody asks for the score of a text that is given; the step is kept."""
@@ -134,11 +137,12 @@ class RecordedSearch(BeamSearch):
         super().__init__(options, bos_id, eos_id, recorder.vocab_size)
         self._recorder, self._beam_size, self._end = recorder, options.beam_size, eos_id
 
-    def advance(self, rows: Rows, top: TopK) -> StepResult:
+    def step(self, rows: Rows, forward: Forward) -> StepResult:
         """As beam search's."""
+        result = super().step(rows, forward)
         records = self._recorder.records[-1]
-        records["step"], records["floor"] = rows.length, self._floor_of(rows, top) - ROUNDING
-        return super().advance(rows, top)
+        records["step"], records["floor"] = rows.length, self._floor_of(rows, self._recorder.last) - ROUNDING
+        return result
 
     def _floor_of(self, rows: Rows, top: TopK) -> Floats:
         """Of each row [R]: how likely a word must be to be among its request's best that may go on, or to be eos there.

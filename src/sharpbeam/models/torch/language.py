@@ -8,13 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sharpbeam.models.interface import Decoding
 from sharpbeam.models.lstm_lm.module import LstmLmModule
 from sharpbeam.models.torch.slots import TorchSlots, check_admit, check_requests, check_rows
 from sharpbeam.types import Floats, Ids, Request
 
 
-class TorchLanguage:
+class TorchLanguage(Decoding):
     """`models.interface.Decoding` over `LstmLmModule`. A caller's mistake raises ValueError and changes nothing."""
+
+    reason = "the model is computed by PyTorch"
 
     def __init__(self, module: LstmLmModule) -> None:
         self.module = module

@@ -9,15 +9,18 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from sharpbeam.models.interface import Attending
 from sharpbeam.models.torch.module import Memory, TranslationModule
 from sharpbeam.models.torch.slots import TorchSlots, check_admit, check_requests, check_rows
 from sharpbeam.types import Floats, Ids, Request
 
 
-class TorchTranslation:
+class TorchTranslation(Attending):
     """`models.interface.Attending` over `TranslationModule`. A caller's mistake raises ValueError and changes
     nothing.
     """
+
+    reason = "the model is computed by PyTorch"
 
     def __init__(self, module: TranslationModule) -> None:
         self.module = module

@@ -1,0 +1,97 @@
+// Which candidates may follow a row, and what they add to its score: the output layer's candidates under the options.
+//
+// In this order:
+// * No log probability may be NaN or +inf, nor above 0 where the stop rule's proof needs sums that only fall.
+// * repetition_penalty p multiplies the log probability of every token that is in the row, once, however often it is
+//   there (Keskar et al. 2019). As in Hugging Face's beam search this is a log probability, and nothing is normalised
+//   again. CTranslate2, and Hugging Face without a beam, take the logit before the softmax instead, which they multiply
+//   by p where it is negative and divide by p where it is positive: two logits that differ by a constant mean the same
+//   and are penalised differently, so we follow them only where logits stand for log probabilities (`normalise=False`).
+// * no_repeat_ngram_size n forbids a token that would complete an n-gram which is in the row (Paulus et al. 2018).
+// * Before min_length tokens no hypothesis ends.
+// * prefix_bias_beta (as in CTranslate2; Arivazhagan et al. 2020): while a hypothesis is the beginning of its request's
+//   target prefix, the probability of each next token is (1 - beta) times the model's, and that of the prefix's next
+//   token beta more. A hypothesis that has left the prefix is searched as if there were none. Scores contain the bias;
+//   the log probabilities of tokens are the model's own.
+// * Of each row the best `keep` candidates are left.
+// * Without that bias a target prefix is forced: while a row is shorter, its one candidate is the next token of the
+//   prefix. It adds what the prefix says, which is nothing in `Translator`, as in CTranslate2; like there its tokens
+//   count for min_length, max_length and the length penalty.
+//
+// Repetition is looked for in what was generated and in the target prefix, as in CTranslate2; not in the source or the
+// prompt. Eos is never in a row, so neither rule changes it. Both are exact, though the output layer finds the best
+// tokens only: neither makes a token likelier, so whatever ends up among the k best of a row was among its best k + m,
+// where m is the number of tokens of the row that get worse.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "search/forward.h"
+#include "search/in_flight.h"
+#include "search/options.h"
+#include "search/rows.h"
+#include "search/tree.h"
+
+namespace sharpbeam {
+
+// A log probability that cannot be one: the weights are broken, or the output layer is not normalised.
+struct BrokenModel : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Scratch of one run; it only grows, so warm steps allocate nothing.
+class Constraints {
+ public:
+  // Leaves the best `keep` candidates of each row.
+  Constraints(const SearchOptions& options, int64_t keep);
+
+  // How many candidates of each of these rows the output layer has to find. To be asked first in a step.
+  int64_t wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
+
+  // Puts the next token of its prefix among the `k` candidates [R, k] of each row that follows it, where the output
+  // layer did not find it: in the place of the last one.
+  void complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token, float* log_prob);
+
+  // The candidates [R, k] under the rules; valid until the next call, and while the arrays are. Throws BrokenModel.
+  Candidates apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob);
+
+ private:
+  struct Candidate {
+    int32_t token;
+    float log_prob, value;
+  };
+
+  // A row in a step: what the rules need to know of it.
+  struct RowRules {
+    int64_t worse_begin, worse_end;    // tokens that get worse, ascending: worse_[begin : end]
+    int64_t banned_begin, banned_end;  // tokens that would complete an n-gram again, ascending: banned_[begin : end]
+    int32_t next;                      // the next token of its prefix, or kNone
+    float next_log_prob;
+  };
+  static constexpr int32_t kNone = -1;
+
+  void check(const RowView& rows, int64_t k, const float* log_prob) const;
+  void look_back(const RowView& rows, const TokenTree& tree);
+  void look_ahead(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
+  bool follows(const TokenTree& tree, int32_t node, const std::vector<int32_t>& prefix, int64_t length);
+  void apply_to(const RowRules& rules, bool early, Candidate* candidates, int64_t k) const;
+
+  SearchOptions options_;
+  int64_t keep_, least_;
+  bool repetition_, bias_;
+  double less_ = 0.0, more_ = 0.0;  // log(1 - beta), log(beta)
+
+  std::vector<RowRules> rules_;  // [R], of this step
+  bool prefixes_ = false;        // whether any row of this step has a next token of a prefix
+  std::vector<int32_t> history_, worse_, banned_;
+  std::vector<Candidate> row_;
+  std::vector<int32_t> token_;  // [R, k], as are these
+  std::vector<float> log_prob_, value_;
+  // Of the rows whose prefix's next token was not found: hidden vectors, tokens, requests and log probabilities.
+  std::vector<float> missing_hidden_, missing_log_prob_;
+  std::vector<int32_t> missing_row_, missing_token_, missing_request_;
+};
+
+}  // namespace sharpbeam

@@ -1,0 +1,48 @@
+// How to search: the options of src/sharpbeam/options/decode.py by their names there, with None as a number.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+
+namespace sharpbeam {
+
+enum class EarlyStopping { kTrue, kFalse, kNever, kProven, kExhaustive };
+enum class Finishing { kLeave, kStay };
+enum class CubePruning { kNone, kExact, kApproximate };
+enum class MergeBy { kWord, kLikeness, kBoth };
+
+constexpr auto choice_names(EarlyStopping) { return std::array{"true", "false", "never", "proven", "exhaustive"}; }
+constexpr auto choice_names(Finishing) { return std::array{"leave", "stay"}; }
+constexpr auto choice_names(CubePruning) { return std::array{"none", "exact", "approximate"}; }
+constexpr auto choice_names(MergeBy) { return std::array{"word", "likeness", "both"}; }
+
+struct SearchOptions {
+  int32_t eos = 0;    // token id
+  int64_t vocab = 0;  // V
+  int64_t beam_size = 1;
+  int64_t num_hypotheses = 1;
+  int64_t min_length = 0, max_length = 256;
+  double length_penalty = 1.0;
+  EarlyStopping early_stopping = EarlyStopping::kFalse;
+  double patience = 1.0;
+  double stop_margin = std::numeric_limits<double>::infinity();
+  double max_score_margin = std::numeric_limits<double>::infinity();
+  double max_score_ratio = 0.0;  // 0: none
+  int64_t max_children = std::numeric_limits<int64_t>::max();
+  Finishing finishing = Finishing::kLeave;
+  float repetition_penalty = 1.0f;
+  int64_t no_repeat_ngram_size = 0;
+  double prefix_bias_beta = 0.0;
+  double min_alternative_expansion_prob = 0.0;
+  CubePruning cube_pruning = CubePruning::kNone;
+  MergeBy merge_by = MergeBy::kWord;
+  float merge_threshold = 0.95f;
+  // Sampling only:
+  double temperature = 1.0;
+  int64_t top_k = 0;  // 0: all
+  double top_p = 1.0;
+  uint64_t seed = 0;
+};
+
+}  // namespace sharpbeam

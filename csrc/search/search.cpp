@@ -1,0 +1,102 @@
+#include "search/search.h"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace sharpbeam {
+namespace {
+
+// In one call: a sentence of twenty tokens at beam 6, or one step of a batch. Who cancels a run waits for them.
+constexpr int64_t kRowsAtOnce = 128;
+
+}  // namespace
+
+void Search::begin(const SearchRequest& request) {
+  if (in_flight_.empty()) tree_.clear();
+  const auto [place, added] = in_flight_.try_emplace(request.index);
+  if (!added) throw std::invalid_argument("request " + std::to_string(request.index) + " is in flight already");
+  InFlight& entry = place->second;
+  entry.prefix.assign(request.prefix.begin(), request.prefix.end());
+  entry.prefix_log_prob.assign(request.prefix_log_prob.begin(), request.prefix_log_prob.end());
+  entry.prefix_log_prob.resize(entry.prefix.size());
+  enter(entry, request);
+}
+
+void Search::step(Forward& forward, const RowView& rows, bool whole) {
+  work_ = {};
+  done_.clear();
+  step_once(forward, rows);
+  while (whole && done_.empty() && work_.expansions < kRowsAtOnce && !recording_) {
+    std::swap(given_, grown_);
+    forward.retain(given_.state.data(), given_.size());
+    step_once(forward, given_.view());
+  }
+}
+
+void Search::step_once(Forward& forward, const RowView& rows) {
+  check(rows);
+  trace_.clear();
+  predict(forward, rows);
+  grown_.resize(0);
+  advance(rows);
+  ++work_.steps;
+  work_.expansions += rows.rows;
+  work_.request_steps += static_cast<int64_t>(requests_.size());
+}
+
+// Finds the rows of each request. Nothing changes where it throws.
+void Search::check(const RowView& rows) {
+  ++step_;
+  requests_.clear();
+  for (int64_t row = 0; row < rows.rows; ++row) {
+    const int32_t index = rows.request[row], length = rows.length[row];
+    if (row == 0 || index != rows.request[row - 1]) {
+      const auto found = in_flight_.find(index);
+      if (found == in_flight_.end())
+        throw std::invalid_argument("request " + std::to_string(index) + " is not in flight");
+      if (found->second.step == step_)
+        throw std::invalid_argument("the rows of request " + std::to_string(index) + " are not side by side");
+      found->second.step = step_;
+      requests_.push_back({row, row, index, &found->second});
+    }
+    requests_.back().last = row + 1;
+    if (length < 0 || length >= options_.max_length)
+      throw std::invalid_argument("length is " + std::to_string(length) + "; it must be from 0 to below max_length");
+    if (!tree_.owns(index, rows.node[row]))
+      throw std::invalid_argument("node " + std::to_string(rows.node[row]) + " is not one of its row's request");
+  }
+}
+
+void Search::predict(Forward& forward, const RowView& rows) {
+  const int64_t k = constraints_.wanted(rows, requests_, tree_);
+  states_.resize(static_cast<size_t>(rows.rows));
+  token_.resize(static_cast<size_t>(rows.rows * k));
+  log_prob_.resize(token_.size());
+  const float* hidden = forward.step(rows.request, rows.state, rows.token, rows.rows, states_.data());
+  forward.topk(hidden, rows.request, rows.rows, k, log_prob_.data(), token_.data());
+  constraints_.complete(rows, forward, hidden, k, token_.data(), log_prob_.data());
+  candidates_ = constraints_.apply(rows, k, token_.data(), log_prob_.data());
+}
+
+void Search::reserve(int64_t nodes) {
+  tree_.reserve(nodes, [this](int32_t request) { return in_flight_.contains(request); });
+}
+
+int32_t Search::add_node(const RowView& rows, int64_t cell) {
+  const int64_t row = cell / candidates_.k;
+  return tree_.add(rows.node[row], candidates_.token[cell], candidates_.log_prob[cell], rows.request[row]);
+}
+
+void Search::grow(const RowView& rows, int64_t cell, double score) {
+  const int64_t row = cell / candidates_.k;
+  grown_.push(rows.request[row], states_[static_cast<size_t>(row)], candidates_.token[cell], add_node(rows, cell),
+              rows.length[row] + 1, score);
+}
+
+void Search::close(const RequestRows& request, int64_t saved_steps) {
+  done_.push_back({request.index, saved_steps, std::move(request.request->pool.best)});
+  in_flight_.erase(request.index);
+}
+
+}  // namespace sharpbeam

@@ -1,0 +1,102 @@
+// A search: which hypotheses of each request live on. What all searches share; each kind says how rows are chosen.
+//
+// src/sharpbeam/search/interface.py is the same interface in Python; any number of requests may be in flight.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "search/constraints.h"
+#include "search/forward.h"
+#include "search/in_flight.h"
+#include "search/options.h"
+#include "search/rows.h"
+#include "search/trace.h"
+#include "search/tree.h"
+
+namespace sharpbeam {
+
+// A request that is done: its answers, best first, and by how many steps it was ended early.
+struct Done {
+  int32_t request;
+  int64_t saved_steps;
+  std::vector<Finished> answers;
+};
+
+// Counts of a call of `step`: src/sharpbeam/search/work.py.
+struct SearchWork {
+  int64_t steps = 0, expansions = 0, request_steps = 0, model_rows = 0, sub_cubes = 0;
+};
+
+// Scratch only grows, so warm steps allocate nothing but the answers of requests that are done.
+class Search {
+ public:
+  virtual ~Search() = default;
+
+  void begin(const SearchRequest& request);
+
+  // Forgets a request in flight, whose rows must not be given again. False where it is not in flight.
+  bool cancel(int32_t request) { return in_flight_.erase(request) > 0; }
+
+  // One step for every request in `rows`: `rows()`, `done()` and `work()` are the result. If `whole`, these are all
+  // rows of the run, so that its states can be freed here: then as many steps as it takes until a request is done, or
+  // some dozens of rows were run, since a run cannot be cancelled in between.
+  // Throws BrokenModel for a log probability that cannot be one, and std::invalid_argument for a request that is not in
+  // flight or whose rows are apart, a length, or a node of another request.
+  void step(Forward& forward, const RowView& rows, bool whole);
+
+  const RowColumns& rows() const { return grown_; }        // of the next step
+  const std::vector<Done>& done() const { return done_; }  // their paths are in the tree until the next call of `step`
+  const SearchWork& work() const { return work_; }
+  const TokenTree& tree() const { return tree_; }
+
+  // Keep a record of each step, for one step a call.
+  void record() { recording_ = true; }
+  const std::vector<RequestTrace>& trace() const { return trace_; }
+
+ protected:
+  // `keep` candidates of each row are wanted.
+  Search(const SearchOptions& options, int64_t keep) : options_(options), constraints_(options, keep) {}
+
+  // A new request.
+  virtual void enter(InFlight&, const SearchRequest&) {}
+  // Runs rows and finds candidates for all of them, into states_ and candidates_.
+  virtual void predict(Forward& forward, const RowView& rows);
+  // Chooses among candidates_ what lives on and what is finished.
+  virtual void advance(const RowView& rows) = 0;
+
+  // Nodes for all that a step may add; to be called once, before the first one.
+  void reserve(int64_t nodes);
+  // A node for the candidate at `cell`, a place in the flat [R, k].
+  int32_t add_node(const RowView& rows, int64_t cell);
+  // The candidate at `cell` as a row of the next step.
+  void grow(const RowView& rows, int64_t cell, double score);
+  // Ends a request with the answers in its pool.
+  void close(const RequestRows& request, int64_t saved_steps);
+
+  const SearchOptions options_;
+  Constraints constraints_;
+  TokenTree tree_;
+  std::unordered_map<int32_t, InFlight> in_flight_;
+  // Of a step:
+  std::vector<RequestRows> requests_;  // [B]
+  std::vector<int32_t> states_;        // [R] handles of the new states
+  std::vector<int32_t> token_;         // [R, k] from the output layer
+  std::vector<float> log_prob_;        // [R, k]
+  Candidates candidates_{};
+  RowColumns grown_;
+  std::vector<Done> done_;
+  SearchWork work_;
+  bool recording_ = false;
+  std::vector<RequestTrace> trace_;
+
+ private:
+  void step_once(Forward& forward, const RowView& rows);
+  void check(const RowView& rows);
+
+  RowColumns given_;  // before the second step of a call, and those after it
+  int64_t step_ = 0;
+};
+
+}  // namespace sharpbeam

@@ -1,0 +1,116 @@
+"""A search whose steps run in the compiled core: csrc/search, where each kind says what it does.
+
+Where the model or the output layer is Python's, the same search asks them through `Forward`, one step a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sharpbeam import _core
+from sharpbeam.options.decode import SamplingOptions, SearchOptions
+from sharpbeam.search.interface import Forward
+from sharpbeam.search.observer import OUTCOMES, Choice, Observer
+from sharpbeam.search.work import Work
+from sharpbeam.types import Hypothesis, Ids, Prefix, Request, Rows, StepResult
+
+ROOT = -1  # the node of a row without tokens
+_NO_PREFIX = Prefix(np.empty(0, np.int32), np.empty(0, np.float32))
+_DEFAULT = SamplingOptions()
+
+
+class NativeSearch:
+    """`search.interface.Search` on the compiled core. A caller's mistake raises ValueError and changes nothing."""
+
+    kind: str
+    """The search in the core: beam, sampling or expansion."""
+    rows_each = 1
+    """Rows that a request begins with."""
+
+    def __init__(
+        self,
+        options: SearchOptions,
+        bos_id: int,
+        eos_id: int,
+        vocab_size: int,
+        sampling: SamplingOptions = _DEFAULT,
+    ) -> None:
+        """A search of one decoding run."""
+        self._options, self._bos_id, self._eos_id = options, bos_id, eos_id
+        ids = {"eos_id": eos_id, "vocab_size": vocab_size}
+        self._core = _core.Search(self.kind, vars(options) | vars(sampling) | ids)
+        self._observer: Observer | None = None
+        self.work = Work()
+
+    def watch(self, observer: Observer) -> None:
+        """Tell `observer` of every step of a run of one request."""
+        self._observer = observer
+        self._core.record()
+
+    def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
+        """First rows of new requests, at bos, with the handles of their initial states [B]."""
+        for request in requests:
+            prefix = request.prefix or _NO_PREFIX
+            self._core.begin(request.index, prefix.token, prefix.log_prob, self._name(request))
+        index = np.array([request.index for request in requests], np.int32).repeat(self.rows_each)
+        token, node, length = np.array([[self._bos_id], [ROOT], [0]], np.int32).repeat(len(index), axis=1)
+        return Rows(index, state.repeat(self.rows_each), token, node, length, np.zeros(len(index), np.float64))
+
+    def cancel(self, request: int) -> None:
+        """Forget a request in flight; raises KeyError where it is not in flight."""
+        if not self._core.cancel(request):
+            raise KeyError(request)
+
+    def step(self, rows: Rows, forward: Forward) -> StepResult:
+        """Take one step, or several where the forward pass is native and `whole`.
+
+        Raises ModelError where a log probability is NaN or +inf, or above 0 under a rule that relies on it.
+        """
+        columns = rows.request, rows.state, rows.token, rows.node, rows.length, rows.score
+        if forward.native is None:
+            answer = self._core.python_step(forward, *columns)
+            self.work.python_steps += 1
+            self.work.reason = forward.reason
+        else:
+            model, layer = forward.native
+            answer = self._core.step(model, layer, forward.whole, *columns)
+        (request, state, token, node, length), score, counts, done, trace = answer
+        self.work.count(*counts)
+        if self._observer is not None:
+            self._report(self._observer, trace)
+        return StepResult(Rows(request, state, token, node, length, score), {} if done is None else self._close(done))
+
+    def _name(self, request: Request) -> int:
+        """What the random numbers of a request depend on, besides the seed."""
+        return 0
+
+    def _why(self, why: int) -> str:
+        """The reason of the core, a place in csrc/search/stopping.h's Why, for people."""
+        raise NotImplementedError
+
+    def _close(self, done: _core.Done) -> dict[int, list[Hypothesis]]:
+        """The answers of the requests that are done."""
+        for _, saved, _ in done:
+            self.work.requests += 1
+            self.work.saved_steps += saved
+        return {
+            request: [
+                Hypothesis(request, tuple(self._without_eos(tokens)), tuple(log_probs), log_prob, score)
+                for tokens, log_probs, log_prob, score in found
+            ]
+            for request, _, found in done
+        }
+
+    def _without_eos(self, tokens: list[int]) -> list[int]:
+        return tokens[:-1] if tokens and tokens[-1] == self._eos_id else tokens
+
+    def _report(self, observer: Observer, trace: _core.Trace) -> None:
+        """Tell the observer of a step."""
+        for request, groups, choices, why in trace:
+            if groups:
+                observer.merged(request, groups)
+            observer.advanced(request, [Choice(*choice[:4], OUTCOMES[choice[4]]) for choice in choices])
+            if why:
+                observer.stopped(request, self._why(why))
