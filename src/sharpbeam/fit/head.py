@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,13 +16,18 @@ from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collection, Records, record_type
 from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
-from sharpbeam.options.schema import require
+from sharpbeam.options.schema import changed, require
 from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.previews import save_preview
 from sharpbeam.storage.screens import save_screen
 from sharpbeam.types import Floats
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sharpbeam.options.keywords import ScreenKeywords
 
 RUN = 64  # rows that count as one text where no texts are named
 ROWS = 512  # that are scored together
@@ -36,8 +42,9 @@ def fit_head(
     hidden: ArrayLike,
     *,
     text: ArrayLike | None = None,
-    options: ScreenOptions = ScreenOptions(),  # noqa: B008 (frozen)
+    options: ScreenOptions | None = None,
     progress: Listener | None = None,
+    **keywords: Unpack[ScreenKeywords],
 ) -> Fitted:
     """Fit a screen and a preview for an output matrix, and write all three to a folder for `sharpbeam.Head.load`.
 
@@ -45,12 +52,15 @@ def fit_head(
     for a fidelity of 0.999. All are converted to float32. `text` [N] says which text each vector is from, by number:
     vectors of one text are alike, so a whole text is either fitted on or measured on, and the bound of the fidelity
     counts texts, not vectors. Without it runs of 64 neighbors count as a text. `progress` is called with reports.
-    Raises InputError for arrays that do not fit, OptionError for a method that this installation lacks, OutputError for
-    a folder that cannot be written.
+    The fields of ScreenOptions may be given by name (`fidelity=0.99`) and change `options`.
+
+    Raises InputError for arrays that do not fit, OptionError for options that do not and for a method that this
+    installation lacks, OutputError for a folder that cannot be written.
     """
     output = Output(*output_arrays(weight, bias))
     vectors = float_rows("hidden", hidden, output.weight.shape[1])
-    require(isinstance(options, ScreenOptions), "options", options, "a ScreenOptions")
+    require(options is None or isinstance(options, ScreenOptions), "options", options, "a ScreenOptions")
+    options = changed(options or ScreenOptions(), keywords, "fit_head")
     options, texts = options.resolved(True, len(output.bias)), _texts(text, len(vectors))
     home = _folder(folder)
     records = _records(output, vectors, texts, options.top_k)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 from sharpbeam.errors import OptionError, nearest
 
 T = TypeVar("T")
+S = TypeVar("S", bound="Schema")
 
 
 def option(
@@ -80,6 +81,14 @@ def build(options_type: Callable[..., T], table: Mapping[str, Any], where: str) 
         if field.default is field.default_factory is dataclasses.MISSING and name not in table:
             raise OptionError(f"{where}: option {name!r} is missing.")
     return options_type(**{name: _typed(hints[name], value, f"{where}: {name}") for name, value in table.items()})
+
+
+def changed(options: S, names: Mapping[str, Any], where: str) -> S:
+    """`options` with the fields in `names` changed; raises OptionError as `build`."""
+    group: Any = type(options)
+    fields = {name: getattr(options, name) for name in fields_of(group)}
+    made: S = build(group, fields | dict(names), where)
+    return made
 
 
 def unknown(name: str, options_types: Iterable[Any], where: str = "") -> OptionError:

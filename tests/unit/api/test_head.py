@@ -122,8 +122,8 @@ def test_what_does_not_fit_is_said(output: tuple[Floats, Floats], folder: Path, 
         fit_head(tmp_path, weight, bias, bunches(9, 1))
     with pytest.raises(OptionError, match="top_k is 301; it must be at most the words"):
         fit_head(tmp_path, weight, bias, bunches(900, 1), options=ScreenOptions(top_k=301))
-    with pytest.raises(OptionError, match="options is None; it must be a ScreenOptions"):
-        fit_head(tmp_path, weight, bias, bunches(900, 1), options=None)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="options is 3; it must be a ScreenOptions"):
+        fit_head(tmp_path, weight, bias, bunches(900, 1), options=3)  # type: ignore[arg-type]
     with pytest.raises(OutputError, match="folder is empty"):
         fit_head("", weight, bias, bunches(900, 1))
     assert not list(tmp_path.iterdir())

@@ -51,7 +51,8 @@ def test_a_fit_reports_its_stages_and_results(model: Path, text: Path) -> None:
 
 
 def test_vectors_are_kept_where_a_folder_is_given(model: Path, text: Path, tmp_path: Path) -> None:
-    fitted = fit_screen(str(model), [str(text)], work=tmp_path / "work", options=OPTIONS)
+    fitted = fit_screen(str(model), [str(text)], work=tmp_path / "work", options=OPTIONS, clusters=4)
+    assert fitted.screens[""].setting.clusters == 4
     assert fitted.vectors == tmp_path / "work" and list(fitted.vectors.glob("part-*.npy"))
 
 
@@ -73,6 +74,10 @@ def test_what_is_wrong_is_said_before_the_model_is_loaded(model: Path, text: Pat
         fit_screen(model, [])
     with pytest.raises(InputError, match="cannot read"):
         fit_screen(model, tmp_path / "none")
+    with pytest.raises(OptionError, match=r"fit_screen: unknown option 'cluster'. Did you mean 'clusters'"):
+        fit_screen(model, text, cluster=3)  # type: ignore[call-arg]
+    with pytest.raises(OptionError, match="fidelity is 2"):
+        fit_screen(model, text, options=OPTIONS, fidelity=2)
     with pytest.raises(OptionError, match="per is 'x'"):
         fit_screen(model, text, per="x")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
@@ -20,7 +21,7 @@ from sharpbeam.fit.texts import DirectedText, directed_texts
 from sharpbeam.jobs.paths import check_folder
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import MachineOptions
-from sharpbeam.options.schema import require
+from sharpbeam.options.schema import changed, require
 from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.storage.artifacts import OUTPUT, output_digest
 from sharpbeam.storage.model_folder import read_config
@@ -28,6 +29,11 @@ from sharpbeam.storage.previews import save_preview
 from sharpbeam.storage.screens import FACTS, save_screens
 from sharpbeam.text.lines import read_all
 from sharpbeam.types import Languages, Per, Screens
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sharpbeam.options.keywords import ScreenKeywords
 
 PREVIEW_SHARE = 10  # a preview needs only the moments of hidden vectors: those of every tenth sentence
 
@@ -75,9 +81,10 @@ def fit_screen(
     per: str = "auto",
     work: str | Path | None = None,
     keep_best: bool = False,
-    options: ScreenOptions = ScreenOptions(),  # noqa: B008 (frozen)
-    machine: MachineOptions = MachineOptions(),  # noqa: B008
+    options: ScreenOptions | None = None,
+    machine: MachineOptions | None = None,
     progress: Listener | None = None,
+    **keywords: Unpack[ScreenKeywords],
 ) -> ScreenFit:
     """Fit the screen of a model: the few tokens that are scored, so that the output is the same in less time.
 
@@ -92,7 +99,8 @@ def fit_screen(
     where texts come without a source language. `work` is the folder for hidden vectors, which are kept there for
     another fit; by default it is MODEL.vectors next to the model, and removed after the fit. A fit that was
     interrupted resumes there. With `keep_best` the best screen is written even where none reaches the fidelity.
-    `progress` is called with reports, among them a forecast of the gain after the first 20,000 vectors.
+    `progress` is called with reports, among them a forecast of the gain after the first 20,000 vectors. The fields
+    of ScreenOptions may be given by name (`fidelity=0.99`) and change `options`.
 
     Raises OptionError for options that do not fit the model, ModelError for a model that cannot be read, OutputError
     for folders that cannot be written to, and InputError for text that cannot be read or is too short, and where no
@@ -101,7 +109,9 @@ def fit_screen(
     given = [text] if isinstance(text, str | Path) else list(text)
     if not given:
         raise OptionError("text is empty; give a file of source sentences, one a line.")
-    job = _Job.open(find_model(str(model)), [str(one) for one in given], per, work, options, machine)
+    chosen = changed(options or ScreenOptions(), keywords, "fit_screen")
+    folder, texts = find_model(str(model)), [str(one) for one in given]
+    job = _Job.open(folder, texts, per, work, chosen, machine or MachineOptions())
     return job.run(Reporter(progress), keep_best)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, shortlist_identity
 from sharpbeam.errors import OptionError, OutputError
@@ -17,12 +17,17 @@ from sharpbeam.jobs.journal import OutputFile
 from sharpbeam.jobs.paths import check_folder
 from sharpbeam.jobs.translate_file import TranslationJob
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
-from sharpbeam.options.schema import require
+from sharpbeam.options.schema import changed, require
 from sharpbeam.options.shortlist import ShortlistOptions
 from sharpbeam.storage.shortlists import FACTS, read_shortlist, save_shortlist
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
 from sharpbeam.types import Shortlist
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sharpbeam.options.keywords import ShortlistKeywords
 
 Made = tuple[Shortlist, dict[str, Any]]  # a shortlist, and the facts of how it was made
 
@@ -63,10 +68,11 @@ def fit_shortlist(
     source_column: int = 0,
     target_column: int = 1,
     work: str | Path | None = None,
-    options: ShortlistOptions = ShortlistOptions(),  # noqa: B008 (frozen)
-    languages: LanguageOptions = LanguageOptions(),  # noqa: B008
-    machine: MachineOptions = MachineOptions(),  # noqa: B008
+    options: ShortlistOptions | None = None,
+    languages: LanguageOptions | None = None,
+    machine: MachineOptions | None = None,
     progress: Listener | None = None,
+    **keywords: Unpack[ShortlistKeywords],
 ) -> ShortlistFit:
     """Fit the shortlist of a translation model: the target tokens that each source sentence may be translated with.
 
@@ -79,11 +85,14 @@ def fit_shortlist(
     sentences, which the model translates itself, between `languages` where it is multilingual; `lex`, a lexical table
     of Marian; `vmap`, a vocabulary map of CTranslate2, taken as it is. All may be compressed (.gz). Translations of
     `text` go to the file `work` and stay there; by default it is MODEL.translations next to the model, and removed
-    after the fit. An interrupted fit resumes there. `progress` is called with reports.
+    after the fit. An interrupted fit resumes there. `progress` is called with reports. The fields of
+    ShortlistOptions may be given by name (`translations=50`) and change `options`.
 
     Raises OptionError for options that do not fit together or the model, InputError for files that cannot be read,
     ModelError for a model that cannot be read, and OutputError for a place that cannot be written to.
     """
+    options, machine = changed(options or ShortlistOptions(), keywords, "fit_shortlist"), machine or MachineOptions()
+    languages = languages or LanguageOptions()
     given = {"pairs": pairs, "text": text, "lex": lex, "vmap": vmap}
     files = {name: Path(path) for name, path in given.items() if path is not None}
     if len(files) != 1:
