@@ -6,7 +6,6 @@ k candidates of a row, H heads. Ids are int32, log probabilities float32, scores
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -112,76 +111,6 @@ class Footprint:
 
     row: int  # of one live row: its state before and after a step, and the activations of the step
     position: int  # of one source position of a request: what the decoder reads, and what encoding takes besides
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """What the words outside the set of a cluster weigh: the sum of exp(weight . h + bias) over M pieces.
-
-    Each piece stands for words whose logits move together. The tail completes the normaliser, so that log probabilities
-    of a screen and of an exact layer are on one scale.
-    """
-
-    weight: Floats  # [C, M, D]
-    bias: Floats  # [C, M]
-
-
-@dataclass(frozen=True, slots=True)
-class FallbackTest:
-    """Which rows a screen must not answer: those that may lack a word, and those whose normaliser may be wrong.
-
-    The first are those with bar - by_tail * tail - by_far * far < offset. bar is the lowest logit that matters, the
-    larger of the k-th best and the best one - margin; tail is the log of what the words outside weigh; far the distance
-    to the cluster's center: words outside may score higher the farther a row is from what the set was made from. The
-    others are those with tail - log Z > loosest: what the tail gets wrong counts in log Z by the share of the words
-    outside.
-    """
-
-    center: Floats  # [C, D] mean of the hidden vectors of each cluster
-    k: int
-    margin: float  # may be inf
-    by_tail: float
-    by_far: float
-    offset: float
-    loosest: float = float("inf")  # log of the largest share that may be outside
-
-
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """What picks the candidates of a row: its cluster, and the words that are kept for that cluster (L2S, CVP).
-
-    The cluster of a hidden vector h is the t with the largest weight[t] . h + bias[t], the lowest one on ties; for
-    k-means `weight` is the centroids and `bias` is -|centroid|^2 / 2 (CVP section 2.3).
-    """
-
-    weight: Floats  # [C, D]
-    bias: Floats  # [C]
-    start: Ids  # [C + 1] the words of cluster t are token[start[t] : start[t + 1]], at least one
-    token: Ids  # [start[C]] ids, ascending within a cluster
-    tail: Tail | None = None  # None: words outside have probability zero
-    doubt: FallbackTest | None = None  # None: every row is answered; needs a tail
-
-
-@dataclass(frozen=True, slots=True)
-class Screens:
-    """The screens of a model: one for all requests, or one for each target language or direction (CVP section 2.2)."""
-
-    per: Per
-    by_scope: Mapping[str, Screen]  # as `Languages.scope` calls them; the one for all is ""
-
-
-@dataclass(frozen=True, slots=True)
-class Shortlist:
-    """What a translation may be made of: a list for each source word, from word alignment (SHARP section 3)."""
-
-    always: Ids  # [n] words of every set: special and frequent ones; ascending, each once, at least one
-    start: Ids  # [V of the source + 1] the translations of word s are token[start[s] : start[s + 1]], perhaps none
-    token: Ids  # [start[-1]] ids of target words, the most likely translation first
-
-    def words(self, source: Ids) -> Ids:
-        """The set of a source [S]: ascending ids, each once."""
-        found = [self.token[self.start[word] : self.start[word + 1]] for word in set(source.tolist())]
-        return np.unique(np.concatenate([self.always, *found]))
 
 
 @dataclass(frozen=True, slots=True)

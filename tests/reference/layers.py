@@ -6,8 +6,9 @@ import numpy as np
 from reference import kernels as reference
 
 from sharpbeam.errors import OptionError
+from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.types import Floats, Ids, Screen, TopK
+from sharpbeam.types import Floats, Ids, TopK
 
 
 class ReferenceLayer(RowLayer):
@@ -66,14 +67,14 @@ class ReferenceScreenLayer(RowLayer):
                 found[row] = self._exact.log_prob(hidden[row : row + 1], token[row : row + 1])[0]
             elif token[row] in words:
                 found[row] = scores[np.searchsorted(words, token[row])]
-            elif self._screen.tail is not None:
+            elif self._screen.residual is not None:
                 word = token[row : row + 1]
                 found[row] = reference.gemm(h, self._weight[word], self._bias[word])[0] - total
         return found
 
     def _score(self, h: Floats) -> tuple[Ids, Floats, float, bool]:
         """Words of the cluster of h [D], their log probabilities, the normaliser, and whether the row is doubtful."""
-        screen, doubt, tail = self._screen, self._screen.doubt, self._screen.tail
+        screen, doubt, tail = self._screen, self._screen.fallback, self._screen.residual
         cluster = int(np.argmax(reference.gemm(h, screen.weight, screen.bias)))  # z(h), L2S eq. 3
         words = screen.token[screen.start[cluster] : screen.start[cluster + 1]]
         logits = reference.gemm(h, self._weight[words], self._bias[words])
@@ -87,6 +88,6 @@ class ReferenceScreenLayer(RowLayer):
             far = np.linalg.norm(h.astype(np.float64) - doubt.center[cluster])
             kth = np.sort(logits)[-doubt.k] if len(logits) >= doubt.k else -np.inf
             bar = max(kth, logits.max() - doubt.margin)
-            doubtful = bool(bar - doubt.by_tail * outside - doubt.by_far * far < doubt.offset)
-            doubtful |= outside - total > doubt.loosest
+            doubtful = bool(bar - doubt.mass_weight * outside - doubt.distance_weight * far < doubt.threshold)
+            doubtful |= outside - total > doubt.max_log_share
         return words, (logits - total).astype(np.float32), total, doubtful

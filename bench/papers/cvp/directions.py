@@ -33,11 +33,12 @@ from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.scopes import scopes, shared
 from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.output_layers.fitted import Screens
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.report.quality import quality
 from sharpbeam.storage.screens import save_screens
 from sharpbeam.text.pairs import Pair, column_pairs
-from sharpbeam.types import Per, Screens
+from sharpbeam.types import Per
 
 ENGLISH = ("en", "eng_Latn", "eng")  # its codes in M2M100, in NLLB, in OPUS-MT
 OTHERS = {"deu": ("de", "deu_Latn", "deu"), "fra": ("fr", "fra_Latn", "fra"), "spa": ("es", "spa_Latn", "spa")}

@@ -24,9 +24,10 @@ from sharpbeam.errors import SharpbeamError
 from sharpbeam.fit.preview import fit_preview
 from sharpbeam.output_layers.certified import CertifiedLayer
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
-from sharpbeam.types import Floats, Screen, TopK
+from sharpbeam.types import Floats, TopK
 
 BASELINE = "NumPy"  # the full softmax, as in the paper
 CALL = "call alone"  # a screen of one cluster with K words: what a call costs that has next to nothing to do

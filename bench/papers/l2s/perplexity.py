@@ -35,9 +35,10 @@ from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.residual_mass import complete, rescale, weigh
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
-from sharpbeam.types import Floats, Ids, Screen
+from sharpbeam.types import Floats, Ids
 
 WORDS, QUICK_WORDS = 8_000, 2_000
 TEXT_WORDS = 100_000  # of the test text
@@ -116,7 +117,9 @@ def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
 
     timings = interleave({name: _all(run, timed) for name, run in runs.items()}, "full", ROUNDS, check)
     screens = {
-        fit.name: set_only(weight, bias, fit.screen, hidden, word) for fit in prepared.fits if fit.screen.doubt is None
+        fit.name: set_only(weight, bias, fit.screen, hidden, word)
+        for fit in prepared.fits
+        if fit.screen.fallback is None
     }
     figures = {
         "baseline": "full",
@@ -144,7 +147,7 @@ def contenders(prepared: Prepared, subject: Subject) -> tuple[dict[str, LogProb]
     adaptive = AdaptiveSoftmaxLayer.build(weight, bias, layer.fit.hidden[:2000], head=len(bias) // 5)
     fgd = FgdLayer.build(weight, bias, links=32, searched=few, kept=few // 4)
     methods: dict[str, Candidates] = {"adaptive softmax": adaptive.candidates, "FGD": fgd.candidates}
-    methods |= {fit.name: _set_of(fit.screen) for fit in prepared.fits if fit.screen.doubt is None}
+    methods |= {fit.name: _set_of(fit.screen) for fit in prepared.fits if fit.screen.fallback is None}
 
     def full(h: Floats, word: int) -> float:
         logits = weight @ h + bias
@@ -158,7 +161,7 @@ def contenders(prepared: Prepared, subject: Subject) -> tuple[dict[str, LogProb]
         for fit in prepared.fits
         if fit.name == "l2s"
     }
-    tails |= {fit.name: _native(layer, fit.screen) for fit in prepared.fits if fit.screen.doubt is not None}
+    tails |= {fit.name: _native(layer, fit.screen) for fit in prepared.fits if fit.screen.fallback is not None}
     return {"full": full, "SVD-softmax": svd.log_prob} | completed | tails, {"full", *tails}
 
 

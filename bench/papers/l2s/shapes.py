@@ -22,11 +22,12 @@ from sharpbeam.decoding.loading import load_model, shortlist_identity
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.options.decode import MachineOptions
+from sharpbeam.output_layers.fitted import Screen, Shortlist
 from sharpbeam.storage.model_folder import read_config, save_model
 from sharpbeam.storage.screens import save_screen
 from sharpbeam.storage.shortlists import save_shortlist
 from sharpbeam.text.pieces import PieceVocabulary
-from sharpbeam.types import Floats, Screen, Shortlist
+from sharpbeam.types import Floats
 
 HOME = ROOT / "build" / "bench" / "shapes"
 ALWAYS, TRANSLATIONS = 400, 20  # words of every set; of each source word

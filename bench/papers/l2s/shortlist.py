@@ -21,11 +21,12 @@ from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, NoDataError
 from sharpbeam import Translator
 from sharpbeam.decoding.loading import shortlist_identity
+from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.output_layers.interface import OutputLayerRun, RowLayer
 from sharpbeam.report.quality import quality
 from sharpbeam.storage.shortlists import read_shortlist
 from sharpbeam.text.pairs import column_pairs
-from sharpbeam.types import Floats, Ids, Request, Shortlist, TopK
+from sharpbeam.types import Floats, Ids, Request, TopK
 
 VALID = "tatoeba/eng-deu.valid.tsv.gz"
 K = 5  # how many of the exact layer's best words are looked up, beside the best one

@@ -15,10 +15,10 @@ from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import build
+from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.storage.shortlists import save_shortlist, shortlist_identity
 from sharpbeam.text.pieces import PieceVocabulary
-from sharpbeam.types import Shortlist
 
 SUPPRESSED_BIAS = -1000.0
 """What is added to the logit of a word that the normaliser must not count: its probability is 0 in float32."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sharpbeam.output_layers.certified import CertifiedLayer, Preview
+from sharpbeam.output_layers.certified import CertifiedLayer
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.fitted import Preview, Screen
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.storage.previews import read_preview
 from sharpbeam.storage.screens import read_screen
-from sharpbeam.types import Floats, Screen
+from sharpbeam.types import Floats
 
 ROW_LAYERS = ("exact", "scan", "certified", "screen")
 
@@ -40,7 +41,7 @@ def screened_layer(
 
     It is not asked where the screen has no test.
     """
-    return ScreenLayer.build(weight, bias, screen, None if screen.doubt is None else scan(), isa)
+    return ScreenLayer.build(weight, bias, screen, None if screen.fallback is None else scan(), isa)
 
 
 def exact_layer(weight: Floats, bias: Floats, backend: str = "native", isa: str = "auto") -> RowLayer:

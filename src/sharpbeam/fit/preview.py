@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.errors import OptionError
-from sharpbeam.output_layers.certified import Preview
+from sharpbeam.output_layers.fitted import Preview
 from sharpbeam.types import Floats, Ids
 
 Doubles = NDArray[np.float64]

@@ -9,14 +9,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sharpbeam import _core
 from sharpbeam.errors import OptionError
-from sharpbeam.output_layers.native import NativeLayer, NativeRun
+from sharpbeam.output_layers.fitted import Screen, Screens
+from sharpbeam.output_layers.native import AnyNativeLayer, NativeLayer, NativeRun
 from sharpbeam.output_layers.screen import ScreenLayer
-from sharpbeam.types import Languages, Per, Request, Screen, Screens
+from sharpbeam.types import Languages, Per, Request
 
 
-def for_screens(
-    screens: Screens, build: Callable[[Screen], NativeLayer[_core.OutputLayer]]
-) -> NativeLayer[_core.OutputLayer]:
+def for_screens(screens: Screens, build: Callable[[Screen], AnyNativeLayer]) -> AnyNativeLayer:
     """The layer that `build` makes of the one screen for all; of several, the layer that chooses by language."""
     if screens.per == "all":
         return build(screens.by_scope[""])
@@ -50,7 +49,7 @@ def find_scope(per: Per, there: Collection[str], languages: Languages) -> str:
 class ByLanguage(NativeLayer[_core.LayerByLanguage]):
     """The layers that it chooses from, by scope (`types.Languages`); each row has the bits of its request's layer."""
 
-    def __init__(self, per: Per, layers: Mapping[str, NativeLayer[_core.OutputLayer]]) -> None:
+    def __init__(self, per: Per, layers: Mapping[str, AnyNativeLayer]) -> None:
         """`layers` has at least one entry, and all of them score the same vocabulary; `per` is not "all"."""
         self._per, self.layers = per, layers
         super().__init__(_core.LayerByLanguage(per, list(layers), [layer.native for layer in layers.values()]))

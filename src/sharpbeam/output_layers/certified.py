@@ -1,23 +1,23 @@
-"""The certified output layer: the exact layer's k best words, proven, from a small part of the bytes of a scan.
+"""The certified output layer: the exact layer's k best tokens, proven, from a small part of the bytes of a scan.
 
-Hidden vectors and words are written in a *balanced* basis, in which inner products stay what they are, and the first
-coordinates hold most of what tells words apart. All words are previewed, as bytes, with as many of these as each needs:
-rare words few, words that are often among the best many. A bound on the rest says which of them can be among the k
-best; those are compared by bytes of all coordinates, and the few that are left then get exact logits.
-csrc/output/preview.h has the proof. The preview is fitted on a sample of hidden vectors, but the bound holds for
-every vector.
+Hidden vectors and tokens are written in a *balanced* basis, in which inner products stay what they are, and the first
+coordinates hold most of what tells tokens apart. All tokens are previewed, in int8, with as many of these as each
+needs: rare tokens few, tokens that are often among the best many. A bound on the rest says which of them can be among
+the k best; those are compared by int8 numbers of all coordinates, and the few that are left then get exact logits.
+csrc/output/preview.h has the proof. The preview is fitted on a sample of hidden vectors, but the bound holds for every
+vector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam import _core
 from sharpbeam.errors import OptionError
+from sharpbeam.output_layers.fitted import Preview
 from sharpbeam.output_layers.native import NativeNormalising
 from sharpbeam.types import Floats, Ids
 
@@ -27,32 +27,6 @@ ERROR = 1e-3  # default tolerance of `log_total`
 REFINED = 256  # words that `log_total` takes exact logits of
 LEVELS = 16  # different numbers of coordinates, at most
 AT_ONCE = 4096  # words that are computed with in float64 together; all of a large matrix would take gigabytes
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What is fitted: a basis [D, D] and shift [D], float32, and how many coordinates of each word are looked at, [V].
-
-    A hidden vector h has the coordinates `basis @ h + shift`.
-    """
-
-    basis: Floats
-    shift: Floats
-    coordinates: Ids
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """By name, for saving."""
-        return {"basis": self.basis, "shift": self.shift, "coordinates": self.coordinates}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Preview:
-        """The preview of `arrays()`; any finite values are safe, bad ones only make it slow. Raises OptionError."""
-        missing = sorted({"basis", "shift", "coordinates"} - arrays.keys())
-        if missing:
-            raise OptionError(f"the preview has no {', '.join(missing)}; fit it again")
-        basis = np.ascontiguousarray(arrays["basis"], np.float32)
-        shift = np.ascontiguousarray(arrays["shift"], np.float32)
-        return cls(basis, shift, np.ascontiguousarray(arrays["coordinates"], np.int32))
 
 
 class CertifiedLayer(NativeNormalising[_core.CertifiedLayer]):

@@ -81,10 +81,14 @@ class NativeRowLayer(NativeLayer[RowLayerT_co], RowLayer, Generic[RowLayerT_co])
         return self.native.log_prob(hidden, token)
 
 
+AnyNativeLayer = NativeLayer[_core.OutputLayer]
+AnyNativeRowLayer = NativeRowLayer[_core.RowLayer]
+
+
 class NativeNormalising(NativeRowLayer[RowLayerT_co]):
     """`RowLayer` on the core whose normaliser can be left out."""
 
-    def unnormalised(self) -> NativeRowLayer[_core.RowLayer]:
+    def unnormalised(self) -> AnyNativeRowLayer:
         """The same layer with exact logits for log probabilities: `Normalising`."""
         found = self.native.unnormalised()
         assert found is not None

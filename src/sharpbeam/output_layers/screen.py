@@ -1,9 +1,9 @@
-"""The screened output layer (L2S section 3, CVP section 2.3): the exact logits of the best words of a row's cluster.
+"""The screened output layer (L2S section 3, CVP section 2.3): exact logits of the best tokens of a row's cluster.
 
-Without a tail, log probabilities are normalised over the set (L2S section 4.2) and a word outside has probability zero.
-A tail completes the normaliser: it predicts, from the hidden vector, what all words outside weigh together. L2S
-(L2S-12) takes low-rank logits of every word for that; a tail is a product with a few vectors. Rows that the screen's
-test doubts go to another output layer, which answers for all words.
+Without a residual mass, log probabilities are normalised over the set (L2S section 4.2) and a token outside has
+probability zero. A residual mass completes the normaliser: it predicts, from the hidden vector, the mass of all tokens
+outside together. L2S (L2S-12) takes low-rank logits of every token for that; this is a product with a few vectors. Rows
+that the screen's fallback test finds uncertain fall back to a layer that scores all tokens.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam import _core
-from sharpbeam.output_layers.native import NativeRowLayer
-from sharpbeam.types import FallbackTest, Floats, Ids, Screen
+from sharpbeam.output_layers.fitted import FallbackTest, Screen
+from sharpbeam.output_layers.native import AnyNativeRowLayer, NativeRowLayer
+from sharpbeam.types import Floats, Ids
 
 
 class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
@@ -24,7 +25,7 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
     a residual mass, and -inf without.
     """
 
-    def __init__(self, native: _core.ScreenLayer, fallback: NativeRowLayer[_core.RowLayer] | None) -> None:
+    def __init__(self, native: _core.ScreenLayer, fallback: AnyNativeRowLayer | None) -> None:
         super().__init__(native)
         self.fallback = fallback
         """The layer that answers the uncertain rows; None where the screen answers all."""
@@ -35,7 +36,7 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
         weight: Floats,
         bias: Floats,
         screen: Screen,
-        exact: NativeRowLayer[_core.RowLayer] | None = None,
+        exact: AnyNativeRowLayer | None = None,
         isa: str = "auto",
         *,
         int8: bool = True,
@@ -47,7 +48,7 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
         logits; without, all of a set do. The matrix is shared, and must not be written to afterwards. Raises
         ValueError for arrays that do not fit.
         """
-        fallback = None if screen.doubt is None else exact
+        fallback = None if screen.fallback is None else exact
         native = None if fallback is None else fallback.native
         return cls(_native(weight, bias, screen, isa, int8, native is not None, native), fallback)
 
@@ -72,35 +73,31 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
         return self.native.assign(hidden)
 
 
-class Signs:
-    """What the test of a screen sees of each row [n]."""
+class FallbackFeatures:
+    """What the fallback test of a screen looks at, of each row [n]."""
 
     def __init__(self, weight: Floats, bias: Floats, screen: Screen, hidden: Floats) -> None:
-        """Look at `hidden` [n, D]; the screen has a test, whose k counts."""
+        """Look at `hidden` [n, D]; the screen has a test, whose center and k count."""
         native = _native(weight, bias, screen, "auto", True, True, None)
-        self.best, self.kth, self.tail, self.far, self.total = native.features(hidden).T.copy()
+        self.best, self.kth, self.log_mass, self.distance, self.log_total = native.features(hidden).T.copy()
         self.cluster = native.assign(hidden)
 
-    def bar(self, margin: float) -> Floats:
-        """The lowest logit that matters."""
-        bar: Floats = np.maximum(self.kth, self.best - np.float32(margin))
-        return bar
-
-    def sure(self, margin: float, by_tail: float, by_far: float) -> Floats:
-        """What the test holds against its offset."""
-        sure: Floats = self.bar(margin) - np.float32(by_tail) * self.tail - np.float32(by_far) * self.far
-        return sure
+    def certainty(self, margin: float, mass_weight: float, distance_weight: float) -> Floats:
+        """The left side of the margin test, which is held against its threshold."""
+        bar = np.maximum(self.kth, self.best - np.float32(margin))  # the lowest logit that matters
+        found: Floats = bar - np.float32(mass_weight) * self.log_mass - np.float32(distance_weight) * self.distance
+        return found
 
     @property
-    def outside(self) -> Floats:
-        """The log of the share of the words outside, by the tail."""
-        share: Floats = self.tail - self.total
+    def log_share(self) -> Floats:
+        """The log of the share of the tokens outside, by the residual mass."""
+        share: Floats = self.log_mass - self.log_total
         return share
 
-    def doubtful(self, test: FallbackTest) -> NDArray[np.bool_]:
-        """Which rows [n] go to the exact layer."""
-        sure = self.sure(test.margin, test.by_tail, test.by_far)
-        return ~((sure >= np.float32(test.offset)) & (self.outside <= np.float32(test.loosest)))
+    def uncertain(self, test: FallbackTest) -> NDArray[np.bool_]:
+        """Which rows [n] fall back."""
+        certainty = self.certainty(test.margin, test.mass_weight, test.distance_weight)
+        return ~((certainty >= np.float32(test.threshold)) & (self.log_share <= np.float32(test.max_log_share)))
 
 
 def _native(
@@ -109,14 +106,15 @@ def _native(
     screen: Screen,
     isa: str,
     int8: bool,
-    test: bool,
+    tested: bool,
     fallback: _core.RowLayer | None,
 ) -> _core.ScreenLayer:
     arrays = (weight, bias, screen.weight, screen.bias, screen.start, screen.token)
-    tail, doubt = screen.tail, screen.doubt
-    if tail is None:
+    residual, test = screen.residual, screen.fallback
+    if residual is None:
         return _core.ScreenLayer(*arrays, isa, int8)
-    if doubt is None or not test:
-        return _core.ScreenLayer(*arrays, isa, int8, None, tail.weight, tail.bias)
-    numbers = (doubt.margin, doubt.by_tail, doubt.by_far, doubt.offset, doubt.loosest)
-    return _core.ScreenLayer(*arrays, isa, int8, fallback, tail.weight, tail.bias, doubt.center, doubt.k, *numbers)
+    mass = (residual.weight, residual.bias)
+    if test is None or not tested:
+        return _core.ScreenLayer(*arrays, isa, int8, None, *mass)
+    numbers = (test.margin, test.mass_weight, test.distance_weight, test.threshold, test.max_log_share)
+    return _core.ScreenLayer(*arrays, isa, int8, fallback, *mass, test.center, test.k, *numbers)

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Literal
 
 from sharpbeam import _core
+from sharpbeam.output_layers.fitted import Screen, Shortlist
 from sharpbeam.output_layers.native import NativeLayer
-from sharpbeam.types import Floats, Screen, Shortlist
+from sharpbeam.types import Floats
 
 Join = Literal["and", "or"]
 

@@ -1,4 +1,4 @@
-"""What a screen is and does: the sizes of its sets, the words of its clusters, and which rows it doubts, and why."""
+"""Reports on a screen: the sizes of its sets, the tokens of its clusters, and which rows fall back, and why."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.output_layers.screen import Signs
-from sharpbeam.types import Floats, Ids, Screen
+from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.output_layers.screen import FallbackFeatures
+from sharpbeam.types import Floats, Ids
 
 SHARED = 0.9  # a word that is in so many of the sets tells nothing about one of them
 
@@ -72,37 +73,39 @@ def show_clusters(screen: Screen, vocab: int, clusters: int, words: int) -> list
 
 
 @dataclass(frozen=True)
-class Doubts:
-    """Which of some rows go to the exact layer, and why. The four reasons add up to `sent_back`."""
+class FallbackReasons:
+    """How many of some rows fall back to the exact layer, and why. The four reasons add up to `fallen_back`."""
 
     rows: int
-    sent_back: int
-    few: int  # the set has fewer than k words, and the k-th best counts
-    low: int  # the lowest logit that matters is so low that the row would be doubted at the middle distance too
-    far: int  # the row is so far from its cluster's center that the logit does not do, which would at that distance
-    loose: int  # more of what counts in the normaliser lies outside the set than the test allows
-    needless: int  # of those sent back: the set had all words that matter
-    missed: int  # not sent back, though a word is missing
+    fallen_back: int
+    few: int  # the set has fewer than k tokens, and the k-th best counts
+    low: int  # the lowest logit that matters is so low that the test would fail at the median distance too
+    far: int  # the row is so far from its cluster's center that the test fails, which it would not at that distance
+    loose: int  # more of the normaliser is outside the set than the test allows
+    needless: int  # of those that fall back: the set had all tokens that matter
+    missed: int  # answered by the screen, though a token is missing
 
 
-def doubts(
+def fallback_reasons(
     screen: Screen, weight: Floats, bias: Floats, hidden: Floats, best: Ids, wanted: NDArray[np.bool_]
-) -> Doubts | None:
+) -> FallbackReasons | None:
     """The reasons over `hidden` [n, D] with the exact layer's k best `best` [n, k], of which those `wanted` matter.
 
     None where the screen has no test.
     """
-    if (test := screen.doubt) is None:
+    if (test := screen.fallback) is None:
         return None
-    signs = Signs(weight, bias, screen, hidden)
-    sure, offset = signs.sure(test.margin, test.by_tail, test.by_far), np.float32(test.offset)
-    sent = signs.doubtful(test)
-    words = ~(sure >= offset)
-    few = words & ~np.isfinite(sure)
-    nearer = sure + np.float32(test.by_far) * (signs.far - np.median(signs.far))
-    low = words & ~few & (nearer < offset)
+    features = FallbackFeatures(weight, bias, screen, hidden)
+    certainty = features.certainty(test.margin, test.mass_weight, test.distance_weight)
+    threshold = np.float32(test.threshold)
+    falls_back = features.uncertain(test)
+    margin_fails = ~(certainty >= threshold)
+    few = margin_fails & ~np.isfinite(certainty)
+    nearer = certainty + np.float32(test.distance_weight) * (features.distance - np.median(features.distance))
+    low = margin_fails & ~few & (nearer < threshold)
+    far, loose = margin_fails & ~few & ~low, falls_back & ~margin_fails
     inside = np.zeros((len(screen.weight), len(bias)), np.bool_)
     inside[np.arange(len(screen.weight)).repeat(np.diff(screen.start)), screen.token] = True
-    right = (inside[signs.cluster[:, None], best] | ~wanted).all(axis=1)
-    masks = (sent, few, low, words & ~few & ~low, sent & ~words, sent & right, ~sent & ~right)
-    return Doubts(len(hidden), *(int(np.count_nonzero(mask)) for mask in masks))
+    right = (inside[features.cluster[:, None], best] | ~wanted).all(axis=1)
+    masks = (falls_back, few, low, far, loose, falls_back & right, ~falls_back & ~right)
+    return FallbackReasons(len(hidden), *(int(np.count_nonzero(mask)) for mask in masks))

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.errors import ModelError
+from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen, Screens
 from sharpbeam.storage.artifacts import OUTPUT, Fitted, output_digest
-from sharpbeam.types import FallbackTest, Floats, Per, Screen, Screens, Tail
+from sharpbeam.types import Floats, Per
 
-# Format 1 had no tail, and another test. In format 2 a tail was of one piece, and no normaliser was tested.
+# Format 1 had no residual mass, and another test. In format 2 that had one component, and there was no mass test.
 SCREEN = Fitted("screen", 3, "fit-screen", "--text FILE", older=(2,))
 TENSORS, FACTS, AGAIN = SCREEN.tensors, SCREEN.facts, SCREEN.again
 _TYPES = {
@@ -29,8 +30,16 @@ _TYPES = {
     "tail_bias": np.float32,
     "center": np.float32,
 }
-_TEST = ("k", "margin", "by_tail", "by_far", "offset", "loosest")
-_UNBOUNDED = ("margin", "loosest")  # may be infinite, which JSON has not: null
+# The keys of a fallback test in screen.json, and the fields that they are.  vocabulary: keys of older files
+_TEST = {
+    "k": "k",
+    "margin": "margin",
+    "by_tail": "mass_weight",
+    "by_far": "distance_weight",
+    "offset": "threshold",
+    "loosest": "max_log_share",
+}
+_UNBOUNDED = ("margin", "loosest")  # may be infinite, which JSON cannot say: null
 
 
 def save_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats, facts: Mapping[str, Any]) -> None:
@@ -101,60 +110,61 @@ def screens_in(folder: Path, facts: Mapping[str, Any]) -> tuple[Per, dict[str, d
 
 def _tensors_of(screen: Screen) -> dict[str, NDArray[Any]]:
     tensors: dict[str, NDArray[Any]] = {name: getattr(screen, name) for name in ("weight", "bias", "start", "token")}
-    if screen.tail is not None:
-        tensors |= {"tail_weight": screen.tail.weight, "tail_bias": screen.tail.bias}
-    if screen.doubt is not None:
-        tensors["center"] = screen.doubt.center
+    if screen.residual is not None:
+        tensors |= {"tail_weight": screen.residual.weight, "tail_bias": screen.residual.bias}
+    if screen.fallback is not None:
+        tensors["center"] = screen.fallback.center
     return tensors
 
 
 def _facts_of(screen: Screen) -> dict[str, Any] | None:
-    """What screen.json says of the test of `screen`."""
-    if screen.doubt is None:
+    """What screen.json says of the fallback test of `screen`."""
+    if screen.fallback is None:
         return None
-    doubt = {name: getattr(screen.doubt, name) for name in _TEST}
-    return doubt | {name: None for name in _UNBOUNDED if not np.isfinite(doubt[name])}
+    facts = {key: getattr(screen.fallback, field) for key, field in _TEST.items()}
+    return facts | {key: None for key in _UNBOUNDED if not np.isfinite(facts[key])}
 
 
 def _screen_of(folder: Path, tensors: dict[str, NDArray[Any]], facts: Mapping[str, Any], weight: Floats) -> Screen:
     """The screen that `tensors` and `facts` of the model folder are; raises ModelError."""
     path = folder / TENSORS
-    doubt = facts.get("doubt")
+    test = facts.get("doubt")  # vocabulary: a key of older files
     if facts["format_version"] == 2:
         tensors |= {name: tensors[name][:, None] for name in ("tail_weight", "tail_bias") if name in tensors}
-        doubt = doubt | {"loosest": None} if isinstance(doubt, dict) else doubt
-    _check(path, tensors, doubt, weight)
-    tail = Tail(tensors["tail_weight"], tensors["tail_bias"]) if "tail_weight" in tensors else None
+        test = test | {"loosest": None} if isinstance(test, dict) else test
+    _check(path, tensors, test, weight)
+    residual = ResidualMass(tensors["tail_weight"], tensors["tail_bias"]) if "tail_weight" in tensors else None
     try:
-        test = None if doubt is None else _test(tensors["center"], doubt)
+        fallback = None if test is None else _test(tensors["center"], test)
     except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{folder / FACTS}: doubt is {doubt!r}; it needs {', '.join(_TEST)}. {AGAIN}") from error
-    return Screen(tensors["weight"], tensors["bias"], tensors["start"], tensors["token"], tail, test)
+        said = f"doubt is {test!r}; it needs {', '.join(_TEST)}"  # vocabulary: a key of older files
+        raise ModelError(f"{folder / FACTS}: {said}. {AGAIN}") from error
+    return Screen(tensors["weight"], tensors["bias"], tensors["start"], tensors["token"], residual, fallback)
 
 
-def _test(center: Floats, doubt: Mapping[str, Any]) -> FallbackTest:
-    values = {name: float(doubt[name]) for name in _TEST if name != "k" and name not in _UNBOUNDED}
-    values |= {name: float("inf") if doubt[name] is None else float(doubt[name]) for name in _UNBOUNDED}
-    return FallbackTest(center, int(doubt["k"]), **values)
+def _test(center: Floats, facts: Mapping[str, Any]) -> FallbackTest:
+    infinite = {key for key in _UNBOUNDED if facts[key] is None}
+    values = {f: float("inf") if key in infinite else float(facts[key]) for key, f in _TEST.items() if key != "k"}
+    return FallbackTest(center, int(facts["k"]), **values)
 
 
-def _check(path: Path, tensors: Mapping[str, NDArray[Any]], doubt: Any, output: Floats) -> None:
+def _check(path: Path, tensors: Mapping[str, NDArray[Any]], test: Any, output: Floats) -> None:
     """Names, dtypes and shapes of the tensors; what the sets hold is checked where they are packed."""
-    without = set() if doubt is not None else {"center"}
-    if doubt is None and "tail_weight" not in tensors:
+    without = set() if test is not None else {"center"}
+    if test is None and "tail_weight" not in tensors:
         without |= {"tail_weight", "tail_bias"}  # a test needs them
     names = [name for name in _TYPES if name not in without]
     if sorted(tensors) != sorted(names):
         raise ModelError(f"{path} holds {', '.join(sorted(tensors))}; it must hold {', '.join(names)}. {AGAIN}")
-    clusters, words = len(tensors["weight"]), len(tensors["token"])
-    pieces = tensors["tail_bias"].shape[-1] if "tail_bias" in tensors and tensors["tail_bias"].ndim else 0
+    clusters, tokens = len(tensors["weight"]), len(tensors["token"])
+    components = tensors["tail_bias"].shape[-1] if "tail_bias" in tensors and tensors["tail_bias"].ndim else 0
     shapes = {
         "weight": (clusters, output.shape[1]),
         "bias": (clusters,),
         "start": (clusters + 1,),
-        "token": (words,),
-        "tail_weight": (clusters, pieces, output.shape[1]),
-        "tail_bias": (clusters, pieces),
+        "token": (tokens,),
+        "tail_weight": (clusters, components, output.shape[1]),
+        "tail_bias": (clusters, components),
         "center": (clusters, output.shape[1]),
     }
     for name in names:
@@ -165,7 +175,7 @@ def _check(path: Path, tensors: Mapping[str, NDArray[Any]], doubt: Any, output: 
                 f"{np.dtype(_TYPES[name])} of shape {list(shapes[name])}. {AGAIN}"
             )
     start, token = tensors["start"], tensors["token"]
-    if start[0] != 0 or start[-1] != words or (np.diff(start) < 1).any() or token.min(initial=0) < 0:
-        raise ModelError(f"{path}: start must rise from 0 to the number of words, {words}. {AGAIN}")
+    if start[0] != 0 or start[-1] != tokens or (np.diff(start) < 1).any() or token.min(initial=0) < 0:
+        raise ModelError(f"{path}: start must rise from 0 to the number of tokens, {tokens}. {AGAIN}")
     if token.max(initial=0) >= len(output):
-        raise ModelError(f"{path}: a word is {token.max()}; the model has {len(output)}. {AGAIN}")
+        raise ModelError(f"{path}: a token is {token.max()}; the model has {len(output)}. {AGAIN}")

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.errors import ModelError
+from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.storage.artifacts import OUTPUT, Fitted, output_digest
-from sharpbeam.types import Floats, Shortlist
+from sharpbeam.types import Floats
 
 SHORTLIST = Fitted("shortlist", 1, "fit-shortlist", "--pairs FILE")
 TENSORS, FACTS, AGAIN = SHORTLIST.tensors, SHORTLIST.facts, SHORTLIST.again

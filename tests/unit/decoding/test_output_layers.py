@@ -13,9 +13,9 @@ from sharpbeam import Translator
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.fit.preview import fit_preview
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen
 from sharpbeam.storage.previews import save_preview
 from sharpbeam.storage.screens import save_screen
-from sharpbeam.types import FallbackTest, Screen, Tail
 
 TEXTS = ["das ist ein haus", "wir gehen nach hause", "ein hund", "der mann sieht das haus"]
 
@@ -37,14 +37,13 @@ def test_layers_share_what_they_have_in_common(folder):
     words = np.arange(len(bias), dtype=np.int32)
     every = np.array([0, len(bias)], np.int32)
     one = Screen(weight[:1].copy(), bias[:1].copy(), every, words)
-    tail = Tail(weight[:1, None].copy(), bias[:1, None].copy())
-    doubt = FallbackTest(weight[:1].copy(), k=1, margin=2.0, by_tail=0.5, by_far=0.5, offset=0.0)
-    save_screen(folder, replace(one, tail=tail, doubt=doubt), weight, bias, {})
+    mass = ResidualMass(weight[:1, None].copy(), bias[:1, None].copy())
+    test = FallbackTest(weight[:1].copy(), k=1, margin=2.0, mass_weight=0.5, distance_weight=0.5, threshold=0.0)
+    save_screen(folder, replace(one, residual=mass, fallback=test), weight, bias, {})
     assert translator.loaded.layer_named("screen").fallback is translator.loaded.layer_named("scan")
     save_screen(folder, one, weight, bias, {})
-    assert (
-        Translator(folder).loaded.layer_named("screen").fallback is None
-    )  # nothing is doubted, so no other layer is packed
+    untested = Translator(folder).loaded.layer_named("screen")
+    assert untested.fallback is None  # no row is uncertain, so no other layer is packed
 
 
 @pytest.mark.parametrize(

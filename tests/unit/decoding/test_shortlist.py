@@ -15,9 +15,9 @@ from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.loading import shortlist_identity
 from sharpbeam.errors import ModelError
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.output_layers.fitted import Screen, Shortlist
 from sharpbeam.storage.screens import save_screen
 from sharpbeam.storage.shortlists import save_shortlist
-from sharpbeam.types import Screen, Shortlist
 
 
 @pytest.fixture()

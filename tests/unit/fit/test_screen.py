@@ -23,10 +23,11 @@ from sharpbeam.fit.screen.output import NEVER, Output, Steps
 from sharpbeam.fit.screen.search import Fitted, deal, find_screen
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.output_layers.fitted import ResidualMass
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.storage.screens import read_screen, save_screen
-from sharpbeam.types import Floats, Ids, Tail, TopK
+from sharpbeam.types import Floats, Ids, TopK
 
 QUIET: list[int] = []
 TOLERANCE = ScreenOptions().tolerance
@@ -64,7 +65,7 @@ def folder(tiny_model: Path, tmp_path: Path, fitted: Fitted, output: Output) -> 
 
 
 def test_what_is_collected_is_what_the_exact_layer_says(collection: Collection, tiny_model: Path) -> None:
-    exact = load_model(tiny_model, MachineOptions()).output_layer
+    exact = load_model(tiny_model, MachineOptions()).exact
     for part in collection.parts:
         top = exact.topk(np.ascontiguousarray(part["hidden"]), 3)
         assert top.token.tolist() == part["token"].tolist()
@@ -154,11 +155,11 @@ def test_parts_share_no_sentence(collection: Collection, sentences: list[str]) -
 
 def test_measured_as_decoded(fitted: Fitted, collection: Collection, output: Output, tiny_model: Path) -> None:
     """P@k, fallback and fidelity are those of the output layer that people will run."""
-    exact = load_model(tiny_model, MachineOptions()).output_layer
+    exact = load_model(tiny_model, MachineOptions()).exact
     held_out = deal(collection)[2]
     hidden, truth = np.ascontiguousarray(held_out["hidden"]), held_out["token"]
     with_test = ScreenLayer.build(output.weight, output.bias, fitted.screen, exact)
-    alone = ScreenLayer.build(output.weight, output.bias, replace(fitted.screen, doubt=None))
+    alone = ScreenLayer.build(output.weight, output.bias, replace(fitted.screen, fallback=None))
     found = fitted.held_out
     hits = (truth[:, :, None] == alone.topk(hidden, 3).token[:, None]).any(axis=2)
     assert found.precision_1 == pytest.approx(hits[:, 0].mean())
@@ -228,7 +229,7 @@ def test_too_few_sentences_for_the_fidelity(collection: Collection, output: Outp
     options = ScreenOptions(method="kmeans", clusters=5, budget=30, fidelity=0.9999, top_k=3)
     fitted = find_screen(collection, output, 2, options)
     assert not fitted.reached
-    assert fitted.screen.doubt is not None and fitted.screen.doubt.offset == NEVER
+    assert fitted.screen.fallback is not None and fitted.screen.fallback.threshold == NEVER
     assert fitted.setting.measure.fallback == 1 and fitted.setting.measure.fidelity == 1
 
 
@@ -240,7 +241,7 @@ def test_a_screen_without_misses_sends_nothing_back(collection: Collection, outp
         bias=np.zeros(1, np.float32),
         start=np.array([0, vocab], np.int32),
         token=np.arange(vocab, dtype=np.int32),
-        tail=Tail(np.zeros((1, 1, dim), np.float32), np.full((1, 1), -100.0, np.float32)),
+        residual=ResidualMass(np.zeros((1, 1, dim), np.float32), np.full((1, 1), -100.0, np.float32)),
     )
     records = deal(collection)[1]
     demand = Demand(3, 2 * TOLERANCE)  # words are rounded to bytes
@@ -256,7 +257,7 @@ def test_a_screen_without_misses_sends_nothing_back(collection: Collection, outp
 def test_without_a_fidelity_there_is_no_test(collection: Collection, output: Output, method: str) -> None:
     options = ScreenOptions(method=method, clusters=8, budget=25, fidelity=0, top_k=3)  # type: ignore[arg-type]
     fitted = find_screen(collection, output, 2, options)
-    assert fitted.screen.doubt is None and len(fitted.curve) == 1
+    assert fitted.screen.fallback is None and len(fitted.curve) == 1
     assert fitted.held_out.average_set == pytest.approx(25, rel=0.3)
     starts, tokens = fitted.screen.start, fitted.screen.token
     assert all(2 in tokens[a:b] for a, b in itertools.pairwise(starts))
@@ -282,12 +283,12 @@ def test_save_and_load(folder: Path, fitted: Fitted, output: Output) -> None:
     found, made = read_screen(folder, output.weight, output.bias), fitted.screen
     for name in ("weight", "bias", "start", "token"):
         assert getattr(found, name).tobytes() == getattr(made, name).tobytes()
-    assert found.tail is not None and made.tail is not None
-    assert found.tail.weight.tobytes() == made.tail.weight.tobytes()
-    assert found.tail.bias.tobytes() == made.tail.bias.tobytes()
-    assert found.doubt is not None and made.doubt is not None
-    assert found.doubt.center.tobytes() == made.doubt.center.tobytes()
-    assert replace(found.doubt, center=made.doubt.center) == made.doubt
+    assert found.residual is not None and made.residual is not None
+    assert found.residual.weight.tobytes() == made.residual.weight.tobytes()
+    assert found.residual.bias.tobytes() == made.residual.bias.tobytes()
+    assert found.fallback is not None and made.fallback is not None
+    assert found.fallback.center.tobytes() == made.fallback.center.tobytes()
+    assert replace(found.fallback, center=made.fallback.center) == made.fallback
     assert {path.name for path in folder.iterdir()} == {
         *("config.json", "model.safetensors", "source.spm", "README.md", "screen.json", "screen.safetensors")
     }
@@ -324,7 +325,10 @@ def edit(folder: Path, **changes: object) -> None:
         (lambda f: (f / "screen.json").write_text("{"), "cannot be read as JSON"),
         (lambda f: (f / "screen.json").write_text("[]"), "format_version is None"),
         (lambda f: edit(f, format_version=9), "format_version is 9; this Sharpbeam reads 3"),
-        (lambda f: edit(f, doubt={"k": 3}), "it needs k, margin, by_tail, by_far, offset, loosest"),
+        (
+            lambda f: edit(f, doubt={"k": 3}),
+            "it needs k, margin, by_tail, by_far, offset, loosest",
+        ),
         (lambda f: edit(f, doubt=None), "it must hold weight, bias, start, token, tail_weight, tail_bias"),
         (lambda f: (f / "screen.safetensors").write_bytes(b"x" * 99), "its SHA-256 differs"),
     ],

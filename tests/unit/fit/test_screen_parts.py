@@ -10,9 +10,9 @@ import pytest
 from sharpbeam.fit.screen.bound import design_effect, incomplete_beta, lower_bound
 from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
 from sharpbeam.fit.screen.output import Output
-from sharpbeam.fit.screen.residual_mass import complete, fit_tail, weigh
+from sharpbeam.fit.screen.residual_mass import complete, fit_residual, weigh
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of, widen
-from sharpbeam.types import Screen, Tail
+from sharpbeam.output_layers.fitted import ResidualMass, Screen
 
 EOS = np.array([2], np.int32)
 
@@ -240,15 +240,15 @@ def test_pieces_of_a_tail_bend_as_the_words_outside_do():
     assert mass.share.sum() == pytest.approx(1, abs=1e-4)
     fitted = complete(screen, output, mass, hidden[:1500], total[:1500].astype(np.float32))
 
-    def error(tail: Tail) -> float:
+    def error(tail: ResidualMass) -> float:
         found = np.logaddexp.reduce((hidden[1500:] @ tail.weight[0].T + tail.bias[0]).astype(np.float64), axis=1)
         return float(np.abs(found - outside[1500:]).mean())
 
-    flat = Tail(np.zeros((1, 1, 3), np.float32), np.zeros((1, 1), np.float32))
+    flat = ResidualMass(np.zeros((1, 1, 3), np.float32), np.zeros((1, 1), np.float32))
     inside = np.logaddexp.reduce(logits[:1500, :40], axis=1).astype(np.float32)
-    alone = fit_tail(hidden[:1500], np.zeros(1500, np.int32), flat, inside, total[:1500].astype(np.float32))
-    assert fitted.tail is not None
-    assert error(fitted.tail) < 0.05
+    alone = fit_residual(hidden[:1500], np.zeros(1500, np.int32), flat, inside, total[:1500].astype(np.float32))
+    assert fitted.residual is not None
+    assert error(fitted.residual) < 0.05
     assert error(alone) > 1
 
 

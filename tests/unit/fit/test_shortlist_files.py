@@ -16,9 +16,9 @@ from sharpbeam.fit.shortlist.alignment import Translations
 from sharpbeam.fit.shortlist.files import read_lex, read_vmap, write_vmap
 from sharpbeam.fit.shortlist.fit import PairSet, coverage, fit_pairs, read_pairs, shortlist_of
 from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.storage.shortlists import SHORTLIST, read_shortlist, save_shortlist
 from sharpbeam.text.words import WordVocabulary
-from sharpbeam.types import Shortlist
 
 SPECIAL = [0, 1, 2, 3]
 

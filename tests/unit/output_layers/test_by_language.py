@@ -21,11 +21,12 @@ from sharpbeam.fit.screen.output import NEVER
 from sharpbeam.fit.screen.scopes import scopes, shared, shares
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
 from sharpbeam.output_layers.by_language import ByLanguage
+from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen, Screens
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.storage.screens import read_screen, read_screens, save_screens
-from sharpbeam.types import FallbackTest, Hypothesis, Languages, Per, Request, Screen, Screens, Tail
+from sharpbeam.types import Hypothesis, Languages, Per, Request
 
 LANGUAGES = {"aa": 9, "bb": 10, "cc": 11}
 DIRECTIONS = ("aa-bb", "bb-aa", "cc-aa")
@@ -207,10 +208,10 @@ def test_log_probs_of_mixed_rows_are_those_of_their_screens(model: Path) -> None
 
 def test_what_a_screen_doubts_is_answered_from_all_words(model: Path, sentences: list[str]) -> None:
     """One direction's test sends everything back, another's nothing: each row is held to its own."""
-    tail = Tail(np.zeros((5, 1, 16), np.float32), np.full((5, 1), -30, np.float32))
+    tail = ResidualMass(np.zeros((5, 1, 16), np.float32), np.full((5, 1), -30, np.float32))
     test = FallbackTest(np.zeros((5, 16), np.float32), 1, np.inf, 0.0, 0.0, NEVER)
-    screens = {name: replace(some_screen(1, 30), tail=tail, doubt=test) for name in DIRECTIONS}
-    screens["cc-aa"] = replace(screens["cc-aa"], doubt=replace(test, offset=-NEVER))
+    screens = {name: replace(some_screen(1, 30), residual=tail, fallback=test) for name in DIRECTIONS}
+    screens["cc-aa"] = replace(screens["cc-aa"], fallback=replace(test, threshold=-NEVER))
     translator = put(model, "direction", screens)
     requests = mixed_requests(translator, sentences[:12])
     found, exact = (run(translator, requests, name, 10_000) for name in ("screen", "scan"))

@@ -13,8 +13,9 @@ from support.adversarial import check_topk, layers, normal
 from sharpbeam import _core
 from sharpbeam._core import table_names
 from sharpbeam.fit.preview import fit_preview
-from sharpbeam.output_layers.certified import CertifiedLayer, Preview
+from sharpbeam.output_layers.certified import CertifiedLayer
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.fitted import Preview
 
 KINDS = list(layers(0, 8, 4, 2))
 SHAPES = st.tuples(st.integers(1, 20), st.integers(1, 130), st.integers(1, 700))  # rows, width, vocabulary

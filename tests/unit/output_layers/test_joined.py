@@ -7,8 +7,8 @@ import pytest
 from unit.output_layers.test_shortlist import SOURCES, TABLES, TOLERANCE, make_requests, make_shortlist, normal, whole
 
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.fitted import Screen, Shortlist
 from sharpbeam.output_layers.shortlist import JoinedLayer
-from sharpbeam.types import Screen, Shortlist
 
 
 def make_screen(seed: int, clusters: int, dim: int, vocab: int, numbers=normal) -> Screen:

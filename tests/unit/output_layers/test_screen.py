@@ -11,8 +11,8 @@ from reference.layers import ReferenceScreenLayer
 
 from sharpbeam._core import table_names
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.screen import ScreenLayer, Signs
-from sharpbeam.types import FallbackTest, Screen, Tail
+from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen
+from sharpbeam.output_layers.screen import FallbackFeatures, ScreenLayer
 
 TABLES = table_names()
 TOLERANCE = 2e-5  # of a log probability, as for the exact output layer
@@ -47,13 +47,14 @@ def words(screen: Screen, hidden: np.ndarray) -> list[np.ndarray]:
 def completed(screen: Screen, seed: int, numbers=normal) -> Screen:
     """With a tail that weighs about as much as the set."""
     clusters, dim = screen.weight.shape
-    return replace(screen, tail=Tail(numbers(seed, clusters, PIECES, dim), numbers(seed + 1, clusters, PIECES)))
+    mass = ResidualMass(numbers(seed, clusters, PIECES, dim), numbers(seed + 1, clusters, PIECES))
+    return replace(screen, residual=mass)
 
 
 def doubtful_screen(screen: Screen, seed: int, k: int) -> Screen:
     """With a test that doubts some rows and not others."""
     doubt = FallbackTest(normal(seed, *screen.weight.shape), k, 3.0, 0.5, 0.5, 5.0, LOOSEST)
-    return replace(completed(screen, seed + 7), doubt=doubt)
+    return replace(completed(screen, seed + 7), fallback=doubt)
 
 
 @pytest.mark.parametrize("isa", TABLES)
@@ -143,7 +144,7 @@ def test_a_tail_completes_the_normaliser():
     weight, bias, h = normal(0, 80, 12), normal(1, 80), normal(2, 1, 12)
     outside = np.arange(40, 80)
     mass = float(np.log(np.exp(np.float64(weight[outside] @ h[0] + bias[outside])).sum()))
-    tail = Tail(np.zeros((1, 2, 12), np.float32), np.full((1, 2), mass - np.log(2), np.float32))
+    tail = ResidualMass(np.zeros((1, 2, 12), np.float32), np.full((1, 2), mass - np.log(2), np.float32))
     screen = Screen(normal(3, 1, 12), normal(4, 1), np.array([0, 40], np.int32), np.arange(40, dtype=np.int32), tail)
     exact = ExactLayer.build(weight, bias)
     for int8 in (False, True):
@@ -154,22 +155,22 @@ def test_a_tail_completes_the_normaliser():
             one = np.array([token], np.int32)
             np.testing.assert_allclose(screened.log_prob(h, one), exact.log_prob(h, one), atol=tolerance)
         np.testing.assert_array_equal(screened.log_prob(h, top.token[0, :1].copy()), top.log_prob[0, :1])
-        alone = ScreenLayer.build(weight, bias, replace(screen, tail=None), int8=int8)
+        alone = ScreenLayer.build(weight, bias, replace(screen, residual=None), int8=int8)
         assert alone.topk(h, 1).log_prob[0, 0] - top.log_prob[0, 0] > 10 * tolerance
 
 
 def test_signs_are_what_the_test_decides_by():
     weight, bias, hidden = normal(0, 150, 40), normal(1, 150), normal(2, 90, 40)
     screen = doubtful_screen(make_screen(3, 6, 40, 150, least=5), 9, 4)
-    assert screen.doubt is not None and screen.tail is not None
-    signs = Signs(weight, bias, screen, hidden)
-    center, tail = screen.doubt.center[signs.cluster], screen.tail
-    np.testing.assert_allclose(signs.far, np.linalg.norm(hidden - center, axis=1), rtol=1e-4)
-    pieces = np.einsum("nmd,nd->nm", tail.weight[signs.cluster], hidden) + tail.bias[signs.cluster]
-    np.testing.assert_allclose(signs.tail, np.logaddexp.reduce(pieces, axis=1), atol=1e-4)
-    doubtful = signs.doubtful(screen.doubt)
-    lacking = ~(signs.sure(3.0, 0.5, 0.5) >= np.float32(5.0))
-    loose = signs.tail - signs.total > np.float32(LOOSEST)
+    assert screen.fallback is not None and screen.residual is not None
+    features = FallbackFeatures(weight, bias, screen, hidden)
+    center, tail = screen.fallback.center[features.cluster], screen.residual
+    np.testing.assert_allclose(features.distance, np.linalg.norm(hidden - center, axis=1), rtol=1e-4)
+    pieces = np.einsum("nmd,nd->nm", tail.weight[features.cluster], hidden) + tail.bias[features.cluster]
+    np.testing.assert_allclose(features.log_mass, np.logaddexp.reduce(pieces, axis=1), atol=1e-4)
+    doubtful = features.uncertain(screen.fallback)
+    lacking = ~(features.certainty(3.0, 0.5, 0.5) >= np.float32(5.0))
+    loose = features.log_mass - features.log_total > np.float32(LOOSEST)
     assert doubtful.tolist() == (lacking | loose).tolist()
     assert (loose & ~lacking).any() and (lacking & ~loose).any()
     screened = ScreenLayer.build(weight, bias, screen, ExactLayer.build(weight, bias))

@@ -7,9 +7,10 @@ import pytest
 
 from sharpbeam._core import table_names
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.output_layers.native import NativeRun
 from sharpbeam.output_layers.shortlist import ShortlistLayer
-from sharpbeam.types import Request, Shortlist
+from sharpbeam.types import Request
 
 TABLES = table_names()
 TOLERANCE = 2e-5  # of a log probability, as for the exact output layer

@@ -18,6 +18,7 @@ from sharpbeam.fit.preview import fit_preview
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.certified import CertifiedLayer
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen, Shortlist
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
@@ -26,7 +27,7 @@ from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.work import Work
-from sharpbeam.types import FallbackTest, Hypothesis, Screen, Shortlist, Tail
+from sharpbeam.types import Hypothesis
 
 SCHEDULES = ({"batch_tokens": 1}, {"batch_tokens": 40}, {"schedule": "stream", "max_rows": 9})
 # What the layers say without: among them words that they would say, and 0, which stands where a screen or a shortlist
@@ -62,9 +63,9 @@ def make_screen(vocab: int, dim: int) -> Screen:
     """Two clusters; the rows of the second one, which has half of the words, are doubtful, as they are far from it."""
     weight = np.random.default_rng(2).normal(size=(1, dim)).astype(np.float32)
     start, token = np.array([0, vocab, vocab + vocab // 2], np.int32), np.arange(vocab, dtype=np.int32)
-    tail = Tail(np.zeros((2, 1, dim), np.float32), np.full((2, 1), -3, np.float32))
+    tail = ResidualMass(np.zeros((2, 1, dim), np.float32), np.full((2, 1), -3, np.float32))
     center = np.array([[0], [1000]], np.float32).repeat(dim, axis=1)
-    doubt = FallbackTest(center, k=1, margin=float("inf"), by_tail=0.0, by_far=1.0, offset=-500.0)
+    doubt = FallbackTest(center, k=1, margin=float("inf"), mass_weight=0.0, distance_weight=1.0, threshold=-500.0)
     clusters, bias = np.concatenate([weight, -weight]), np.zeros(2, np.float32)
     return Screen(clusters, bias, start, np.append(token, token[::2]), tail, doubt)
 

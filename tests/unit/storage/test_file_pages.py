@@ -18,12 +18,13 @@ from sharpbeam.models.native import NativeModel
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.storage.artifacts import output_digest
 from sharpbeam.storage.model_folder import read_tensors, save_model
 from sharpbeam.text.pieces import PieceVocabulary
-from sharpbeam.types import Floats, Screen
+from sharpbeam.types import Floats
 
 SMAPS = Path("/proc/self/smaps")
 needs_proc = pytest.mark.skipif(not SMAPS.exists(), reason="there is no /proc/self/smaps")

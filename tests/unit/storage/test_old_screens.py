@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen
 from sharpbeam.storage.screens import read_screen, save_screen
-from sharpbeam.types import FallbackTest, Screen, Tail
 
 
 def test_format_2_is_read(tmp_path: Path) -> None:
     draw = np.random.default_rng(1)
     weight, bias, clusters = (draw.normal(0, 1, shape).astype(np.float32) for shape in ((9, 4), 9, (2, 4)))
-    tail = Tail(clusters[:, None] + 1, clusters[:, :1] + 2)
+    tail = ResidualMass(clusters[:, None] + 1, clusters[:, :1] + 2)
     test = FallbackTest(clusters - 1, 3, 2.0, 0.5, 0.25, -1.0)
     sets = np.array([0, 2, 5], np.int32), np.array([1, 2, 0, 4, 8], np.int32)
     screen = Screen(clusters, clusters[:, 0].copy(), *sets, tail, test)
@@ -29,7 +29,7 @@ def test_format_2_is_read(tmp_path: Path) -> None:
     facts |= {"format_version": 2, "screen_sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     record.write_text(json.dumps(facts))
     found = read_screen(tmp_path, weight, bias)
-    assert found.tail is not None and found.doubt is not None
-    assert found.tail.weight.tobytes() == tail.weight.tobytes()
-    assert found.tail.bias.tobytes() == tail.bias.tobytes()
-    assert replace(found.doubt, center=test.center) == test
+    assert found.residual is not None and found.fallback is not None
+    assert found.residual.weight.tobytes() == tail.weight.tobytes()
+    assert found.residual.bias.tobytes() == tail.bias.tobytes()
+    assert replace(found.fallback, center=test.center) == test

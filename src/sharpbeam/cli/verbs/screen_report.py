@@ -21,7 +21,8 @@ from sharpbeam.text.lines import read_all
 
 if TYPE_CHECKING:
     from sharpbeam.decoding.loading import LoadedModel
-    from sharpbeam.types import Ids, Per, Screen
+    from sharpbeam.output_layers.fitted import Screen
+    from sharpbeam.types import Ids, Per
 
 CONFIDENCE = 0.95
 BAR = 40  # characters of the longest bar of the histogram
@@ -141,7 +142,7 @@ def _measure(
     from sharpbeam.fit.screen import collect
     from sharpbeam.fit.screen.fidelity import Demand, matters, measure
     from sharpbeam.fit.screen.output import Output
-    from sharpbeam.report.screens import doubts
+    from sharpbeam.report.screens import fallback_reasons
 
     options = facts.get("options", {})
     k, beam_size = int(options.get("top_k", 5)), int(options.get("beam_size", 5))
@@ -157,8 +158,9 @@ def _measure(
         records = collect.Collection.of(found).read(lambda n: np.ones(len(n), np.bool_))
     weight, bias = parts.model.output()
     result = measure(screen, Output(weight, bias), records, Demand(k, float(tolerance)), CONFIDENCE)
-    why = doubts(screen, weight, bias, np.ascontiguousarray(records["hidden"]), records["token"], matters(records, k))
-    return dataclasses.asdict(result) | {"k": k, "doubts": None if why is None else dataclasses.asdict(why)}
+    hidden = np.ascontiguousarray(records["hidden"])
+    why = fallback_reasons(screen, weight, bias, hidden, records["token"], matters(records, k))
+    return dataclasses.asdict(result) | {"k": k, "fallback_reasons": None if why is None else dataclasses.asdict(why)}
 
 
 def _write(whole: Mapping[str, Any], reports: Mapping[str, Mapping[str, Any]], output: Path) -> None:
@@ -184,7 +186,7 @@ def _text(report: Mapping[str, Any], words: int) -> str:
         lines += ["When it was fitted, on held-out sentences", *_figures(report["held_out"], report["scan_bytes"]), ""]
     if "measured" in report:
         lines += ["On the given text", *_figures(report["measured"], report["scan_bytes"])]
-        lines += [*_reasons(report["measured"]["doubts"]), ""]
+        lines += [*_reasons(report["measured"]["fallback_reasons"]), ""]
     largest = max(count for _, _, count in sets["histogram"])
     lines += [
         f"Sets: {sets['least']} to {sets['most']} words, {sets['mean']:.0f} on average, median {sets['median']:.0f}; "
@@ -218,11 +220,11 @@ def _figures(found: Mapping[str, Any], scan_bytes: int) -> list[str]:
 def _reasons(why: Mapping[str, int] | None) -> list[str]:
     if why is None:
         return ["  It has no test: no row goes to the exact layer."]
-    rows, sent = why["rows"], max(why["sent_back"], 1)
+    rows, fallen_back = why["rows"], max(why["fallen_back"], 1)
     return [
-        f"  {why['sent_back']} of {rows} rows went to the exact layer: {why['few']} have a set of fewer than k words, "
-        f"{why['low']} a low logit that matters, {why['far']} are far from the center, {why['loose']} have too much of "
-        "the normaliser outside the set",
-        f"  {why['needless']} of them ({why['needless'] / sent:.0%}) had every word that matters; {why['missed']} rows "
-        f"were answered with a word missing ({why['missed'] / max(rows, 1):.3%})",
+        f"  {why['fallen_back']} of {rows} rows fell back to the exact layer: {why['few']} have a set of fewer than k "
+        f"words, {why['low']} a low logit that matters, {why['far']} are far from the center, {why['loose']} have too "
+        "much of the normaliser outside the set",
+        f"  {why['needless']} of them ({why['needless'] / fallen_back:.0%}) had every word that matters; "
+        f"{why['missed']} rows were answered with a word missing ({why['missed'] / max(rows, 1):.3%})",
     ]

@@ -26,12 +26,22 @@ from sharpbeam.fit.screen.bound import design_effect, lower_bound
 from sharpbeam.fit.screen.collect import Records
 from sharpbeam.fit.screen.output import NEVER, Output, Steps
 from sharpbeam.fit.screen.sets import membership
-from sharpbeam.output_layers.screen import Signs
-from sharpbeam.types import FallbackTest, Floats, Ids, Screen
+from sharpbeam.output_layers.fitted import FallbackTest, Screen
+from sharpbeam.output_layers.screen import FallbackFeatures
+from sharpbeam.types import Floats, Ids
 
 MARGINS = (2.0, 3.0, 4.0, 6.0, np.inf)  # tried
-BY_TAIL = (0.0, 0.5, 1.0)
-BY_FAR = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # in units of the spread of logits over that of distances
+MASS_WEIGHTS = (0.0, 0.5, 1.0)
+DISTANCE_WEIGHTS = (
+    0.0,
+    0.125,
+    0.25,
+    0.5,
+    1.0,
+    2.0,
+    4.0,
+    8.0,
+)  # times the spread of logits over that of distances
 LEFT = (0.0, 0.25, 0.5, 0.75)  # of the steps that may be wrong, those that may be so by their normalizers: tried
 
 
@@ -77,7 +87,7 @@ class View:
 
     screen: Screen
     tested: bool  # False: the screen's fallback test is a placeholder, and no row falls back
-    signs: Signs
+    features: FallbackFeatures
     hits: NDArray[np.bool_]  # [n, k]
     miss: NDArray[np.bool_]  # [n] a token that matters is missing
     error: Floats  # [n] of log Z, not negative
@@ -93,20 +103,20 @@ class View:
 
         `center` [C, D] are the clusters' centers, for a test that is still to be calibrated.
         """
-        tested = screen.doubt is not None and center is None
+        tested = screen.fallback is not None and center is None
         if not tested:
             found = np.zeros_like(screen.weight) if center is None else center
-            screen = replace(screen, doubt=FallbackTest(found, demand.k, np.inf, 0.0, 0.0, -NEVER))
+            screen = replace(screen, fallback=FallbackTest(found, demand.k, np.inf, 0.0, 0.0, -NEVER))
         vocab, dim = output.weight.shape
-        signs = Signs(output.weight, output.bias, screen, steps.hidden)
-        hits = membership(screen, signs.cluster, steps.records["token"][:, : demand.k], vocab)
+        features = FallbackFeatures(output.weight, output.bias, screen, steps.hidden)
+        hits = membership(screen, features.cluster, steps.records["token"][:, : demand.k], vocab)
         sentence, number = steps.records["sentence"], steps.records["step"]
         begins = np.r_[True, (sentence[1:] != sentence[:-1]) | (number[1:] != number[:-1])]
         miss = np.asarray((~hits & matters(steps.records, demand.k)).any(axis=1))
-        error = np.abs(signs.total - steps.total)
+        error = np.abs(features.log_total - steps.total)
         step = np.cumsum(begins) - 1
         off = error > demand.tolerance
-        return cls(screen, tested, signs, hits, miss, error, off, step, sentence[begins], dim, vocab)
+        return cls(screen, tested, features, hits, miss, error, off, step, sentence[begins], dim, vocab)
 
     def wrong_steps(self, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Mask [steps] of the steps that have a `wrong` [n] row."""
@@ -116,28 +126,28 @@ class View:
         """The same with the fallback test with which the lower bound of the fidelity is at least `fidelity`.
 
         The test of normalizers is set so that some of the steps that may be wrong are so by them, for each of `LEFT`,
-        and then the one of tokens. Of all weights of its signs those are taken with which the fewest rows fall back:
+        and then the one of tokens. Of all weights of its features those are taken with which the fewest rows fall back:
         the most uncertain first, until the bound is reached. With too few rows to reach it, every row falls back.
         """
-        assert self.screen.doubt is not None
+        assert self.screen.fallback is not None
         allowed = int((1 - fidelity) * len(self.sentence))
-        best, least = replace(self.screen.doubt, offset=NEVER), len(self.miss) + 1
-        for loosest in sorted({self._loosest(int(share * allowed)) for share in LEFT}):
-            test = self._token_test(replace(best, loosest=loosest), allowed, fidelity, confidence)
-            falling_back = int(self.signs.doubtful(test).sum())
+        best, least = replace(self.screen.fallback, threshold=NEVER), len(self.miss) + 1
+        for max_log_share in sorted({self._max_log_share(int(share * allowed)) for share in LEFT}):
+            test = self._token_test(replace(best, max_log_share=max_log_share), allowed, fidelity, confidence)
+            falling_back = int(self.features.uncertain(test).sum())
             if falling_back < least:
                 best, least = test, falling_back
-        return replace(self, screen=replace(self.screen, doubt=best), tested=True)
+        return replace(self, screen=replace(self.screen, fallback=best), tested=True)
 
     def measure(self, confidence: float) -> Measure:
         """The figures with the fallback test, if there is one."""
-        test = self.screen.doubt
+        test = self.screen.fallback
         assert test is not None
-        uncertain = self.signs.doubtful(test) if self.tested else np.zeros(len(self.miss), np.bool_)
+        uncertain = self.features.uncertain(test) if self.tested else np.zeros(len(self.miss), np.bool_)
         lacking = self.miss | self.off
-        tight = self.signs.outside <= np.float32(test.loosest)
+        tight = self.features.log_share <= np.float32(test.max_log_share)
         wrong, misses = self.wrong_steps(lacking & ~uncertain), self.wrong_steps(self.miss | (self.off & tight))
-        size = float(np.diff(self.screen.start)[self.signs.cluster].mean())
+        size = float(np.diff(self.screen.start)[self.features.cluster].mean())
         error = self.error[~uncertain]
         fallback = float(uncertain.mean())
         return Measure(
@@ -158,21 +168,21 @@ class View:
             cost=self.dim * (len(self.screen.weight) + size + fallback * self.vocab),
         )
 
-    def _loosest(self, left: int) -> float:
+    def _max_log_share(self, left: int) -> float:
         """The largest share outside, as its log, with which at most `left` rows whose log Z is off do not fall back."""
-        outside = np.sort(self.signs.outside[self.off])
+        outside = np.sort(self.features.log_share[self.off])
         return float(np.nextafter(outside[left], np.float32(-np.inf))) if left < len(outside) else float("inf")
 
     def _token_test(self, test: FallbackTest, allowed: int, fidelity: float, confidence: float) -> FallbackTest:
-        """`test`, whose normalizer test is set, with weights and offset for what is still wrong then."""
-        signs = self.signs
-        kept = signs.outside <= np.float32(test.loosest)
+        """`test`, whose normalizer test is set, with weights and threshold for what is still wrong then."""
+        features = self.features
+        kept = features.log_share <= np.float32(test.max_log_share)
         wrong = (self.miss | self.off) & kept
-        unit = float(np.std(signs.best)) / max(float(np.std(signs.far)), 1e-12)
-        choices = [(margin, tail, far * unit) for margin, tail, far in product(MARGINS, BY_TAIL, BY_FAR)]
-        falling_back = [_falling_back(signs.sure(*choice), wrong, kept, allowed) for choice in choices]
-        margin, by_tail, by_far = choices[int(np.argmin(falling_back))]
-        sure = signs.sure(margin, by_tail, by_far)
+        unit = float(np.std(features.best)) / max(float(np.std(features.distance)), 1e-12)
+        choices = [(margin, mass, far * unit) for margin, mass, far in product(MARGINS, MASS_WEIGHTS, DISTANCE_WEIGHTS)]
+        falling_back = [_falling_back(features.certainty(*choice), wrong, kept, allowed) for choice in choices]
+        weights = choices[int(np.argmin(falling_back))]
+        sure = features.certainty(*weights)
         order = np.argsort(sure, kind="stable")
         misses = order[wrong[order]]  # the most uncertain first; rows between two misses change nothing
         all_wrong = self.wrong_steps(self.miss | wrong)
@@ -183,10 +193,12 @@ class View:
             return _bound(self.wrong_steps(still), all_wrong, self.sentence, confidence) >= fidelity
 
         least = bisect_left(range(len(misses) + 1), True, key=reached)
-        offset = NEVER
+        threshold = NEVER
         if least <= len(misses):
-            offset = float(np.nextafter(sure[misses[least - 1]], np.float32(np.inf))) if least else -NEVER
-        return replace(test, margin=margin, by_tail=by_tail, by_far=by_far, offset=max(offset, -NEVER))
+            threshold = float(np.nextafter(sure[misses[least - 1]], np.float32(np.inf))) if least else -NEVER
+        margin, mass, distance = weights
+        found = replace(test, margin=margin, mass_weight=mass, distance_weight=distance)
+        return replace(found, threshold=max(threshold, -NEVER))
 
 
 def measure(screen: Screen, output: Output, records: Records, demand: Demand, confidence: float) -> Measure:

@@ -23,12 +23,13 @@ from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.schema import changed, require
 from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.output_layers.fitted import Screens
 from sharpbeam.storage.artifacts import OUTPUT, output_digest
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.storage.previews import save_preview
 from sharpbeam.storage.screens import FACTS, save_screens
 from sharpbeam.text.lines import read_all
-from sharpbeam.types import Languages, Per, Screens
+from sharpbeam.types import Languages, Per
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.fit.screen.output import NEVER, Output
-from sharpbeam.output_layers.screen import Signs
-from sharpbeam.types import FallbackTest, Floats, Ids, Screen, Tail
+from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen
+from sharpbeam.output_layers.screen import FallbackFeatures
+from sharpbeam.types import Floats, Ids
 
 COMPONENTS = 16  # of a cluster
 SAMPLED = 48  # rows of a cluster whose probabilities are computed
@@ -63,10 +64,10 @@ def weigh(hidden: Floats, total: Floats, label: Ids, clusters: int, output: Outp
 def complete(screen: Screen, output: Output, mass: Mass, hidden: Floats, total: Floats) -> Screen:
     """`screen` with the residual mass outside its sets, fitted on `hidden` [n, D] with log Z `total` [n]."""
     clusters = len(screen.weight)
-    nothing = Tail(np.zeros_like(screen.weight)[:, None], np.full((clusters, 1), -NEVER, np.float32))
-    signs = _signs(replace(screen, tail=nothing), output, hidden)
+    nothing = ResidualMass(np.zeros_like(screen.weight)[:, None], np.full((clusters, 1), -NEVER, np.float32))
+    features = _features(replace(screen, residual=nothing), output, hidden)
     start = components(screen, output, mass)
-    return replace(screen, tail=fit_tail(hidden, signs.cluster, start, signs.total, total))
+    return replace(screen, residual=fit_residual(hidden, features.cluster, start, features.log_total, total))
 
 
 def rescale(screen: Screen, output: Output, hidden: Floats, total: Floats) -> Screen:
@@ -77,9 +78,9 @@ def rescale(screen: Screen, output: Output, hidden: Floats, total: Floats) -> Sc
     a step's probabilities, exp(logit) / Z over all tokens, sum to more than 1. By Jensen's inequality a mean sum of 1
     also keeps the perplexity of any text at or above the exact layer's, but for the noise of the steps.
     """
-    assert screen.tail is not None
-    signs = _signs(screen, output, hidden)
-    outside, found, exact = (np.float64(values) for values in (signs.tail, signs.total, total))
+    assert screen.residual is not None
+    features = _features(screen, output, hidden)
+    outside, found, exact = (np.float64(values) for values in (features.log_mass, features.log_total, total))
     inside = found + np.log1p(-np.exp(np.minimum(outside - found, -1e-12)))
     low, high = -FURTHEST, FURTHEST  # of the factor's log; the mean sum falls with it
     for _ in range(50):
@@ -88,15 +89,15 @@ def rescale(screen: Screen, output: Output, hidden: Floats, total: Floats) -> Sc
             low = middle
         else:
             high = middle
-    return replace(screen, tail=replace(screen.tail, bias=screen.tail.bias + np.float32(high)))
+    return replace(screen, residual=replace(screen.residual, bias=screen.residual.bias + np.float32(high)))
 
 
-def _signs(screen: Screen, output: Output, hidden: Floats) -> Signs:
+def _features(screen: Screen, output: Output, hidden: Floats) -> FallbackFeatures:
     test = FallbackTest(np.zeros_like(screen.weight), 1, np.inf, 0.0, 0.0, 0.0)
-    return Signs(output.weight, output.bias, replace(screen, doubt=test), hidden)
+    return FallbackFeatures(output.weight, output.bias, replace(screen, fallback=test), hidden)
 
 
-def components(screen: Screen, output: Output, mass: Mass) -> Tail:
+def components(screen: Screen, output: Output, mass: Mass) -> ResidualMass:
     """The tokens outside each set in groups, as `mass` has them before anything is fitted."""
     clusters, dim = screen.weight.shape
     weight = np.zeros((clusters, COMPONENTS, dim), np.float32)
@@ -118,7 +119,7 @@ def components(screen: Screen, output: Output, mass: Mass) -> Tail:
         logit = (rows @ weight[cluster, : len(held)][filled].T - total[:, None]).astype(np.float64)
         mean = np.logaddexp.reduce(logit, axis=0) - np.log(len(logit))
         bias[cluster, : len(held)][filled] = np.log(scale * held[filled]) - mean
-    return Tail(weight, bias)
+    return ResidualMass(weight, bias)
 
 
 def _group(moves: Floats, share: Floats) -> Floats:
@@ -138,7 +139,7 @@ def _group(moves: Floats, share: Floats) -> Floats:
     return weight
 
 
-def fit_tail(hidden: Floats, label: Ids, start: Tail, inside: Floats, total: Floats) -> Tail:
+def fit_residual(hidden: Floats, label: Ids, start: ResidualMass, inside: Floats, total: Floats) -> ResidualMass:
     """`start` and regressions of what it lacks on `hidden` [n, D], which are added to all components of a cluster.
 
     `label` [n] are the rows' clusters, `inside` [n] their log Z_in, `total` [n] their log Z.
@@ -165,7 +166,8 @@ def fit_tail(hidden: Floats, label: Ids, start: Tail, inside: Floats, total: Flo
         found[cluster] += np.linalg.solve(square + prior, product)
     slope = found[:, :-1]
     moved = (start.weight + slope[:, None]).astype(np.float32)
-    return Tail(moved, np.maximum(start.bias + (found[:, -1] - slope @ mean)[:, None], -NEVER).astype(np.float32))
+    bias = start.bias + (found[:, -1] - slope @ mean)[:, None]
+    return ResidualMass(moved, np.maximum(bias, -NEVER).astype(np.float32))
 
 
 def _log_sum_exp(logits: Floats) -> Floats:

@@ -29,7 +29,8 @@ from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, screen_of, widen
 from sharpbeam.options.schema import require
 from sharpbeam.options.screen import METHODS, ScreenOptions
-from sharpbeam.types import Floats, Ids, Screen
+from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.types import Floats, Ids
 
 CLUSTERS = (100, 200, 400)  # searched
 # Searched budgets, as shares of the average set with every token that was seen; above 1 with others that are likely.

@@ -20,10 +20,10 @@ from sharpbeam.errors import InputError
 from sharpbeam.fit.shortlist.alignment import Translations
 from sharpbeam.fit.shortlist.fit import shortlist_of
 from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist, read_marian_shortlist
 from sharpbeam.text.lines import read_lines
 from sharpbeam.text.vocabulary import Vocabulary
-from sharpbeam.types import Shortlist
 
 LEAST_KNOWN = 0.5  # share of a file's entries whose tokens the model must know
 EMPTY = "NULL"

@@ -11,9 +11,10 @@ import numpy as np
 from sharpbeam.errors import InputError
 from sharpbeam.fit.shortlist.alignment import Translations, align
 from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.text.pairs import Pair
 from sharpbeam.text.vocabulary import Vocabulary
-from sharpbeam.types import Ids, Shortlist
+from sharpbeam.types import Ids
 
 LONGEST = 200  # tokens of a sentence that are read
 HELD_OUT = 100  # every so many-th pair is not fitted on

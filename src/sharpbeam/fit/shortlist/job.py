@@ -19,10 +19,10 @@ from sharpbeam.jobs.translate_file import TranslationJob
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
 from sharpbeam.options.schema import changed, require
 from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.storage.shortlists import FACTS, read_shortlist, save_shortlist
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
-from sharpbeam.types import Shortlist
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
