@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sharpbeam.decoding.choices import Choices
 from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.decoding.lanes import Setup, one_beam_search
 from sharpbeam.decoding.loading import LoadedModel, load_model
@@ -30,8 +31,6 @@ class ModelUser:
 
     loaded: LoadedModel
     """The model, its vocabularies and output layers."""
-    defaults: DecodeOptions
-    """Options of calls that give none: those given when the object was made, then the model's own, then ours."""
 
     def __init__(self, model: ModelName, task: Task, machine: MachineOptions | None, keywords: ModelKeywords) -> None:
         for name in keywords.keys() - fields_of(MachineOptions).keys() - DecodeOptions().by_name().keys():
@@ -49,13 +48,18 @@ class ModelUser:
     def _load(self, model: ModelName, machine: MachineOptions, task: Task, decode: DecodeKeywords) -> None:
         self._state = (model, machine, task, decode)
         self.loaded = load_model(model, machine, task)
-        self.defaults = self.loaded.options.changed(**decode)
+        self._choices = Choices(self.loaded.options.changed(**decode))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (type(self), *self._state)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'+'.join(map(str, self.loaded.folders))!r})"
+
+    @property
+    def defaults(self) -> DecodeOptions:
+        """Options of calls that give none: those given when the object was made, then the model's own, then ours."""
+        return self._choices.options
 
     @property
     def work(self) -> Work:
@@ -68,7 +72,7 @@ class ModelUser:
 
     def _options(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
         """The options of a call."""
-        return (options or self.defaults).changed(**keywords)
+        return self._choices.changed(keywords) if options is None else options.changed(**keywords)
 
     def _session(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> Session[Any]:
         chosen = self._options(options, keywords)

@@ -94,7 +94,8 @@ class Lane:
             return Expansion(plain, bos_id, eos_id, size)
         if options.search.sampling:
             return SamplingSearch(options.search, options.sampling, bos_id, eos_id, size)
-        return beam_search(loaded, replace(options, search=options.search.for_coverage()))
+        wider = options.search.for_coverage()
+        return beam_search(loaded, options if wider is options.search else replace(options, search=wider))
 
 
 class LaneRun:

@@ -16,6 +16,7 @@ from threading import Condition, Lock, Thread, current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from sharpbeam.decoding.choices import Choices
 from sharpbeam.decoding.inputs import NUMBERS, Input, Prefixes, answer_of, encode_texts
 from sharpbeam.decoding.lanes import Lane, LaneRun
 from sharpbeam.decoding.loading import LoadedModel
@@ -23,7 +24,7 @@ from sharpbeam.decoding.loop import Finished
 from sharpbeam.decoding.results import Generation, Translation
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import InputError, RequestCancelledError
-from sharpbeam.options.decode import DecodeOptions, LanguageOptions, ScheduleOptions
+from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
 from sharpbeam.options.schema import fields_of, require
 from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.scheduling.memory import Memory
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Translation | Generation)
 _MISSING = Hypothesis(0, (), (), 0.0, 0.0)  # stands where an alternative is still to be completed
 ONLINE = ScheduleOptions(schedule="stream", refill_at=0.9)  # requests enter as soon as they fit
+_OF_SESSION = fields_of(ScheduleOptions).keys() - {"max_input_length"}
 MOST_LANES = 16  # more are forgotten when nothing is in flight in them
 
 
@@ -114,8 +116,8 @@ class Session(Generic[T]):
         self.options = options or replace(loaded.options, schedule=ONLINE)
         """What a request is decoded with unless it has options of its own."""
         self._lanes: tuple[Lane, ...] = ()  # replaced, never changed: workers read it without the lock
-        self._lane_of: dict[DecodeOptions, Lane] = {}
-        self._chosen: dict[tuple[tuple[str, object], ...], DecodeOptions] = {}  # by the keywords of requests
+        self._lane_of: dict[tuple[object, ...], Lane] = {}  # by the options of its requests
+        self._choices = Choices(self.options)
         self._handles: dict[int, Handle[T]] = {}  # of all requests that wait or are in flight
         self._pending = 0  # handles that are not done
         self._numbers = itertools.count()
@@ -311,33 +313,24 @@ class Session(Generic[T]):
 
     def _choose(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
         """The options of a request."""
-        for name in keywords.keys() & fields_of(ScheduleOptions).keys() - {"max_input_length"}:
+        for name in keywords.keys() & _OF_SESSION:
             require(False, name, keywords.get(name), "left to the session: it is no option of a request")
-        if options is not None:
-            options = options.changed(**keywords)
-            longest = options.schedule.max_input_length
-            return replace(options, schedule=replace(self.options.schedule, max_input_length=longest))
-        try:
-            key = tuple(sorted(keywords.items()))
-            return self._chosen[key]
-        except (KeyError, TypeError):  # a value that cannot be a key is no option's value either
-            options = self.options.changed(**keywords)
-        if len(self._chosen) >= 4 * MOST_LANES:
-            self._chosen = {}
-        self._chosen[key] = options
-        return options
+        if options is None:
+            return self._choices.changed(keywords)
+        options = options.changed(**keywords)
+        longest = options.schedule.max_input_length
+        return replace(options, schedule=replace(self.options.schedule, max_input_length=longest))
 
     def _lane(self, options: DecodeOptions) -> Lane:
         """The lane of requests with `options`, whatever their languages and lengths."""
-        key = replace(options, languages=LanguageOptions(), schedule=self.options.schedule)
+        key = (options.search, options.sampling, options.output)
         with self._opening:  # reading an output layer may take a while, in which others take their steps
             lane = self._lane_of.get(key)
             if lane is None:
                 self._lane_of = {known: old for known, old in self._lane_of.items() if old in self._lanes}
-                lane = self._lane_of[key] = Lane(self.loaded, key)
-                if lane.expands:
-                    lane.completion = self._lane_of.get(lane.completed) or Lane(self.loaded, lane.completed)
-                    self._lane_of[lane.completed] = lane.completion
+                lane = self._lane_of[key] = Lane(self.loaded, options)
+        if lane.expands and lane.completion is None:
+            lane.completion = self._lane(lane.completed)
         return lane
 
     def _add(self, lane: Lane, asked: list[tuple[Handle[T], Request, int]], priority: int) -> None:
