@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.harness import record
 from sharpbeam.cli.main import main as sharpbeam
-from sharpbeam.storage.model_folder import WEIGHTS, weights_digest
+from sharpbeam.storage.model_folder import WEIGHTS, read_facts
 from sharpbeam.text.lines import file_digest
 
 HOME = record.ROOT / "build" / "bench"
@@ -44,7 +44,7 @@ def stamp(folder: Path, *more: Path, code: tuple[str, ...] = FITTING) -> str:
 
 def _digest(path: Path) -> str:
     """SHA-256 of a file; of weights that which their config.json says, for they may be gigabytes."""
-    known = weights_digest(path.parent) if path.name == WEIGHTS else None
+    known = read_facts(path.parent).digest if path.name == WEIGHTS else None
     return known or file_digest(path)
 
 

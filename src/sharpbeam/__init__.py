@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from sharpbeam.api.head import Head
     from sharpbeam.api.scorer import Scorer
     from sharpbeam.api.translator import Translator
+    from sharpbeam.decoding.handle import Handle
     from sharpbeam.decoding.results import Answer, Generation, Translation
-    from sharpbeam.decoding.session import Handle, Session
+    from sharpbeam.decoding.session import Session
     from sharpbeam.decoding.trace import Trace
     from sharpbeam.fit.head import fit_head
     from sharpbeam.fit.progress import FitProgress
@@ -55,7 +56,7 @@ _HOMES = {
     "Answer": "sharpbeam.decoding.results",
     "Generation": "sharpbeam.decoding.results",
     "Generator": "sharpbeam.api.generator",
-    "Handle": "sharpbeam.decoding.session",
+    "Handle": "sharpbeam.decoding.handle",
     "Head": "sharpbeam.api.head",
     "MachineOptions": "sharpbeam.options.decode",
     "Scorer": "sharpbeam.api.scorer",

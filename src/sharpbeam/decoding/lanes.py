@@ -1,8 +1,11 @@
-"""Requests with the same options: their output layer, and the searches and schedules that decode them."""
+"""Lanes: requests with the same options, their output layer, and the searches and schedules that decode them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TypeAlias
 
 from sharpbeam.decoding.attention import AT_ONCE, attend
@@ -56,6 +59,10 @@ def one_beam_search(loaded: LoadedModel, what: str, requests: list[Request], opt
 def beam_search(loaded: LoadedModel, options: DecodeOptions) -> BeamSearch:
     """A beam search of one run."""
     return BeamSearch(options.search, loaded.model.bos_id, loaded.model.eos_id, loaded.vocab_size)
+
+
+Outcome = Finished | tuple[list[int], Exception]
+"""Requests that are done; or those that an error ended, and the error."""
 
 
 class Lane:
@@ -122,9 +129,10 @@ class LaneRun:
         self.run.cancel(request)
 
     def close(self) -> None:
-        """Give up what is in flight."""
+        """Give up what is in flight, and count what was done."""
         for request in self.run.flight:
             self.run.schedule.cancel(request)
+        self._loaded.add_work(self.search.work)
 
     def step(self) -> Finished:
         """One step of all live rows; returns the requests that are done with their hypotheses, best first."""
@@ -150,3 +158,65 @@ class LaneRun:
             attended = attend(model, given, options, loaded.model.bos_id, loaded.model.eos_id)
             done += [(request, hypotheses) for (request, _), hypotheses in zip(group, attended, strict=True)]
         return done
+
+
+class Worker:
+    """The decoding runs of one worker, one for each lane; whoever steps them has the lock."""
+
+    def __init__(self) -> None:
+        self.runs: dict[Lane, LaneRun] = {}
+        self.workers = 1
+        """How many workers share the work and the memory; known to the runs opened from now on."""
+        self._memory: list[Memory] = []
+        self._lock = Lock()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do."""
+        return any(run.busy for run in tuple(self.runs.values()))
+
+    def step(self, lanes: Collection[Lane], team: AbstractContextManager[None]) -> list[tuple[Lane, Outcome]]:
+        """One step of each of `lanes`; `team` shares the work of a matmul.
+
+        Returns the requests that are done. An error ends the run that it happened in, and no other.
+        """
+        outcomes: list[tuple[Lane, Outcome]] = []
+        with self._lock:
+            for lane in lanes:
+                run = self.runs.get(lane)
+                if run is None:
+                    if not len(lane.plan.queue):
+                        continue
+                    run = self._open(lane, lanes)
+                elif not run.busy:
+                    continue
+                try:
+                    with team:
+                        finished = run.step()
+                except Exception as error:
+                    outcomes.append((lane, (run.requests, error)))
+                    self._forget(lane)
+                else:
+                    if finished:
+                        outcomes.append((lane, finished))
+        return outcomes
+
+    def cancel(self, lane: Lane, request: int) -> None:
+        """Drop a request at the next step, if it is in flight here then."""
+        if (run := self.runs.get(lane)) is not None:
+            run.cancel(request)
+
+    def close(self) -> None:
+        """Forget all runs."""
+        with self._lock:
+            for lane in tuple(self.runs):
+                self._forget(lane)
+
+    def _open(self, lane: Lane, lanes: Collection[Lane]) -> LaneRun:
+        for old in self.runs.keys() - set(lanes):
+            self._forget(old)
+        run = self.runs[lane] = lane.open(self.workers, self._memory)
+        return run
+
+    def _forget(self, lane: Lane) -> None:
+        self.runs.pop(lane).close()

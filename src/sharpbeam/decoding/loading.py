@@ -19,7 +19,6 @@ from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.interface import Attending, Model
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import Config, Task, architecture_of
-from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.by_language import for_screens
@@ -28,7 +27,7 @@ from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.shortlist import Join, JoinedLayer, ShortlistLayer
 from sharpbeam.search.beam import check_width
 from sharpbeam.search.work import Work
-from sharpbeam.storage.model_folder import FOREIGN, read_config, read_decoding, read_tensors
+from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
 from sharpbeam.storage.screens import read_screens
 from sharpbeam.storage.shortlists import read_shortlist
 from sharpbeam.storage.shortlists import shortlist_identity as identity_of_shortlist
@@ -209,7 +208,8 @@ def load_model(
 
 
 def _load_member(folder: Path, machine: MachineOptions, task: Task | None) -> LoadedModel:
-    config = read_config(folder)
+    facts = read_facts(folder)
+    config = facts.config
     found = architecture_of(config).task
     if task is not None and found != task:
         raise ModelError(f"{folder} is a {found} model; a {task} model is needed here. {USES[found]}")
@@ -227,31 +227,33 @@ def _load_member(folder: Path, machine: MachineOptions, task: Task | None) -> Lo
                     f"{folder}: {name} is {getattr(config, name)} in config.json, but {own} in the {side} vocabulary; "
                     f"restore the vocabulary that the model was trained with."
                 )
-    model = load_weights(folder, machine, config)
+    model = load_weights(folder, machine, facts)
     exact = exact_layer(*model.output(), machine.backend, machine.isa)
-    loaded = LoadedModel((folder,), machine, config, model, exact, source, target, config.footprint)
-    loaded = replace(loaded, options=_own_options(folder))
-    if not isinstance(config, TransformerConfig):
-        return replace(loaded, language_tags=LanguageTags.of(config))
-    tags, suppressed = LanguageTags.of(config), config.suppressed_ids
-    return replace(loaded, language_tags=tags, suppressed=suppressed, max_positions=config.max_positions)
+    return LoadedModel(
+        (folder,), machine, config, model, exact, source, target, config.footprint,
+        language_tags=LanguageTags.of(config),
+        suppressed=getattr(config, "suppressed_ids", ()),
+        max_positions=getattr(config, "max_positions", 0),
+        options=_own_options(folder, facts),
+    )  # fmt: skip
 
 
-def _own_options(folder: Path) -> DecodeOptions:
+def _own_options(folder: Path, facts: FolderFacts) -> DecodeOptions:
     """The options that the model in `folder` brings along; raises ModelError where they are not sound."""
     try:
-        return DecodeOptions.of(**read_decoding(folder))
+        return DecodeOptions.of(**facts.decoding)
     except OptionError as error:
         raise ModelError(f"{folder / 'config.json'}: decoding: {error}") from None
 
 
-def load_weights(folder: Path, machine: MachineOptions | None = None, config: Config | None = None) -> Model:
-    """The model in `folder`, whose `config` may be known, without vocabularies.
+def load_weights(folder: Path, machine: MachineOptions | None = None, facts: FolderFacts | None = None) -> Model:
+    """The model in `folder` without vocabularies; `facts` are those of its config.json, if they were read already.
 
     Raises ModelError where the folder is not a sound model, OptionError where this machine lacks backend or `isa`, and
     for options that this model or backend cannot take. Backend "torch" ignores `isa` and computes in float32.
     """
-    machine, config = machine or MachineOptions(), config or read_config(folder)
+    machine, facts = machine or MachineOptions(), facts or read_facts(folder)
+    config = facts.config
     if machine.backend == "torch" and importlib.util.find_spec("torch") is None:
         raise OptionError("backend 'torch' needs PyTorch, which is not installed; run: pip install 'sharpbeam[train]'")
     takes = machine.backend == "native" and isinstance(config, GruConfig)
@@ -260,7 +262,7 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, config: Co
         require(takes or given == default, name, given, f"{default} but for GRU models with backend native")
     kept, most = machine.precomputed_embeddings, config.target_vocab_size
     require(kept <= most, "precomputed_embeddings", kept, f"at most {most}, the tokens that the model can say")
-    tensors = read_tensors(folder, config)
+    tensors = read_tensors(folder, config, facts)
     if machine.backend == "torch":
         from sharpbeam.models.torch.model import TorchModel  # PyTorch is an extra
 

@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, InvalidStateError
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from threading import Condition, Lock, Thread, current_thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic
 
 from sharpbeam.decoding.choices import Choices
-from sharpbeam.decoding.inputs import NUMBERS, Input, Prefixes, answer_of, encode_texts
-from sharpbeam.decoding.lanes import Lane, LaneRun
+from sharpbeam.decoding.handle import Handle, T
+from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
+from sharpbeam.decoding.lanes import Lane, Worker
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import Finished
-from sharpbeam.decoding.results import Generation, Translation
 from sharpbeam.decoding.workers import run_workers
-from sharpbeam.errors import InputError, RequestCancelledError
+from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
 from sharpbeam.options.schema import fields_of, require
 from sharpbeam.output_layers.by_language import ByLanguage
-from sharpbeam.scheduling.memory import Memory
 from sharpbeam.search.work import Work
 from sharpbeam.types import Hypothesis, Prefix, Request
 
@@ -36,62 +34,10 @@ if TYPE_CHECKING:
 
     from sharpbeam.options.keywords import DecodeKeywords
 
-T = TypeVar("T", bound=Translation | Generation)
 _MISSING = Hypothesis(0, (), (), 0.0, 0.0)  # stands where an alternative is still to be completed
 ONLINE = ScheduleOptions(schedule="stream", refill_at=0.9)  # requests enter as soon as they fit
 _OF_SESSION = fields_of(ScheduleOptions).keys() - {"max_input_length"}
 MOST_LANES = 16  # more are forgotten when nothing is in flight in them
-
-
-class Handle(Future[T]):
-    """A request of a session: a `concurrent.futures.Future` of its answer, which `asyncio.wrap_future` takes too."""
-
-    def __init__(self, session: Session[T], given: Input, options: DecodeOptions) -> None:
-        """Made by `Session.submit`."""
-        super().__init__()
-        self.text = given.text
-        """The text as it was given."""
-        self.truncated = given.truncated
-        """Whether a part of the text was cut off (max_input_length)."""
-        self._session, self._given, self._options = session, given, options
-        self._parts: dict[int, tuple[Lane, int]] = {}  # what is in flight, by request: lane, and which alternative
-        self._found: list[Hypothesis] = []
-        self._answer: T | None = None
-        self._told = False  # who waits was told that it was cancelled
-
-    def result(self, timeout: float | None = None) -> T:
-        """The answer; waits for it, at most `timeout` seconds (None: as long as it takes).
-
-        Raises TimeoutError, RequestCancelledError, or the error that ended the request. Somebody has to take the steps
-        meanwhile: a started session, or another thread.
-        """
-        try:
-            super().result(timeout)
-        except CancelledError:
-            raise RequestCancelledError(f"the request {self.text[:40]!r} was cancelled; it has no answer.") from None
-        if self._answer is None:
-            self._answer = cast(T, answer_of(self._session.loaded, self._given, self._found, self._options.search))
-        return self._answer
-
-    def cancel(self) -> bool:
-        """Give the request up; its rows are freed at the next step. False if it is done already."""
-        session = self._session
-        session._drop(self)
-        if not super().cancel():
-            return False
-        with session._lock:
-            told, self._told = self._told, True
-        if not told:
-            self.set_running_or_notify_cancel()  # for concurrent.futures.wait
-        return True
-
-    def _end(self, error: BaseException | None = None) -> None:
-        """Finish the request by its answer, or by an error."""
-        with suppress(InvalidStateError):  # it was cancelled in the last moment
-            if error is not None:
-                self.set_exception(error)
-            else:
-                self.set_result(cast(T, None))  # `result` makes it of the hypotheses
 
 
 class Session(Generic[T]):
@@ -122,7 +68,7 @@ class Session(Generic[T]):
         self._pending = 0  # handles that are not done
         self._numbers = itertools.count()
         self._sealed = self._closed = False
-        self._workers: list[_Worker[T]] = []
+        self._workers: list[Worker] = []
         self._threads: list[Thread] = []
         self._kept = ExitStack()  # what the threads borrow
         self._lock = Lock()
@@ -221,7 +167,7 @@ class Session(Generic[T]):
         """
         self._worker(0, 1)
         with self.loaded.teams.lend(1) as (team,):  # an iterator of `run` that was closed may have left other workers
-            return [handle for worker in tuple(self._workers) for handle in worker.step(team)]
+            return [handle for worker in tuple(self._workers) for handle in self._step(worker, team)]
 
     def run(self) -> Generator[Handle[T], None, None]:
         """Take steps until every request is done; yields the handles as they are done.
@@ -294,7 +240,7 @@ class Session(Generic[T]):
         """The work of one of so many workers: handles as they are done."""
         worker = self._worker(number, workers)
         while not self._closed:
-            done = worker.step(team)
+            done = self._step(worker, team)
             yield from done
             if ended():
                 return
@@ -303,10 +249,17 @@ class Session(Generic[T]):
                     if not (self._closed or ended() or self.waiting):
                         self._changed.wait()
 
-    def _worker(self, number: int, workers: int) -> _Worker[T]:
+    def _step(self, worker: Worker, team: AbstractContextManager[None]) -> list[Handle[T]]:
+        """One step of each lane; returns the handles that are done now."""
+        done: list[Handle[T]] = []
+        for lane, outcome in worker.step(self._lanes, team):
+            done += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
+        return done
+
+    def _worker(self, number: int, workers: int) -> Worker:
         with self._lock:
             while len(self._workers) <= number:
-                self._workers.append(_Worker(self))
+                self._workers.append(Worker())
             worker = self._workers[number]
             worker.workers = workers
             return worker
@@ -400,69 +353,6 @@ class Session(Generic[T]):
         self._pending -= 1
         if not self._pending:
             self._changed.notify_all()
-
-
-class _Worker(Generic[T]):
-    """The decoding runs of one worker, one for each lane; whoever steps them has the lock."""
-
-    def __init__(self, session: Session[T]) -> None:
-        self._session = session
-        self.runs: dict[Lane, LaneRun] = {}
-        self.workers = 1
-        """How many workers share the work and the memory; known to the runs opened from now on."""
-        self._memory: list[Memory] = []
-        self._lock = Lock()
-
-    @property
-    def busy(self) -> bool:
-        """Whether there is something to do."""
-        return any(run.busy for run in tuple(self.runs.values()))
-
-    def step(self, team: AbstractContextManager[None]) -> list[Handle[T]]:
-        """One step of each lane; `team` shares the work of a matmul. Returns the handles that are done now."""
-        session, finished, failed = self._session, list[tuple[Lane, Finished]](), list[tuple[list[int], Exception]]()
-        with self._lock:
-            for lane in session._lanes:
-                run = self.runs.get(lane)
-                if run is None:
-                    if not len(lane.plan.queue):
-                        continue
-                    run = self._open(lane)
-                elif not run.busy:
-                    continue
-                try:
-                    with team:
-                        found = run.step()
-                except Exception as error:  # whoever waits for these requests hears of it; the others go on
-                    failed.append((run.requests, error))
-                    self._forget(lane)
-                else:
-                    if found:
-                        finished.append((lane, found))
-        done = [handle for lane, found in finished for handle in session._settle(lane, found)]
-        return done + [handle for requests, error in failed for handle in session._fail(requests, error)]
-
-    def cancel(self, lane: Lane, request: int) -> None:
-        """Drop a request at the next step, if it is in flight here then."""
-        if (run := self.runs.get(lane)) is not None:
-            run.cancel(request)
-
-    def close(self) -> None:
-        """Forget all runs."""
-        with self._lock:
-            for lane in tuple(self.runs):
-                self._forget(lane)
-
-    def _open(self, lane: Lane) -> LaneRun:
-        for old in self.runs.keys() - set(self._session._lanes):
-            self._forget(old)
-        run = self.runs[lane] = lane.open(self.workers, self._memory)
-        return run
-
-    def _forget(self, lane: Lane) -> None:
-        run = self.runs.pop(lane)
-        run.close()
-        self._session.loaded.add_work(run.search.work)
 
 
 def decode_texts(

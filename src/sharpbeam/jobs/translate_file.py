@@ -19,7 +19,7 @@ from sharpbeam.jobs.memory import peak_memory
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.jobs.warnings import engine_warnings
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
-from sharpbeam.storage.model_folder import WEIGHTS, weights_digest
+from sharpbeam.storage.model_folder import WEIGHTS, read_facts
 from sharpbeam.text.lines import DecodingErrors, is_standard_input, read_all
 from sharpbeam.version import program_version
 
@@ -212,7 +212,7 @@ def _fingerprint(folder: Path) -> str:
 
     Gigabytes of weights are not read for it where config.json has their digest, which is checked when they are loaded.
     """
-    digest, named = hashlib.sha256(), weights_digest(folder) is not None
+    digest, named = hashlib.sha256(), read_facts(folder).digest is not None
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".safetensors", ".spm") and not (named and path.name == WEIGHTS):
             digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())

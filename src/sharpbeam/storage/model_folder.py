@@ -7,6 +7,7 @@ import json
 import mmap
 import reprlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -85,41 +86,43 @@ def save_model(
             finish(beside)
 
 
-def read_config(folder: Path) -> Config:
+@dataclass(frozen=True)
+class FolderFacts:
+    """What config.json of a model folder says."""
+
+    config: Config
+    decoding: dict[str, Any]  # the model's own options of a decoding run, by name; most models have none
+    digest: str | None  # SHA-256 of the weights, in hexadecimal
+
+
+def read_facts(folder: Path) -> FolderFacts:
     """The facts in `folder`/config.json; anything missing, unknown or mistyped raises ModelError by name."""
-    path, facts = folder / "config.json", _read_facts(folder)
-    facts.pop(DIGEST, None)
-    facts.pop(DECODING, None)
+    path, facts = folder / "config.json", _read_json(folder)
+    digest, decoding = facts.pop(DIGEST, None), facts.pop(DECODING, {})
     version, architecture = facts.pop("format_version", None), facts.pop("architecture", None)
     if type(version) is not int or version != FORMAT_VERSION:
         other = f" {FOREIGN.format(folder)}" if version is None else ""
         raise ModelError(f"{path}: format_version is {version!r}; this Sharpbeam reads {FORMAT_VERSION}.{other}")
+    if not isinstance(decoding, dict):
+        raise ModelError(f"{path}: {DECODING} is {reprlib.repr(decoding)}; it must be a JSON object.")
     try:
-        return from_facts(find_architecture(architecture).config, facts)
+        config = from_facts(find_architecture(architecture).config, facts)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
+    return FolderFacts(config, decoding, None if digest is None else str(digest))
 
 
-def read_decoding(folder: Path) -> dict[str, Any]:
-    """The model's own options of a decoding run, by name; most models have none. Raises ModelError for no table."""
-    found = _read_facts(folder).get(DECODING, {})
-    if not isinstance(found, dict):
-        raise ModelError(f"{folder / 'config.json'}: {DECODING} is {reprlib.repr(found)}; it must be a JSON object.")
-    return found
+def read_config(folder: Path) -> Config:
+    """The model's own facts in `folder`/config.json; raises ModelError as `read_facts`."""
+    return read_facts(folder).config
 
 
-def weights_digest(folder: Path) -> str | None:
-    """SHA-256 of the weights in `folder` by its config.json, in hexadecimal; None where that does not say it."""
-    digest = _read_facts(folder).get(DIGEST)
-    return None if digest is None else str(digest)
-
-
-def verify_weights(folder: Path) -> bool:
+def verify_weights(folder: Path, facts: FolderFacts | None = None) -> bool:
     """Hash the weights in `folder`: False where its config.json has no digest. Raises ModelError where it has another.
 
-    Raises InputError where there are no weights.
+    Raises InputError where there are no weights. `facts` are those of config.json, if they were read already.
     """
-    path, digest = folder / WEIGHTS, weights_digest(folder)
+    path, digest = folder / WEIGHTS, (facts or read_facts(folder)).digest
     if digest is not None and digest != file_digest(path):
         raise ModelError(
             f"{path} is not the file that was saved: its SHA-256 is not the {DIGEST} of config.json. "
@@ -137,7 +140,7 @@ def weight_types(folder: Path) -> list[str]:
     return [name for dtype, name in (("I8", "int8"), ("F16", "float16"), ("F32", "float32")) if dtype in found]
 
 
-def read_tensors(folder: Path, config: Config) -> MappedTensors:
+def read_tensors(folder: Path, config: Config, facts: FolderFacts | None = None) -> MappedTensors:
     """The weights in `folder` as float32, checked by name, shape, dtype and finiteness against `config`.
 
     The file is checked against its digest too, unless it is so large that this would take the most of a load: then only
@@ -146,7 +149,7 @@ def read_tensors(folder: Path, config: Config) -> MappedTensors:
     path = folder / WEIGHTS
     try:
         if path.stat().st_size <= _HASHED:
-            verify_weights(folder)
+            verify_weights(folder, facts)
         entries = tensor_entries(path)
         _check(path, config, entries)
         with path.open("rb") as file:
@@ -210,7 +213,7 @@ def _forget(pages: mmap.mmap) -> None:
         pages.madvise(mmap.MADV_DONTNEED)
 
 
-def _read_facts(folder: Path) -> dict[str, Any]:
+def _read_json(folder: Path) -> dict[str, Any]:
     """The JSON object in `folder`/config.json."""
     path = folder / "config.json"
     if not folder.is_dir():

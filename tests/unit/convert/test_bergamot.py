@@ -24,7 +24,7 @@ from sharpbeam.convert.formats.weights import values
 from sharpbeam.convert.read import read_model
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.options.decode import MachineOptions
-from sharpbeam.storage.model_folder import read_decoding
+from sharpbeam.storage.model_folder import read_facts
 
 CONFIG = """relative-paths: true
 models: [model.bin]
@@ -103,7 +103,7 @@ def test_a_folder_as_shipped_is_converted_whole(student, tmp_path):
         assert model.shortlist is not None
     model.save(tmp_path / "ours", "student")
     assert not (tmp_path / "ours/target.spm").exists()
-    assert read_decoding(tmp_path / "ours") == {"beam_size": 2, "length_penalty": 0.5}
+    assert read_facts(tmp_path / "ours").decoding == {"beam_size": 2, "length_penalty": 0.5}
     translator = Translator(tmp_path / "ours", machine=MachineOptions())
     text, length = demo_sentences()[0], {"max_length": 9}
     own, given, other = (

@@ -15,7 +15,8 @@ import pytest
 from support.toys import ToyLayer, ToyModel, toy_loaded, toy_requests, toy_texts
 
 from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Translator
-from sharpbeam.decoding.session import Handle, Session
+from sharpbeam.decoding.handle import Handle
+from sharpbeam.decoding.session import Session
 from sharpbeam.errors import RequestCancelledError
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.types import Floats, TopK

@@ -61,15 +61,16 @@ def _installation() -> dict[str, Any]:
 def _model(model: str, verify: bool) -> dict[str, Any]:
     from sharpbeam.decoding.loading import find_model
     from sharpbeam.models.registry import architecture_of
-    from sharpbeam.storage.model_folder import read_config, read_decoding, read_tensors, verify_weights, weight_types
+    from sharpbeam.storage.model_folder import read_facts, read_tensors, verify_weights, weight_types
     from sharpbeam.storage.previews import FILE as PREVIEW
     from sharpbeam.storage.screens import SCREEN
     from sharpbeam.storage.shortlists import SHORTLIST
     from sharpbeam.text.vocabulary import read_vocabularies
 
     folder = find_model(model)
-    config = read_config(folder)
-    parameters = sum(tensor.size for tensor in read_tensors(folder, config).values())
+    facts = read_facts(folder)
+    config = facts.config
+    parameters = sum(tensor.size for tensor in read_tensors(folder, config, facts).values())
     source, target = read_vocabularies(folder)
     fitted = {SCREEN.name: SCREEN.tensors, "preview": PREVIEW, SHORTLIST.name: SHORTLIST.tensors}
     known = dataclasses.asdict(config)
@@ -88,7 +89,7 @@ def _model(model: str, verify: bool) -> dict[str, Any]:
         "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
         "fitted": [name for name, file in fitted.items() if (folder / file).is_file()],
         **_screen(folder),
-        "decoding": read_decoding(folder),
+        "decoding": facts.decoding,
         **{name: value for name, value in known.items() if not name.endswith("vocab_size")},
         "special_words": {name: target.piece(token) for name, token in known.items() if name.endswith("_id")},
         "card": _text(card) if card.is_file() else "",
