@@ -1,1 +1,1 @@
-"""What others have proposed for large output layers, behind the same door, to be measured against (L2S section 4)."""
+"""Methods of others for large output layers, by the same interface, to be measured against (L2S section 4)."""

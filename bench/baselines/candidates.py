@@ -1,4 +1,4 @@
-"""What all baselines share: some words are chosen for a hidden vector, and these get their exact logits.
+"""The common base of the baselines: some words are chosen for a hidden vector, and these get their exact logits.
 
 Everything is NumPy in float32, one row at a time, as in the paper that compares them (L2S section 4.1), so that times
 differ by method and not by craft.

@@ -57,9 +57,9 @@ class PcaTreeLayer(CandidateLayer):
         return cls(weight, bias, direction, center, median, leaves)
 
     def candidates(self, h: Floats) -> Ids:
-        """The words of the vector's leaf and of those one turn away."""
+        """The words of the vector's leaf and of those one branch away."""
         point = vector_as_point(h)
-        # Its length does not change who is near, but which way it turns: like the words' points, it gets the length 1.
+        # Its length changes no neighbour, but the branches it takes: like the words' points, it gets the length 1.
         place = self._direction @ (point / np.sqrt(point @ point)) - self._center
         reached = [self._leaf(place, turned) for turned in range(-1, len(place))]
         return np.sort(np.concatenate([self._leaves[leaf] for leaf in reached]))

@@ -2,7 +2,7 @@
 
 Random shapes (`--shape opus-6+6`, `opus-12+1`, `nllb-600m`) are given sources of 32 words with eos and asked for 32, so
 every engine takes the same steps; NLLB's begin with the tags of their languages. A model folder (`--model`, a trained
-transformer of ours) translates Tatoeba's test set, and BLEU is printed beside. First everybody's answers are checked:
+transformer of ours) translates Tatoeba's test set, and BLEU is printed with the times. First all answers are checked:
 their lengths, or their BLEU.
 
 How the others are set is said in engines.py; CTranslate2's vocabulary map and Marian's shortlist are our shortlist.

@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--data", default=DATA, help="folder of the text")
     parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
     parser.add_argument("--sentences", type=int, default=320, help="sentences of the test set")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each contender")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each contender")
     arguments = parser.parse_args()
     for batch in (1, 32):
         found = speed(arguments.model, arguments.data, batch, arguments.sentences, arguments.rounds)

@@ -1,1 +1,1 @@
-"""Other engines behind one interface, and writers of model files that they read."""
+"""Other engines by one interface, and writers of model files that they read."""

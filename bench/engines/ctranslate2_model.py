@@ -94,8 +94,8 @@ def _fill(spec: Any, c: TransformerConfig, tensors: Any) -> None:
     target = tensors["target_embedding"]
     spec.encoder.embeddings[0].weight = target if c.shared_embedding else tensors["source_embedding"]
     spec.decoder.embeddings.weight = target
-    spec.decoder.projection.weight = target if c.tied_output else tensors["output_weight"]
-    spec.decoder.projection.bias = tensors["output_bias"]
+    spec.decoder.projection.weight = target if c.tied_output else tensors["output_weight"]  # vocabulary: its name
+    spec.decoder.projection.bias = tensors["output_bias"]  # vocabulary: its name
     for side, ours in (("encoder", "source"), ("decoder", "target")):
         to = getattr(spec, side)
         to.scale_embeddings = math.sqrt(c.hidden_dim) if c.scaled_embedding else 1.0

@@ -67,7 +67,7 @@ def write_lex(folder: Path, path: Path) -> tuple[int, int]:
 
 
 def arrays(folder: Path) -> dict[str, Array]:
-    """What Marian has in model.npz for the model of ours in `folder`; eos is never said."""
+    """The arrays of Marian's model.npz for the model in `folder`; eos is never produced."""
     config = read_config(folder)
     assert isinstance(config, TransformerConfig) and config.decoder_kind == "attention"
     assert config.shared_embedding and config.tied_output and not config.gated_ffn and not config.embedding_norm
@@ -98,7 +98,7 @@ def binary(arrays: dict[str, Array], rounded: bool) -> bytes:
 
 
 def _options(c: TransformerConfig) -> dict[str, Any]:
-    """What Marian keeps in a model: all of its options that say what the network is."""
+    """The options that Marian keeps in a model: those that describe the network."""
     post = c.norm == "post"
     return {
         "type": "transformer",

@@ -25,8 +25,8 @@ def write(model: Path, folder: Path, kind: str) -> Path:
     if (folder / kind).is_dir():
         return folder / kind
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as beside:
-        made = Path(beside) / kind
+    with tempfile.TemporaryDirectory(dir=folder) as staging:
+        made = Path(staging) / kind
         _export(model, made) if kind == "float32" else _quantize(write(model, folder, "float32"), made)
         os.replace(made, folder / kind)
     return folder / kind

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Task:
-    """What everybody has to do."""
+    """The work that every engine is given."""
 
     folder: Path
     texts: Sequence[str]
@@ -55,7 +55,7 @@ class Task:
 
 
 def pieces(folder: Path, texts: Sequence[str]) -> tuple[list[list[str]], list[str]]:
-    """What the model in `folder` reads of texts, and what its answers begin with, in its default languages."""
+    """Source tokens of texts for the model in `folder`, and the tokens its answers begin with, in default languages."""
     source, target = read_vocabularies(folder)
     direction = LanguageTags.of(read_config(folder)).direction(LanguageOptions())
     rows = ((*direction.before, *source.encode(text), *direction.behind) for text in texts)

@@ -1,1 +1,1 @@
-"""What all benchmarks share: interleaved timing, result lines, test sets, kept files."""
+"""The common parts of all benchmarks: interleaved timing, result lines, test sets, kept files."""

@@ -1,4 +1,4 @@
-"""What is kept between runs, and when it is stale: it must come from the same model, text and code."""
+"""Files kept between runs, and when they are stale: each must come from the same model, text and code."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _STAMP = "-[0-9a-f]{12}"
 def stamp(folder: Path, *more: Path, code: tuple[str, ...] = FITTING) -> str:
     """Twelve digits of a digest over a model folder, more files, and the `code`, files or folders, that makes it."""
     files = [folder / name for name in MODEL] + list(more)
-    for room in (record.ROOT / name for name in code):
-        files += [room] if room.is_file() else sorted(room.rglob("*.py"))
+    for home in (record.ROOT / name for name in code):
+        files += [home] if home.is_file() else sorted(home.rglob("*.py"))
     digests = "".join(_digest(path) for path in files if path.is_file())
     return hashlib.sha256(digests.encode()).hexdigest()[:12]
 
@@ -49,18 +49,18 @@ def _digest(path: Path) -> str:
 
 
 def model_name(folder: Path) -> str:
-    """What copies of a model are called: as its folder, or its training where that is `best`; a copy as its model."""
+    """Names of copies of a model: as its folder, or its training where that is `best`; a copy as its model."""
     folder = folder.resolve()
     name = folder.parent.name if folder.name == "best" else folder.name
     return re.sub(f"({_STAMP})+(-quick)?$", "", name)
 
 
-def place(room: str, name: str, made_of: str, ending: str = "") -> Path:
+def place(folder: str, name: str, made_of: str, ending: str = "") -> Path:
     """build/bench/ROOM/NAME-STAMP for what is kept under a name, `made_of` being its stamp.
 
     What has the same name and ending and another stamp is stale, and removed.
     """
-    path = HOME / room / f"{name}-{made_of}{ending}"
+    path = HOME / folder / f"{name}-{made_of}{ending}"
     others = re.compile(re.escape(name) + _STAMP + re.escape(ending))
     for other in path.parent.iterdir() if path.parent.is_dir() else ():
         if other != path and others.fullmatch(other.name):
@@ -71,7 +71,7 @@ def place(room: str, name: str, made_of: str, ending: str = "") -> Path:
 def fitted_copy(folder: Path, copy: Path, made: str, command: Callable[[Path, Path], list[str]]) -> Path:
     """`copy`: the model in `folder` with what a command of sharpbeam makes in it, the file `made` among others.
 
-    Made where it is not there yet, beside and renamed. `command` gets the model to fit and a folder for files of its
+    Made where it is not there yet, and renamed. `command` gets the model to fit and a folder for files of its
     own, which is removed at the end; raises RuntimeError where the command fails.
     """
     if (copy / made).is_file():

@@ -37,8 +37,8 @@ def interleave(
     check({name: run() for name, run in contenders.items()})
     names = list(contenders)
     times: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(rounds):
-        shift = turn % len(names)
+    for round_number in range(rounds):
+        shift = round_number % len(names)
         for name in names[shift:] + names[:shift]:
             began = time.perf_counter()
             contenders[name]()

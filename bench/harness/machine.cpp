@@ -34,7 +34,7 @@ typedef float Floats __attribute__((vector_size(kBytes)));
 
 constexpr int kChains = 12;  // more than latency x throughput of the units, fewer than the registers
 constexpr int kRepeats = 5;
-constexpr int64_t kBlock = 20000;  // turns between two looks at the clock
+constexpr int64_t kBlock = 20000;  // rounds between two looks at the clock
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -48,21 +48,21 @@ inline void opaque(T& x) {
 #endif
 }
 
-// Runs `turn` on every thread for about `seconds`; `turn(thread)` returns the units of work that it did.
-template <typename Turn>
-double rate(int threads, double seconds, Turn turn) {
+// Runs `work` on every thread for about `seconds`; `work(thread)` returns the units of work that it did.
+template <typename Work>
+double rate(int threads, double seconds, Work work) {
   std::atomic<int> waiting{threads};
   std::vector<double> rates(threads);
   std::vector<std::thread> workers;
   for (int t = 0; t < threads; ++t) {
     workers.emplace_back([&, t] {
-      turn(t);  // touches the memory, wakes the units
+      work(t);  // touches the memory, wakes the units
       --waiting;
       while (waiting.load() > 0) std::this_thread::yield();
       const double began = now();
       double done = 0, took = 0;
       do {
-        done += turn(t);
+        done += work(t);
         took = now() - began;
       } while (took < seconds);
       rates[t] = done / took;
@@ -74,10 +74,10 @@ double rate(int threads, double seconds, Turn turn) {
   return sum;
 }
 
-template <typename Turn>
-std::vector<double> repeated(int threads, double seconds, Turn turn) {
+template <typename Work>
+std::vector<double> repeated(int threads, double seconds, Work work) {
   std::vector<double> rates;
-  for (int i = 0; i < kRepeats; ++i) rates.push_back(rate(threads, seconds, turn));
+  for (int i = 0; i < kRepeats; ++i) rates.push_back(rate(threads, seconds, work));
   std::sort(rates.begin(), rates.end());
   return rates;
 }
@@ -98,14 +98,14 @@ double bandwidth(int threads, double seconds, int64_t megabytes) {
   const auto rates = repeated(threads, seconds, [&](int t) {
     Words sums[8] = {};
     const Words* from = reinterpret_cast<const Words*>(parts[t]);
-    const int64_t turns = std::max<int64_t>(1, (4 << 20) / bytes);  // a clock call costs nothing beside 4 MB
-    for (int64_t turn = 0; turn < turns; ++turn) {
+    const int64_t rounds = std::max<int64_t>(1, (4 << 20) / bytes);  // a clock call costs nothing next to 4 MB
+    for (int64_t work = 0; work < rounds; ++work) {
       for (int64_t i = 0; i < bytes / kBytes; i += 8) {
         for (int j = 0; j < 8; ++j) sums[j] += from[i + j];
       }
     }
     for (auto& sum : sums) opaque(sum);
-    return static_cast<double>(turns * bytes) / 1e9;
+    return static_cast<double>(rounds * bytes) / 1e9;
   });
   for (char* part : parts) munmap(part, bytes);
   return rates[kRepeats / 2];

@@ -1,7 +1,7 @@
-"""Precision and time of output layers on held-out hidden vectors: checked first, then timed in turns.
+"""Precision and time of output layers on held-out hidden vectors: checked first, then timed alternately.
 
-Precision is P@1, P@5 and the share of rows with all five right. Time is that of a call for one row through Python's
-door, on one thread; ratios are against the full softmax in NumPy, the baseline of the paper (L2S section 4.1). Methods
+Precision is P@1, P@5 and the share of rows with all five right. Time is that of a call for one row from Python,
+on one thread; ratios are against the full softmax in NumPy, the baseline of the paper (L2S section 4.1). Methods
 that take milliseconds a row are measured on fewer rows; how many is said.
 """
 
@@ -18,10 +18,10 @@ from bench.harness.vectors import K, Sample
 from bench.papers.l2s.methods import BASELINE, PROVEN, Contender, TopKLayer
 from sharpbeam.types import Floats
 
-SAME_SHARE = 0.999  # of the tokens of BASELINE: float32 sums are rounded in another order, so near ties may turn
+SAME_SHARE = 0.999  # of the tokens of BASELINE: float32 sums are rounded in another order, so near ties may flip
 CHUNK = 16  # rows between two looks at the clock
-TURN = 0.02  # seconds of one turn of a contender
-FEWEST = 4  # rows of a turn
+ROUND = 0.02  # seconds of one round of a contender
+FEWEST = 4  # rows of a round
 Point = dict[str, Any]
 
 
@@ -67,11 +67,11 @@ def measure(contenders: Sequence[Contender], sample: Sample, rounds: int, second
 
 
 def _rows(layer: TopKLayer, sample: Sample) -> int:
-    """Rows of one turn."""
+    """Rows of one round."""
     began = time.perf_counter()
     for row in range(FEWEST):
         layer.topk(sample.hidden[row : row + 1], K)
-    return int(np.clip(TURN / (time.perf_counter() - began) * FEWEST, FEWEST, len(sample)))
+    return int(np.clip(ROUND / (time.perf_counter() - began) * FEWEST, FEWEST, len(sample)))
 
 
 def _one_by_one(layer: TopKLayer, hidden: Floats) -> Callable[[], None]:
@@ -85,7 +85,7 @@ def _one_by_one(layer: TopKLayer, hidden: Floats) -> Callable[[], None]:
 
 
 def _times(timing: Timing, rows: int, base_rows: int) -> dict[str, float]:
-    scale = rows / base_rows  # the turns have different numbers of rows
+    scale = rows / base_rows  # the rounds have different numbers of rows
     return {
         "us": round(1e6 * timing.median_s / rows, 3),
         "ratio": round(timing.ratio * scale, 3),

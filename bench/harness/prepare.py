@@ -1,4 +1,4 @@
-"""What must be there before anything is timed: hidden vectors and fitted screens, made for several models side by side.
+"""Inputs that are made before anything is timed: hidden vectors and fitted screens, for several models at a time.
 
 Both are kept below build/bench, by the digest of the output layer, so that a second run begins with the timing.
 """
@@ -70,9 +70,9 @@ def _say(text: str) -> None:
 
 
 def _keep(path: Path, layer: Layer, fits: list[Fit]) -> None:
-    """The screens, a folder each as in a model folder, written beside and renamed."""
-    with tempfile.TemporaryDirectory(dir=path.parent) as beside:
-        work = Path(beside) / "screens"
+    """The screens, a folder each as in a model folder, written under a temporary name and renamed."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as staging:
+        work = Path(staging) / "screens"
         for i, fit in enumerate(fits):
             (work / str(i)).mkdir(parents=True)
             save_screen(work / str(i), fit.screen, layer.weight, layer.bias, {"name": fit.name, "dial": fit.dial})

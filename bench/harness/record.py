@@ -15,7 +15,7 @@ from sharpbeam import _core
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
-# What decides on a figure; what is measured is in the options of its line.
+# Facts that decide on a figure; the options of its line say what is measured.
 MAKES_FIGURES = ("src", "csrc", "models", "bench", ":!bench/scoreboard", ":!bench/results", "CMakeLists.txt")
 
 
@@ -39,7 +39,7 @@ def cpu() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What a figure depends on: processor, number of cores, and the kernel table in use."""
+    """Facts that a figure depends on: processor, number of cores, and the kernel table in use."""
     return {"cpu": cpu(), "cores": os.cpu_count(), "isa": _core.table_name(), "python": platform.python_version()}
 
 
@@ -63,7 +63,7 @@ def read(benchmark: str) -> list[dict[str, Any]]:
 def find(benchmark: str, options: dict[str, Any]) -> dict[str, Any] | None:
     """The last line of results/BENCHMARK.jsonl with these options that the code of this commit gave, or None.
 
-    With it a long measurement that was broken off goes on where it was, also after a commit of words or results.
+    With it a long measurement that was interrupted continues where it was, also after a commit of words or results.
     Figures of a changed tree are not found.
     """
     if commit()["dirty"]:

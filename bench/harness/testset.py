@@ -1,4 +1,4 @@
-"""Real text to measure on, beside the project: German to English."""
+"""Real text to measure on, not part of the project: German to English."""
 
 from __future__ import annotations
 

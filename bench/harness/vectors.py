@@ -93,9 +93,9 @@ def _kept(path: Path, subject: Subject, parts: LoadedModel, data: str, part: str
         lines = subject.lines(data, part)
         sample = (_translate if subject.columns else _read)(parts, lines, count)
         for place, array in ((best, sample.top), (path, sample.hidden)):
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as beside:
-                np.save(beside, array, allow_pickle=False)
-            os.replace(beside.name, place)
+            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as staging:
+                np.save(staging, array, allow_pickle=False)
+            os.replace(staging.name, place)
     return Sample(np.load(path, allow_pickle=False), np.load(best, allow_pickle=False))
 
 

@@ -59,7 +59,7 @@ def measure(shape: str, compute_type: str = "int8", output_layer: str = "scan", 
 
 
 def describe(line: dict[str, Any]) -> str:
-    """What takes which time, medians with the least and the most."""
+    """The times of the parts, medians with the least and the most."""
 
     def said(name: str) -> str:
         return f"{line[name]:.2f} s ({min(line['all'][name]):.2f} to {max(line['all'][name]):.2f})"

@@ -2,7 +2,7 @@
 
 Threads that have no sentence of their own share the products of the one that there is (`csrc/core/team.h`). Random
 weights of a shape (`--shape opus-6+6`, `nllb-600m`), sources and answers of 32 tokens. First the answers for any
-number of threads are held to be the same bytes; then every contender takes its turn. Ratios are against one thread of
+number of threads are held to be the same bytes; then the contenders alternate. Ratios are against one thread of
 the same engine, medians and least over rounds.
 
     python -m bench.micro.one_sentence --shape opus-6+6 --threads 2 --output-layer scan

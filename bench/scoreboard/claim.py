@@ -18,7 +18,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found."""
+    """The outcome."""
 
     holds: bool
     figure: str

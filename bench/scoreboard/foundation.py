@@ -74,7 +74,7 @@ def truths(settings: Settings) -> Verdict:
 
 
 def native_speed(settings: Settings) -> Verdict:
-    """Native against the twin, one sentence at a time; 32 at a time is measured beside it."""
+    """Native against the twin, one sentence at a time; 32 at a time is measured with it."""
     sentences, rounds = (64, 3) if settings.quick else (320, 5)
     alone, batch = (decode.speed(settings.model, settings.data, size, sentences, rounds) for size in (1, 32))
     holds = alone["contenders"]["native"]["ratio"] >= 5

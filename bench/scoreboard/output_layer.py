@@ -155,7 +155,7 @@ def searched(name: str, settings: Settings) -> Verdict:
     times = ", ".join(f"{beam}: layer x{layer[beam]:.1f}, whole x{whole[beam]:.2f}" for beam in layer)
     fallback = line["screen"]["held_out"]["fallback"]
     figure = f"BLEU off by {worst:+.3f} at most, {same:.2%} the same at least, {fallback:.1%} fall back; {times}"
-    faster = min(layer.values()) > 1 and fallback < 0.5  # a screen that sends all rows back is a scan
+    faster = min(layer.values()) > 1 and fallback < 0.5  # a screen whose rows all fall back is a scan
     return Verdict(abs(worst) <= 0.05 and same >= 0.99 and faster, figure)
 
 

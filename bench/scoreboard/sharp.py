@@ -61,14 +61,14 @@ class Factor:
 
 
 def exact_steps(settings: Settings) -> Verdict:
-    """What the exact steps leave as it was, each against the row before it."""
+    """The share that exact steps leave unchanged, each against the row before it."""
     least = {name: sharp.least_same(ablation(settings, name)) for name in sharp.SETS}
     said = "; ".join(f"{name} {share:.2%} at least" for name, share in least.items())
     return Verdict(min(least.values()) >= 0.999, said)
 
 
 def ablation_bleu(settings: Settings) -> Verdict:
-    """How far exact steps move BLEU from the row before; what rounding does, which claim 4 judges, beside."""
+    """How far exact steps move BLEU from the row before; rounding, which claim 4 judges, is printed with it."""
     lines = {name: ablation(settings, name) for name in sharp.SETS}
     said = "; ".join(
         f"{name} {sharp.bleu_moved(line):.3f} at most; rounding up to {sharp.bleu_off(line):.3f} off SHARP-0, "

@@ -1,7 +1,7 @@
 """Cube pruning (CUBE section 4): merging rate and BLEU against time per word, for beams of 1 to 40 and six settings.
 
 The settings are the paper's: beam search (NBS), exact (NCP) and approximate cube pruning (ACP), each without (-SN) and
-with self-normalisation (+SN: a model trained for it, and no softmax); and beside them approximate pruning by the
+with self-normalisation (+SN: a model trained for it, and no softmax); and next to them approximate pruning by the
 likeness of hidden vectors. One thread, batches as `translate` makes them. The curves are timed once a setting; the
 claim, ACP+SN against NBS+SN at beam 30, in turns. Before any time is printed the answers are checked: beam 1 says the
 same in all settings of one model, and NCP's scores are forced scores. A setting that the same commit has recorded
@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=100, help="sentences of the test set; 0 = all")
     parser.add_argument("--beams", type=int, nargs="+", default=BEAMS)
     parser.add_argument("--claim-beam", type=int, default=CLAIM_BEAM, help="beam size of the claim")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each contender of the claim")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each contender of the claim")
     arguments = parser.parse_args()
     bench = Bench(arguments.model, arguments.self_normalised, arguments.data, arguments.sentences)
     lines = curves(bench, arguments.beams, (arguments.model, arguments.self_normalised))

@@ -4,7 +4,7 @@
 French or
 Spanish. Tatoeba's train sets, both ways, are decoded with their languages; of these vectors, as many of each direction,
 the screens of each scope are made: the paper's (k-means, the union of the best K words, nothing from all words), and
-ours with a test of doubtful rows (`fit-screen --fidelity`). On the test sets: the share of the vocabulary that is
+ours with a fallback test (`fit-screen --fidelity`). On the test sets: the share of the vocabulary that is
 scored, P@1 and P@5 of the screen alone, rows from all words, BLEU, and translations that are those of the exact layer.
 """
 
@@ -119,7 +119,7 @@ class Bench:
         return Screens(chosen, {s: find_screen(c, self.output, eos, options).screen for s, c in found})
 
     def measure(self, screens: Screens, options: ScreenOptions) -> list[dict[str, Any]]:
-        """What `screens` do in each direction, on the test set."""
+        """Results of `screens` in each direction, on the test set."""
         found = []
         with tempfile.TemporaryDirectory() as work:
             translator = Translator(self._copy(Path(work) / "model", screens))
@@ -163,7 +163,7 @@ class Bench:
 
 
 def kinds(clusters: int, best: Sequence[int], fidelity: float, beam_size: int) -> dict[str, ScreenOptions]:
-    """What is fitted, by name."""
+    """The screens that are fitted, by name."""
     options = ScreenOptions(method="kmeans", clusters=clusters, fidelity=0.0, top_k=K, beam_size=beam_size)
     found = {f"best {k}": replace(options, set_k=k) for k in best}
     return found | (

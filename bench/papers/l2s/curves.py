@@ -85,7 +85,7 @@ def draw(line: dict[str, Any], path: Path) -> None:
 
 
 def table(line: dict[str, Any], subject: Subject) -> str:
-    """L2S Table 2 for one model: the paper's figures beside ours."""
+    """L2S Table 2 for one model: the paper's figures next to ours."""
     paper = subject.paper
     points, options = line["points"], line["options"]
     head = f"{subject.name}, {options['vocab']} x {options['width']}"

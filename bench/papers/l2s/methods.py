@@ -36,7 +36,7 @@ Dial = dict[str, int]
 
 
 class TopKLayer(Protocol):
-    """What is measured."""
+    """The subject of the measurement."""
 
     def topk(self, hidden: Floats, k: int) -> TopK:
         """As in `sharpbeam.output_layers.interface`."""

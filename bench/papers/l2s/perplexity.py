@@ -1,7 +1,7 @@
 """Perplexity of a language model, exact and with a screened output layer (L2S Table 6, section 7.3).
 
-Words of a method's set have exact logits, the others those of a factor of low rank, in NumPy, one row at a time. Beside
-it stands our own way: a tail predicts what the words outside the set weigh together, and a word that is asked for takes
+Words of a method's set have exact logits, the others those of a factor of low rank, in NumPy, one row at a time.
+Next to it stands our own way: a residual mass for all words outside of the set, and a word that is asked for takes
 its exact logit, in the native core. Over the set alone a word outside it has probability zero, so that the perplexity
 of any text is infinite: how often that happens is said instead, with the perplexity of the other words.
 
@@ -42,7 +42,7 @@ from sharpbeam.types import Floats, Ids
 
 WORDS, QUICK_WORDS = 8_000, 2_000
 TEXT_WORDS = 100_000  # of the test text
-TIMED = 100  # words of one turn of the clock
+TIMED = 100  # words of one reading of the clock
 ROUNDS = 5
 PAPER = {  # speed-up and perplexity in L2S Table 6
     "lm-ptb-small": {
@@ -184,7 +184,7 @@ def log_normalizer(output: Output, hidden: Floats) -> Floats:
 
 
 def _native(layer: Layer, screen: Screen) -> LogProb:
-    """One word at a time through the native layer, doubtful rows by our scan."""
+    """One word at a time through the native layer, uncertain rows by our scan."""
     scan = ScanLayer.build(layer.weight, layer.bias)
     native = ScreenLayer.build(layer.weight, layer.bias, screen, scan)
     return lambda h, word: float(native.log_prob(h[None], np.array([word], np.int32))[0])
@@ -213,18 +213,18 @@ def _all(run: LogProb, rows: list[tuple[Floats, int]]) -> Callable[[], float]:
 
 
 def describe(line: dict[str, Any]) -> str:
-    """The table, for people; the paper's figures beside those of its models."""
+    """The table, for people; the paper's figures next to those of its models."""
     paper = PAPER.get(line["options"]["model"], {})
     rows = [
         f"{line['options']['model']}: perplexity of {line['options']['words']} words of the test text (L2S Table 6)"
     ]
     for name, found in line["completed"].items():
-        beside = "   paper x{} {}".format(*paper[name]) if name in paper else ""
+        published = "   paper x{} {}".format(*paper[name]) if name in paper else ""
         only = line["set_only"].get(name)
         alone = ""
         if only:
             alone = f"; set only: {only['outside']:.2%} of the words outside, {only['perplexity_inside']} of the others"
-        rows.append(f"  {name:<24} {found['perplexity']:8.2f}  x{found['ratio']:.2f}{beside}{alone}")
+        rows.append(f"  {name:<24} {found['perplexity']:8.2f}  x{found['ratio']:.2f}{published}{alone}")
     return "\n".join(rows)
 
 

@@ -1,6 +1,6 @@
 """Screens for the bench: clusters from a layer's vectors to fit on, sets chosen on its vectors to choose on.
 
-The screens of the table have no test of doubtful rows: they answer every row themselves, as those of the papers do.
+The screens of the table have no fallback test: they answer every row themselves, as those of the papers do.
 `fidelity` is the product's own fit, with the test.
 """
 
@@ -30,7 +30,7 @@ P_AT_1, P_AT_5 = 0.998, 0.99  # what claim 2 asks for
 MARGIN = 0.0003  # above these on the vectors to choose on, so that they are likely to hold on others
 SIZES = np.geomspace(1, 0.02, 24)  # budgets that are tried, as shares of the average set with every word that was seen
 MOST = 100_000  # vectors of the fit with a test
-STEPS = 1000  # of gradient descent in each turn of L2S
+STEPS = 1000  # of gradient descent in each round of L2S
 ROUNDS = 3
 Say = Callable[[str], None]
 
@@ -74,7 +74,7 @@ def screen_at(found: Clusters, budget: float) -> Screen:
 
 @dataclass(frozen=True)
 class Hits:
-    """What a screen without a test does on a sample: figures, and for each row how many of its K best it has."""
+    """A screen without a test on a sample: figures, and for each row how many of its K best it has."""
 
     p_at_1: float
     p_at_5: float
@@ -127,7 +127,7 @@ def best_of(layer: Layer, method: str, numbers: Sequence[int], say: Say) -> Fit:
 
 
 def _budget(layer: Layer, clusters: int) -> float:
-    """What L2S is asked for: a little less than the spherical k-means that it starts from needs."""
+    """The sets that L2S is asked for: a little less than the spherical k-means that it starts from needs."""
     start = cheapest(layer, cluster(layer, "spherical", clusters))
     return 0.9 * float(start.dial["set"])
 

@@ -1,9 +1,9 @@
 """Transformers of the sizes that people use, with random weights: for speed only, since they say nothing sensible.
 
-`model(name)` is a folder of ours in build/bench/shapes; words are w0, w1, .. with spaces between. Beside the weights it
+`model(name)` is a folder of ours in build/bench/shapes; words are w0, w1, .. with spaces between. A folder
 has a shortlist of about 1,000 words for a source and a screen of 600 words for a cluster, both made at random. The
-shortlist costs what a fitted one of the same size costs. The screen costs what a fitted one does without its doubtful
-rows: it sends no row back to `scan`, where one that was fitted for a fidelity sends some (a quarter of them for de-en
+shortlist costs what a fitted one of the same size costs. The screen costs what a fitted one does without its uncertain
+rows: no row falls back to `scan`, where some of one that was fitted for a fidelity do (a quarter of them for de-en
 at 0.999).
 """
 
@@ -87,11 +87,11 @@ def model(name: str) -> Path:
 
 
 def _write_facts(path: Path, config: TransformerConfig) -> None:
-    """Put `config` into a config.json, which goes on saying what its weights are."""
+    """Put `config` into a config.json, which keeps the facts of its weights."""
     facts = json.loads(path.read_text(encoding="utf-8")) | dataclasses.asdict(config)
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    os.replace(beside, path)
+    staging = path.with_suffix(".new")
+    staging.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    os.replace(staging, path)
 
 
 def sources(name: str, count: int, length: int, seed: int = 0) -> list[str]:

@@ -29,7 +29,7 @@ from sharpbeam.text.pairs import column_pairs
 from sharpbeam.types import Floats, Ids, Request, TopK
 
 VALID = "tatoeba/eng-deu.valid.tsv.gz"
-K = 5  # how many of the exact layer's best words are looked up, beside the best one
+K = 5  # how many of the exact layer's best words are looked up, next to the best one
 BLEU_DISTANCE = 1.0
 
 
@@ -77,7 +77,7 @@ class Watched(OutputLayerRun):
 
 
 def coverage(translator: Translator, sources: list[str], beam_size: int) -> tuple[dict[str, Any], list[str]]:
-    """What the sets hold of the exact layer's best words in its own search, and the exact translations."""
+    """The share of the exact layer's best words in the sets in its own search, and the exact translations."""
     parts = translator.loaded
     shortlist = read_shortlist(
         translator.loaded.folder, shortlist_identity(parts), len(parts.source), len(parts.target)
@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--data", default=DATA, help="folder of the text")
     parser.add_argument("--layers", nargs="+", default=["shortlist"], help="as --output-layer; some need a screen too")
     parser.add_argument("--sentences", type=int, default=0, help="of the validation set; 0 = all")
-    parser.add_argument("--rounds", type=int, default=0, help="turns of each contender; 0 = no times")
+    parser.add_argument("--rounds", type=int, default=0, help="rounds of each contender; 0 = no times")
     arguments = parser.parse_args()
     given = (arguments.model, arguments.data, arguments.layers)
     for beam_size in (1, 5):

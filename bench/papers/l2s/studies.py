@@ -1,4 +1,4 @@
-"""What paper L2S asks of its method: speed over the vocabulary (Figure 8) and the number of clusters (Table 4), and the
+"""Studies of paper L2S: speed over the vocabulary (Figure 8) and the number of clusters (Table 4), and the
 gain over the spherical k-means that it starts from, at equal budgets (Table 5).
 """
 

@@ -189,9 +189,9 @@ def present(subject: Subject, roots: Sequence[str]) -> Subject:
 
 
 def note(subject: Subject) -> str:
-    """What is to be said where a model stands in for another one; nothing elsewhere."""
+    """A remark where a model stands in for another one; empty elsewhere."""
     asked = [name for name, other in INSTEAD.items() if other == subject.name]
-    return f"{subject.name} in the place of {asked[0]}, beside the paper's figures of that; " if asked else ""
+    return f"{subject.name} in the place of {asked[0]}, next to the paper's figures of that; " if asked else ""
 
 
 def head(lines: Iterator[str], count: int) -> list[str]:

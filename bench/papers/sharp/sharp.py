@@ -175,7 +175,7 @@ def main() -> None:
     )
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--sentences", type=int, default=100, help="timed, of each set, at equal distances; 0 = all")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each contender")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each contender")
     parser.add_argument(
         "--judged", type=int, default=1000, help="of each set, for BLEU and what stays the same; 0 = all"
     )

@@ -1,6 +1,6 @@
-"""Semantic and constituency parsing by the four strategies of STREAM (Tables 2, 6 and 7), paper beside ours.
+"""Semantic and constituency parsing by the four strategies of STREAM (Tables 2, 6 and 7), paper next to ours.
 
-A model that was never meant for text generation stands behind the same doors (examples/constituency). As in the paper
+A model that was never meant for text generation has the same interfaces (examples/constituency). As in the paper
 n = k = 10, M = 3, delta = 10 (semantic) or 2.5 (constituency), and at most 100 candidates are expanded in a step.
 Checked first: VAR-STREAM says what VAR-BATCH says, token for token.
 """
@@ -58,7 +58,7 @@ Answers = dict[int, list[Hypothesis]]
 
 @dataclass(frozen=True)
 class Task:
-    """A model behind its doors, what it is asked, and how good its answers are."""
+    """A model by its interface, its requests, and how good its answers are."""
 
     name: str
     open: Callable[[], Decoding]

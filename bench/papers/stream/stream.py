@@ -55,7 +55,7 @@ class DisagreementError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What one table is measured on."""
+    """The subject of one table."""
 
     name: str  # of the set
     beam_size: int
@@ -173,7 +173,7 @@ def saved(line: dict[str, Any], name: str, against: str) -> float:
 
 
 def describe(line: dict[str, Any]) -> str:
-    """One table, for people, the paper's figures beside ours."""
+    """One table, for people, the paper's figures next to ours."""
     options = line["options"]
     best = line["contenders"][BASELINE]["bleu"]
     rows = [
