@@ -78,6 +78,9 @@ SHARPBEAM_PROFILED(LogSumExp, log_sum_exp, Floats, int64_t n) { return {n * kFlo
 SHARPBEAM_PROFILED(TopK, top_k, Floats, int64_t n, int64_t, float*, int32_t*) { return {n * kFloat, n}; } };
 SHARPBEAM_PROFILED(FindAtLeast, find_at_least, Floats, Floats, Floats, float, float, float, int64_t n, int32_t*) {
   return {3 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(PreviewInt4, preview_int4, const uint8_t*, Floats, Floats, const int8_t*, int64_t, Floats, float*,
+                   int64_t, float*, int64_t, int64_t rows, int64_t in, int64_t panels) {
+  return {panels * kPanel * (in / 2 + 2 * kFloat) + rows * (in + panels * kPanel * kFloat), rows * in * panels * kPanel}; } };
 // clang-format on
 #undef SHARPBEAM_PROFILED
 
@@ -128,7 +131,8 @@ struct List {
 
 using All = List<Gemm, GemmInt8, GemmInt16, GatherDot, GatherDotInt8, QuantizeInt8, QuantizeWeights, QuantizeInt16,
                  Tanh, Sigmoid, Gru, Lstm, MlpKeys, MlpScores, DotScores, Softmax, WeightedSum, MultiheadScores,
-                 MultiheadContext, AddNorm, Add, Mul, Relu, Swish, Gelu, Ssru, LogSumExp, TopK, FindAtLeast>;
+                 MultiheadContext, AddNorm, Add, Mul, Relu, Swish, Gelu, Ssru, LogSumExp, TopK, FindAtLeast,
+                 PreviewInt4>;
 
 }  // namespace
 

@@ -57,6 +57,7 @@ constexpr int64_t padded_int16(int64_t in) { return round_up(in, kInt16Group); }
 
 constexpr int64_t kRowAlignment = 64;     // bytes that rows of gather_dot_int8 are padded to
 constexpr int64_t kMaxInt8Depth = 65536;  // largest K of an int8 gemm: 255 * 127 * K fits 32 bits
+constexpr int64_t kMaxPreviewDepth = 16384;  // of a preview: 8 * 127 * in, in floats without rounding
 constexpr int kMaxInt16Input = 4095;      // inputs of an int16 gemm lie in [-4095, 4095]; weights use the other bits
 
 struct Kernels {
@@ -169,6 +170,14 @@ struct Kernels {
   // The k largest of x [n], largest first, equal values by lower index. A NaN counts as -inf, and is returned as -inf.
   // Needs 1 <= k <= n.
   void (*top_k)(const float* x, int64_t n, int64_t k, float* values, int32_t* indices);
+
+  // Low-bit preview of `panels` panels of kPanel tokens: y[r][n] = bias[n] + x_scale[r] * (scale[n] * float(sum over k
+  // of x[r][k] * q[n][k])), -8 <= q <= 7, and top[r][p] = the largest y of panel p (a NaN does not count). `in` is a
+  // multiple of 8, at most kMaxPreviewDepth; `packed` is laid out as body/preview_body.h says; scale, bias and y have
+  // all panels * kPanel tokens. x from -127 to 127. Whole numbers, then one rounding of each float operation.
+  void (*preview_int4)(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x, int64_t x_stride,
+                       const float* x_scale, float* y, int64_t y_stride, float* top, int64_t top_stride, int64_t rows,
+                       int64_t in, int64_t panels);
 };
 
 // The table in use: the best that this machine can run, or a lower one named by the environment variable SHARPBEAM_ISA

@@ -10,6 +10,21 @@
 
 namespace sharpbeam {
 
+// What a beam search can use of the candidates of a request's rows, which are side by side: those whose score is at
+// least that of its `width`-th best candidate that does not end. Where a row has fewer than k of them, it is filled up
+// with token 0 at -inf.
+struct BeamView {
+  const double* score;  // [rows] sum of log probabilities so far; a candidate's is its row's plus its own
+  int64_t width;
+  int64_t children;  // at most so many candidates of one row count
+  int32_t eos;
+  std::span<const char> excluded;  // [vocab] or empty: tokens that the search does not take
+
+  bool ends(int32_t token) const {
+    return token == eos || (!excluded.empty() && excluded[static_cast<size_t>(token)] != 0);
+  }
+};
+
 // Rows (live hypotheses) whose next token is asked for.
 struct LayerRows {
   const float* hidden;  // [rows, dim]
@@ -18,6 +33,7 @@ struct LayerRows {
   // [rows] a lower bound on the log probability that can still change the search; null: none. Candidates below it may
   // be left out; a row with fewer than k candidates is filled up with token 0 at -inf.
   const float* floor = nullptr;
+  const BeamView* beam = nullptr;  // needs `request`; a layer may return more than it says, and may ignore it
 };
 
 // A request that enters a decoding run.

@@ -37,7 +37,14 @@ void SuppressedRun::find_topk(const LayerRows& rows, int64_t k, float* log_prob,
   const int64_t width = std::min(k + most_, vocab());
   float* all_log_prob = reserved(log_prob_, rows.rows * width);
   int32_t* all_token = reserved(token_, rows.rows * width);
-  run_->topk(rows, width, all_log_prob, all_token);
+  LayerRows asked = rows;
+  BeamView beam;
+  if (rows.beam != nullptr) {
+    beam = *rows.beam;
+    beam.excluded = suppressed_;
+    asked.beam = &beam;
+  }
+  run_->topk(asked, width, all_log_prob, all_token);
   for (int64_t row = 0; row < rows.rows; ++row, log_prob += k, token += k) {
     const float* given = all_log_prob + row * width;
     const int32_t* tokens = all_token + row * width;

@@ -343,6 +343,7 @@ void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t
 }
 
 #include "kernels/body/quantized_body.h"
+#include "kernels/body/preview_body.h"
 #include "kernels/body/selected_rows_body.h"
 #include "kernels/body/transformer_body.h"
 
@@ -378,5 +379,6 @@ constexpr Kernels make_table(const char* name) {
       .gather_dot = gather_dot_kernel,
       .log_sum_exp = log_sum_exp_kernel,
       .top_k = top_k_kernel,
+      .preview_int4 = preview_int4_kernel,
   };
 }

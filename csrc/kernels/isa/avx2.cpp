@@ -207,6 +207,14 @@ struct Ints {
 };
 inline Ints set_ints(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 inline Ints add_ints(Ints a, Ints b) { return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
+inline void store_ints(int32_t* p, Ints a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.low);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), a.high);
+}
+inline Ints load_sums(const int32_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8))};
+}
 inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
 
 inline __m256i load_ints(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
@@ -250,6 +258,32 @@ struct Int16 {
   static Inputs load_inputs(const uint8_t* p) { return broadcast(p); }
   static Ints dot(Ints total, Ints w, __m256i x) {
     return add_ints(total, {_mm256_madd_epi16(w.low, x), _mm256_madd_epi16(w.high, x)});
+  }
+};
+// Nibbles as bytes without a sign: 4 x 15 x 127 fits 16 bits.
+struct Int4 {
+  struct Weights {
+    Ints low, high;
+  };
+  struct Inputs {
+    __m256i low, high;
+  };
+  static constexpr int kRows = 3;
+  static constexpr int vecs(int) { return 1; }
+  static Weights load_weights(const uint8_t* p) {
+    const __m256i a = load_ints(p), b = load_ints(p + 32), nibble = _mm256_set1_epi8(15);
+    return {{_mm256_and_si256(a, nibble), _mm256_and_si256(b, nibble)},
+            {_mm256_and_si256(_mm256_srli_epi16(a, 4), nibble), _mm256_and_si256(_mm256_srli_epi16(b, 4), nibble)}};
+  }
+  static Inputs load_inputs(const uint8_t* p) { return {broadcast(p), broadcast(p + 4)}; }
+  static Ints dot(Ints total, const Weights& w, const Inputs& x) {
+    return {dot(total.low, w.low.low, w.high.low, x), dot(total.high, w.low.high, w.high.high, x)};
+  }
+
+ private:
+  static __m256i dot(__m256i total, __m256i low, __m256i high, const Inputs& x) {
+    const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(low, x.low), _mm256_maddubs_epi16(high, x.high));
+    return _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
 };
 inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {

@@ -43,6 +43,26 @@ struct Int16 {
   static Inputs load_inputs(const uint8_t* p) { return broadcast(p); }
   static Ints dot(Ints total, Ints w, Ints x) { return add_ints(total, _mm512_madd_epi16(w, x)); }
 };
+// Nibbles as bytes without a sign: 4 x 15 x 127 fits 16 bits.
+struct Int4 {
+  struct Weights {
+    Ints low, high;
+  };
+  struct Inputs {
+    Ints low, high;
+  };
+  static constexpr int kRows = 4;
+  static constexpr int vecs(int) { return 4; }
+  static Weights load_weights(const uint8_t* p) {
+    const Ints both = load_ints(p), nibble = _mm512_set1_epi8(15);
+    return {_mm512_and_si512(both, nibble), _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble)};
+  }
+  static Inputs load_inputs(const uint8_t* p) { return {broadcast(p), broadcast(p + 4)}; }
+  static Ints dot(Ints total, const Weights& w, const Inputs& x) {
+    const Ints pairs = _mm512_add_epi16(_mm512_maddubs_epi16(w.low, x.low), _mm512_maddubs_epi16(w.high, x.high));
+    return add_ints(total, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+  }
+};
 inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
   return Int8::dot(total, Int8::load_weights(w), Int8::split(_mm512_loadu_si512(x)));
 }

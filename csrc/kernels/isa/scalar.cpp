@@ -201,6 +201,24 @@ struct Int16 : Integers {
   }
 };
 
+struct Int4 : Integers {
+  static Ints dot(Ints total, Weights w, Inputs x) {
+    for (int i = 0; i < 16; ++i) {
+      for (int b = 0; b < 4; ++b) {
+        total.lane[i] += int32_t{w[4 * i + b] & 15} * static_cast<int8_t>(x[b]);
+        total.lane[i] += int32_t{w[4 * i + b] >> 4} * static_cast<int8_t>(x[4 + b]);
+      }
+    }
+    return total;
+  }
+};
+
+inline void store_ints(int32_t* p, const Ints& a) { std::memcpy(p, a.lane, sizeof a.lane); }
+inline Ints load_sums(const int32_t* p) {
+  Ints out;
+  std::memcpy(out.lane, p, sizeof out.lane);
+  return out;
+}
 inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
   for (int i = 0; i < 64; ++i) total.lane[i / 4] += int32_t{w[i]} * x[i];
   return total;

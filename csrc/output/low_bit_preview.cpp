@@ -1,0 +1,168 @@
+#include "output/low_bit_preview.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "output/int8_bounds.h"
+
+namespace sharpbeam {
+namespace {
+
+constexpr double kUnit = 0x1p-24;                // u
+constexpr double kUp = 1.0 + 0x1p-20;            // what bounds are widened by
+constexpr double kShare = 64.0;                  // how little of k the tokens' sizes are
+constexpr double kSmall = 1e-20, kLarge = 1e12;  // sizes of coordinates that are bounded
+constexpr double kHalves = 0.02;                 // t: measured, the bound changes little with it
+
+template <typename T>
+double norm(const T* x, int64_t n) {
+  double square = 0.0;
+  for (int64_t k = 0; k < n; ++k) square += static_cast<double>(x[k]) * static_cast<double>(x[k]);
+  return std::sqrt(square);
+}
+
+double hypot4(double a, double b, double c, double d) { return std::sqrt(a * a + b * b + c * c + d * d); }
+
+// n of the header, for chains of `dim` steps.
+double chain_error(int64_t dim) {
+  const double steps = static_cast<double>(dim + 1) * kUnit;
+  return steps / (1.0 - steps);
+}
+
+void refuse(const std::string& what) { throw std::invalid_argument(what + "; fit the preview again"); }
+
+// Throws std::invalid_argument where the view is not as its comments say.
+void check(const LowBitView& view, int64_t vocab, int64_t dim) {
+  if (view.levels < 1 || view.levels > kMostPreviewLevels) {
+    refuse("levels is " + std::to_string(view.levels) + "; it must be from 1 to " + std::to_string(kMostPreviewLevels));
+  }
+  if (view.start[0] != 0 || view.start[view.levels] != vocab) refuse("the levels do not hold the vocabulary");
+  for (int64_t l = 0; l < view.levels; ++l) {
+    if (view.start[l + 1] <= view.start[l]) refuse("level " + std::to_string(l) + " has no tokens");
+    const int32_t m = view.coordinates[l];
+    if (m < 8 || m % 8 != 0 || m > round_up(dim, 8) || m > kMaxPreviewDepth) {
+      refuse("coordinates is " + std::to_string(m) + "; it must be a multiple of 8, at most the width, " +
+             std::to_string(dim));
+    }
+    if (l > 0 && m >= view.coordinates[l - 1]) refuse("coordinates must fall from level to level");
+  }
+  for (int64_t k = 0; k < dim; ++k) {
+    if (!(view.balance[k] > kSmall && view.balance[k] < kLarge)) refuse("balance must be positive and finite");
+  }
+  std::vector<bool> seen(static_cast<size_t>(vocab), false);
+  for (int64_t i = 0; i < vocab; ++i) {
+    const int32_t token = view.tokens[i];
+    if (token < 0 || token >= vocab || seen[static_cast<size_t>(token)]) {
+      refuse("tokens[" + std::to_string(i) + "] is " + std::to_string(token) + "; every token must come once");
+    }
+    seen[static_cast<size_t>(token)] = true;
+  }
+}
+
+}  // namespace
+
+LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view, float trust)
+    : remainder_(view.remainder), trust_(trust) {
+  const int64_t vocab = matrix.vocab(), dim = matrix.dim();
+  check(view, vocab, dim);
+  basis_ = Float32Matrix(view.basis, dim, dim, dim, view.shift);
+  center_.assign(view.center, view.center + dim);
+  balance_.assign(view.balance, view.balance + dim);
+  most_balance_ = *std::max_element(balance_.begin(), balance_.end());
+  basis_norm_ = norm(view.basis, dim * dim), shift_norm_ = norm(view.shift, dim);
+  for (int64_t l = 0; l < view.levels; ++l) panels_ += (view.start[l + 1] - view.start[l] + kPanel - 1) / kPanel;
+  token_.assign(static_cast<size_t>(panels_ * kPanel), -1);
+  for (Buffer* each : {&slack_, &lost_}) each->reserve(panels_ * kPanel);
+  for (Buffer* each : {&panel_slack_, &panel_lost_}) each->reserve(panels_);
+  std::fill_n(slack_.get(), panels_ * kPanel, 0.0f);
+  std::fill_n(lost_.get(), panels_ * kPanel, 0.0f);
+  for (int64_t l = 0, first = 0; l < view.levels; ++l) {
+    level_.push_back({first, Int4Panels((view.start[l + 1] - view.start[l] + kPanel - 1) / kPanel, view.coordinates[l])});
+    first += level_.back().panels.panels();
+    add_level(matrix, view, l);
+  }
+  for (int64_t p = 0; p < panels_; ++p) {
+    panel_slack_.get()[p] = *std::max_element(slack_.get() + p * kPanel, slack_.get() + (p + 1) * kPanel);
+    panel_lost_.get()[p] = *std::max_element(lost_.get() + p * kPanel, lost_.get() + (p + 1) * kPanel);
+  }
+}
+
+void LowBitPreview::add_level(const OutputMatrix& matrix, const LowBitView& view, int64_t index) {
+  Level& level = level_[static_cast<size_t>(index)];
+  const int64_t m = view.coordinates[index], kept = std::min(m, matrix.dim()), first = view.start[index];
+  const double center_norm = norm(view.center, matrix.dim());
+  depth_ = std::max(depth_, m);
+  std::vector<double> head(static_cast<size_t>(m), 0.0);
+  for (int64_t i = 0; i < view.start[index + 1] - first; ++i) {
+    const int64_t token = view.tokens[first + i], place = level.first * kPanel + i;
+    const double* y = view.rows + token * matrix.dim();
+    double offset = matrix.bias()[token], rest = 0.0;
+    for (int64_t k = 0; k < matrix.dim(); ++k) offset -= y[k] * view.shift[k];
+    for (int64_t k = kept; k < matrix.dim(); ++k) rest += y[k] / balance_[k] * (y[k] / balance_[k]);
+    std::copy_n(y, kept, head.data());
+    const double lost = level.panels.set_row(i, head.data(), static_cast<float>(offset));
+    const double size = norm(matrix.row(token), matrix.dim()) + center_norm;
+    const double offsets = std::fabs(static_cast<double>(matrix.bias()[token])) + std::fabs(offset);
+    const double slack = hypot4(std::sqrt(rest), kHalves * norm(y, kept), size / kShare, offsets / kShare);
+    if (!(slack < kLarge && lost < kLarge)) refuse("the coordinates of token " + std::to_string(token) + " are too large");
+    token_[static_cast<size_t>(place)] = static_cast<int32_t>(token);
+    slack_.get()[place] = widened(slack), lost_.get()[place] = widened(lost);
+  }
+}
+
+void LowBitPreview::coordinates(const Kernels& table, const float* hidden, int64_t rows, float* out) const {
+  const int64_t dim = basis_.in();
+  basis_.matmul(table, hidden, dim, out, dim, rows);
+}
+
+void LowBitPreview::compute(const Kernels& table, const int8_t* int8, const float* scale, int64_t rows, float* preview,
+                            float* top) const {
+  for (const Level& level : level_) {
+    level.panels.preview(table, int8, depth_, scale, preview + level.first * kPanel, places(), top + level.first,
+                         panels_, rows);
+  }
+}
+
+PreviewBound LowBitPreview::bound(const Kernels& table, const float* hidden, const float* f, int8_t* bytes) const {
+  const int64_t dim = basis_.in();
+  PreviewBound row{};
+  const int64_t most = std::min(depth_, dim);
+  row.scale = table.quantize_int8(f, most, bytes);
+  std::fill(bytes + most, bytes + depth_, int8_t{0});
+  double own = 0.0, shift = 0.0;
+  for (int64_t k = 0; k < dim; ++k) {
+    own += static_cast<double>(hidden[k]) * hidden[k];
+    shift += static_cast<double>(center_[static_cast<size_t>(k)]) * hidden[k];
+  }
+  const double size = std::sqrt(own), n = chain_error(dim), e = n * (shift_norm_ + basis_norm_ * size);
+  row.shift = shift;
+  row.sound = size == 0.0 || (size > kSmall && size < kLarge);
+  // Sums over the coordinates before and after the m of each level, from both ends, level by level: m falls.
+  const int64_t levels = static_cast<int64_t>(level_.size());
+  double rests[kMostPreviewLevels], rest_square = 0.0, moved_square = 0.0, head_square = 0.0;
+  for (int64_t l = 0, k = dim; l < levels; ++l) {
+    const int64_t m = std::min(level_[static_cast<size_t>(l)].panels.in(), dim);
+    for (int64_t i = m; i < k; ++i) rest_square += f[i] * balance_[i] * (f[i] * balance_[i]);
+    k = m;
+    rests[l] = std::sqrt(rest_square);
+  }
+  for (int64_t l = levels, k = 0; l-- > 0;) {
+    const int64_t m = std::min(level_[static_cast<size_t>(l)].panels.in(), dim);
+    for (; k < m; ++k) {
+      const double near = static_cast<double>(row.scale) * bytes[k], moved = f[k] - near;
+      moved_square += moved * moved;
+      head_square += near * near;
+    }
+    const double head = std::sqrt(head_square), rest = rests[l];
+    row.sound = row.sound && (head == 0.0 || head > kSmall) && head < kLarge && rest < kLarge;
+    const double shaken = std::sqrt(moved_square) + e + 5.0 * kUnit * head;
+    row.edge[l].by_slack = trust_ * above(kUp * hypot4(rest + most_balance_ * e, shaken / kHalves,
+                                                       kShare * (n + remainder_) * size, kShare * (n + 2.0 * kUnit)));
+    row.edge[l].by_lost = trust_ * above(kUp * (1.0 + 6.0 * kUnit) * head);
+  }
+  return row;
+}
+
+}  // namespace sharpbeam

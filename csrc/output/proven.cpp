@@ -1,0 +1,268 @@
+#include "output/proven.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "output/scratch.h"
+
+namespace sharpbeam {
+namespace {
+
+constexpr int64_t kExactShare = 8;   // more than one token in so many left after int8: take all of them
+constexpr int64_t kMostSeeds = 64;
+constexpr float kExactDepth = 5.0f;  // tokens of a normaliser this near to the best one have exact logits
+constexpr double kNone = -std::numeric_limits<double>::infinity();
+
+struct Scratch {
+  Buffer coordinates, preview, top, numbers, near, slack, exact, best, summed;
+  std::vector<int32_t> panel, place, token, order;
+  std::vector<double> score;
+};
+
+Scratch& scratch() { return thread_scratch<Scratch>(); }
+
+}  // namespace
+
+struct ProvenLayer::Row {
+  PreviewBound bound;
+  Int8Hidden int8;
+  const int8_t* numbers;  // of the hidden vector in int8
+  const float* hidden;
+  float *preview, *top;
+  float total;   // what is taken off logits
+  double floor;  // of the log probabilities that matter
+  float best;    // logit among the first seeds: a row's total must not depend on how many the search wants
+  int64_t seeds;
+  float seed[kMostSeeds];  // logits
+  int32_t seed_token[kMostSeeds];
+
+  bool sound() const { return bound.sound && int8.sound; }
+};
+
+ProvenLayer::ProvenLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const LowBitView& view,
+                         Normaliser normaliser, const Kernels& table, float trust)
+    : matrix_(std::move(weight), bias, vocab, dim, table),
+      int8_(matrix_),
+      preview_(matrix_, view, trust),
+      normaliser_(normaliser) {
+  release_pages(matrix_.row(0), matrix_.row(vocab));
+}
+
+template <typename Visit>
+void ProvenLayer::for_each_block_of_rows(const float* hidden, int64_t rows, Visit visit) const {
+  const Kernels& table = matrix_.table();
+  const int64_t stride = preview_.places(), width = preview_.depth(), own = int8_.padded();
+  Scratch& mine = scratch();
+  const int64_t most = std::max(vocab(), stride) + kLanes;
+  for (Buffer* each : {&mine.near, &mine.slack, &mine.exact, &mine.best}) each->reserve(most);
+  for (auto* each : {&mine.panel, &mine.place, &mine.token, &mine.order}) reserved(*each, most);
+  for_each_block(rows, stride, [&](int64_t first, int64_t count) {
+    const float* x = hidden + first * dim();
+    float* coordinates = reserved(mine.coordinates, count * dim());
+    float* preview = reserved(mine.preview, count * stride);
+    float* top = reserved(mine.top, count * preview_.panels());
+    int8_t* whole = reserved_int8(mine.numbers, count * (width + own));
+    int8_t* numbers = whole + count * own;
+    Row row[kRowsAtOnce];
+    float scale[kRowsAtOnce];
+    preview_.coordinates(table, x, count, coordinates);
+    for (int64_t r = 0; r < count; ++r) {
+      row[r].hidden = x + r * dim();
+      row[r].bound = preview_.bound(table, row[r].hidden, coordinates + r * dim(), numbers + r * width);
+      row[r].int8 = quantize_hidden(table, row[r].hidden, dim(), own, 1.0f, whole + r * own);
+      row[r].numbers = whole + r * own;
+      row[r].preview = preview + r * stride, row[r].top = top + r * preview_.panels();
+      row[r].total = 0.0f, row[r].floor = kNone, row[r].seeds = 0;
+      scale[r] = row[r].bound.scale;
+    }
+    preview_.compute(table, numbers, scale, count, preview, top);
+    visit(first, count, row);
+  });
+}
+
+void ProvenLayer::seed(Row& row, int64_t seeds) const {
+  Scratch& mine = scratch();
+  const Kernels& table = matrix_.table();
+  table.top_k(row.top, preview_.panels(), seeds, mine.best.get(), mine.panel.data());
+  row.seeds = 0;
+  for (int64_t i = 0; i < seeds; ++i) {
+    const int64_t first = mine.panel[static_cast<size_t>(i)] * kPanel;
+    float best;
+    int32_t at;
+    table.top_k(row.preview + first, kPanel, 1, &best, &at);
+    const int32_t token = preview_.token(first + at);
+    if (token >= 0) row.seed_token[row.seeds++] = token;
+  }
+  matrix_.logits(row.hidden, row.seed_token, row.seeds, row.seed);
+  // Of the first ones: a row's total must not depend on how many the search wants.
+  row.best = row.seeds > 0 ? *std::max_element(row.seed, row.seed + std::min(row.seeds, kSeeds)) : kNever;
+}
+
+int64_t ProvenLayer::reaching(const Row& row, float bar) const {
+  Scratch& mine = scratch();
+  const Kernels& table = matrix_.table();
+  int64_t left = 0;
+  preview_.for_each_panel(
+      table, row.bound, row.top, 1.0f, bar, mine.panel.data(), [&](int64_t panel, const PreviewBound::Edge& edge) {
+        const int64_t at = panel * kPanel;
+        const int64_t found = preview_.find_in_panel(table, edge, panel, row.preview + at, 1.0f, bar, mine.place.data());
+        for (int64_t i = 0; i < found; ++i) {
+          const int32_t token = preview_.token(at + mine.place[static_cast<size_t>(i)]);
+          if (token >= 0) mine.token[static_cast<size_t>(left++)] = token;
+        }
+      });
+  return left;
+}
+
+float ProvenLayer::total(const Row& row, ProvenCounts& counts) const {
+  Scratch& mine = scratch();
+  const Kernels& table = matrix_.table();
+  if (!row.sound()) return matrix_.log_total(row.hidden, mine.exact.get());
+  const float best = static_cast<float>(row.best - row.bound.shift), share = normaliser_.share;
+  float *tops = mine.best.get(), *summed = reserved(mine.summed, preview_.places());
+  std::copy_n(row.top, preview_.panels(), tops);
+  int64_t refined = 0, places = 0;
+  preview_.for_each_panel(
+      table, row.bound, row.top, share, best - normaliser_.summed, mine.panel.data(),
+      [&](int64_t panel, const PreviewBound::Edge& edge) {
+        const int64_t at = panel * kPanel;
+        float* copy = summed + places;
+        places += kPanel;
+        tops[panel] = kNever;
+        std::copy_n(row.preview + at, kPanel, copy);
+        const int64_t found =
+            preview_.find_in_panel(table, edge, panel, copy, share, best - normaliser_.refined, mine.place.data());
+        for (int64_t i = 0; i < found; ++i) {
+          const int64_t place = mine.place[static_cast<size_t>(i)];
+          const int32_t token = preview_.token(at + place);
+          if (token < 0) continue;
+          copy[place] = kNever;
+          mine.token[static_cast<size_t>(refined++)] = token;
+        }
+      });
+  counts.refined += refined;
+  if (refined == 0) return matrix_.log_total(row.hidden, mine.exact.get());
+  const double known = refined_total(row, refined), shift = row.bound.shift - known;
+  const double others = normaliser_.near * std::exp(table.log_sum_exp(summed, places) + shift) +
+                        normaliser_.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
+  return static_cast<float>(known + std::log1p(others));
+}
+
+double ProvenLayer::refined_total(const Row& row, int64_t count) const {
+  Scratch& mine = scratch();
+  float* near = mine.near.get();
+  int8_.logits(matrix_.table(), row.numbers, row.int8, mine.token.data(), count, near, mine.slack.get());
+  // int8 logits of the very best are not near enough.
+  int64_t exact = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (near[i] < row.best - kExactDepth) continue;
+    mine.order[static_cast<size_t>(exact)] = static_cast<int32_t>(i);
+    mine.token[static_cast<size_t>(exact++)] = mine.token[static_cast<size_t>(i)];
+  }
+  matrix_.logits(row.hidden, mine.token.data(), exact, mine.slack.get());
+  for (int64_t i = 0; i < exact; ++i) near[mine.order[static_cast<size_t>(i)]] = mine.slack.get()[i];
+  return matrix_.table().log_sum_exp(near, count);
+}
+
+void ProvenLayer::set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const {
+  std::vector<double>& scores = scratch().score;
+  const BeamView& beam = *given.beam;
+  for (int64_t from = 0, to = 0; from < rows; from = to) {
+    while (to < rows && given.request[first + to] == given.request[first + from]) ++to;
+    scores.clear();
+    for (int64_t r = from; r < to; ++r) {
+      int64_t children = 0;  // seeds come with the best previews first; any of them give a bar that is low enough
+      for (int64_t i = 0; i < row[r].seeds && children < beam.children; ++i) {
+        if (beam.ends(row[r].seed_token[i])) continue;
+        ++children;
+        scores.push_back(beam.score[first + r] + static_cast<double>(row[r].seed[i] - row[r].total));
+      }
+    }
+    if (static_cast<int64_t>(scores.size()) < beam.width) continue;
+    std::nth_element(scores.begin(), scores.begin() + (beam.width - 1), scores.end(), std::greater<double>());
+    const double bar = scores[static_cast<size_t>(beam.width - 1)];
+    for (int64_t r = from; r < to; ++r) row[r].floor = bar - beam.score[first + r];
+  }
+}
+
+void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token,
+                           ProvenCounts& counts) const {
+  Scratch& mine = scratch();
+  ++counts.rows;
+  const auto all = [&] {
+    ++counts.whole;
+    matrix_.rank_all(row.hidden, normalise, k, mine.exact.get(), log_prob, token);
+  };
+  if (!row.sound()) return all();
+  // In logits. The bar of a beam's floor is a little lower than it is: sums of scores are rounded.
+  float known = kNever;
+  if (row.floor > kNone) {
+    known = -above(-(row.floor + row.total) + 1e-6 * (1.0 + std::fabs(row.floor) + std::fabs(row.total)));
+  } else if (row.seeds >= k) {
+    float* seeds = mine.exact.get();
+    std::copy_n(row.seed, row.seeds, seeds);
+    std::nth_element(seeds, seeds + (k - 1), seeds + row.seeds, std::greater<float>());
+    known = seeds[k - 1];
+  }
+  const int64_t left = reaching(row, bar_below(known, row.total, row.bound.shift));
+  counts.previewed += left;
+  // Again in int8: few tokens reach the bar, and a lower bound of the k-th best may raise it.
+  float *near = mine.near.get(), *slack = mine.slack.get();
+  int8_.logits(matrix_.table(), row.numbers, row.int8, mine.token.data(), left, near, slack);
+  if (left >= k) {
+    float* low = mine.exact.get();
+    for (int64_t i = 0; i < left; ++i) low[i] = near[i] - slack[i];
+    matrix_.table().top_k(low, left, k, mine.best.get(), mine.order.data());
+    known = std::max(known, mine.best.get()[k - 1]);
+  }
+  const float bar = bar_below(known, row.total, 0.0);
+  int64_t few = 0;
+  for (int64_t i = 0; i < left; ++i) {
+    if (!(near[i] + slack[i] < bar)) mine.token[static_cast<size_t>(few++)] = mine.token[static_cast<size_t>(i)];
+  }
+  if (few * kExactShare > vocab() && row.floor == kNone) return all();
+  counts.compared += few;
+  counts.skipped += few == 0;
+  std::sort(mine.token.begin(), mine.token.begin() + few);
+  matrix_.logits(row.hidden, mine.token.data(), few, near);
+  const int64_t some = std::min(few, k);
+  if (some > 0) rank_log_probs(matrix_.table(), near, mine.token.data(), few, row.total, some, log_prob, token);
+  for (int64_t i = some; i < k; ++i) log_prob[i] = kNever, token[i] = 0;
+}
+
+void ProvenLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token,
+                       float* totals, ProvenCounts& counts) const {
+  check_k(k, vocab());
+  const int64_t wanted = rows.beam == nullptr ? k : rows.beam->width;
+  const int64_t seeds = std::min({std::max(wanted, kSeeds), preview_.panels(), kMostSeeds});
+  for_each_block_of_rows(rows.hidden, rows.rows, [&](int64_t first, int64_t count, Row* row) {
+    for (int64_t r = 0; r < count; ++r) {
+      if (row[r].sound()) seed(row[r], seeds);
+      if (normalise) row[r].total = total(row[r], counts);
+      if (totals != nullptr) totals[first + r] = row[r].total;
+    }
+    if (rows.beam != nullptr && rows.request != nullptr) set_floors(row, first, count, rows);
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t at = (first + r) * k;
+      rank_row(row[r], k, normalise, log_prob + at, token + at, counts);
+    }
+  });
+}
+
+void ProvenLayer::score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const {
+  check_tokens(token, rows.rows, vocab());
+  matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
+  if (!normalise) return;
+  ProvenCounts counts;
+  for_each_block_of_rows(rows.hidden, rows.rows, [&](int64_t first, int64_t count, Row* row) {
+    for (int64_t r = 0; r < count; ++r) {
+      if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
+      log_prob[first + r] -= total(row[r], counts);
+    }
+  });
+}
+
+}  // namespace sharpbeam

@@ -1,0 +1,87 @@
+// The proven output layer: the exact layer's best tokens from a small part of the bytes of an int8 scan, with proof.
+//
+// A token whose preview and bound (low_bit_preview.h) are below a bar is not among those asked for. The bar is the k-th
+// largest exact logit of any k or more tokens; or, where a beam search says what it can use, the least that can still
+// be among its best candidates, by exact logits of a few likely tokens of all its rows. Panels of 64 tokens are tested
+// first, by the largest preview and bound of their tokens. The tokens that are left are compared once more, in int8 in
+// the model's own basis (int8_bounds.h); the few that are left then get exact logits.
+#pragma once
+
+#include <cstdint>
+
+#include "output/int8_bounds.h"
+#include "output/interface.h"
+#include "output/low_bit_preview.h"
+#include "output/output_matrix.h"
+
+namespace sharpbeam {
+
+// The normaliser of a row, log of the sum of
+//   exp(logit) in int8 (exact for the very best) of the tokens that may be at most `refined` below the best known one,
+//   `near` times exp(preview) of the other tokens in panels that may hold one at most `summed` below it, and
+//   `far` times exp(largest preview) of every other panel.
+// "May" is by `share` of the bounds. All five are calibrated on a sample; the error is what was measured there, not a
+// bound. refined <= summed.
+struct Normaliser {
+  float share, refined, summed;
+  double near, far;
+};
+
+// How calls went, summed over rows.
+struct ProvenCounts {
+  int64_t rows = 0;
+  int64_t previewed = 0;  // tokens that the preview did not rule out
+  int64_t compared = 0;   // tokens that int8 did not rule out either: they took exact logits
+  int64_t refined = 0;    // tokens of normalisers that took int8 logits
+  int64_t skipped = 0;    // rows without a token that can matter
+  int64_t whole = 0;      // rows that took the exact logits of all tokens
+};
+
+class ProvenLayer final : public NormalisingLayer {
+ public:
+  // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] and the view are copied. `trust` multiplies
+  // the bounds of the preview: 1 is proven, less is calibrated. Throws std::invalid_argument as OutputMatrix and
+  // LowBitPreview do.
+  ProvenLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const LowBitView& view,
+              Normaliser normaliser, const Kernels& table, float trust);
+
+  int64_t vocab() const override { return matrix_.vocab(); }
+  int64_t dim() const override { return matrix_.dim(); }
+  int64_t row_cost() const override { return preview_.places() * preview_.depth() / 4; }
+
+  void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token) const override {
+    ProvenCounts counts;
+    rank(rows, k, normalise, log_prob, token, nullptr, counts);
+  }
+  void score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const override;
+
+  // The same, for tests and reports: `total` [rows] gets the normaliser, 0 without `normalise`; it may be null.
+  void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* total,
+            ProvenCounts& counts) const;
+
+  static constexpr int64_t kSeeds = 8;  // panels that a bar is taken from
+
+ private:
+  struct Row;
+  // Calls visit(first row, rows, their Rows) for blocks that fit the cache.
+  template <typename Visit>
+  void for_each_block_of_rows(const float* hidden, int64_t rows, Visit visit) const;
+  // Exact logits of the best token of each of the `seeds` panels with the largest previews.
+  void seed(Row& row, int64_t seeds) const;
+  // The tokens that may reach `bar`, into the scratch; how many.
+  int64_t reaching(const Row& row, float bar) const;
+  float total(const Row& row, ProvenCounts& counts) const;
+  // Of the `count` tokens in the scratch.
+  double refined_total(const Row& row, int64_t count) const;
+  // The least log probability of each row that can matter, from the seeds of all rows of a request.
+  void set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const;
+  void rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token,
+                ProvenCounts& counts) const;
+
+  OutputMatrix matrix_;
+  Int8Rows int8_;
+  LowBitPreview preview_;
+  Normaliser normaliser_;
+};
+
+}  // namespace sharpbeam

@@ -1,0 +1,81 @@
+// sharpbeam._core: ProvenLayer.
+#include "output/proven.h"
+
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
+#include "python/output_layers.h"
+
+namespace sharpbeam {
+namespace {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+void construct(ProvenLayer* self, AnyArray weight, AnyArray bias, AnyArray basis, AnyArray shift, AnyArray center,
+               AnyArray rows, AnyArray balance, AnyArray tokens, AnyArray start, AnyArray coordinates,
+               double remainder, float share, float refined, float summed, double near, double far, const char* isa,
+               float trust) {
+  const OutputArrays arrays(weight, bias);
+  const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
+  const LowBitView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
+                        checked<float>(shift, "shift", {arrays.dim}),
+                        checked<float>(center, "center", {arrays.dim}),
+                        checked<double>(rows, "rows", {arrays.vocab, arrays.dim}),
+                        checked<double>(balance, "balance", {arrays.dim}),
+                        levels,
+                        checked<int32_t>(tokens, "tokens", {arrays.vocab}),
+                        checked<int32_t>(start, "start", {levels + 1}),
+                        checked<int32_t>(coordinates, "coordinates", {levels}),
+                        remainder};
+  new (self) ProvenLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view, {share, refined, summed, near, far},
+                         table_named(isa), trust);
+}
+
+// (log_prob, token, normaliser, counts); with request, score, width and eos as a beam search asks.
+nb::tuple topk_details(const ProvenLayer& self, AnyArray hidden, int64_t k, bool normalise,
+                       std::optional<AnyArray> request, std::optional<AnyArray> score, int64_t width, int32_t eos) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  const auto count = static_cast<int64_t>(hidden.shape(0));
+  check_k(k, self.vocab());
+  BeamView beam{nullptr, width, self.vocab(), eos, {}};
+  LayerRows rows{x, count};
+  if (request && score) {
+    if (width < 1) throw std::invalid_argument("width is " + std::to_string(width) + "; it must be 1 or more");
+    rows.request = checked<int32_t>(*request, "request", {count});
+    beam.score = checked<double>(*score, "score", {count});
+    rows.beam = &beam;
+  }
+  auto log_prob = new_array<float>({hidden.shape(0), static_cast<size_t>(k)});
+  auto token = new_array<int32_t>({hidden.shape(0), static_cast<size_t>(k)});
+  auto total = new_array<float>({hidden.shape(0)});
+  ProvenCounts counts;
+  {
+    nb::gil_scoped_release release;
+    self.rank(rows, k, normalise, log_prob.data, token.data, total.data, counts);
+  }
+  nb::dict found;
+  found["rows"] = counts.rows;
+  found["previewed"] = counts.previewed;
+  found["compared"] = counts.compared;
+  found["refined"] = counts.refined;
+  found["skipped"] = counts.skipped;
+  found["whole"] = counts.whole;
+  return nb::make_tuple(log_prob.array, token.array, total.array, found);
+}
+
+void bind(nb::module_& module) {
+  nb::class_<ProvenLayer, RowLayer>(module, "ProvenLayer")
+      .def("__init__", &construct, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "rows"_a, "balance"_a,
+           "tokens"_a, "start"_a, "coordinates"_a, "remainder"_a, "share"_a, "refined"_a, "summed"_a, "near"_a,
+           "far"_a, "isa"_a = "auto", "trust"_a = 1.0f)
+      .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalise"_a = true, "request"_a = nb::none(),
+           "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1,
+           "log_prob, token, normaliser, and counts: rows, and tokens that each stage left.");
+}
+
+const LayerBinding binding(bind);
+
+}  // namespace
+}  // namespace sharpbeam
