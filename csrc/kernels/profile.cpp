@@ -129,10 +129,10 @@ struct List {
   }
 };
 
-using All = List<Gemm, GemmInt8, GemmInt16, GatherDot, GatherDotInt8, QuantizeInt8, QuantizeWeights, QuantizeInt16,
-                 Tanh, Sigmoid, Gru, Lstm, MlpKeys, MlpScores, DotScores, Softmax, WeightedSum, MultiheadScores,
-                 MultiheadContext, AddNorm, Add, Mul, Relu, Swish, Gelu, Ssru, LogSumExp, TopK, FindAtLeast,
-                 PreviewInt4>;
+using All =
+    List<Gemm, GemmInt8, GemmInt16, GatherDot, GatherDotInt8, QuantizeInt8, QuantizeWeights, QuantizeInt16, Tanh,
+         Sigmoid, Gru, Lstm, MlpKeys, MlpScores, DotScores, Softmax, WeightedSum, MultiheadScores, MultiheadContext,
+         AddNorm, Add, Mul, Relu, Swish, Gelu, Ssru, LogSumExp, TopK, FindAtLeast, PreviewInt4>;
 
 }  // namespace
 

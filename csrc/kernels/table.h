@@ -55,10 +55,10 @@ constexpr int kInt16Group = 2;  // the same of an int16 gemm
 constexpr int64_t padded_int8(int64_t in) { return round_up(in, kInt8Group); }
 constexpr int64_t padded_int16(int64_t in) { return round_up(in, kInt16Group); }
 
-constexpr int64_t kRowAlignment = 64;     // bytes that rows of gather_dot_int8 are padded to
-constexpr int64_t kMaxInt8Depth = 65536;  // largest K of an int8 gemm: 255 * 127 * K fits 32 bits
+constexpr int64_t kRowAlignment = 64;        // bytes that rows of gather_dot_int8 are padded to
+constexpr int64_t kMaxInt8Depth = 65536;     // largest K of an int8 gemm: 255 * 127 * K fits 32 bits
 constexpr int64_t kMaxPreviewDepth = 16384;  // of a preview: 8 * 127 * in, in floats without rounding
-constexpr int kMaxInt16Input = 4095;      // inputs of an int16 gemm lie in [-4095, 4095]; weights use the other bits
+constexpr int kMaxInt16Input = 4095;         // inputs of an int16 gemm lie in [-4095, 4095]; weights use the other bits
 
 struct Kernels {
   const char* name;

@@ -48,6 +48,9 @@ void check(const LowBitView& view, int64_t vocab, int64_t dim) {
     }
     if (l > 0 && m >= view.coordinates[l - 1]) refuse("coordinates must fall from level to level");
   }
+  for (int64_t l = 0; l < view.levels; ++l) {
+    if (!(view.trust[l] > 0.0 && view.trust[l] <= 1.0)) refuse("trust must be above 0 and at most 1");
+  }
   for (int64_t k = 0; k < dim; ++k) {
     if (!(view.balance[k] > kSmall && view.balance[k] < kLarge)) refuse("balance must be positive and finite");
   }
@@ -63,8 +66,7 @@ void check(const LowBitView& view, int64_t vocab, int64_t dim) {
 
 }  // namespace
 
-LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view, float trust)
-    : remainder_(view.remainder), trust_(trust) {
+LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view) : remainder_(view.remainder) {
   const int64_t vocab = matrix.vocab(), dim = matrix.dim();
   check(view, vocab, dim);
   basis_ = Float32Matrix(view.basis, dim, dim, dim, view.shift);
@@ -79,7 +81,8 @@ LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view,
   std::fill_n(slack_.get(), panels_ * kPanel, 0.0f);
   std::fill_n(lost_.get(), panels_ * kPanel, 0.0f);
   for (int64_t l = 0, first = 0; l < view.levels; ++l) {
-    level_.push_back({first, Int4Panels((view.start[l + 1] - view.start[l] + kPanel - 1) / kPanel, view.coordinates[l])});
+    level_.push_back({first, Int4Panels((view.start[l + 1] - view.start[l] + kPanel - 1) / kPanel, view.coordinates[l]),
+                      static_cast<float>(view.trust[l])});
     first += level_.back().panels.panels();
     add_level(matrix, view, l);
   }
@@ -106,7 +109,8 @@ void LowBitPreview::add_level(const OutputMatrix& matrix, const LowBitView& view
     const double size = norm(matrix.row(token), matrix.dim()) + center_norm;
     const double offsets = std::fabs(static_cast<double>(matrix.bias()[token])) + std::fabs(offset);
     const double slack = hypot4(std::sqrt(rest), kHalves * norm(y, kept), size / kShare, offsets / kShare);
-    if (!(slack < kLarge && lost < kLarge)) refuse("the coordinates of token " + std::to_string(token) + " are too large");
+    if (!(slack < kLarge && lost < kLarge))
+      refuse("the coordinates of token " + std::to_string(token) + " are too large");
     token_[static_cast<size_t>(place)] = static_cast<int32_t>(token);
     slack_.get()[place] = widened(slack), lost_.get()[place] = widened(lost);
   }
@@ -158,9 +162,10 @@ PreviewBound LowBitPreview::bound(const Kernels& table, const float* hidden, con
     const double head = std::sqrt(head_square), rest = rests[l];
     row.sound = row.sound && (head == 0.0 || head > kSmall) && head < kLarge && rest < kLarge;
     const double shaken = std::sqrt(moved_square) + e + 5.0 * kUnit * head;
-    row.edge[l].by_slack = trust_ * above(kUp * hypot4(rest + most_balance_ * e, shaken / kHalves,
-                                                       kShare * (n + remainder_) * size, kShare * (n + 2.0 * kUnit)));
-    row.edge[l].by_lost = trust_ * above(kUp * (1.0 + 6.0 * kUnit) * head);
+    row.edge[l].by_slack = level_[static_cast<size_t>(l)].trust *
+                           above(kUp * hypot4(rest + most_balance_ * e, shaken / kHalves,
+                                              kShare * (n + remainder_) * size, kShare * (n + 2.0 * kUnit)));
+    row.edge[l].by_lost = level_[static_cast<size_t>(l)].trust * above(kUp * (1.0 + 6.0 * kUnit) * head);
   }
   return row;
 }

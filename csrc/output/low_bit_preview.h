@@ -55,6 +55,7 @@ struct LowBitView {
   const int32_t* tokens;       // [vocab] every token once, level by level
   const int32_t* start;        // [levels + 1] tokens[start[l] : start[l + 1]] are those of level l, at least one
   const int32_t* coordinates;  // m of each level [levels], falling: multiples of 8, at most dim rounded up to one
+  const double* trust;         // [levels] what multiplies the bounds of a level: 1 is proven, less is calibrated
   double remainder;            // at least z
 };
 
@@ -72,8 +73,8 @@ struct PreviewBound {
 
 class LowBitPreview {
  public:
-  // `trust` multiplies all bounds: 1 is proven. Throws std::invalid_argument for a bad view.
-  LowBitPreview(const OutputMatrix& matrix, const LowBitView& view, float trust);
+  // Throws std::invalid_argument for a bad view.
+  LowBitPreview(const OutputMatrix& matrix, const LowBitView& view);
 
   int64_t panels() const { return panels_; }
   int64_t places() const { return panels_ * kPanel; }  // of previews, level by level; some are empty
@@ -94,9 +95,9 @@ class LowBitPreview {
     for (size_t l = 0; l < level_.size(); ++l) {
       const int64_t first = level_[l].first;
       const auto& edge = bound.edge[l];
-      const int64_t count = table.find_at_least(top + first, panel_slack_.get() + first, panel_lost_.get() + first,
-                                                edge.by_slack * share, edge.by_lost * share, bar,
-                                                level_[l].panels.panels(), found);
+      const int64_t count =
+          table.find_at_least(top + first, panel_slack_.get() + first, panel_lost_.get() + first, edge.by_slack * share,
+                              edge.by_lost * share, bar, level_[l].panels.panels(), found);
       for (int64_t i = 0; i < count; ++i) visit(first + found[i], edge);
     }
   }
@@ -112,6 +113,7 @@ class LowBitPreview {
   struct Level {
     int64_t first;  // panel
     Int4Panels panels;
+    float trust;
   };
   void add_level(const OutputMatrix& matrix, const LowBitView& view, int64_t index);
 
@@ -124,7 +126,6 @@ class LowBitPreview {
   std::vector<double> balance_;
   double basis_norm_, shift_norm_, most_balance_, remainder_;
   int64_t panels_ = 0, depth_ = 0;
-  float trust_;
 };
 
 }  // namespace sharpbeam

@@ -11,7 +11,7 @@
 namespace sharpbeam {
 namespace {
 
-constexpr int64_t kExactShare = 8;   // more than one token in so many left after int8: take all of them
+constexpr int64_t kExactShare = 8;  // more than one token in so many left after int8: take all of them
 constexpr int64_t kMostSeeds = 64;
 constexpr float kExactDepth = 5.0f;  // tokens of a normaliser this near to the best one have exact logits
 constexpr double kNone = -std::numeric_limits<double>::infinity();
@@ -43,10 +43,10 @@ struct ProvenLayer::Row {
 };
 
 ProvenLayer::ProvenLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const LowBitView& view,
-                         Normaliser normaliser, const Kernels& table, float trust)
+                         Normaliser normaliser, const Kernels& table)
     : matrix_(std::move(weight), bias, vocab, dim, table),
       int8_(matrix_),
-      preview_(matrix_, view, trust),
+      preview_(matrix_, view),
       normaliser_(normaliser) {
   release_pages(matrix_.row(0), matrix_.row(vocab));
 }
@@ -108,7 +108,8 @@ int64_t ProvenLayer::reaching(const Row& row, float bar) const {
   preview_.for_each_panel(
       table, row.bound, row.top, 1.0f, bar, mine.panel.data(), [&](int64_t panel, const PreviewBound::Edge& edge) {
         const int64_t at = panel * kPanel;
-        const int64_t found = preview_.find_in_panel(table, edge, panel, row.preview + at, 1.0f, bar, mine.place.data());
+        const int64_t found =
+            preview_.find_in_panel(table, edge, panel, row.preview + at, 1.0f, bar, mine.place.data());
         for (int64_t i = 0; i < found; ++i) {
           const int32_t token = preview_.token(at + mine.place[static_cast<size_t>(i)]);
           if (token >= 0) mine.token[static_cast<size_t>(left++)] = token;
@@ -117,37 +118,36 @@ int64_t ProvenLayer::reaching(const Row& row, float bar) const {
   return left;
 }
 
-float ProvenLayer::total(const Row& row, ProvenCounts& counts) const {
+float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCounts& counts) const {
   Scratch& mine = scratch();
   const Kernels& table = matrix_.table();
   if (!row.sound()) return matrix_.log_total(row.hidden, mine.exact.get());
-  const float best = static_cast<float>(row.best - row.bound.shift), share = normaliser_.share;
+  const float best = static_cast<float>(row.best - row.bound.shift), share = normaliser.share;
   float *tops = mine.best.get(), *summed = reserved(mine.summed, preview_.places());
   std::copy_n(row.top, preview_.panels(), tops);
   int64_t refined = 0, places = 0;
-  preview_.for_each_panel(
-      table, row.bound, row.top, share, best - normaliser_.summed, mine.panel.data(),
-      [&](int64_t panel, const PreviewBound::Edge& edge) {
-        const int64_t at = panel * kPanel;
-        float* copy = summed + places;
-        places += kPanel;
-        tops[panel] = kNever;
-        std::copy_n(row.preview + at, kPanel, copy);
-        const int64_t found =
-            preview_.find_in_panel(table, edge, panel, copy, share, best - normaliser_.refined, mine.place.data());
-        for (int64_t i = 0; i < found; ++i) {
-          const int64_t place = mine.place[static_cast<size_t>(i)];
-          const int32_t token = preview_.token(at + place);
-          if (token < 0) continue;
-          copy[place] = kNever;
-          mine.token[static_cast<size_t>(refined++)] = token;
-        }
-      });
+  preview_.for_each_panel(table, row.bound, row.top, share, best - normaliser.summed, mine.panel.data(),
+                          [&](int64_t panel, const PreviewBound::Edge& edge) {
+                            const int64_t at = panel * kPanel;
+                            float* copy = summed + places;
+                            places += kPanel;
+                            tops[panel] = kNever;
+                            std::copy_n(row.preview + at, kPanel, copy);
+                            const int64_t found = preview_.find_in_panel(table, edge, panel, copy, share,
+                                                                         best - normaliser.refined, mine.place.data());
+                            for (int64_t i = 0; i < found; ++i) {
+                              const int64_t place = mine.place[static_cast<size_t>(i)];
+                              const int32_t token = preview_.token(at + place);
+                              if (token < 0) continue;
+                              copy[place] = kNever;
+                              mine.token[static_cast<size_t>(refined++)] = token;
+                            }
+                          });
   counts.refined += refined;
   if (refined == 0) return matrix_.log_total(row.hidden, mine.exact.get());
   const double known = refined_total(row, refined), shift = row.bound.shift - known;
-  const double others = normaliser_.near * std::exp(table.log_sum_exp(summed, places) + shift) +
-                        normaliser_.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
+  const double others = normaliser.near * std::exp(table.log_sum_exp(summed, places) + shift) +
+                        normaliser.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
   return static_cast<float>(known + std::log1p(others));
 }
 
@@ -233,15 +233,15 @@ void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log
   for (int64_t i = some; i < k; ++i) log_prob[i] = kNever, token[i] = 0;
 }
 
-void ProvenLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token,
-                       float* totals, ProvenCounts& counts) const {
+void ProvenLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* totals,
+                       ProvenCounts& counts) const {
   check_k(k, vocab());
   const int64_t wanted = rows.beam == nullptr ? k : rows.beam->width;
   const int64_t seeds = std::min({std::max(wanted, kSeeds), preview_.panels(), kMostSeeds});
   for_each_block_of_rows(rows.hidden, rows.rows, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], seeds);
-      if (normalise) row[r].total = total(row[r], counts);
+      if (normalise) row[r].total = total(row[r], normaliser_, counts);
       if (totals != nullptr) totals[first + r] = row[r].total;
     }
     if (rows.beam != nullptr && rows.request != nullptr) set_floors(row, first, count, rows);
@@ -260,7 +260,17 @@ void ProvenLayer::score(const LayerRows& rows, const int32_t* token, bool normal
   for_each_block_of_rows(rows.hidden, rows.rows, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
-      log_prob[first + r] -= total(row[r], counts);
+      log_prob[first + r] -= total(row[r], normaliser_, counts);
+    }
+  });
+}
+
+void ProvenLayer::totals(const float* hidden, int64_t rows, const Normaliser& normaliser, float* totals) const {
+  ProvenCounts counts;
+  for_each_block_of_rows(hidden, rows, [&](int64_t first, int64_t count, Row* row) {
+    for (int64_t r = 0; r < count; ++r) {
+      if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
+      totals[first + r] = total(row[r], normaliser, counts);
     }
   });
 }

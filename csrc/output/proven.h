@@ -39,11 +39,10 @@ struct ProvenCounts {
 
 class ProvenLayer final : public NormalisingLayer {
  public:
-  // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] and the view are copied. `trust` multiplies
-  // the bounds of the preview: 1 is proven, less is calibrated. Throws std::invalid_argument as OutputMatrix and
-  // LowBitPreview do.
+  // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] and the view are copied. Throws
+  // std::invalid_argument as OutputMatrix and LowBitPreview do.
   ProvenLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const LowBitView& view,
-              Normaliser normaliser, const Kernels& table, float trust);
+              Normaliser normaliser, const Kernels& table);
 
   int64_t vocab() const override { return matrix_.vocab(); }
   int64_t dim() const override { return matrix_.dim(); }
@@ -59,6 +58,9 @@ class ProvenLayer final : public NormalisingLayer {
   void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* total,
             ProvenCounts& counts) const;
 
+  // The normalisers [rows] of hidden vectors [rows, dim] as another choice gives them: for calibrating it.
+  void totals(const float* hidden, int64_t rows, const Normaliser& normaliser, float* total) const;
+
   static constexpr int64_t kSeeds = 8;  // panels that a bar is taken from
 
  private:
@@ -70,13 +72,12 @@ class ProvenLayer final : public NormalisingLayer {
   void seed(Row& row, int64_t seeds) const;
   // The tokens that may reach `bar`, into the scratch; how many.
   int64_t reaching(const Row& row, float bar) const;
-  float total(const Row& row, ProvenCounts& counts) const;
+  float total(const Row& row, const Normaliser& normaliser, ProvenCounts& counts) const;
   // Of the `count` tokens in the scratch.
   double refined_total(const Row& row, int64_t count) const;
   // The least log probability of each row that can matter, from the seeds of all rows of a request.
   void set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const;
-  void rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token,
-                ProvenCounts& counts) const;
+  void rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token, ProvenCounts& counts) const;
 
   OutputMatrix matrix_;
   Int8Rows int8_;

@@ -14,9 +14,8 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 void construct(ProvenLayer* self, AnyArray weight, AnyArray bias, AnyArray basis, AnyArray shift, AnyArray center,
-               AnyArray rows, AnyArray balance, AnyArray tokens, AnyArray start, AnyArray coordinates,
-               double remainder, float share, float refined, float summed, double near, double far, const char* isa,
-               float trust) {
+               AnyArray rows, AnyArray balance, AnyArray tokens, AnyArray start, AnyArray coordinates, AnyArray trust,
+               double remainder, float share, float refined, float summed, double near, double far, const char* isa) {
   const OutputArrays arrays(weight, bias);
   const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
   const LowBitView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
@@ -28,9 +27,10 @@ void construct(ProvenLayer* self, AnyArray weight, AnyArray bias, AnyArray basis
                         checked<int32_t>(tokens, "tokens", {arrays.vocab}),
                         checked<int32_t>(start, "start", {levels + 1}),
                         checked<int32_t>(coordinates, "coordinates", {levels}),
+                        checked<double>(trust, "trust", {levels}),
                         remainder};
   new (self) ProvenLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view, {share, refined, summed, near, far},
-                         table_named(isa), trust);
+                         table_named(isa));
 }
 
 // (log_prob, token, normaliser, counts); with request, score, width and eos as a beam search asks.
@@ -65,14 +65,27 @@ nb::tuple topk_details(const ProvenLayer& self, AnyArray hidden, int64_t k, bool
   return nb::make_tuple(log_prob.array, token.array, total.array, found);
 }
 
+nb::object normalisers(const ProvenLayer& self, AnyArray hidden, float share, float refined, float summed, double near,
+                       double far) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  auto total = new_array<float>({hidden.shape(0)});
+  {
+    nb::gil_scoped_release release;
+    self.totals(x, static_cast<int64_t>(hidden.shape(0)), {share, refined, summed, near, far}, total.data);
+  }
+  return total.array;
+}
+
 void bind(nb::module_& module) {
   nb::class_<ProvenLayer, RowLayer>(module, "ProvenLayer")
       .def("__init__", &construct, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "rows"_a, "balance"_a,
-           "tokens"_a, "start"_a, "coordinates"_a, "remainder"_a, "share"_a, "refined"_a, "summed"_a, "near"_a,
-           "far"_a, "isa"_a = "auto", "trust"_a = 1.0f)
+           "tokens"_a, "start"_a, "coordinates"_a, "trust"_a, "remainder"_a, "share"_a, "refined"_a, "summed"_a,
+           "near"_a, "far"_a, "isa"_a = "auto")
       .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalise"_a = true, "request"_a = nb::none(),
            "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1,
-           "log_prob, token, normaliser, and counts: rows, and tokens that each stage left.");
+           "log_prob, token, normaliser, and counts: rows, and tokens that each stage left.")
+      .def("normalisers", &normalisers, "hidden"_a, "share"_a, "refined"_a, "summed"_a, "near"_a, "far"_a,
+           "The normaliser [R] of each row by another choice.");
 }
 
 const LayerBinding binding(bind);

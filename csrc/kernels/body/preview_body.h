@@ -80,9 +80,8 @@ void preview_int4_kernel(const uint8_t* packed, const float* scale, const float*
         const int64_t first = part * count / parts, some = (part + 1) * count / parts - first;
         preview_rows<Int4::kRows>(packed + p * blocks * kPanel * 4, scale + p * kPanel, bias + p * kPanel,
                                   reinterpret_cast<const uint8_t*>(x + (from + first) * x_stride), x_stride,
-                                  starts + first, x_scale + from + first,
-                                  y + (from + first) * y_stride + p * kPanel, y_stride,
-                                  top + (from + first) * top_stride + p, top_stride, some, blocks);
+                                  starts + first, x_scale + from + first, y + (from + first) * y_stride + p * kPanel,
+                                  y_stride, top + (from + first) * top_stride + p, top_stride, some, blocks);
       }
     }
   }
