@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "output/scratch.h"
@@ -194,7 +195,13 @@ void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log
   ++counts.rows;
   const auto all = [&] {
     ++counts.whole;
-    matrix_.rank_all(row.hidden, normalise, k, mine.exact.get(), log_prob, token);
+    if (!row.sound()) {
+      matrix_.rank_all(row.hidden, normalise, k, mine.exact.get(), log_prob, token);
+      return;
+    }
+    std::iota(mine.token.begin(), mine.token.begin() + vocab(), 0);
+    matrix_.all_logits(row.hidden, mine.exact.get());
+    rank_log_probs(matrix_.table(), mine.exact.get(), mine.token.data(), vocab(), row.total, k, log_prob, token);
   };
   if (!row.sound()) return all();
   // In logits. The bar of a beam's floor is a little lower than it is: sums of scores are rounded.

@@ -342,8 +342,8 @@ void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t
   }
 }
 
-#include "kernels/body/preview_body.h"
 #include "kernels/body/quantized_body.h"
+#include "kernels/body/quantized_preview_body.h"
 #include "kernels/body/selected_rows_body.h"
 #include "kernels/body/transformer_body.h"
 

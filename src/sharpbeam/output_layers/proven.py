@@ -106,10 +106,9 @@ class ProvenLayer(NativeNormalising[_core.ProvenLayer]):
     ) -> ProvenLayer:
         """Preview the output matrix [V, D] with its bias [V], both float32 and C-contiguous.
 
-        `trust` multiplies all bounds: tests take less than 1, to see that they matter. The matrix is shared and must not
-        be written to afterwards. Raises OptionError or ValueError for arrays that do not fit, for
-        values that are not finite or above 1e12, for a basis that has no inverse, and for an `isa` that this machine
-        cannot run.
+        `trust` multiplies all bounds: tests take less than 1, to see that they matter. The matrix is shared and must
+        not be written to afterwards. Raises OptionError or ValueError for arrays that do not fit, for values that are
+        not finite or above 1e12, for a basis that has no inverse, and for an `isa` that this machine cannot run.
         """
         rows, center, remainder = _rows(weight, low_bit)
         chosen = low_bit.few_coordinates if calibrated else low_bit.coordinates
