@@ -237,6 +237,8 @@ void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log
   matrix_.logits(row.hidden, mine.token.data(), few, near);
   const int64_t some = std::min(few, k);
   if (some > 0) rank_log_probs(matrix_.table(), near, mine.token.data(), few, row.total, some, log_prob, token);
+  // The estimate of a normaliser may be a little below the best logit, but no token is likelier than 1.
+  for (int64_t i = 0; normalise && i < some; ++i) log_prob[i] = std::min(log_prob[i], 0.0f);
   for (int64_t i = some; i < k; ++i) log_prob[i] = kNever, token[i] = 0;
 }
 
@@ -267,7 +269,7 @@ void ProvenLayer::score(const LayerRows& rows, const int32_t* token, bool normal
   for_each_block_of_rows(rows.hidden, rows.rows, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
-      log_prob[first + r] -= total(row[r], normaliser_, counts);
+      log_prob[first + r] = std::min(log_prob[first + r] - total(row[r], normaliser_, counts), 0.0f);
     }
   });
 }

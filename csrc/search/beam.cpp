@@ -22,6 +22,15 @@ void BeamSearch::enter(InFlight& entry, const SearchRequest&) {
   entry.pool.best.reserve(static_cast<size_t>(std::min<int64_t>(stop_.most(), 64)) + 1);
 }
 
+// Where every candidate may be chosen by its log probability alone, the K best that do not end leave nothing to others.
+bool BeamSearch::narrows(const RowView& rows, BeamView& beam) const {
+  if (recording_ || options_.repetition_penalty > 1.0f || options_.no_repeat_ngram_size > 0) return false;
+  for (const RequestRows& request : requests_)
+    if (!request.request->prefix.empty()) return false;
+  beam = {rows.score, options_.beam_size, options_.max_children, options_.eos, {}};
+  return true;
+}
+
 void BeamSearch::advance(const RowView& rows) {
   reserve(std::min(static_cast<int64_t>(requests_.size()) * keep_, rows.rows * candidates_.k));
   for (const RequestRows& request : requests_) {

@@ -43,6 +43,7 @@ class BeamSearch : public Search {
 
   void enter(InFlight& entry, const SearchRequest& request) override;
   void advance(const RowView& rows) final;
+  bool narrows(const RowView& rows, BeamView& beam) const override;
 
   // The best candidates of a request that are allowed, best first, at most 2K; into ranked_.
   void rank(const RowView& rows, const RequestRows& request);

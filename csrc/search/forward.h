@@ -30,9 +30,10 @@ class Forward {
   // new states in `states` [rows].
   virtual const float* step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
                             int32_t* states) = 0;
-  // The k best tokens of each hidden vector [rows, D], best first, and their log probabilities, both [rows, k].
-  virtual void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
-                    int32_t* token) = 0;
+  // The k best tokens of each hidden vector [rows, D], best first, and their log probabilities, both [rows, k]. Where
+  // `beam` is not null, those that it can use are enough.
+  virtual void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
+                    float* log_prob, int32_t* token) = 0;
   // The log probability [rows] of one token [rows] for each hidden vector [rows, D].
   virtual void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
                         float* log_prob) = 0;

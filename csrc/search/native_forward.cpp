@@ -23,10 +23,10 @@ const float* NativeForward::step(const int32_t* request, const int32_t* state, c
   return hidden_.get();
 }
 
-void NativeForward::topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
-                         int32_t* token) {
+void NativeForward::topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
+                         float* log_prob, int32_t* token) {
   const PartSpan span(model_->table(), StepPart::output);
-  layer_->topk({hidden, rows, request}, k, log_prob, token);
+  layer_->topk({hidden, rows, request, nullptr, beam}, k, log_prob, token);
 }
 
 void NativeForward::log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,

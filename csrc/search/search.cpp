@@ -74,7 +74,9 @@ void Search::predict(Forward& forward, const RowView& rows) {
   token_.resize(static_cast<size_t>(rows.rows * k));
   log_prob_.resize(token_.size());
   const float* hidden = forward.step(rows.request, rows.state, rows.token, rows.rows, states_.data());
-  forward.topk(hidden, rows.request, rows.rows, k, log_prob_.data(), token_.data());
+  BeamView beam;
+  const bool narrow = narrows(rows, beam);
+  forward.topk(hidden, rows.request, rows.rows, k, narrow ? &beam : nullptr, log_prob_.data(), token_.data());
   constraints_.complete(rows, forward, hidden, k, token_.data(), log_prob_.data());
   candidates_ = constraints_.apply(rows, k, token_.data(), log_prob_.data());
 }

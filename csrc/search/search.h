@@ -63,6 +63,8 @@ class Search {
   virtual void enter(InFlight&, const SearchRequest&) {}
   // Runs rows and finds candidates for all of them, into states_ and candidates_.
   virtual void predict(Forward& forward, const RowView& rows);
+  // Whether only candidates that `beam` can use matter to this step.
+  virtual bool narrows(const RowView&, BeamView&) const { return false; }
   // Chooses among candidates_ what lives on and what is finished.
   virtual void advance(const RowView& rows) = 0;
 
