@@ -173,16 +173,17 @@ struct Kernels {
 
   // Low-bit preview of `panels` panels of kPanel tokens: y[r][n] = bias[n] + x_scale[r] * (scale[n] * float(sum over k
   // of x[r][k] * q[n][k])), -8 <= q <= 7, and top[r][p] = the largest y of panel p (a NaN does not count). `in` is a
-  // multiple of 8, at most kMaxPreviewDepth; `packed` is laid out as body/quantized_preview_body.h says; scale, bias and y have
-  // all panels * kPanel tokens. x from -127 to 127. Whole numbers, then one rounding of each float operation.
+  // multiple of 8, at most kMaxPreviewDepth; `packed` is laid out as body/quantized_preview_body.h says; scale, bias
+  // and y have all panels * kPanel tokens. x from -127 to 127. Whole numbers, then one rounding of each float
+  // operation.
   void (*preview_int4)(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x, int64_t x_stride,
                        const float* x_scale, float* y, int64_t y_stride, float* top, int64_t top_stride, int64_t rows,
                        int64_t in, int64_t panels);
 };
 
 // The table in use: the best that this machine can run, or a lower one named by the environment variable SHARPBEAM_ISA
-// (scalar; avx2, avx512, avx512vnni; neon, neondot, neoni8mm). Throws std::invalid_argument for another name, or a table that this
-// machine cannot run.
+// (scalar; avx2, avx512, avx512vnni; neon, neondot, neoni8mm). Throws std::invalid_argument for another name, or a
+// table that this machine cannot run.
 const Kernels& kernels();
 // The table `name`, for tests; throws std::invalid_argument with the names that this machine can run.
 const Kernels& kernels(const char* name);

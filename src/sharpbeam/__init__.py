@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.session import Session
     from sharpbeam.decoding.trace import Trace
     from sharpbeam.fit.head import fit_head
+    from sharpbeam.fit.low_bit_job import PreviewFit, fit_preview
     from sharpbeam.fit.progress import FitProgress
     from sharpbeam.fit.screen.job import ScreenFit, fit_screen
     from sharpbeam.fit.shortlist.job import ShortlistFit, export_shortlist, fit_shortlist
@@ -37,6 +38,7 @@ __all__ = [
     "MachineOptions",
     "ModelError",
     "OptionError",
+    "PreviewFit",
     "RequestCancelledError",
     "Scorer",
     "ScreenFit",
@@ -48,6 +50,7 @@ __all__ = [
     "Translator",
     "export_shortlist",
     "fit_head",
+    "fit_preview",
     "fit_screen",
     "fit_shortlist",
 ]
@@ -67,6 +70,8 @@ _HOMES = {
     "FitProgress": "sharpbeam.fit.progress",
     "ScreenFit": "sharpbeam.fit.screen.job",
     "fit_head": "sharpbeam.fit.head",
+    "PreviewFit": "sharpbeam.fit.low_bit_job",
+    "fit_preview": "sharpbeam.fit.low_bit_job",
     "ShortlistFit": "sharpbeam.fit.shortlist.job",
     "export_shortlist": "sharpbeam.fit.shortlist.job",
     "fit_screen": "sharpbeam.fit.screen.job",

@@ -75,6 +75,42 @@ class ScanLayer(RowLayer):
     def __init__(self, weight: Floats, bias: Floats, isa: str = "auto", trust: float = 1.0) -> None: ...
     def topk_details(self, hidden: Floats, k: int, normalise: bool = True) -> tuple[Floats, Ids, Floats, Ids]: ...
 
+class ProvenLayer(RowLayer):
+    def __init__(
+        self,
+        weight: Floats,
+        bias: Floats,
+        basis: Floats,
+        shift: Floats,
+        center: Floats,
+        rows: Scores,
+        balance: Scores,
+        tokens: Ids,
+        start: Ids,
+        coordinates: Ids,
+        trust: Scores,
+        remainder: float,
+        share: float,
+        refined: float,
+        summed: float,
+        near: float,
+        far: float,
+        isa: str = "auto",
+    ) -> None: ...
+    def topk_details(
+        self,
+        hidden: Floats,
+        k: int,
+        normalise: bool = True,
+        request: Ids | None = None,
+        score: Scores | None = None,
+        width: int = 1,
+        eos: int = -1,
+    ) -> tuple[Floats, Ids, Floats, dict[str, int]]: ...
+    def normalisers(
+        self, hidden: Floats, share: float, refined: float, summed: float, near: float, far: float
+    ) -> Floats: ...
+
 class CertifiedLayer(RowLayer):
     def __init__(
         self,

@@ -13,6 +13,7 @@ import typer
 
 from sharpbeam.cli.verbs.convert import convert
 from sharpbeam.cli.verbs.evaluate import evaluate
+from sharpbeam.cli.verbs.fit_preview import fit_preview
 from sharpbeam.cli.verbs.fit_screen import fit_screen
 from sharpbeam.cli.verbs.fit_shortlist import fit_shortlist
 from sharpbeam.cli.verbs.generate import generate
@@ -64,6 +65,7 @@ for _verb in (
     trace,
     profile,
     train,
+    fit_preview,
     fit_screen,
     fit_shortlist,
     screen_report,

@@ -9,13 +9,15 @@ from sharpbeam.output_layers.certified import CertifiedLayer
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.fitted import Preview, Screen
 from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.output_layers.proven import LowBit, ProvenLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
+from sharpbeam.storage.low_bit import read_low_bit
 from sharpbeam.storage.previews import read_preview
 from sharpbeam.storage.screens import read_screen
 from sharpbeam.types import Floats
 
-ROW_LAYERS = ("exact", "scan", "certified", "screen")
+ROW_LAYERS = ("exact", "scan", "proven", "calibrated", "certified", "screen")
 
 
 def build_row_layer(name: str, folder: Path, weight: Floats, bias: Floats, isa: str = "auto") -> RowLayer:
@@ -27,6 +29,9 @@ def build_row_layer(name: str, folder: Path, weight: Floats, bias: Floats, isa: 
         return exact_layer(weight, bias, isa=isa)
     if name == "scan":
         return ScanLayer.build(weight, bias, isa)
+    if name in ("proven", "calibrated"):
+        low_bit = LowBit.from_arrays(read_low_bit(folder, weight, bias))
+        return ProvenLayer.build(weight, bias, low_bit, isa, calibrated=name == "calibrated")
     if name == "certified":
         preview = Preview.from_arrays(read_preview(folder, weight, bias))
         return CertifiedLayer.build(weight, bias, preview, isa)

@@ -156,7 +156,8 @@ def _trust(
             short = logits[tokens] - (previews[i][tokens] @ h[:m] + constant[tokens])
             bound = np.linalg.norm(h[:m]) * lost[i][tokens] + np.linalg.norm(h[m:] * balance[m:]) * left_out[i][tokens]
             most[i] = max(most[i], float((short / np.maximum(bound, 1e-20)).max()))
-    return np.clip(MARGIN * most, 0.05, 1.0)
+    trusts: Floats = np.clip(MARGIN * most, 0.05, 1.0)
+    return trusts
 
 
 def _normaliser(weight: Floats, bias: Floats, preview: LowBit, samples: Floats) -> tuple[Normaliser, float]:

@@ -38,7 +38,15 @@ CubePruning = Literal["none", "exact", "approximate"]
 MergeBy = Literal["word", "likeness", "both"]
 ScheduleName = Literal["batches", "stream", "stream-shortest", "stream-longest"]
 OutputLayerName = Literal[
-    "exact", "scan", "certified", "screen", "shortlist", "screen-and-shortlist", "screen-or-shortlist"
+    "exact",
+    "scan",
+    "proven",
+    "calibrated",
+    "certified",
+    "screen",
+    "shortlist",
+    "screen-and-shortlist",
+    "screen-or-shortlist",
 ]
 
 
@@ -379,7 +387,8 @@ class OutputLayerOptions(Schema):
 
     output_layer: OutputLayerName = option(
         "exact",
-        "exact: every token is scored; scan: the same tokens from int8 scores of all; certified: the same from a "
+        "exact: every token is scored; scan: the same tokens from int8 scores of all; proven: the same from a "
+        "4-bit preview of each (see fit-preview); calibrated: nearly the same, faster; certified: the same from a "
         "preview of each (the model needs one); screen: from those that the model's screen picks (see fit-screen); "
         "shortlist: from the likely translations of the source's tokens (see fit-shortlist); screen-and-shortlist: "
         "from those in both; screen-or-shortlist: from those in either",
