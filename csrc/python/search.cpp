@@ -53,8 +53,8 @@ class PythonForward : public Forward {
     return data;  // of hidden_
   }
 
-  void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView*,
-            float* log_prob, int32_t* token) override {
+  void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView*, float* log_prob,
+            int32_t* token) override {
     const nb::gil_scoped_acquire gil;
     const nb::object top = topk_(matrix(hidden, rows), k, array_of(request, rows));
     const auto log_probs = nb::cast<AnyArray>(contiguous_(top.attr("log_prob")));

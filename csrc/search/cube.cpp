@@ -115,7 +115,8 @@ void CubeSearch::share_candidates(Forward& forward, const RowView& rows, int64_t
   }
   asked_token_.resize(static_cast<size_t>(asked * k));
   asked_log_prob_.resize(asked_token_.size());
-  forward.topk(asked_hidden_.data(), asked_request_.data(), asked, k, nullptr, asked_log_prob_.data(), asked_token_.data());
+  forward.topk(asked_hidden_.data(), asked_request_.data(), asked, k, nullptr, asked_log_prob_.data(),
+               asked_token_.data());
   work_.sub_cubes += asked;
   token_.resize(static_cast<size_t>(rows.rows * k));
   log_prob_.resize(token_.size());
