@@ -118,9 +118,21 @@ class ProvenLayer(NativeNormalising[_core.ProvenLayer]):
         trusts = trust * (calibration if calibrated else np.ones(len(coordinates)))
         share = 1.0 if calibrated else float(calibration.max())  # of the bounds, for normalisers
         native = _core.ProvenLayer(
-            *(weight, bias, low_bit.basis, low_bit.shift, center, rows, low_bit.balance.astype(np.float64)),
-            *(tokens, start, coordinates, trusts, remainder),
-            *(share, n.refined, n.summed, n.near, n.far, isa),
+            weight,
+            bias,
+            low_bit.basis,
+            low_bit.shift,
+            center,
+            rows,
+            low_bit.balance.astype(np.float64),
+            tokens,
+            start,
+            coordinates,
+            trusts,
+            remainder,
+            share,
+            *(n.refined, n.summed, n.near, n.far),
+            isa=isa,
         )
         return cls(native)
 
