@@ -1,4 +1,4 @@
-"""Several models that answer as one (SHARP-7, Devlin 2017, Table 2: E1 and E2), behind the models' door.
+"""Several models that answer as one, by the model interface (SHARP-7, Devlin 2017, Table 2: E1 and E2).
 
 The hidden vectors of the members stand side by side, and so do their output matrices, divided by the number of members:
 the logits are then the mean of the members' logits, and whatever output layer is built from that matrix gives
@@ -98,5 +98,5 @@ class EnsembleModel:
 
 
 def sum_of(footprints: Sequence[Footprint]) -> Footprint:
-    """What an ensemble keeps in memory for what is in flight."""
+    """Memory that an ensemble takes for what is in flight."""
     return Footprint(sum(f.row for f in footprints), sum(f.position for f in footprints))

@@ -1,4 +1,4 @@
-"""The door of the models' room: what engine and search may ask of any model. A model ends at the hidden vector."""
+"""The interface of models. A model ends at the hidden vector."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Decoding(Protocol):
     def admit(self, requests: Sequence[Request]) -> Ids:
         """Encode `requests` and return the handle of each one's initial state, [B] int32, in their order.
 
-        The source of a language model's request is its prompt; the state is the one behind it, and to be fed bos, as a
+        The source of a language model's request is its prompt; the state is the one after it, and to be fed bos, as a
         search does first, leaves it as it is.
         """
 
@@ -31,7 +31,7 @@ class Decoding(Protocol):
         """Feed one token to each of R rows: request indices, state handles and tokens, each [R] int32.
 
         Returns hidden [R, D] float32 and the handle of each row's new state [R] int32. The states that were
-        read stay valid, so several rows may go on from one.
+        read stay valid, so several rows may continue one.
         """
 
     def retain(self, state: Ids) -> None:
@@ -49,7 +49,7 @@ class Attending(Decoding, Protocol):
         """The same as `step`, for the attention weights in place of the hidden vectors.
 
         Returns weights [R, S] float32, S the length of the longest source of the rows, and the handles [R] int32. A
-        row's weights are 0 or more, sum to 1 over its own source, and are 0 behind its end.
+        row's weights are 0 or more, sum to 1 over its own source, and are 0 after its end.
         """
 
 

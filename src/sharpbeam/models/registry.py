@@ -29,7 +29,7 @@ class CoreRun(Protocol):
     """A decoding run of the compiled core; what the calls mean stands in `models.interface.Decoding`."""
 
     def admit(self, request: Ids, token: Ids, length: Ids) -> Ids:
-        """Encode sources that stand one behind the other in `token`."""
+        """Encode sources that are concatenated in `token`."""
 
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Feed one token to each row."""
@@ -50,7 +50,7 @@ class AttendingCoreRun(CoreRun, Protocol):
 
 @dataclass(frozen=True)
 class Architecture:
-    """One kind of model, whose folder in this room has its config, tensors and PyTorch module."""
+    """One kind of model, whose folder in this package has its config, tensors and PyTorch module."""
 
     name: str  # in config.json and in recipes
     task: Task

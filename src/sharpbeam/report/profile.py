@@ -1,7 +1,7 @@
 """Where the time of decoding goes: each part of a step, and how near its kernels come to what the machine can do.
 
-CUBE (Zhang et al. 2018), Table 1, in our terms. The doors of the loop are watched from outside, and the kernels by the
-table "profiled" (csrc/kernels/profile.h), which only a model that is loaded with it pays for.
+CUBE (Zhang et al. 2018), Table 1, in our terms. The interfaces of the loop are watched from outside, and the kernels by
+the table "profiled" (csrc/kernels/profile.h), which only a model that is loaded with it pays for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Part:
 
     name: str
     seconds: float
-    calls: int  # of kernels, or of the door where no kernel is at work
+    calls: int  # of kernels, or of the component where no kernel is at work
     bytes: int = 0  # that its kernels read and write, each array once for each call
     operations: int = 0  # multiply-adds of products, elements of anything else
     products: dict[str, int] = field(default_factory=dict)  # those of products, by the type of their numbers
@@ -61,7 +61,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What one thread of this machine can do: measured, with the processor as busy as it was."""
+    """The ceilings of one thread of this machine: measured, with the processor as busy as it was."""
 
     read_gb_s: float  # of a set of read_mib that is read again and again
     read_mib: float
@@ -85,7 +85,7 @@ class Profile:
 
     @property
     def product_bytes(self) -> int:
-        """What the products of a step read and write."""
+        """Bytes that the matmuls of a step read and write."""
         return sum(part.bytes for part in self.parts if "products" in part.name) // self.steps
 
     @property
@@ -115,7 +115,7 @@ class Clocks:
         self._since = time.perf_counter()
 
     def end(self) -> None:
-        """Charge the part that began last, and go on with the one around it."""
+        """Charge the part that began last, and continue the one around it."""
         self._charge()
         self._stack.pop()
         self._since = time.perf_counter()
@@ -129,14 +129,14 @@ class Clocks:
             self.seconds[part] = max(self.seconds[part] - spent, 0.0)
 
     def _charge(self) -> None:
-        now = time.perf_counter()  # what follows, up to the next reading of the clock, is nobody's time
+        now = time.perf_counter()  # what follows, up to the next reading of the clock, belongs to no part
         part = self._stack[-1]
         self.seconds[part] += now - self._since
         for (inner, kernel), work in _core.kernel_work().items():
             if kernel:
                 place = (inner or part, kernel)
                 self.kernels[place] = [a + b for a, b in zip(self.kernels[place], work, strict=True)]
-            else:  # a part of a turn that the core took whole
+            else:  # a part of a step that the core took whole
                 self.calls[inner] += work[0]
                 self.seconds[inner] += work[1] / 1e9
                 self.seconds[part] -= work[1] / 1e9
@@ -245,7 +245,7 @@ class _Schedule:
         return bool(self._watched.whole)
 
 
-# The parts of what happens behind a door, by the kernels at work there; what is left is copying and the call itself.
+# The parts of a component, by the kernels at work there; what is left is copying and the call itself.
 KINDS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "encoder": (("encoder", ()),),
     "decoder": (
@@ -265,10 +265,10 @@ KINDS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
 def _parts(clocks: Clocks) -> tuple[Part, ...]:
     """The parts in the order of a step; kernels that no kind names belong to the last one."""
     result = []
-    for door in ("encoder", "decoder", "output", "search", "schedule", "states", "loop"):
-        kernels = {kernel: work for (part, kernel), work in clocks.kernels.items() if part == door}
-        seconds = clocks.seconds[door]
-        for name, members in KINDS.get(door, ((door, ()),)):
+    for component in ("encoder", "decoder", "output", "search", "schedule", "states", "loop"):
+        kernels = {kernel: work for (part, kernel), work in clocks.kernels.items() if part == component}
+        seconds = clocks.seconds[component]
+        for name, members in KINDS.get(component, ((component, ()),)):
             mine = {kernel: kernels.pop(kernel) for kernel in tuple(kernels) if kernel in members or not members}
             calls, took, size, operations = (sum(column) for column in zip([0, 0, 0, 0], *mine.values(), strict=True))
             products: Counter[str] = Counter()
@@ -276,7 +276,7 @@ def _parts(clocks: Clocks) -> tuple[Part, ...]:
                 products[PRODUCTS[kernel]] += mine[kernel][3]
             spent = took / 1e9 if members else seconds
             seconds -= spent
-            calls = calls or clocks.calls[door]
+            calls = calls or clocks.calls[component]
             result.append(Part(name, max(spent, 0.0), calls, size, operations, dict(products)))
     return tuple(result)
 

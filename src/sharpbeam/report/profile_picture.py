@@ -13,7 +13,7 @@ COLORS = {"encoder": "C7", "decoder": "C0", "output layer": "C1"}  # the others 
 
 
 def draw_profile(profile: Profile, title: str, path: Path) -> None:
-    """Draw `profile` to `path`, as PNG, written beside and renamed."""
+    """Draw `profile` to `path`, as PNG, written under a temporary name and renamed."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -30,7 +30,7 @@ def draw_profile(profile: Profile, title: str, path: Path) -> None:
     axis.set_title(f"{title}: {profile.steps} steps of {profile.rows / profile.steps:.1f} rows", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
-    beside = path.with_name(path.name + ".new")
-    figure.savefig(beside, format="png", dpi=120)
-    os.replace(beside, path)
+    temporary = path.with_name(path.name + ".new")
+    figure.savefig(temporary, format="png", dpi=120)
+    os.replace(temporary, path)
     pyplot.close(figure)

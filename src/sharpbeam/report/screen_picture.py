@@ -11,7 +11,7 @@ MOST_MISSES, LEAST_MISSES = 1.0, 1e-5  # share of rows, the ends of the axis
 
 
 def draw_screen(report: Mapping[str, Any], path: Path) -> None:
-    """Draw the report of `sharpbeam screen-report` to `path`, as PNG, written beside and renamed."""
+    """Draw the report of `sharpbeam screen-report` to `path`, as PNG, written under a temporary name and renamed."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -22,9 +22,9 @@ def draw_screen(report: Mapping[str, Any], path: Path) -> None:
     _histogram(right, report["sets"])
     figure.suptitle(f"{report['model']}: {report['method']}, {report['sets']['clusters']} clusters")
     figure.tight_layout()
-    beside = path.with_name(path.name + ".new")
-    figure.savefig(beside, format="png", dpi=120)
-    os.replace(beside, path)
+    temporary = path.with_name(path.name + ".new")
+    figure.savefig(temporary, format="png", dpi=120)
+    os.replace(temporary, path)
     pyplot.close(figure)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 COLORS = {"lives": "#dbe9f6", "finished": "#c7e9c0", "width": "#eeeeee", "threshold": "#fdd0a2", "banned": "#fcbba1"}
 MEANING = {
-    "lives": "goes on",
+    "lives": "lives",
     "finished": "finished",
     "width": "no place on the beam",
     "threshold": "below the threshold",
@@ -20,7 +20,7 @@ MEANING = {
 
 
 def draw_search(trace: Trace, path: Path) -> None:
-    """Draw `trace` to `path`, as PNG, written beside and renamed."""
+    """Draw `trace` to `path`, as PNG, written under a temporary name and renamed."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -47,14 +47,14 @@ def draw_search(trace: Trace, path: Path) -> None:
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
     figure.tight_layout()
-    beside = path.with_name(path.name + ".new")
-    figure.savefig(beside, format="png", dpi=110)
-    os.replace(beside, path)
+    temporary = path.with_name(path.name + ".new")
+    figure.savefig(temporary, format="png", dpi=110)
+    os.replace(temporary, path)
     pyplot.close(figure)
 
 
 def _draw_candidate(axis: Any, trace: Trace, number: int, place: int, candidate: Candidate, best: bool) -> None:
-    """A box with the piece and its score, and a line from the candidate that it goes on from."""
+    """A box with the piece and its score, and a line from the candidate that it continues."""
     if number > 0:
         parent = next(i for i, c in enumerate(trace.steps[number - 1].candidates) if c.next_row == candidate.row)
         strong = candidate.outcome in ("lives", "finished")

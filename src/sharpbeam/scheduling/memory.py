@@ -12,7 +12,7 @@ _CANDIDATE = 8 + 4 * 8
 
 
 class Memory:
-    """What one worker may use for the requests of one schedule: an estimate, without weights and the interpreter."""
+    """Memory of one worker for the requests of one schedule: an estimate, without weights and interpreter."""
 
     def __init__(
         self, limit: int | None, footprint: Footprint, most_rows: int, shared: list[Memory] | None = None

@@ -1,4 +1,4 @@
-"""What requests with the same options are decoded with: the queue their workers share, and a schedule for each."""
+"""The plan of requests with the same options: the queue that their workers share, and a schedule for each."""
 
 from __future__ import annotations
 

@@ -119,8 +119,8 @@ class RequestQueue:
 
     def _in_batch(self, memory: Memory | None) -> Fits:
         def fits(requests: int, positions: int, longest: int) -> bool:
-            room = memory is None or memory.fits_requests(positions, requests)
-            return requests == 1 or (longest * requests <= self.batch_tokens and room)
+            fits = memory is None or memory.fits_requests(positions, requests)
+            return requests == 1 or (longest * requests <= self.batch_tokens and fits)
 
         return fits
 

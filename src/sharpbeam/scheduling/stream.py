@@ -11,11 +11,11 @@ there is a choice of who takes the next step:
   those with the fewest tokens first (the paper's section 3, last paragraph).
 * "stream-longest": `max_step_rows` rows, those with the most tokens first (VAR-STR-FIFO, appendix A.2).
 
-In "stream" with `max_step_rows` those who waited go first. Whoever has waited `max_wait` steps goes before all others,
-the oldest first (the paper's footnote 3).
+In "stream" with `max_step_rows` those that waited go first. Those that have waited `max_wait` steps go before all
+others, the oldest first (the paper's footnote 3).
 
 With `max_memory` a request enters only where it fits, and beams that grow together beyond the budget wait: then the
-oldest ones go on alone. One request always runs, so the budget is passed only by a request that is alone too large.
+oldest ones continue alone. One request always runs, so the budget is passed only by a request that is alone too large.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Index = NDArray[np.intp]
 
 @dataclass(slots=True)
 class _InFlight:
-    """What a stream knows of a request."""
+    """The record that a stream keeps of a request."""
 
     entered: int  # how many requests entered before it
     positions: int  # of its source
@@ -76,7 +76,7 @@ class Stream:
 
     @property
     def whole(self) -> bool:
-        """Whether all live rows run, and nobody waits or can come."""
+        """Whether all live rows run, and no request waits or can come."""
         return not self._limited and self._queue.final and not len(self._queue)
 
     def refill(self) -> Sequence[Request]:
@@ -150,7 +150,7 @@ class Stream:
         self._requests_run += requests
 
     def _runs(self, flight: list[_InFlight], size: Index, length: Index, free: float) -> NDArray[np.bool_]:
-        """Who of the requests [B] in flight takes this step; `free` rows fit beside those that there are."""
+        """Which of the requests [B] in flight take this step; `free` rows fit in addition to the live ones."""
         order, cap = self._options.schedule, self._options.max_step_rows
         wait = self._options.max_wait
         late = np.array([wait is not None and self._step - entry.ran > wait for entry in flight])  # [B]

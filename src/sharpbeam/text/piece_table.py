@@ -10,7 +10,7 @@ _ERRORS = "surrogatepass"  # JSON may hold half of a character
 
 
 class PieceTable:
-    """An immutable list of pieces, which lie as UTF-8 one behind the other, and are found by their hashes."""
+    """An immutable list of pieces, which are stored as UTF-8 one after the other, and are found by their hashes."""
 
     def __init__(self, pieces: Sequence[str], hidden: Collection[int] = ()) -> None:
         """`hidden` are numbers that `find` does not give; some may be of no piece."""

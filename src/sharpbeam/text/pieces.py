@@ -36,7 +36,7 @@ class PieceVocabulary:
         self._processor = None if spm is None else _processor(spm)
         hidden = {self._special[name] for name in ("bos_id", "eos_id", "pad_id")} | self._silent
         self._hidden = frozenset(hidden)
-        # Text cannot name a special word: a "</s>" that somebody typed is pieces, or unknown.
+        # Text cannot name a special word: a "</s>" in a text is pieces, or unknown.
         self._pieces = PieceTable(pieces, hidden)
         self._tags = {piece: i for i, piece in enumerate(pieces) if is_tag(piece) and i in self._silent}
 
@@ -60,7 +60,7 @@ class PieceVocabulary:
 
     @property
     def serialized(self) -> bytes:
-        """The bytes of the list's file, and behind them those of the SentencePiece model."""
+        """The bytes of the list's file, and after them those of the SentencePiece model."""
         return self.listed + (self._spm or b"")
 
     @property

@@ -66,10 +66,10 @@ class SentencePieceVocabulary:
         return int(self._processor.PieceToId(piece))
 
     def save(self, path: Path) -> None:
-        """Write the model beside `path`, then rename."""
-        beside = path.with_name(path.name + ".new")
-        beside.write_bytes(self.serialized)
-        os.replace(beside, path)
+        """Write the model next to `path`, then rename."""
+        temporary = path.with_name(path.name + ".new")
+        temporary.write_bytes(self.serialized)
+        os.replace(temporary, path)
 
 
 def train_sentencepiece(
@@ -77,14 +77,14 @@ def train_sentencepiece(
 ) -> None:
     """Train a unigram model of `size` pieces on `lines`, written to `path`; the same lines and seed give the same.
 
-    `symbols` are pieces beside those of the text, and count.
+    `symbols` are pieces in addition to those of the text, and count.
 
     Raises InputError where the text does not allow `size`, saying which sizes it does.
     """
     sentencepiece.set_random_generator_seed(seed)
-    beside = path.with_name(path.name + ".new")
+    temporary = path.with_name(path.name + ".new")
     try:
-        with beside.open("wb") as out:
+        with temporary.open("wb") as out:
             sentencepiece.SentencePieceTrainer.Train(
                 sentence_iterator=iter(lines),
                 model_writer=out,
@@ -99,15 +99,15 @@ def train_sentencepiece(
                 num_threads=1,  # more threads change the model
                 minloglevel=2,
             )
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except RuntimeError as error:
         raise _refusal(str(error), path, size) from error
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _refusal(said: str, path: Path, size: int) -> InputError:
-    """What SentencePiece says about a text, in our words."""
+    """SentencePiece's error about a text, in our words."""
     if "!sentences_.empty()" in said:
         return InputError(f"cannot make {path.name}: the text has no line with a word in it; check files and columns.")
     if found := re.search(r"to a value <= (\d+)", said):

@@ -1,4 +1,4 @@
-"""What the other rooms ask of a vocabulary, and which file of a model folder holds it."""
+"""The interface of vocabularies, and which file of a model folder holds one."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class WordVocabulary:
                 raise InputError(f"word {i} is {word!r}; a word must be text without spaces.")
             if ids.setdefault(word, i) != i:
                 raise InputError(f"word {word!r} stands twice, as {ids[word]} and {i}.")
-        # Text cannot name a special word: a "</s>" that somebody typed is an unknown word, not an end.
+        # Text cannot name a special word: a "</s>" in a text is an unknown word, not an end.
         self._ids = {word: i for word, i in ids.items() if word not in SPECIAL_WORDS}
 
     @classmethod
@@ -83,7 +83,7 @@ class WordVocabulary:
         return (json.dumps({"words": self.words}, ensure_ascii=False, indent=0) + "\n").encode()
 
     def save(self, path: Path) -> None:
-        """Write the vocabulary beside `path`, then rename."""
-        beside = path.with_name(path.name + ".new")
-        beside.write_bytes(self.serialized)
-        os.replace(beside, path)
+        """Write the vocabulary next to `path`, then rename."""
+        temporary = path.with_name(path.name + ".new")
+        temporary.write_bytes(self.serialized)
+        os.replace(temporary, path)

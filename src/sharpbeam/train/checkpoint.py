@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on with the same losses, in one safetensors file, renamed into place."""
+"""Checkpoints: all that a run needs to resume with the same losses, in one safetensors file, renamed into place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Progress:
     since_best: int = 0  # validations since the best one
     words: int = 0  # target tokens seen
     seconds: float = 0.0  # spent training, all runs together
-    # Sums of loss, nll, (log Z)^2 and right guesses since the last line of metrics, and the target tokens behind them.
+    # Sums of loss, nll, (log Z)^2 and right guesses since the last line of metrics, and their target tokens.
     sums: list[float] = field(default_factory=lambda: [0.0] * 4)
     sum_words: int = 0
 
@@ -63,18 +63,18 @@ def write_checkpoint(
         tensors[f"average.{name}"] = value
     for name, value in carried.items():
         tensors[f"carried.{name}"] = value
-    beside = path.with_name(path.name + ".new")
+    temporary = path.with_name(path.name + ".new")
     metadata = {"progress": json.dumps(asdict(progress)), "settings": json.dumps(settings)}
     try:
-        save_file({k: v.contiguous() for k, v in tensors.items()}, beside, metadata=metadata)
-        with beside.open("rb") as file:
+        save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata=metadata)
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except SafetensorError as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise OSError(str(error)) from error
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

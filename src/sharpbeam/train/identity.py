@@ -1,4 +1,4 @@
-"""What decides a run: settings that must stay the same for a checkpoint to be gone on with."""
+"""The identity of a run: settings that must stay the same for a checkpoint to be resumed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def identity(recipe: Recipe, config: Config, base: Path, vocabularies: dict[str,
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What differs, in words. A setting that only one side knows is left out: it came with another version."""
+    """The differences, in words. A setting that only one side knows is left out: it came with another version."""
     changed = [name for name in now if name in before and before[name] != now[name]]
     return [
         f"{name} is another" if name.startswith("the ") else f"{name} was {before[name]!r} and is {now[name]!r}"

@@ -31,7 +31,7 @@ VALID_COLUMNS, VALID_WORDS = 10, 32  # of validation: ten cold starts cost next 
 
 
 def read_stream(files: tuple[str, ...], base: Path, vocabulary: WordVocabulary) -> Tensor:
-    """Ids of all lines one behind the other, [N] int64: eos, then each line's words and eos."""
+    """Ids of all lines one after the other, [N] int64: eos, then each line's words and eos."""
     ids = [EOS_ID]
     for name in files:
         for line in read_lines(base / name):
@@ -98,7 +98,7 @@ class LanguageTask:
         return segments(self.train_stream, self.columns, self.options.unroll, skip)
 
     def loss(self, model: LstmLmModule, batch: Segment) -> tuple[Tensor, int]:
-        """Sums over the words of a segment, and their number; the state behind it is kept for the next one."""
+        """Sums over the words of a segment, and their number; the state after it is kept for the next one."""
         options = self.options
         low = options.precision == "bfloat16"
         state = model.begin(self.columns) if batch.first or self._state is None else self._state
@@ -114,7 +114,7 @@ class LanguageTask:
         return {} if self._state is None else dict(zip(("outputs", "cells"), self._state, strict=True))
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from the states of the columns."""
+        """Continue the states of the columns."""
         if tensors:
             self._state = tensors["outputs"].to(self.device), tensors["cells"].to(self.device)
 

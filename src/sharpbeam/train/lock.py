@@ -25,7 +25,7 @@ class FolderLock:
                 f"another run is training in {folder}; wait for its end, or give another --output folder."
             ) from None
         except OSError:
-            self.release()  # a file system without locks: go on without one
+            self.release()  # a file system without locks: continue without one
 
     def release(self) -> None:
         """Give the lock back; a second call does nothing."""

@@ -1,4 +1,4 @@
-"""The training loop: a recipe in, a model folder out; killed at any moment it goes on with the same losses."""
+"""The training loop: a recipe in, a model folder out; killed at any moment it resumes with the same losses."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Trainer:
         try:
             self._prepare(base)
         except BaseException:
-            self._lock.release()  # whoever keeps the error must not keep the lock
+            self._lock.release()  # a kept error must not keep the lock
             raise
 
     def _prepare(self, base: Path) -> None:
@@ -97,7 +97,7 @@ class Trainer:
         """Train until `finished`.
 
         Ctrl-C ends after the step at work with a checkpoint, and raises KeyboardInterrupt; a write that fails (a full
-        disk) raises SharpbeamError and leaves the checkpoint before. Either way a new run goes on from the checkpoint.
+        disk) raises SharpbeamError and leaves the checkpoint before. Either way a new run resumes from the checkpoint.
         A loss, gradient, weight or figure that is not finite raises SharpbeamError, and nothing of it is written.
         """
         torch.set_flush_denormal(True)  # tiny softmax values would take the slow path of the CPU
@@ -109,8 +109,8 @@ class Trainer:
                 self._run(report, interrupt)
         except (OSError, SafetensorError) as error:
             raise SharpbeamError(
-                f"training stopped at step {self.progress.step}, since {self.output} cannot be written: {error}. Make "
-                "room, then give the same command again: it goes on from the last checkpoint."
+                f"training stopped at step {self.progress.step}, since {self.output} cannot be written: {error}. Free "
+                "space, then give the same command again: it resumes from the last checkpoint."
             ) from error
         finally:
             torch.set_flush_denormal(False)  # the caller's arithmetic is his own
@@ -131,7 +131,7 @@ class Trainer:
             if self.finished:
                 return
             if interrupt.wanted:
-                report.say(f"Stopped at step {progress.step} with a checkpoint; the same command goes on from there.")
+                report.say(f"Stopped at step {progress.step} with a checkpoint; the same command resumes from there.")
                 raise KeyboardInterrupt
 
     def _batches(self) -> Iterator[Any]:

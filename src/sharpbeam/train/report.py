@@ -1,4 +1,4 @@
-"""What a training run tells people: a progress bar on a terminal, metrics as JSON lines, and curves as a PNG."""
+"""The output of a training run: a progress bar on a terminal, metrics as JSON lines, and curves as a PNG."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Report:
         self._path = output / "metrics.jsonl"
         self._plot = output / "curves.png"
         self._history = [r for r in _read(self._path) if r["step"] <= step]
-        beside = self._path.with_name(self._path.name + ".new")
-        beside.write_text("".join(json.dumps(record) + "\n" for record in self._history))
-        os.replace(beside, self._path)
+        temporary = self._path.with_name(self._path.name + ".new")
+        temporary.write_text("".join(json.dumps(record) + "\n" for record in self._history))
+        os.replace(temporary, self._path)
         self._since, self._timed_words = time.perf_counter(), 0
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty())
@@ -97,9 +97,9 @@ class Report:
         right.plot(*zip(*points, strict=True), marker="o")
         right.set(xlabel="step", ylabel=label)
         figure.tight_layout()
-        beside = self._plot.with_name(self._plot.name + ".new")
-        figure.savefig(beside, format="png")
-        os.replace(beside, self._plot)
+        temporary = self._plot.with_name(self._plot.name + ".new")
+        figure.savefig(temporary, format="png")
+        os.replace(temporary, self._plot)
         pyplot.close(figure)
 
     def _write(self, record: dict[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""The door between the training loop and what it trains: a task has the text, the model, the loss and the measure."""
+"""The interface of what the training loop trains: a task has the text, the model, the loss and the measure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sharpbeam.train.checkpoint import Progress
 
 
 class Task(Protocol):
-    """What is trained. `Batch` below stands for whatever `epoch` yields."""
+    """A model in training with its text. `Batch` below is what `epoch` yields."""
 
     measure: tuple[str, str]  # key of the figure that decides which model is best, and its name for people
 
@@ -30,10 +30,10 @@ class Task(Protocol):
         """The sums of `output_loss` [4] over a batch, the first one with a gradient, and its number of words."""
 
     def carried(self) -> dict[str, Tensor]:
-        """What goes from one batch to the next and is no weight; belongs into the checkpoint."""
+        """The state that one batch hands to the next; belongs into the checkpoint."""
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Go on with what `carried` gave."""
+        """Restore what `carried` returned."""
 
     def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
         """Figures of a model on the validation text: `valid_nll`, nats for each word, and the one of `measure`."""

@@ -1,4 +1,4 @@
-"""The vocabularies of a translation model: made once from the training text, read back by a run that goes on."""
+"""The vocabularies of a translation model: made once from the training text, read again by a run that resumes."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_killed_and_interrupted_runs_go_on_with_the_same_losses(recipe, toy, tra
     assert killed.returncode == -signal.SIGKILL
     stopped = run_and_signal(path, toy / "out", signal.SIGINT, 60)
     assert stopped.returncode in (130, -signal.SIGINT)
-    assert "the same command goes on from there" in stopped.stderr
+    assert "the same command resumes from there" in stopped.stderr
     assert 60 <= losses(toy / "out")[-1]["step"] < STEPS  # so both ended before their time
     train(recipe, "out")
     train(recipe, "whole")
@@ -128,7 +128,7 @@ def test_a_full_disk_keeps_the_old_checkpoint(recipe, toy, train, losses):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))  # no file may grow beyond this
     try:
-        with pytest.raises(SharpbeamError, match=r"stopped at step 14.*Make room"):
+        with pytest.raises(SharpbeamError, match=r"stopped at step 14.*Free space"):
             train(recipe, "out", max_steps=20, schedule="constant")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -17,7 +17,7 @@ from sharpbeam.types import Footprint
 
 @dataclass(frozen=True)
 class GruConfig:
-    """Sizes and shape of a recurrent translation model; saved in ``config.json`` beside the weights."""
+    """Sizes and shape of a recurrent translation model; saved in ``config.json`` next to the weights."""
 
     source_vocab_size: int
     target_vocab_size: int
@@ -89,7 +89,7 @@ class GruConfig:
 
     @property
     def footprint(self) -> Footprint:
-        """What rows and source positions take in float32."""
+        """Memory of rows and source positions in float32."""
         top = self.top_dim if self.top == "gru" else 0
         state = self.decoder_dim + top
         gates = 2 * 3 * (self.decoder_dim + top)

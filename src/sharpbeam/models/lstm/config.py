@@ -11,7 +11,7 @@ from sharpbeam.types import Footprint
 
 @dataclass(frozen=True)
 class LstmAttentionConfig:
-    """Sizes of an LSTM translation model; saved in ``config.json`` beside the weights."""
+    """Sizes of an LSTM translation model; saved in ``config.json`` next to the weights."""
 
     source_vocab_size: int
     target_vocab_size: int
@@ -41,7 +41,7 @@ class LstmAttentionConfig:
 
     @property
     def footprint(self) -> Footprint:
-        """What rows and source positions take in float32."""
+        """Memory of rows and source positions in float32."""
         dim = self.hidden_dim
         step = max(self.embedding_dim, dim) + 8 * dim + 4 * dim  # input; both products; the readout's three
         encoding = self.embedding_dim + dim + 2 * dim  # a layer's input, output and one direction's gates

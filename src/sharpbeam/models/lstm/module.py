@@ -68,7 +68,7 @@ class BidirectionalLSTM(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """[B, S, input_dim] and mask [B, S] (1 = word; None = no padding) -> outputs [B, S, D], last output and cell.
 
-        Padding keeps the state. The last states are those behind the last word (forwards) and the first (backwards).
+        Padding keeps the state. The last states are those after the last token (forwards) and the first (backwards).
         """
         size = x.shape[1]
         directions, last_outputs, last_cells = [], [], []

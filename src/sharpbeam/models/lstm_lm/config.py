@@ -11,7 +11,7 @@ from sharpbeam.types import Footprint
 
 @dataclass(frozen=True)
 class LstmLmConfig:
-    """Sizes of an LSTM language model; saved in ``config.json`` beside the weights."""
+    """Sizes of an LSTM language model; saved in ``config.json`` next to the weights."""
 
     vocab_size: int
     embedding_dim: int = 200  # E
@@ -42,7 +42,7 @@ class LstmLmConfig:
 
     @property
     def footprint(self) -> Footprint:
-        """What rows take in float32; a prompt is read and forgotten."""
+        """Memory of rows in float32; a prompt is read and forgotten."""
         state = 2 * self.layers * self.hidden_dim
         step = self.embedding_dim + 8 * self.hidden_dim + self.hidden_dim  # input, both layers' gates, hidden vector
         return Footprint(row=4 * (2 * state + step), position=0)

@@ -45,6 +45,6 @@ class LstmLmModule(nn.Module):
         return zeros, zeros
 
     def forward(self, token: Tensor, state: State) -> tuple[Tensor, State]:
-        """Ids [B, T] and the state before them -> hidden [B, T, D] and the state behind them."""
+        """Ids [B, T] and the state before them -> hidden [B, T, D] and the state after them."""
         hidden, state = self.lstm(self.dropout(F.embedding(token, self.embedding)), state)
         return self.dropout(hidden), state

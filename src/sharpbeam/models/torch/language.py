@@ -26,7 +26,7 @@ class TorchLanguage(Decoding):
 
     @torch.inference_mode()
     def admit(self, requests: Sequence[Request]) -> Ids:
-        """Feed the whole prompts of `requests`; returns the handle of the state behind each one, [B] int32."""
+        """Feed the whole prompts of `requests`; returns the handle of the state after each one, [B] int32."""
         check_admit(requests, self.requests, self.module.config.vocab_size)
         states = []
         for request in requests:

@@ -1,4 +1,4 @@
-"""A model in PyTorch behind the models' door, in float32: the native twin's slow truth; the same for every one."""
+"""A model in PyTorch by the model interface, in float32: the reference of the native one, for all architectures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the PyTorch modules of all translation models share, and what training and decoding may ask of one."""
+"""The common base of the PyTorch modules of translation models: the interface for training and decoding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LockedDropout(nn.Module):
         self.share = share
 
     def mask(self, rows: int, width: int, device: torch.device) -> Tensor | None:
-        """What one position is multiplied by, [rows, width]; None where nothing is dropped."""
+        """The factors of one position, [rows, width]; None where nothing is dropped."""
         if not self.training or self.share == 0.0:
             return None
         return (torch.rand(rows, width, device=device) >= self.share) / (1.0 - self.share)
@@ -34,7 +34,7 @@ class LockedDropout(nn.Module):
 
 @dataclass
 class Memory:
-    """What the decoder keeps of the encoded requests; `mask` is None where nothing is padded."""
+    """The encoded requests as the decoder reads them; `mask` is None where nothing is padded."""
 
     values: Tensor  # [B, S, M]
     keys: Tensor  # [B, S, A]
@@ -44,7 +44,7 @@ class Memory:
 class TranslationModule(nn.Module):
     """Source and target ids -> hidden vectors. The output matrix is held here but applied by an output layer only.
 
-    What a row goes on from is its state. The states of a batch are a tensor [R, width], or what an architecture has in
+    A row continues its state. The states of a batch are a tensor [R, width], or what an architecture has in
     its place, which it can `join` and `split`.
     """
 

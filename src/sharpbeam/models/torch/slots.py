@@ -1,4 +1,4 @@
-"""What the PyTorch twins share behind the models' door: states by handle, and checks."""
+"""States by handle, and checks: the common part of the PyTorch models."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from sharpbeam.types import Footprint
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """Sizes and shape of a transformer; saved in ``config.json`` beside the weights."""
+    """Sizes and shape of a transformer; saved in ``config.json`` next to the weights."""
 
     source_vocab_size: int
     target_vocab_size: int
@@ -42,16 +42,16 @@ class TransformerConfig:
     attention_bias: bool = True
     ffn_bias: bool = True
     decoder_kind: Literal["attention", "ssru"] = "attention"  # what looks back: attention, or a recurrent unit
-    ssru_projection: bool = False  # a product behind the recurrent unit
+    ssru_projection: bool = False  # a matmul after the recurrent unit
     unk_id: int = 0
     bos_id: int = 1  # what the decoder is fed first; may be eos_id or pad_id
     eos_id: int = 2
     pad_id: int = 3
     languages: dict[str, int] = field(default_factory=dict)  # token of each language, the same on both sides
-    source_language: str = ""  # where nobody names one
+    source_language: str = ""  # where none is named
     target_language: str = ""
-    # Whose language's token stands before the source; "source-behind": the source's, behind eos.
-    source_tag: Literal["none", "source", "target", "source-behind"] = "none"
+    # Whose language's token is put before the source; "source-behind": the source's, after eos.  vocabulary: stored
+    source_tag: Literal["none", "source", "target", "source-behind"] = "none"  # vocabulary: stored
     source_eos: bool = True  # whether sources end in eos; those of OpenNMT-py do not
     target_tag: bool = False  # every translation begins with the token of its language, which adds nothing to its score
     suppressed_ids: tuple[int, ...] = ()  # words that are never produced, though the normaliser counts them
@@ -125,7 +125,7 @@ class TransformerConfig:
 
     @property
     def footprint(self) -> Footprint:
-        """What rows and source positions take in float32.
+        """Memory of rows and source positions in float32.
 
         A row's own keys and values grow with its length, and siblings share them; so much is counted as 64 words take.
         Keys of the source are packed with 64 positions side by side, so those of a request's last positions may take 64

@@ -28,10 +28,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass
 class Past:
-    """What the decoder keeps of the words that rows have fed so far."""
+    """The KV cache: keys and values of the tokens that rows have fed so far."""
 
     length: Tensor  # [R] int64, how many words
-    values: Tensor  # keys and values [R, T, L, 2 D], padded behind; of an SSRU decoder the cells [R, L, D]
+    values: Tensor  # keys and values [R, T, L, 2 D], padded at the end; of an SSRU decoder the cells [R, L, D]
 
 
 def linear(inputs: int, outputs: int, bias: bool, parts: int = 1) -> nn.Linear:
@@ -77,7 +77,7 @@ class Sublayer(nn.Module):
         self.before, self.dropout = config.norm == "pre", dropout
 
     def enter(self, x: Tensor) -> Tensor:
-        """What f sees of `x`."""
+        """The input of f for `x`."""
         result: Tensor = self.norm(x) if self.before else x
         return result
 
@@ -104,7 +104,7 @@ class SelfAttention(Sublayer):
         return self.leave(x, self.out(attend(query, keys, values, seen, self.heads)[0]))
 
     def step(self, x: Tensor, past: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """One word [R, D] behind `past` [R, T, 2 D]; `seen` [R, T + 1] says what is no padding, the word the last.
+        """One token [R, D] after `past` [R, T, 2 D]; `seen` [R, T + 1] says what is no padding, the word the last.
 
         Returns [R, D] and the keys and values of the word [R, 2 D].
         """
@@ -193,7 +193,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """What looks back, attention to the source, then the feed-forward part."""
+    """Self-attention or the recurrent unit, cross-attention, then the feed-forward part."""
 
     def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerModule(TranslationModule):
-    """Source and target ids -> hidden vectors. Dropout is on the embeddings, in and behind each sublayer."""
+    """Source and target ids -> hidden vectors. Dropout is on the embeddings, in and after each sublayer."""
 
     config: TransformerConfig
 
@@ -312,7 +312,7 @@ class TransformerModule(TranslationModule):
 
     @staticmethod
     def _append(past: Past, new: Tensor) -> Past:
-        """`past` and the keys and values [R, L, 2 D] of one word more, behind each row's last one."""
+        """`past` and the keys and values [R, L, 2 D] of one token more, after each row's last one."""
         values = torch.cat([past.values, torch.zeros_like(new)[:, None]], dim=1)
         values[torch.arange(len(new), device=new.device), past.length] = new
         return Past(past.length + 1, values)
@@ -332,7 +332,7 @@ class TransformerModule(TranslationModule):
         return result
 
     def _positions(self, side: str, position: Tensor) -> Tensor:
-        """What is added at positions [...], counted from 0: [..., D]. ValueError beyond a learned table."""
+        """The encoding of positions [...], counted from 0: [..., D]. ValueError beyond a learned table."""
         c, most = self.config, int(position.max()) + 1 if position.numel() else 0
         if c.positions == "learned":
             if most > c.max_positions:

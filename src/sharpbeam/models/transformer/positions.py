@@ -13,7 +13,7 @@ Sinusoid = Literal["sinusoidal", "sinusoidal-t2t"]
 
 
 def sinusoid(kind: str, first: int, count: int, dim: int) -> Floats:
-    """What positions from `first` add to a word, [count, dim] float32: dim/2 sines, then dim/2 cosines.
+    """The encoding of positions from `first`, [count, dim] float32: dim/2 sines, then dim/2 cosines.
 
     Of the position times 10000^(-2i/dim), or 10000^(-i/(dim/2 - 1)) for "sinusoidal-t2t"; computed in float64.
     """
@@ -25,5 +25,5 @@ def sinusoid(kind: str, first: int, count: int, dim: int) -> Floats:
 
 
 def position_table(config: TransformerConfig, count: int) -> Floats:
-    """What the first `count` positions of a model add to a word, [count, D] float32."""
+    """The encoding of the first `count` positions of a model, [count, D] float32."""
     return sinusoid(config.positions, config.position_offset, count, config.hidden_dim)
