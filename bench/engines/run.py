@@ -20,8 +20,6 @@ from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import shortlist_identity
 from sharpbeam.fit.shortlist.files import write_vmap
 from sharpbeam.options.decode import LanguageOptions, MachineOptions
-from sharpbeam.output_layers.by_language import ByLanguage
-from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.storage.shortlists import read_shortlist
 from sharpbeam.text.vocabulary import read_vocabularies
@@ -80,7 +78,7 @@ class Ours:
     def fallback_share(self) -> float | None:
         """Share of the rows so far that a screen sent to the exact layer; None with another layer."""
         layer = self._translator.loaded.layer_named(self._output_layer)
-        return layer.fallback_share if isinstance(layer, (ScreenLayer, ByLanguage)) else None
+        return layer.fallback_share
 
     def _answers(self, texts: Sequence[str]) -> list[list[str]]:
         found = self._translator.translate(texts, output_layer=self._output_layer, **self._options)

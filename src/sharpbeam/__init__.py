@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sharpbeam.fit.screen.job import ScreenFit, fit_screen
     from sharpbeam.fit.shortlist.job import ShortlistFit, export_shortlist, fit_shortlist
     from sharpbeam.options.decode import MachineOptions
+    from sharpbeam.output_layers.registry import register_output_layer
 
 __all__ = [
     "Answer",
@@ -53,6 +54,7 @@ __all__ = [
     "fit_preview",
     "fit_screen",
     "fit_shortlist",
+    "register_output_layer",
 ]
 
 _HOMES = {
@@ -76,6 +78,7 @@ _HOMES = {
     "export_shortlist": "sharpbeam.fit.shortlist.job",
     "fit_screen": "sharpbeam.fit.screen.job",
     "fit_shortlist": "sharpbeam.fit.shortlist.job",
+    "register_output_layer": "sharpbeam.output_layers.registry",
 }
 
 

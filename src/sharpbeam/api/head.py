@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from sharpbeam.decoding.layers import ROW_LAYERS, build_row_layer
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.options.schema import require
+from sharpbeam.output_layers.interface import OutputLayer, RowLayer
+from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
+from sharpbeam.storage.fitted import FolderArtifacts
 from sharpbeam.types import Floats, Ids, TopK
 
 LARGEST = 1e12  # of a value: beyond it sums of products leave float32, and no bound holds
@@ -37,21 +40,34 @@ class Head:
 
         Raises InputError for arrays that do not fit, OptionError for other layers: those are fitted (`load`).
         """
-        fitted = "exact or scan; screen and certified are read from a folder that fit_head has made: Head.load"
-        require(output_layer in ("exact", "scan"), "output_layer", output_layer, fitted)
+        allowed = output_layers(artifacts=())
+        fitted = "others are read from a folder that fit_head has made: Head.load"
+        require(output_layer in allowed, "output_layer", output_layer, f"{' or '.join(allowed)}; {fitted}")
         self._open(*output_arrays(weight, bias), output_layer, Path())
 
     @classmethod
     def load(cls, folder: str | Path, output_layer: str = "screen") -> Head:
         """The head in a folder that `fit_head` has made; raises ModelError where it is not whole."""
-        require(output_layer in ROW_LAYERS, "output_layer", output_layer, " or ".join(ROW_LAYERS))
+        allowed = output_layers(artifacts=("low_bit", "preview", "screens"))
+        require(output_layer in allowed, "output_layer", output_layer, " or ".join(allowed))
         head = cls.__new__(cls)
         head._open(*_read(Path(folder)), output_layer, Path(folder))
         return head
 
     def _open(self, weight: Floats, bias: Floats, output_layer: str, folder: Path) -> None:
         self.vocab_size, self.dim = weight.shape
-        self._layer = build_row_layer(output_layer, folder, weight, bias)
+        built: dict[str, OutputLayer] = {}
+
+        def layer(name: str) -> OutputLayer:
+            if name not in built:
+                given = LayerInputs(weight, bias, FolderArtifacts(folder, weight, bias), folder, layer)
+                built[name] = find_output_layer(name).build(given)
+            return built[name]
+
+        found = layer(output_layer)
+        by_row = isinstance(found, RowLayer)
+        require(by_row, "output_layer", output_layer, "one that looks at hidden vectors alone")
+        self._layer = cast(RowLayer, found)
 
     def topk(self, hidden: ArrayLike, k: int) -> TopK:
         """The k best words of each row of `hidden` [R, D] with their log probabilities, ties by lower id.

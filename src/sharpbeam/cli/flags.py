@@ -50,6 +50,8 @@ def _flag(options_type: Any, field: dataclasses.Field[Any]) -> inspect.Parameter
     metavar = None
     if get_origin(hint) is Literal:
         metavar, hint = "|".join(get_args(hint)), str
+    elif field.metadata["choices"]:
+        metavar = "|".join(field.metadata["choices"]())
     spelling = "--" + field.name.replace("_", "-")
     if hint is bool and field.default:  # what is off anyway has no second name: --help is read on 80 columns
         spelling += "/--no-" + spelling[2:]

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from threading import Lock
+from threading import RLock
+from typing import Any
 
 from sharpbeam.decoding.languages import LanguageTags
-from sharpbeam.decoding.layers import build_row_layer, exact_layer, screened_layer
 from sharpbeam.decoding.workers import Teams
 from sharpbeam.errors import ModelError, OptionError, nearest
 from sharpbeam.models.ensemble import EnsembleModel, sum_of
@@ -21,15 +21,12 @@ from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import Config, Task, architecture_of
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.options.schema import require
-from sharpbeam.output_layers.by_language import for_screens
 from sharpbeam.output_layers.interface import Normalising, OutputLayer, RowLayer
-from sharpbeam.output_layers.scan import ScanLayer
-from sharpbeam.output_layers.shortlist import Join, JoinedLayer, ShortlistLayer
+from sharpbeam.output_layers.registry import LayerInputs, exact_layer, find_output_layer, output_layers
 from sharpbeam.search.beam import check_width
 from sharpbeam.search.work import Work
+from sharpbeam.storage.fitted import FolderArtifacts
 from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
-from sharpbeam.storage.screens import read_screens
-from sharpbeam.storage.shortlists import read_shortlist
 from sharpbeam.storage.shortlists import shortlist_identity as identity_of_shortlist
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Footprint
@@ -58,14 +55,13 @@ class LoadedModel:
     options: DecodeOptions = DecodeOptions()  # noqa: RUF009 (frozen): the model's own where nobody gives any
     work: Work = field(default_factory=Work)  # what all searches so far took
     teams: Teams = field(init=False)
-    _layers: dict[str, OutputLayer] = field(
-        init=False, default_factory=dict
-    )  # those read so far, without the exact one
-    _lock: Lock = field(init=False, default_factory=Lock)
+    _layers: dict[str, OutputLayer] = field(init=False, default_factory=dict)  # those built so far
+    _lock: Any = field(init=False, default_factory=RLock)  # one layer may be built of another
 
     def __post_init__(self) -> None:
         threads = self.machine.workers if self.machine.backend == "native" else 1
         object.__setattr__(self, "teams", Teams(threads))
+        self._layers["exact"] = self.exact
 
     @property
     def folder(self) -> Path:
@@ -92,15 +88,25 @@ class LoadedModel:
 
         Raises ModelError if the model has none, OptionError if an ensemble can have none of that name.
         """
-        if name == "exact":
-            return self.exact
-        if len(self.folders) > 1 and name != "scan":
+        entry = find_output_layer(name)
+        if len(self.folders) > 1 and entry.needs:
+            allowed = " or ".join(output_layers(artifacts=()))
             raise OptionError(
-                f"output_layer is {name!r}; it must be exact or scan for an ensemble: other layers are fitted to one "
+                f"output_layer is {name!r}; it must be {allowed} for an ensemble: other layers are fitted to one "
                 "model, and kept in its folder."
             )
         with self._lock:
-            return load_output_layer(name, self.folder, self, self.machine, self._layers)
+            if name not in self._layers:
+                self._layers[name] = entry.build(self._layer_inputs())
+            return self._layers[name]
+
+    def _layer_inputs(self) -> LayerInputs:
+        weight, bias = self.model.output()
+        vocabularies = (self.source.serialized, self.target.serialized)
+        artifacts = FolderArtifacts(self.folder, weight, bias, vocabularies, len(self.source))
+        return LayerInputs(
+            weight, bias, artifacts, self.folder, self.layer_named, self.machine.backend, self.machine.isa
+        )
 
     def output_layer(self, options: OutputLayerOptions) -> OutputLayer:
         """The output layer that the options ask for; raises ModelError if the model has none."""
@@ -270,47 +276,6 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
     model = NativeModel(config, tensors, machine.isa, machine.compute_type, **machine.shortcuts())
     tensors.forget()  # what it packed
     return model
-
-
-def load_output_layer(
-    name: str, folder: Path, loaded: LoadedModel, machine: MachineOptions, layers: dict[str, OutputLayer]
-) -> OutputLayer:
-    """The output layer `name` for the model in `folder`, one of OutputLayerOptions; `layers` keeps those there are.
-
-    What one layer needs of another is not built twice. Raises ModelError where that layer needs a screen, preview or
-    shortlist, and the folder has no sound one.
-    """
-    if name not in layers:
-        layers[name] = _build(name, folder, loaded, machine, layers)
-    return layers[name]
-
-
-def _build(
-    name: str, folder: Path, loaded: LoadedModel, machine: MachineOptions, layers: dict[str, OutputLayer]
-) -> OutputLayer:
-    if name == "exact":
-        return loaded.exact
-    weight, bias = loaded.model.output()
-    if "shortlist" in name:
-        shortlist = read_shortlist(folder, shortlist_identity(loaded), len(loaded.source), len(loaded.target))
-        if name == "shortlist":
-            return ShortlistLayer(weight, bias, shortlist, machine.isa)
-        join: Join = "and" if name == "screen-and-shortlist" else "or"
-        return for_screens(
-            read_screens(folder, weight, bias),
-            lambda screen: JoinedLayer(weight, bias, screen, shortlist, join, machine.isa),
-        )
-    if name != "screen":
-        return build_row_layer(name, folder, weight, bias, machine.isa)
-
-    def scan() -> ScanLayer:
-        layer = load_output_layer("scan", folder, loaded, machine, layers)
-        assert isinstance(layer, ScanLayer)
-        return layer
-
-    return for_screens(
-        read_screens(folder, weight, bias), lambda screen: screened_layer(weight, bias, screen, scan, machine.isa)
-    )
 
 
 def shortlist_identity(loaded: LoadedModel) -> dict[str, str]:

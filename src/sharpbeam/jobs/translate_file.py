@@ -78,8 +78,6 @@ class TranslationJob:
         """Translate everything that is not done yet."""
         from sharpbeam.api.translator import Translator
         from sharpbeam.decoding.loading import find_models
-        from sharpbeam.output_layers.by_language import ByLanguage
-        from sharpbeam.output_layers.screen import ScreenLayer
 
         identity = self._identity(find_models(self.model))
         whole, said = output.compare(identity, read_all(self.files, self.errors) if self._read_twice() else None)
@@ -121,7 +119,7 @@ class TranslationJob:
         if self.choices.search.cube_pruning != "none":
             count.merging_rate = round(translator.work.merging_rate, 4)
         layer = translator.output_layer(self.choices.output)
-        count.fallback_share = layer.fallback_share if isinstance(layer, (ScreenLayer, ByLanguage)) else None
+        count.fallback_share = layer.fallback_share
         return count
 
     def _identity(self, folders: Sequence[Path]) -> Job:

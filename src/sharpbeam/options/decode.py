@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
@@ -37,17 +38,6 @@ Finishing = Literal["leave", "stay"]
 CubePruning = Literal["none", "exact", "approximate"]
 MergeBy = Literal["word", "likeness", "both"]
 ScheduleName = Literal["batches", "stream", "stream-shortest", "stream-longest"]
-OutputLayerName = Literal[
-    "exact",
-    "scan",
-    "proven",
-    "calibrated",
-    "certified",
-    "screen",
-    "shortlist",
-    "screen-and-shortlist",
-    "screen-or-shortlist",
-]
 
 
 @dataclass(frozen=True)
@@ -381,17 +371,20 @@ class ScheduleOptions(Schema):
         self.require(bounded, "max_wait", "left out with schedule batches, which cannot promise it")
 
 
+def _output_layers() -> Mapping[str, str]:
+    """The summaries of output layers by name. They are registered above this package, which cannot import them."""
+    found: Mapping[str, str] = import_module("sharpbeam.output_layers.registry").summaries()
+    return found
+
+
 @dataclass(frozen=True)
 class OutputLayerOptions(Schema):
     """The output layer: how the next tokens are found."""
 
-    output_layer: OutputLayerName = option(
+    output_layer: str = option(
         "exact",
-        "exact: every token is scored; scan: the same tokens from int8 scores of all; proven: the same from a "
-        "4-bit preview of each (see fit-preview); calibrated: nearly the same, faster; certified: the same from a "
-        "preview of each (the model needs one); screen: from those that the model's screen picks (see fit-screen); "
-        "shortlist: from the likely translations of the source's tokens (see fit-shortlist); screen-and-shortlist: "
-        "from those in both; screen-or-shortlist: from those in either",
+        "; ".join(f"{name}: {summary}" for name, summary in _output_layers().items()),
+        choices=_output_layers,
         other_names=("projection",),
     )
     normalise: bool = option(

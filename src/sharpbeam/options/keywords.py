@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from sharpbeam.options.decode import CubePruning, EarlyStopping, Finishing, MergeBy, OutputLayerName, ScheduleName
+from sharpbeam.options.decode import CubePruning, EarlyStopping, Finishing, MergeBy, ScheduleName
 from sharpbeam.options.machine import Backend, ComputeType, Isa
 from sharpbeam.options.screen import Method
 
@@ -50,7 +50,7 @@ class DecodeKeywords(TypedDict, total=False):
     max_wait: int | None
     max_memory: int | None
     max_input_length: int
-    output_layer: OutputLayerName
+    output_layer: str
     normalise: bool
     source_language: str
     target_language: str

@@ -27,17 +27,19 @@ def option(
     gt: float | None = None,
     le: float | None = None,
     lt: float | None = None,
+    choices: Callable[[], Iterable[str]] | None = None,
     advanced: bool = False,
     other_names: tuple[str, ...] = (),
 ) -> Any:
     """A field of a `Schema` with its help text; a default of `dataclasses.MISSING` makes it required.
 
     `ge`, `gt`, `le` and `lt` bound numbers as in Pydantic: at least, above, at most, below. Choices are those of the
-    Literal that annotates the field. An advanced option is left out of the short help. `other_names` are those of
-    older versions and other programs; they are not accepted, but an error that meets one tells the right name.
+    Literal that annotates the field, or those that `choices` returns at the time, where they can become more. An
+    advanced option is left out of the short help. `other_names` are those of older versions and other programs; they
+    are not accepted, but an error that meets one tells the right name.
     """
     bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}
-    metadata = {"help": text, "bounds": bounds, "advanced": advanced, "other_names": other_names}
+    metadata = {"help": text, "bounds": bounds, "choices": choices, "advanced": advanced, "other_names": other_names}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -53,7 +55,7 @@ class Schema:
         for name, field in fields_of(group).items():
             value = getattr(self, name)
             if value is not field.default:
-                value = _checked(hints[name], value, self._named(name), field.metadata.get("bounds", {}))
+                value = _checked(hints[name], value, self._named(name), field.metadata)
                 object.__setattr__(self, name, value)
         self.check()
 
@@ -114,9 +116,12 @@ def type_hints(options_type: Any) -> dict[str, Any]:
     return {name: hints[name] for name in fields_of(options_type)}
 
 
-def _checked(hint: Any, value: Any, name: str, bounds: Mapping[str, float]) -> Any:
-    """`value` as the annotated type and within its bounds, or raise OptionError."""
-    value = _typed(hint, value, name)
+def _checked(hint: Any, value: Any, name: str, metadata: Mapping[str, Any]) -> Any:
+    """`value` as the annotated type, within its bounds and among its choices, or raise OptionError."""
+    value, bounds = _typed(hint, value, name), metadata.get("bounds", {})
+    if metadata.get("choices"):
+        allowed = tuple(metadata["choices"]())
+        require(value in allowed, name, value, _either(allowed))
     if bounds and value is not None:
         inside = (  # written so that NaN is outside
             value >= bounds.get("ge", value),
@@ -150,7 +155,7 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
     if origin is Literal:
         allowed = get_args(hint)
         value = str(value).lower() if isinstance(value, bool) else value
-        require(value in allowed, name, value, " or ".join((", ".join(allowed[:-1]), allowed[-1])))
+        require(value in allowed, name, value, _either(allowed))
     elif origin is tuple:
         require(isinstance(value, (list, tuple)), name, value, "a list")
         value = tuple(_typed(get_args(hint)[0], item, name) for item in value)
@@ -165,6 +170,11 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
     elif not dataclasses.is_dataclass(hint):
         require(type(value) is hint, name, value, f"of type {hint.__name__}")
     return value
+
+
+def _either(choices: tuple[str, ...]) -> str:
+    """Choices in words: a, b or c."""
+    return " or ".join((", ".join(choices[:-1]), choices[-1]))
 
 
 def require(condition: bool, name: str, value: Any, allowed: str) -> None:

@@ -61,6 +61,7 @@ class Normalising(Protocol):
         """The same layer with logits for log probabilities, as self-normalised models allow (CUBE eq. 12)."""
 
 
+@runtime_checkable
 class RowLayer(OutputLayer, Protocol):
     """An output layer that looks at hidden vectors alone, so that a run has nothing to keep: to be inherited from."""
 

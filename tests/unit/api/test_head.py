@@ -9,9 +9,9 @@ import pytest
 from reference.layers import ReferenceLayer
 
 from sharpbeam import Head, InputError, ModelError, OptionError, fit_head
-from sharpbeam.decoding.layers import ROW_LAYERS
 from sharpbeam.errors import OutputError
 from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.output_layers.registry import output_layers
 from sharpbeam.types import Floats
 
 WORDS, WIDTH, BUNCHES = 300, 12, 6
@@ -44,7 +44,7 @@ def folder(output: tuple[Floats, Floats], tmp_path_factory: pytest.TempPathFacto
     return place
 
 
-@pytest.mark.parametrize("output_layer", ROW_LAYERS)
+@pytest.mark.parametrize("output_layer", output_layers(artifacts=("preview", "screens")))
 def test_every_layer_finds_the_best_words_of_fresh_vectors(
     folder: Path, output: tuple[Floats, Floats], output_layer: str
 ) -> None:
