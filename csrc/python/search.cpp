@@ -153,6 +153,21 @@ class SearchRun {
     return search_->cancel(request);
   }
 
+  // What is finished of a request and the tokens up to one of its nodes; None where it is not in flight.
+  nb::object peek(int32_t request, int32_t node) {
+    const std::unique_lock<std::mutex> lock = locked();
+    const std::vector<Finished>* finished = search_->finished(request);
+    if (finished == nullptr) return nb::none();
+    if (!search_->tree().owns(request, node))
+      throw std::invalid_argument("node " + std::to_string(node) + " is not one of request " + std::to_string(request));
+    std::vector<int32_t> token;
+    std::vector<float> log_prob;
+    search_->tree().path(node, token, log_prob);
+    nb::list tokens;
+    for (int32_t id : token) tokens.append(id);
+    return nb::make_tuple(answers(*finished), tokens);
+  }
+
   void record() { search_->record(); }
 
   nb::tuple step(ModelRun& model, LayerRun& layer, bool whole, AnyArray request, AnyArray state, AnyArray token,
@@ -214,26 +229,30 @@ class SearchRun {
     return array.array;
   }
 
-  // (request, saved steps, its answers: tokens, log probabilities, log probability, score).
-  nb::list done() const {
+  // (tokens, log probabilities, log probability, score) of each.
+  nb::list answers(const std::vector<Finished>& finished) const {
     nb::list all;
     std::vector<int32_t> token;
     std::vector<float> log_prob;
-    for (const Done& one : search_->done()) {
-      nb::list answers;
-      for (const Finished& finished : one.answers) {
-        search_->tree().path(finished.node, token, log_prob);
-        double sum = 0.0;  // in the order of the search, hence with its bits
-        nb::list tokens, log_probs;
-        for (int32_t id : token) tokens.append(id);
-        for (float each : log_prob) {
-          log_probs.append(static_cast<double>(each));
-          sum += static_cast<double>(each);
-        }
-        answers.append(nb::make_tuple(tokens, log_probs, sum, finished.score));
+    for (const Finished& one : finished) {
+      search_->tree().path(one.node, token, log_prob);
+      double sum = 0.0;  // in the order of the search, hence with its bits
+      nb::list tokens, log_probs;
+      for (int32_t id : token) tokens.append(id);
+      for (float each : log_prob) {
+        log_probs.append(static_cast<double>(each));
+        sum += static_cast<double>(each);
       }
-      all.append(nb::make_tuple(one.request, one.saved_steps, answers));
+      all.append(nb::make_tuple(tokens, log_probs, sum, one.score));
     }
+    return all;
+  }
+
+  // (request, saved steps, its answers).
+  nb::list done() const {
+    nb::list all;
+    for (const Done& one : search_->done())
+      all.append(nb::make_tuple(one.request, one.saved_steps, answers(one.answers)));
     return all;
   }
 
@@ -271,6 +290,8 @@ void bind_search(nb::module_& module) {
       .def("begin", &SearchRun::begin, "request"_a, "prefix"_a, "prefix_log_prob"_a, "name"_a = 0,
            "A new request with its target prefix [P]; `name` is what the random numbers of its samples depend on.")
       .def("cancel", &SearchRun::cancel, "request"_a, "Forget a request in flight; False where it is not in flight.")
+      .def("peek", &SearchRun::peek, "request"_a, "node"_a,
+           "What is finished of a request, and the tokens up to one of its nodes; None where it is not in flight.")
       .def("record", &SearchRun::record, "Keep a record of each step from now on.")
       .def("step", &SearchRun::step, "model"_a, "layer"_a, "whole"_a, "request"_a, "state"_a, "token"_a, "node"_a,
            "length"_a, "score"_a,

@@ -39,6 +39,12 @@ class Search {
   // Forgets a request in flight, whose rows must not be given again. False where it is not in flight.
   bool cancel(int32_t request) { return in_flight_.erase(request) > 0; }
 
+  // What is finished of a request so far, best first; null where it is not in flight.
+  const std::vector<Finished>* finished(int32_t request) const {
+    const auto found = in_flight_.find(request);
+    return found == in_flight_.end() ? nullptr : &found->second.pool.best;
+  }
+
   // One step for every request in `rows`: `rows()`, `done()` and `work()` are the result. If `whole`, these are all
   // rows of the run, so that its states can be freed here: then as many steps as it takes until a request is done, or
   // some dozens of rows were run, since a run cannot be cancelled in between.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sharpbeam.api.scorer import Scorer
     from sharpbeam.api.translator import Translator
     from sharpbeam.decoding.handle import Handle
-    from sharpbeam.decoding.results import Answer, Generation, Translation
+    from sharpbeam.decoding.results import Answer, Generation, Partial, Translation
     from sharpbeam.decoding.session import Session
     from sharpbeam.decoding.trace import Trace
     from sharpbeam.fit.head import fit_head
@@ -40,6 +40,7 @@ __all__ = [
     "ModelError",
     "OptionError",
     "PreviewFit",
+    "Partial",
     "RequestCancelledError",
     "Scorer",
     "ScreenFit",
@@ -64,6 +65,7 @@ _HOMES = {
     "Handle": "sharpbeam.decoding.handle",
     "Head": "sharpbeam.api.head",
     "MachineOptions": "sharpbeam.options.decode",
+    "Partial": "sharpbeam.decoding.results",
     "Scorer": "sharpbeam.api.scorer",
     "Session": "sharpbeam.decoding.session",
     "Trace": "sharpbeam.decoding.trace",

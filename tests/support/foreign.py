@@ -1,4 +1,4 @@
-"""Parts of the models of other programs in these tests."""
+"""LoadedModel of the models of other programs in these tests."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from sharpbeam.decoding.inputs import Input, answer_of
 from sharpbeam.decoding.lanes import Lane
-from sharpbeam.decoding.results import Generation, Translation
+from sharpbeam.decoding.results import Generation, Partial, Translation, hypothesis_answer
 from sharpbeam.errors import RequestCancelledError
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.types import Hypothesis
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.session import Session
 
 T = TypeVar("T", bound=Translation | Generation)
+MISSING = Hypothesis(0, (), (), 0.0, 0.0)  # stands where an alternative is still to be completed
 
 
 class Handle(Future[T]):
@@ -60,6 +61,24 @@ class Handle(Future[T]):
         if not told:
             self.set_running_or_notify_cancel()  # for concurrent.futures.wait
         return True
+
+    def partial(self) -> Partial:
+        """What there is of the answer now: nothing while the request waits, the whole of it when it is done.
+
+        In a sealed session a step may be as long as the rest of the search. Raises as `result` for a request that
+        ended without an answer.
+        """
+        if not self.done():
+            with self._session._lock:
+                parts, found = list(self._parts.items()), [h for h in self._found if h is not MISSING]
+            looked = [each for index, (lane, _) in parts if (each := self._session._peek(lane, index)) is not None]
+            vocabulary = self._session.loaded.target
+            text = vocabulary.decode(looked[0][1]) if looked else ""
+            if not self.done():
+                found += [hypothesis for finished, _ in looked for hypothesis in finished]
+                return Partial(tuple(hypothesis_answer(vocabulary, hypothesis) for hypothesis in found), text)
+        answer = self.result()
+        return Partial(answer.hypotheses, answer.text)
 
     def _end(self, error: BaseException | None = None) -> None:
         """Finish the request by its answer, or by an error."""

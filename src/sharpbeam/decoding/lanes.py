@@ -22,7 +22,7 @@ from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.expansion import Expansion
 from sharpbeam.search.sampling import SamplingSearch
-from sharpbeam.types import Request
+from sharpbeam.types import Hypothesis, Request
 
 CountingSearch: TypeAlias = "BeamSearch | SamplingSearch | Expansion"
 
@@ -169,6 +169,7 @@ class Worker:
         """How many workers share the work and the memory; known to the runs opened from now on."""
         self._memory: list[Memory] = []
         self._lock = Lock()
+        self._turnstile = Lock()  # who holds it has the lock next
 
     @property
     def busy(self) -> bool:
@@ -181,6 +182,8 @@ class Worker:
         Returns the requests that are done. An error ends the run that it happened in, and no other.
         """
         outcomes: list[tuple[Lane, Outcome]] = []
+        with self._turnstile:
+            pass
         with self._lock:
             for lane in lanes:
                 run = self.runs.get(lane)
@@ -205,6 +208,12 @@ class Worker:
         """Drop a request at the next step, if it is in flight here then."""
         if (run := self.runs.get(lane)) is not None:
             run.cancel(request)
+
+    def peek(self, lane: Lane, request: int) -> tuple[list[Hypothesis], list[int]] | None:
+        """What there is of a request, as `Run.peek`; None if it is not in flight here. Waits for the end of a step."""
+        with self._turnstile, self._lock:
+            run = self.runs.get(lane)
+            return run.run.peek(request) if run is not None and request in run.run.flight else None
 
     def close(self) -> None:
         """Forget all runs."""

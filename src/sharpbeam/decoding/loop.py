@@ -64,6 +64,11 @@ class Run:
         """Drop a request at the next step, if it is in flight then. Any thread may call this."""
         self._cancelled.append(request)
 
+    def peek(self, request: int) -> tuple[list[Hypothesis], list[int]]:
+        """What is finished of a request in flight, best first, and the tokens of its first row; between two steps."""
+        row = int((self.rows.request == request).argmax())
+        return self.search.peek(request, int(self.rows.node[row]))
+
     def _drop(self) -> None:
         cancelled = {self._cancelled.popleft() for _ in range(len(self._cancelled))} & self.flight.keys()
         for request in cancelled:

@@ -95,6 +95,14 @@ class Generation:
 Result = Translation | Generation
 
 
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What there is of an answer that may not be done yet."""
+
+    hypotheses: tuple[Answer, ...]  # finished so far, best first: their scores and places may still change
+    text: str  # of the best hypothesis that is not finished; when the request is done, of the answer
+
+
 def hypothesis_answer(vocabulary: Vocabulary, hypothesis: Hypothesis) -> Answer:
     """A hypothesis as text."""
     ids = hypothesis.tokens

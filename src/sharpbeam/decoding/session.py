@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
 from sharpbeam.decoding.choices import Choices
-from sharpbeam.decoding.handle import Handle, T
+from sharpbeam.decoding.handle import MISSING, Handle, T
 from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
 from sharpbeam.decoding.lanes import Lane, Worker
 from sharpbeam.decoding.loading import LoadedModel
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from sharpbeam.options.keywords import DecodeKeywords
 
-_MISSING = Hypothesis(0, (), (), 0.0, 0.0)  # stands where an alternative is still to be completed
 ONLINE = ScheduleOptions(schedule="stream", refill_at=0.9)  # requests enter as soon as they fit
 _OF_SESSION = fields_of(ScheduleOptions).keys() - {"max_input_length"}
 MOST_LANES = 16  # more are forgotten when nothing is in flight in them
@@ -321,7 +320,7 @@ class Session(Generic[T]):
         """Let each of `beginnings`, as a longer prefix, be completed by itself. The lock is held."""
         # Where no token is allowed, the search says what to do with the request as it is.
         prefixes: list[Prefix | None] = [Prefix.of(hypothesis) for hypothesis in beginnings] or [request.prefix]
-        handle._found = [_MISSING] * len(prefixes)
+        handle._found = [MISSING] * len(prefixes)
         parts = [replace(request, index=next(self._numbers) % NUMBERS, prefix=prefix) for prefix in prefixes]
         assert lane.completion is not None
         self._add(lane.completion, [(handle, part, number) for number, part in enumerate(parts)], 0)
@@ -347,6 +346,11 @@ class Session(Generic[T]):
             if not lane.plan.queue.cancel(index):
                 for worker in self._workers:
                     worker.cancel(lane, index)
+
+    def _peek(self, lane: Lane, request: int) -> tuple[list[Hypothesis], list[int]] | None:
+        """What there is of a request; None if it is not in flight."""
+        found = (worker.peek(lane, request) for worker in tuple(self._workers))
+        return next((each for each in found if each is not None), None)
 
     def _leave(self) -> None:
         """One handle less. The lock is held."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from sharpbeam._core import LayerRun, ModelRun
 from sharpbeam.search.work import Work
-from sharpbeam.types import Floats, Ids, Request, Rows, StepResult, TopK
+from sharpbeam.types import Floats, Hypothesis, Ids, Request, Rows, StepResult, TopK
 
 
 class Forward(Protocol):
@@ -52,4 +52,10 @@ class Search(Protocol):
         """Forget a request in flight without an answer; the caller removes its rows before the next step.
 
         Other requests are answered as if it had never been there. Raises KeyError where it is not in flight.
+        """
+
+    def peek(self, request: int, node: int) -> tuple[list[Hypothesis], list[int]]:
+        """What is finished of a request in flight, best first, and the tokens of its row whose last node is `node`.
+
+        Raises KeyError where it is not in flight.
         """

@@ -63,6 +63,14 @@ class NativeSearch:
         if not self._core.cancel(request):
             raise KeyError(request)
 
+    def peek(self, request: int, node: int) -> tuple[list[Hypothesis], list[int]]:
+        """What is finished of a request in flight, best first, and the tokens up to `node`; raises KeyError."""
+        found = self._core.peek(request, node)
+        if found is None:
+            raise KeyError(request)
+        finished, tokens = found
+        return self._hypotheses(request, finished), tokens
+
     def step(self, rows: Rows, forward: Forward) -> StepResult:
         """Take one step, or several where the forward pass is native and `whole`.
 
@@ -95,13 +103,13 @@ class NativeSearch:
         for _, saved, _ in done:
             self.work.requests += 1
             self.work.saved_steps += saved
-        return {
-            request: [
-                Hypothesis(request, tuple(self._without_eos(tokens)), tuple(log_probs), log_prob, score)
-                for tokens, log_probs, log_prob, score in found
-            ]
-            for request, _, found in done
-        }
+        return {request: self._hypotheses(request, found) for request, _, found in done}
+
+    def _hypotheses(self, request: int, found: _core.Answers) -> list[Hypothesis]:
+        return [
+            Hypothesis(request, tuple(self._without_eos(tokens)), tuple(log_probs), log_prob, score)
+            for tokens, log_probs, log_prob, score in found
+        ]
 
     def _without_eos(self, tokens: list[int]) -> list[int]:
         return tokens[:-1] if tokens and tokens[-1] == self._eos_id else tokens

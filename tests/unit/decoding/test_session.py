@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from support.toys import ToyLayer, ToyModel, toy_loaded, toy_requests, toy_texts
 
-from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Translator
+from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Partial, Translator
 from sharpbeam.decoding.handle import Handle
 from sharpbeam.decoding.session import Session
 from sharpbeam.errors import RequestCancelledError
@@ -191,6 +191,41 @@ def test_a_waiting_request_can_be_cancelled_and_higher_priority_enters_first() -
     assert session.waiting == 3 and gone.cancel() and session.waiting == 2
     assert list(session.run()) == [first, high, low]
     session.close()
+
+
+def test_what_there_is_of_an_answer_can_be_seen_before_it_is_done(batch) -> None:
+    translator, texts, _ = batch
+    kept: dict[Handle[Any], list[Partial]] = {}
+    with translator.session(beam_size=3, num_hypotheses=3, max_length=12) as session:
+        handles = session.submit_all(texts[:12])
+        assert handles[0].partial() == Partial((), "")
+        before = 0
+        while session.pending:
+            session.step()
+            for handle in handles:
+                seen = handle.partial()
+                if handle.done():
+                    assert seen == Partial(handle.result().hypotheses, handle.result().text)
+                    continue
+                before += len(seen.hypotheses)
+                scores = [hypothesis.score for hypothesis in seen.hypotheses]
+                assert scores == sorted(scores, reverse=True)
+                kept[handle] = [*kept.get(handle, []), seen]
+    grew = [len(seen[-1].text) > len(seen[0].text) for seen in kept.values() if len(seen) > 2]
+    assert before > 0 and grew and all(grew)
+    found = [(seen[-1].hypotheses, handle.result().hypotheses) for handle, seen in kept.items()]
+    stayed = [early[0] in final for early, final in found if early]
+    assert sum(stayed) > len(stayed) / 2  # what is finished early is mostly an answer, with its final score
+
+
+def test_looking_at_a_request_waits_for_no_more_than_a_step() -> None:
+    with toy_session(max_length=200, min_length=190) as session:
+        session.start(1)
+        handle = session.submit(texts_of(1)[0])
+        lengths = set()
+        while not handle.done():
+            lengths.add(len(handle.partial().text))
+        assert len(lengths) > 2  # of some 200 steps
 
 
 def test_closing_cancels_what_is_not_done() -> None:

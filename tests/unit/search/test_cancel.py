@@ -73,3 +73,5 @@ def test_a_cancelled_index_can_be_used_again(name: str) -> None:
 def test_a_request_that_is_not_in_flight_is_refused(name: str) -> None:
     with pytest.raises(KeyError):
         MAKERS[name]().cancel(7)
+    with pytest.raises(KeyError):
+        MAKERS[name]().peek(7, -1)
