@@ -1,4 +1,4 @@
-"""LoadedModel of the models of other programs in these tests."""
+"""Parts of the models of other programs in these tests."""
 
 from __future__ import annotations
 
