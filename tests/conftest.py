@@ -57,7 +57,7 @@ def sentences() -> list[str]:
 def tiny_model(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -> Path:
     """A model folder: 200 pieces, every width tiny, random weights. Treat it as read-only: all tests share it."""
     root = tmp_path_factory.mktemp("tiny")
-    train_sentencepiece(sentences, root / "pieces.spm", size=200, coverage=1.0, seed=1)
+    (root / "pieces.spm").write_bytes(train_sentencepiece(sentences, "pieces.spm", size=200, coverage=1.0, seed=1))
     config = GruConfig(
         source_vocab_size=200,
         target_vocab_size=200,

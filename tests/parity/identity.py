@@ -81,7 +81,7 @@ def random_model(data: str) -> Path:
     train = list(column_pairs(test_file(data, "tatoeba/eng-deu.train.tsv.gz"), 1, 0))[:30000]
     pieces = ["</s>", "<unk>"]
     for side, name in enumerate(("source.spm", "target.spm")):
-        train_sentencepiece((pair[side] for pair in train), folder / name, 4000, 1.0, 1)
+        (folder / name).write_bytes(train_sentencepiece((pair[side] for pair in train), name, 4000, 1.0, 1))
         import sentencepiece
 
         processor = sentencepiece.SentencePieceProcessor(str(folder / name))

@@ -337,9 +337,10 @@ def _small_model(folder: Path) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     lines = (record.ROOT / "demo/german.txt").read_text(encoding="utf-8").splitlines()
     spm = folder.parent / "words.spm"
-    train_sentencepiece(lines, spm, config.source_vocab_size, 1.0, 1)
+    pieces = train_sentencepiece(lines, spm.name, config.source_vocab_size, 1.0, 1)
+    spm.write_bytes(pieces)
     save_model(folder, config, tensors, {"source.spm": spm.read_bytes()}, "# small\n")
-    train_sentencepiece(lines, folder.parent / "marian.spm", config.source_vocab_size, 1.0, 1)
+    (folder.parent / "marian.spm").write_bytes(pieces)
     return folder
 
 

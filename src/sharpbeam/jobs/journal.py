@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Protocol, cast
 
 from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.jobs.paths import check_home
+from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.cache import file_state, read_note, write_note
 from sharpbeam.text.lines import is_standard_input
 
@@ -94,14 +95,8 @@ class Journal:
     version: int = 1
 
     def save(self, path: Path) -> None:
-        """Write beside and rename."""
-        beside = path.with_name(path.name + ".new")
-        try:
-            beside.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-            os.replace(beside, path)
-        except OSError:
-            beside.unlink(missing_ok=True)
-            raise
+        """Write the journal whole, or leave the old one."""
+        write_text(path, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Journal | None:

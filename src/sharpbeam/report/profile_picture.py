@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from sharpbeam.storage.atomic import replacing_file
 
 if TYPE_CHECKING:
     from sharpbeam.report.profile import Profile
@@ -30,7 +31,6 @@ def draw_profile(profile: Profile, title: str, path: Path) -> None:
     axis.set_title(f"{title}: {profile.steps} steps of {profile.rows / profile.steps:.1f} rows", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
-    temporary = path.with_name(path.name + ".new")
-    figure.savefig(temporary, format="png", dpi=120)
-    os.replace(temporary, path)
+    with replacing_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
     pyplot.close(figure)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from sharpbeam.storage.atomic import replacing_file
 
 MOST_MISSES, LEAST_MISSES = 1.0, 1e-5  # share of rows, the ends of the axis
 
@@ -22,9 +23,8 @@ def draw_screen(report: Mapping[str, Any], path: Path) -> None:
     _histogram(right, report["sets"])
     figure.suptitle(f"{report['model']}: {report['method']}, {report['sets']['clusters']} clusters")
     figure.tight_layout()
-    temporary = path.with_name(path.name + ".new")
-    figure.savefig(temporary, format="png", dpi=120)
-    os.replace(temporary, path)
+    with replacing_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
     pyplot.close(figure)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from sharpbeam.storage.atomic import replacing_file
 
 if TYPE_CHECKING:
     from sharpbeam.decoding.trace import Candidate, Trace
@@ -47,9 +48,8 @@ def draw_search(trace: Trace, path: Path) -> None:
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
     figure.tight_layout()
-    temporary = path.with_name(path.name + ".new")
-    figure.savefig(temporary, format="png", dpi=110)
-    os.replace(temporary, path)
+    with replacing_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=110)
     pyplot.close(figure)
 
 

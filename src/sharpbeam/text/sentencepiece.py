@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -65,58 +65,48 @@ class SentencePieceVocabulary:
         """The id of one piece, that of unk where there is none."""
         return int(self._processor.PieceToId(piece))
 
-    def save(self, path: Path) -> None:
-        """Write the model next to `path`, then rename."""
-        temporary = path.with_name(path.name + ".new")
-        temporary.write_bytes(self.serialized)
-        os.replace(temporary, path)
-
 
 def train_sentencepiece(
-    lines: Iterable[str], path: Path, size: int, coverage: float, seed: int, symbols: Sequence[str] = ()
-) -> None:
-    """Train a unigram model of `size` pieces on `lines`, written to `path`; the same lines and seed give the same.
+    lines: Iterable[str], name: str, size: int, coverage: float, seed: int, symbols: Sequence[str] = ()
+) -> bytes:
+    """Train a unigram model of `size` pieces on `lines`; the same lines and seed give the same bytes.
 
-    `symbols` are pieces in addition to those of the text, and count.
-
-    Raises InputError where the text does not allow `size`, saying which sizes it does.
+    `name` is what errors call it; `symbols` are pieces besides those of the text, and count. Raises InputError where
+    the text does not allow `size`, saying which sizes it does.
     """
     sentencepiece.set_random_generator_seed(seed)
-    temporary = path.with_name(path.name + ".new")
+    out = io.BytesIO()
     try:
-        with temporary.open("wb") as out:
-            sentencepiece.SentencePieceTrainer.Train(
-                sentence_iterator=iter(lines),
-                model_writer=out,
-                vocab_size=size,
-                model_type="unigram",
-                character_coverage=coverage,
-                unk_id=UNK_ID,
-                bos_id=BOS_ID,
-                eos_id=EOS_ID,
-                pad_id=PAD_ID,
-                user_defined_symbols=list(symbols),
-                num_threads=1,  # more threads change the model
-                minloglevel=2,
-            )
-        os.replace(temporary, path)
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(lines),
+            model_writer=out,
+            vocab_size=size,
+            model_type="unigram",
+            character_coverage=coverage,
+            unk_id=UNK_ID,
+            bos_id=BOS_ID,
+            eos_id=EOS_ID,
+            pad_id=PAD_ID,
+            user_defined_symbols=list(symbols),
+            num_threads=1,  # more threads change the model
+            minloglevel=2,
+        )
     except RuntimeError as error:
-        raise _refusal(str(error), path, size) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise _refusal(str(error), name, size) from error
+    return out.getvalue()
 
 
-def _refusal(said: str, path: Path, size: int) -> InputError:
-    """SentencePiece's error about a text, in our words."""
+def _refusal(said: str, name: str, size: int) -> InputError:
+    """SentencePiece's complaint about a text, in our words."""
     if "!sentences_.empty()" in said:
-        return InputError(f"cannot make {path.name}: the text has no line with a word in it; check files and columns.")
+        return InputError(f"cannot make {name}: the text has no line with a word in it; check files and columns.")
     if found := re.search(r"to a value <= (\d+)", said):
         return InputError(
-            f"vocabulary.size is {size}; the text for {path.name} allows at most {found[1]}. Lower it or add text."
+            f"vocabulary.size is {size}; the text for {name} allows at most {found[1]}. Lower it or add text."
         )
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", said):
         return InputError(
-            f"vocabulary.size is {size}; the text for {path.name} needs at least {found[1]}, one for each character. "
+            f"vocabulary.size is {size}; the text for {name} needs at least {found[1]}, one for each character. "
             "Raise it or lower vocabulary.character_coverage."
         )
-    return InputError(f"cannot make {path.name} with vocabulary.size {size}: {said}")
+    return InputError(f"cannot make {name} with vocabulary.size {size}: {said}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -46,7 +45,7 @@ class WordVocabulary:
 
     @classmethod
     def load(cls, path: Path) -> WordVocabulary:
-        """Read a vocabulary that `save` wrote; anything else raises ModelError."""
+        """Read a file of `serialized`; anything else raises ModelError."""
         try:
             words = json.loads(path.read_text(encoding="utf-8"))["words"]
             if not isinstance(words, list):
@@ -81,9 +80,3 @@ class WordVocabulary:
     def serialized(self) -> bytes:
         """The bytes of the file that `load` reads."""
         return (json.dumps({"words": self.words}, ensure_ascii=False, indent=0) + "\n").encode()
-
-    def save(self, path: Path) -> None:
-        """Write the vocabulary next to `path`, then rename."""
-        temporary = path.with_name(path.name + ".new")
-        temporary.write_bytes(self.serialized)
-        os.replace(temporary, path)

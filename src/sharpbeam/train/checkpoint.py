@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from sharpbeam.errors import ModelError
+from sharpbeam.storage.atomic import replacing_file
 from sharpbeam.train.identity import differences
 
 
@@ -63,19 +64,14 @@ def write_checkpoint(
         tensors[f"average.{name}"] = value
     for name, value in carried.items():
         tensors[f"carried.{name}"] = value
-    temporary = path.with_name(path.name + ".new")
     metadata = {"progress": json.dumps(asdict(progress)), "settings": json.dumps(settings)}
     try:
-        save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata=metadata)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with replacing_file(path) as temporary:
+            save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata=metadata)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
     except SafetensorError as error:
-        temporary.unlink(missing_ok=True)
         raise OSError(str(error)) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def read_checkpoint(

@@ -22,6 +22,7 @@ from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.models.lstm_lm.module import LstmLmModule, State
 from sharpbeam.options.schema import build
 from sharpbeam.options.train import Recipe
+from sharpbeam.storage.atomic import write_bytes
 from sharpbeam.text.lines import read_lines
 from sharpbeam.text.words import EOS_ID, WordVocabulary
 from sharpbeam.train.checkpoint import Progress
@@ -149,7 +150,7 @@ def _vocabulary(path: Path, recipe: Recipe, base: Path) -> WordVocabulary:
     size = recipe.vocabulary.size
     if not path.exists():
         lines = (line for name in recipe.data.train for line in read_lines(base / name))
-        WordVocabulary.build(lines, size).save(path)
+        write_bytes(path, WordVocabulary.build(lines, size).serialized)
     vocabulary = WordVocabulary.load(path)
     if len(vocabulary) > size:
         raise OptionError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from torch import Tensor
 
+from sharpbeam.storage.atomic import replacing_file, write_text
 from sharpbeam.train.checkpoint import Progress
 
 
@@ -25,9 +25,7 @@ class Report:
         self._path = output / "metrics.jsonl"
         self._plot = output / "curves.png"
         self._history = [r for r in _read(self._path) if r["step"] <= step]
-        temporary = self._path.with_name(self._path.name + ".new")
-        temporary.write_text("".join(json.dumps(record) + "\n" for record in self._history))
-        os.replace(temporary, self._path)
+        write_text(self._path, "".join(json.dumps(record) + "\n" for record in self._history))
         self._since, self._timed_words = time.perf_counter(), 0
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty())
@@ -97,9 +95,8 @@ class Report:
         right.plot(*zip(*points, strict=True), marker="o")
         right.set(xlabel="step", ylabel=label)
         figure.tight_layout()
-        temporary = self._plot.with_name(self._plot.name + ".new")
-        figure.savefig(temporary, format="png")
-        os.replace(temporary, self._plot)
+        with replacing_file(self._plot) as temporary:
+            figure.savefig(temporary, format="png")
         pyplot.close(figure)
 
     def _write(self, record: dict[str, float]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from sharpbeam.errors import OptionError
 from sharpbeam.options.schema import require
 from sharpbeam.options.train import VocabularyOptions
+from sharpbeam.storage.atomic import write_bytes
 from sharpbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.text.words import WordVocabulary
@@ -68,10 +69,11 @@ class Vocabularies:
         path, options = self._output / self._name(side), self._options
         if not path.exists():
             if options.kind == "words":
-                WordVocabulary.build(lines, size, options.least_count).save(path)
+                write_bytes(path, WordVocabulary.build(lines, size, options.least_count).serialized)
             else:
                 symbols = [tag(code) for code in self._languages]
-                train_sentencepiece(lines, path, size, options.character_coverage, self._seed, symbols)
+                coverage = options.character_coverage
+                write_bytes(path, train_sentencepiece(lines, path.name, size, coverage, self._seed, symbols))
         words = options.kind == "words"
         vocabulary = WordVocabulary.load(path) if words else SentencePieceVocabulary(path)
         if len(vocabulary) > size or (len(vocabulary) < size and not words):  # a text may have fewer words than asked

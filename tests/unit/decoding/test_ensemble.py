@@ -135,7 +135,8 @@ def test_a_plus_stands_for_a_list(members: tuple[Path, ...], sentences: list[str
 def test_members_with_other_vocabularies_are_refused(
     members: tuple[Path, ...], tmp_path: Path, sentences: list[str]
 ) -> None:
-    train_sentencepiece(sentences[:100], tmp_path / "other.spm", size=200, coverage=1.0, seed=1)
+    other = train_sentencepiece(sentences[:100], "other.spm", size=200, coverage=1.0, seed=1)
+    (tmp_path / "other.spm").write_bytes(other)
     other = save(tmp_path / "other", read_config(members[0]), 5, (tmp_path / "other.spm").read_bytes())
     with pytest.raises(ModelError, match=r"cube and .*other have different source vocabularies"):
         Translator([members[0], other])

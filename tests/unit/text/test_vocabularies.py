@@ -45,7 +45,7 @@ def test_build_takes_the_most_frequent_words_and_breaks_ties_by_spelling() -> No
 
 
 def test_save_and_load(tmp_path: Path) -> None:
-    WORDS.save(tmp_path / "source.vocab.json")
+    (tmp_path / "source.vocab.json").write_bytes(WORDS.serialized)
     assert WordVocabulary.load(tmp_path / "source.vocab.json").words == WORDS.words
     assert [path.name for path in tmp_path.iterdir()] == ["source.vocab.json"]
 
@@ -93,7 +93,7 @@ def test_pieces_never_seen_are_unk(tiny_model: Path) -> None:
 def test_the_target_falls_back_to_the_source_vocabulary(tiny_model: Path, tmp_path: Path) -> None:
     source, target = read_vocabularies(tiny_model)
     assert source is target
-    WORDS.save(tmp_path / "source.vocab.json")
+    (tmp_path / "source.vocab.json").write_bytes(WORDS.serialized)
     (tmp_path / "target.spm").write_bytes((tiny_model / "source.spm").read_bytes())
     source, target = read_vocabularies(tmp_path)
     assert (len(source), len(target)) == (len(WORDS), 200)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from sharpbeam.cli.flags import with_options
 from sharpbeam.fit.texts import HELP, DirectedText, directed_texts
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.options.decode import MachineOptions
+from sharpbeam.storage.atomic import write_text
 from sharpbeam.text.lines import read_all
 
 if TYPE_CHECKING:
@@ -170,9 +170,7 @@ def _write(whole: Mapping[str, Any], reports: Mapping[str, Mapping[str, Any]], o
     from sharpbeam.report.screen_picture import draw_screen
 
     output.mkdir(parents=True, exist_ok=True)
-    beside = output / (REPORT + ".new")
-    beside.write_text(json.dumps(whole, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(beside, output / REPORT)
+    write_text(output / REPORT, json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
     for scope, report in reports.items():
         draw_screen(report, output / (PICTURE.replace(".png", f"-{scope}.png") if scope else PICTURE))
 

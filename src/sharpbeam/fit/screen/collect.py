@@ -9,7 +9,6 @@ into memory.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -33,6 +32,7 @@ from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.interface import Forward
+from sharpbeam.storage.atomic import replacing_file, write_text
 from sharpbeam.types import Floats, Ids, Prefix, Request, Rows, StepResult, TopK
 
 LINES = 512  # lines of one part
@@ -191,10 +191,8 @@ class Collector:
         while sum(map(len, found)) < vectors and (chunk := list(islice(unseen, LINES))):
             path = self.folder / f"part-{len(found):05d}.npy"
             if not path.exists():
-                beside = path.with_suffix(".new")
-                with beside.open("wb") as file:
+                with replacing_file(path) as beside, beside.open("wb") as file:
                     np.save(file, self._decode(chunk, len(found) * LINES), allow_pickle=False)
-                os.replace(beside, path)
             found.append(_mapped(path))
             progress(len(found[-1]))
         if not found:
@@ -268,9 +266,7 @@ class Collector:
     def _check_identity(self, identity: dict[str, Any]) -> None:
         path, text = self.folder / IDENTITY, json.dumps(identity, indent=2, sort_keys=True) + "\n"
         if not path.exists():
-            beside = path.with_suffix(".new")
-            beside.write_text(text, encoding="utf-8")
-            os.replace(beside, path)
+            write_text(path, text)
         elif path.read_text(encoding="utf-8") != text:
             raise InputError(
                 f"{self.folder} holds hidden vectors of another model, other text or other options (see {path.name} "

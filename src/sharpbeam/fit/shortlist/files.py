@@ -9,7 +9,6 @@ each source token or phrase, tokens separated by single spaces; the line without
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from sharpbeam.fit.shortlist.alignment import Translations
 from sharpbeam.fit.shortlist.fit import shortlist_of
 from sharpbeam.options.shortlist import ShortlistOptions
 from sharpbeam.output_layers.fitted import Shortlist
+from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist, read_marian_shortlist
 from sharpbeam.text.lines import read_lines
 from sharpbeam.text.vocabulary import Vocabulary
@@ -161,9 +161,7 @@ def write_vmap(path: Path, shortlist: Shortlist, source: Vocabulary, target: Voc
             lines.append(f"{source.piece(token)}\t{plain(translations)}")
         else:
             lost += len(translations)
-    written = path.with_name(path.name + ".new")
-    written.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
-    os.replace(written, path)
+    write_text(path, "\n".join(lines) + "\n")
     return lost
 
 
