@@ -23,6 +23,9 @@ from sharpbeam.text.sentencepiece import train_sentencepiece
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+# Tests compare with references in float32; those of automatic choices take this away.
+os.environ["SHARPBEAM_EXACT"] = "1"
+
 # No test leaves a note of what it read in the user's cache.
 os.environ["SHARPBEAM_CACHE"] = ""
 

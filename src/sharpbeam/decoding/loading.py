@@ -28,6 +28,7 @@ from sharpbeam.search.work import Work
 from sharpbeam.storage.fitted import FolderArtifacts
 from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
 from sharpbeam.storage.shortlists import shortlist_identity as identity_of_shortlist
+from sharpbeam.storage.tuned import read_tuned
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Footprint
 
@@ -52,6 +53,7 @@ class LoadedModel:
     language_tags: LanguageTags = field(default_factory=LanguageTags)
     suppressed: tuple[int, ...] = ()  # tokens that it must never produce
     max_positions: int = 0  # of a source with its tags, and of a target; 0 = no bound
+    fastest: str = "scan"  # the output layer that auto means
     options: DecodeOptions = DecodeOptions()  # noqa: RUF009 (frozen): the model's own where nobody gives any
     work: Work = field(default_factory=Work)  # what all searches so far took
     teams: Teams = field(init=False)
@@ -108,13 +110,20 @@ class LoadedModel:
             weight, bias, artifacts, self.folder, self.layer_named, self.machine.backend, self.machine.isa
         )
 
+    def layer_name(self, options: OutputLayerOptions) -> str:
+        """The output layer that the options name; auto is exact for the reference, else the fastest one."""
+        if options.output_layer != "auto":
+            return options.output_layer
+        return "exact" if self.machine.reference else self.fastest
+
     def output_layer(self, options: OutputLayerOptions) -> OutputLayer:
         """The output layer that the options ask for; raises ModelError if the model has none."""
-        layer = self.layer_named(options.output_layer)
+        name = self.layer_name(options)
+        layer = self.layer_named(name)
         if options.normalise:
             return layer
         if not isinstance(layer, Normalising):
-            raise OptionError(f"normalise is False; it must be true with output_layer {options.output_layer}.")
+            raise OptionError(f"normalise is False; it must be true with output_layer {name}.")
         return layer.unnormalised()
 
     def check(self, options: DecodeOptions) -> None:
@@ -190,6 +199,8 @@ def load_model(
     Raises ModelError where a folder is not a sound model, or is not for `task` (None: any).
     """
     folders, machine = find_models(model), machine or MachineOptions()
+    tuned = read_tuned(folders[0]) if len(folders) == 1 and not machine.reference else {}
+    machine = machine.resolved(tuned.get("compute_type", "int8"))
     first, *others = members = [_load_member(folder, machine, task) for folder in folders]
     for folder, other in zip(folders[1:], others, strict=True):
         for side in ("source", "target"):
@@ -201,7 +212,7 @@ def load_model(
         if (first.language_tags, first.suppressed) != (other.language_tags, other.suppressed):
             raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
     if not others:
-        return first
+        return replace(first, fastest=tuned.get("output_layer", first.fastest))
     ensemble = EnsembleModel([member.model for member in members])
     return replace(
         first,
@@ -258,7 +269,7 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
     Raises ModelError where the folder is not a sound model, OptionError where this machine lacks backend or `isa`, and
     for options that this model or backend cannot take. Backend "torch" ignores `isa` and computes in float32.
     """
-    machine, facts = machine or MachineOptions(), facts or read_facts(folder)
+    machine, facts = (machine or MachineOptions()).resolved(), facts or read_facts(folder)
     config = facts.config
     if machine.backend == "torch" and importlib.util.find_spec("torch") is None:
         raise OptionError("backend 'torch' needs PyTorch, which is not installed; run: pip install 'sharpbeam[train]'")

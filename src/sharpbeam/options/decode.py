@@ -374,7 +374,7 @@ class ScheduleOptions(Schema):
 def _output_layers() -> Mapping[str, str]:
     """The summaries of output layers by name. They are registered above this package, which cannot import them."""
     found: Mapping[str, str] = import_module("sharpbeam.output_layers.registry").summaries()
-    return found
+    return {"auto": "what `sharpbeam tune` found, or scan", **found}
 
 
 @dataclass(frozen=True)
@@ -382,7 +382,7 @@ class OutputLayerOptions(Schema):
     """The output layer: how the next tokens are found."""
 
     output_layer: str = option(
-        "exact",
+        "auto",
         "; ".join(f"{name}: {summary}" for name, summary in _output_layers().items()),
         choices=_output_layers,
         other_names=("projection",),

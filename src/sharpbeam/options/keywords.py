@@ -63,6 +63,7 @@ class MachineKeywords(TypedDict, total=False):
     threads: int
     isa: Isa
     compute_type: ComputeType
+    exact: bool
     precomputed_embeddings: int
     precomputed_attention: bool
     merge_states: bool

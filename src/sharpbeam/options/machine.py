@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from sharpbeam.options.schema import Schema, option
@@ -10,9 +11,10 @@ from sharpbeam.options.workers import usable_cores
 
 Backend = Literal["native", "torch"]
 Isa = Literal["auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled", "plain"]
-ComputeType = Literal["float32", "int16", "int8", "blas"]
-COMPUTE_TYPES = get_args(ComputeType)[:-1]  # of our own kernels
+ComputeType = Literal["auto", "float32", "int16", "int8", "blas"]
+COMPUTE_TYPES = get_args(ComputeType)[1:-1]  # of our own kernels
 
+EXACT = "SHARPBEAM_EXACT"  # environment variable
 MOST_EMBEDDINGS = 2**28  # tokens: more than any vocabulary has, and what the core can count
 
 
@@ -40,10 +42,15 @@ class MachineOptions(Schema):
         advanced=True,
     )
     compute_type: ComputeType = option(
-        "float32",
-        "number type of the model's matmuls; int16 and int8 quantize weights and inputs, with a scale for each row; "
+        "auto",
+        "number type of the model's matmuls; auto: what `sharpbeam tune` found, or int8; "
+        "int16 and int8 quantize weights and inputs, with a scale for each row; "
         "blas: float32 by the shared library that SHARPBEAM_BLAS names, for comparisons (SHARP-0). "
         "The output layer has options of its own (output_layer)",
+    )
+    exact: bool = option(
+        False,
+        "the reference: auto means float32 and the exact output layer. SHARPBEAM_EXACT=1 does the same for everything",
     )
     precomputed_embeddings: int = option(
         0,
@@ -69,8 +76,19 @@ class MachineOptions(Schema):
 
     def check(self) -> None:
         """Raise OptionError for a number type that the backend lacks."""
-        fits = self.compute_type == "float32" or self.backend == "native"
+        fits = self.compute_type in ("auto", "float32") or self.backend == "native"
         self.require(fits, "compute_type", "float32 with backend torch")
+
+    @property
+    def reference(self) -> bool:
+        """Whether automatic choices are those of the reference: float32 and the exact output layer."""
+        return self.exact or self.backend == "torch" or os.environ.get(EXACT) == "1"
+
+    def resolved(self, tuned: str = "int8") -> MachineOptions:
+        """The same with a number type in place of auto: `tuned`, or float32 for the reference."""
+        if self.compute_type != "auto":
+            return self
+        return replace(self, compute_type="float32" if self.reference else tuned)  # type: ignore[arg-type]
 
     def shortcuts(self) -> dict[str, Any]:
         """The steps of SHARP that save matmuls, by name."""

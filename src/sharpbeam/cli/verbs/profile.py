@@ -76,15 +76,16 @@ def profile(
     loaded = load_profiled(find_models(model), machine)
     found = profile_texts(loaded, texts, sentences, choices)
     limits = ceilings(found.product_bytes)
+    used = loaded.loaded.layer_name(layer), loaded.loaded.machine.compute_type
     if picture is not None:
         with needs_extra("the picture of a profile", "train"):
             from sharpbeam.report.profile_picture import draw_profile
 
             draw_profile(found, model, picture)
     if as_json:
-        print(json.dumps(_record(found, limits, layer.output_layer, machine.compute_type)))
+        print(json.dumps(_record(found, limits, *used)))
     else:
-        _print(found, limits, layer.output_layer, machine.compute_type)
+        _print(found, limits, *used)
 
 
 def _record(found: Profile, limits: Ceilings, output_layer: str, compute_type: str) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""Automatic choices: fast ones that keep the answer, unless the reference is asked for or something was tuned."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sharpbeam import MachineOptions, ModelError, Translator
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.storage.tuned import FILE, save_tuned
+
+
+@pytest.fixture(autouse=True)
+def defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHARPBEAM_EXACT")
+
+
+def chosen(translator: Translator) -> tuple[str, str]:
+    loaded = translator.loaded
+    return loaded.machine.compute_type, loaded.layer_name(DecodeOptions().output)
+
+
+def test_without_flags_a_model_is_fast(tiny_model):
+    assert chosen(Translator(tiny_model)) == ("int8", "scan")
+
+
+def test_the_reference_is_one_flag_away(tiny_model, monkeypatch):
+    assert chosen(Translator(tiny_model, exact=True)) == ("float32", "exact")
+    monkeypatch.setenv("SHARPBEAM_EXACT", "1")
+    assert chosen(Translator(tiny_model)) == ("float32", "exact")
+
+
+def test_what_is_said_is_taken(tiny_model):
+    assert chosen(Translator(tiny_model, compute_type="int16")) == ("int16", "scan")
+    one = Translator(tiny_model, exact=True, compute_type="int8")
+    assert chosen(one) == ("int8", "exact")
+
+
+def test_pytorch_is_the_reference(tiny_model):
+    pytest.importorskip("torch")
+    assert chosen(Translator(tiny_model, machine=MachineOptions(backend="torch"))) == ("float32", "exact")
+
+
+def test_scan_and_exact_say_the_same_in_float32(tiny_model, sentences):
+    texts = sentences[:30]
+    fast, reference = Translator(tiny_model, compute_type="float32"), Translator(tiny_model, exact=True)
+    assert [t.text for t in fast.translate(texts)] == [t.text for t in reference.translate(texts)]
+
+
+def test_what_was_tuned_is_taken_and_what_is_broken_refused(tiny_model: Path, tmp_path: Path):
+    folder = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    save_tuned(folder, "int16", "exact", {})
+    assert chosen(Translator(folder)) == ("int16", "exact")
+    assert chosen(Translator(folder, exact=True)) == ("float32", "exact")
+    for text in (
+        "",
+        "[]",
+        '{"format_version": 1}',
+        '{"format_version": 9, "compute_type": "int8", "output_layer": "scan"}',
+    ):
+        (folder / FILE).write_text(text)
+        with pytest.raises(ModelError, match=FILE):
+            Translator(folder)
