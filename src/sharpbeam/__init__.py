@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sharpbeam.fit.shortlist.job import ShortlistFit, export_shortlist, fit_shortlist
     from sharpbeam.options.decode import MachineOptions
     from sharpbeam.output_layers.registry import register_output_layer
+    from sharpbeam.report.tune import Tuning, tune
 
 __all__ = [
     "Answer",
@@ -50,12 +51,14 @@ __all__ = [
     "Trace",
     "Translation",
     "Translator",
+    "Tuning",
     "export_shortlist",
     "fit_head",
     "fit_preview",
     "fit_screen",
     "fit_shortlist",
     "register_output_layer",
+    "tune",
 ]
 
 _HOMES = {
@@ -75,6 +78,8 @@ _HOMES = {
     "ScreenFit": "sharpbeam.fit.screen.job",
     "fit_head": "sharpbeam.fit.head",
     "PreviewFit": "sharpbeam.fit.low_bit_job",
+    "Tuning": "sharpbeam.report.tune",
+    "tune": "sharpbeam.report.tune",
     "fit_preview": "sharpbeam.fit.low_bit_job",
     "ShortlistFit": "sharpbeam.fit.shortlist.job",
     "export_shortlist": "sharpbeam.fit.shortlist.job",

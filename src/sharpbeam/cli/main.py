@@ -24,6 +24,7 @@ from sharpbeam.cli.verbs.screen_report import screen_report
 from sharpbeam.cli.verbs.trace import trace
 from sharpbeam.cli.verbs.train import train
 from sharpbeam.cli.verbs.translate import translate
+from sharpbeam.cli.verbs.tune import tune
 from sharpbeam.errors import OptionError, SharpbeamError
 from sharpbeam.version import program_version
 
@@ -64,6 +65,7 @@ for _verb in (
     convert,
     trace,
     profile,
+    tune,
     train,
     fit_preview,
     fit_screen,

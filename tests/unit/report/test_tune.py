@@ -1,0 +1,41 @@
+"""Tuning measures every choice, keeps the answers, and is taken from then on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sharpbeam import InputError, Translator, tune
+from sharpbeam.report.tune import KEEP, LAYERS
+from sharpbeam.storage.tuned import FILE
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path, sentences: list[str]) -> Path:
+    root = tmp_path_factory.mktemp("tuned")
+    (root / "text").write_text("\n".join(sentences[:120]))
+    folder = Path(shutil.copytree(tiny_model, root / "model"))
+    found = tune(folder, [root / "text"], beam_size=2, sentences=12)
+    assert {choice.output_layer for choice in found.choices} == set(LAYERS)
+    assert found.best.output_layer in KEEP and found.best.same >= 0.9
+    assert found.best.one == min(c.one for c in found.choices if c.output_layer in KEEP and c.same >= 0.9)
+    assert found.table().count("chosen") == 1
+    return folder
+
+
+def test_the_choice_is_written_and_taken(tuned, monkeypatch):
+    facts = json.loads((tuned / FILE).read_text())
+    assert len(facts["measured"]["choices"]) == 8
+    monkeypatch.delenv("SHARPBEAM_EXACT")
+    translator = Translator(tuned)
+    assert translator.loaded.machine.compute_type == facts["compute_type"]
+    assert translator.loaded.fastest == facts["output_layer"]
+
+
+def test_text_without_a_sentence_is_refused(tuned, tmp_path):
+    (tmp_path / "empty").write_text("\n \n")
+    with pytest.raises(InputError, match="no sentence"):
+        tune(tuned, [tmp_path / "empty"])
