@@ -1,4 +1,4 @@
-"""What is fitted for a model and kept in its folder: NAME.safetensors with NAME.json, written beside and renamed.
+"""Fitted parts of a model, kept in its folder: NAME.safetensors with NAME.json, replaced as a whole.
 
 NAME.json holds the digest of NAME.safetensors, so that a crash between the two renames is seen, and digests of what it
 was fitted for, so that it is refused for others. Nothing is unpickled.
@@ -78,11 +78,11 @@ class Fitted:
         self, folder: Path, tensors: Mapping[str, NDArray[Any]], identity: Mapping[str, str], facts: Mapping[str, Any]
     ) -> None:
         """Write both files into the model folder; `identity` holds digests of what they are fitted for, by name."""
-        with replacing_files(folder, self.tensors, self.facts) as beside:
-            save_tensors(beside / self.tensors, tensors)
-            digest = {f"{self.name}{_SUFFIX}": file_digest(beside / self.tensors)}
+        with replacing_files(folder, self.tensors, self.facts) as temporary:
+            save_tensors(temporary / self.tensors, tensors)
+            digest = {f"{self.name}{_SUFFIX}": file_digest(temporary / self.tensors)}
             record = {"format_version": self.version, **identity, **digest, **facts}
-            (beside / self.facts).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+            (temporary / self.facts).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
     def read(self, folder: Path, identity: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Facts and tensors in the model folder, checked by their digests; raises ModelError."""

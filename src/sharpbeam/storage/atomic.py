@@ -17,19 +17,19 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's <fcntl.h> and <linux/fs.h>
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
     """A path next to `path` to write to, renamed to `path` at the end of the block; an error leaves the old file."""
-    beside = path.with_name(path.name + ".new")
+    temporary = path.with_name(path.name + ".new")
     try:
-        yield beside
-        os.replace(beside, path)
+        yield temporary
+        os.replace(temporary, path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a whole file, or leave the old one."""
-    with replacing_file(path) as beside:
-        beside.write_bytes(data)
+    with replacing_file(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -62,10 +62,10 @@ def replacing_files(folder: Path, *names: str) -> Iterator[Path]:
 
     An error inside leaves the old files.
     """
-    with tempfile.TemporaryDirectory(prefix=".fitted.", dir=folder) as beside:
-        yield Path(beside)
+    with tempfile.TemporaryDirectory(prefix=".fitted.", dir=folder) as temporary:
+        yield Path(temporary)
         for name in names:
-            os.replace(Path(beside) / name, folder / name)
+            os.replace(Path(temporary) / name, folder / name)
 
 
 @contextmanager
@@ -77,34 +77,34 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
         raise OSError(error.errno, f"no folder can be made there ({error.strerror})", str(folder)) from error
-    held = lock(beside)  # tells other runs that clean up that this folder is in use
+    held = lock(temporary)  # tells other runs that clean up that this folder is in use
     try:
-        yield beside
-        beside.chmod(0o755)
-        for path in (*(p for p in beside.rglob("*") if p.is_file()), beside):
+        yield temporary
+        temporary.chmod(0o755)
+        for path in (*(p for p in temporary.rglob("*") if p.is_file()), temporary):
             _flush(path)
-        _put(beside, folder)
+        _put(temporary, folder)
         _flush(folder.parent)
     finally:
         try:
-            shutil.rmtree(beside, ignore_errors=True)  # after an exchange this is the old folder
+            shutil.rmtree(temporary, ignore_errors=True)  # after an exchange this is the old folder
         finally:
             if held is not None:
                 os.close(held)
     _clear(folder)
 
 
-def _put(beside: Path, folder: Path) -> None:
-    """Rename `beside` to `folder`; an old `folder` is at `beside` afterwards, or gone."""
+def _put(temporary: Path, folder: Path) -> None:
+    """Rename `temporary` to `folder`; an old `folder` is at `temporary` afterwards, or gone."""
     if not folder.exists():
-        os.replace(beside, folder)
-    elif not _exchange(beside, folder):  # an old kernel or file system: for a moment there is no folder
+        os.replace(temporary, folder)
+    elif not _exchange(temporary, folder):  # an old kernel or file system: for a moment there is no folder
         old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
         os.replace(folder, old / "model")
-        os.replace(beside, folder)
+        os.replace(temporary, folder)
         shutil.rmtree(old)
 
 

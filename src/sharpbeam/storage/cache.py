@@ -19,7 +19,7 @@ _LIMIT = 1 << 16  # bytes of a note, at most
 
 
 def file_state(path: Path) -> list[int]:
-    """What changes when a file does: device, number, size, and times of change in nanoseconds."""
+    """Identity of a file's contents: device, number, size, and times of change in nanoseconds."""
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
@@ -42,16 +42,16 @@ def write_note(kind: str, path: Path, state: list[int], facts: dict[str, Any]) -
     note = _place(kind, path)
     if note is None:
         return
-    beside = None
+    temporary = None
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=note.parent, delete=False, encoding="utf-8") as file:
-            beside = file.name
+            temporary = file.name
             json.dump({"state": state, "facts": facts}, file)
-        os.replace(beside, note)
+        os.replace(temporary, note)
     except OSError:
-        if beside is not None:
-            Path(beside).unlink(missing_ok=True)
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def _place(kind: str, path: Path) -> Path | None:

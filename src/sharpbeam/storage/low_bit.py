@@ -27,8 +27,8 @@ AGAIN = "Fit it with sharpbeam fit-preview, or use another output_layer: exact o
 def save_low_bit(folder: Path, arrays: Mapping[str, NDArray[Any]], weight: Floats, bias: Floats) -> None:
     """Write `arrays`, fitted for the output `weight` [V, D] and `bias` [V], into the model folder."""
     facts = {"format_version": FORMAT_VERSION, OUTPUT: output_digest(weight, bias)}
-    with replacing_files(folder, FILE) as beside:
-        save_file(dict(arrays), beside / FILE, metadata=facts)
+    with replacing_files(folder, FILE) as temporary:
+        save_file(dict(arrays), temporary / FILE, metadata=facts)
 
 
 def read_low_bit(folder: Path, weight: Floats, bias: Floats) -> dict[str, NDArray[Any]]:

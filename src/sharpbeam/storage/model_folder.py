@@ -35,7 +35,7 @@ _CHUNK = 1 << 20  # values that are checked together
 
 
 class MappedTensors(dict[str, Floats]):
-    """Tensors that may be views of the pages of a file, which nobody can write to."""
+    """Tensors that may be views of the pages of a file, which are read-only."""
 
     def __init__(self, tensors: Mapping[str, Floats], pages: mmap.mmap) -> None:
         super().__init__(tensors)
@@ -65,25 +65,25 @@ def save_model(
     for name, tensor in tensors.items():
         if not np.isfinite(tensor.scale if isinstance(tensor, Int8Matrix) else tensor).all():
             raise ModelError(f"cannot save {folder}: tensor {name!r} holds a value that is not finite.")
-    with replacing_folder(folder) as beside:
-        save_tensors(beside / WEIGHTS, tensors)
+    with replacing_folder(folder) as temporary:
+        save_tensors(temporary / WEIGHTS, tensors)
         facts = {"format_version": FORMAT_VERSION, "architecture": architecture_of(config).name}
         facts |= dataclasses.asdict(config)
         if decoding:
             facts[DECODING] = dict(decoding)
-        facts[DIGEST] = file_digest(beside / WEIGHTS)
+        facts[DIGEST] = file_digest(temporary / WEIGHTS)
         text = json.dumps(facts, indent=2) + "\n"
         if len(text) > CONFIG_LIMIT:
             raise ModelError(
                 f"cannot save {folder}: its config.json would have {len(text)} bytes, and at most {CONFIG_LIMIT} are "
                 "read; have fewer suppressed_ids (bad_words_ids of Hugging Face) or languages."
             )
-        (beside / "config.json").write_text(text, encoding="utf-8")
+        (temporary / "config.json").write_text(text, encoding="utf-8")
         for name, data in vocabularies.items():
-            (beside / name).write_bytes(data)
-        (beside / "README.md").write_text(card, encoding="utf-8")
+            (temporary / name).write_bytes(data)
+        (temporary / "README.md").write_text(card, encoding="utf-8")
         if finish is not None:
-            finish(beside)
+            finish(temporary)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The preview of a model folder, for the certified output layer: preview.safetensors, written beside and renamed.
+"""The preview of a model folder, for the certified output layer: preview.safetensors, replaced as a whole.
 
 It holds the digest of the output weights that it was fitted for. A wrong preview cannot make an answer wrong, only
-slow, so that digest is all that is checked beside names and shapes.
+slow, so that digest is all that is checked besides names and shapes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ AGAIN = "Fit it with sharpbeam fit-screen, or use another output_layer: exact or
 def save_preview(folder: Path, arrays: Mapping[str, NDArray[Any]], weight: Floats, bias: Floats) -> None:
     """Write `arrays`, fitted for the output `weight` [V, D] and `bias` [V], into the model folder."""
     facts = {"format_version": FORMAT_VERSION, OUTPUT: output_digest(weight, bias)}
-    with replacing_files(folder, FILE) as beside:
-        save_tensors(beside / FILE, arrays, facts)
+    with replacing_files(folder, FILE) as temporary:
+        save_tensors(temporary / FILE, arrays, facts)
 
 
 def read_preview(folder: Path, weight: Floats, bias: Floats) -> dict[str, NDArray[Any]]:

@@ -45,7 +45,7 @@ _UNBOUNDED = ("margin", "loosest")  # may be infinite, which JSON cannot say: nu
 def save_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats, facts: Mapping[str, Any]) -> None:
     """Write `screen`, fitted for the output `weight` [V, D] and `bias` [V], into the model folder.
 
-    `facts` says what it was fitted on and how good it is; it stands in screen.json beside what is needed to read it.
+    `facts` says what it was fitted on and how good it is; it stands in screen.json temporary what is needed to read it.
     """
     SCREEN.save(
         folder, _tensors_of(screen), {OUTPUT: output_digest(weight, bias)}, {"doubt": _facts_of(screen), **facts}
