@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sharpbeam.decoding.choices import Choices
 from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.decoding.lanes import Setup, one_beam_search
-from sharpbeam.decoding.loading import LoadedModel, load_model
+from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.session import ONLINE, Session
 from sharpbeam.models.registry import Task
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords
 
 T = TypeVar("T")
-ModelName = str | Path | Sequence[str | Path]
 
 
 class ModelUser:
@@ -41,14 +39,14 @@ class ModelUser:
             given = ", ".join(of_machine)
             require(not of_machine, "machine", machine, f"left out where its options are given by name: {given}")
         decode: Any = {name: value for name, value in keywords.items() if name not in of_machine}
-        DecodeOptions.of(**decode)  # raises, before the model is read
         machine = machine or build(MachineOptions, of_machine, "machine options")
         self._load(model, machine, task, decode)
 
     def _load(self, model: ModelName, machine: MachineOptions, task: Task, decode: DecodeKeywords) -> None:
-        self._state = (model, machine, task, decode)
-        self.loaded = load_model(model, machine, task)
-        self._choices = Choices(self.loaded.options.changed(**decode))
+        self.loaded = load_model(model, machine, task, **decode)
+        folders = tuple(folder.resolve() for folder in self.loaded.folders)  # the other process may be elsewhere
+        self._state = (folders, machine, task, decode)
+        self._choices = Choices(self.loaded.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (type(self), *self._state)

@@ -6,8 +6,9 @@ from collections import abc
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
-from sharpbeam.api.base import ModelName, ModelUser, in_order
+from sharpbeam.api.base import ModelUser, in_order
 from sharpbeam.decoding.lanes import Setup
+from sharpbeam.decoding.loading import ModelName
 from sharpbeam.decoding.results import Generation
 from sharpbeam.decoding.session import Session, decode_texts
 from sharpbeam.decoding.trace import Trace, trace

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sharpbeam.api.base import ModelName, ModelUser
+from sharpbeam.api.base import ModelUser
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import check_texts
+from sharpbeam.decoding.loading import ModelName
 from sharpbeam.decoding.results import Answer, scored
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.types import Ids, Request

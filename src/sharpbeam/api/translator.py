@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from sharpbeam.api.base import ModelName, ModelUser, in_order
+from sharpbeam.api.base import ModelUser, in_order
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.lanes import Setup
+from sharpbeam.decoding.loading import ModelName
 from sharpbeam.decoding.results import Answer, Translation, scored
 from sharpbeam.decoding.session import Session, decode_texts
 from sharpbeam.decoding.trace import Trace, trace

@@ -23,13 +23,15 @@ MISSING = Hypothesis(0, (), (), 0.0, 0.0)  # stands where an alternative is stil
 class Handle(Future[T]):
     """A request of a session: a `concurrent.futures.Future` of its answer, which `asyncio.wrap_future` takes too."""
 
-    def __init__(self, session: Session[T], given: Input, options: DecodeOptions) -> None:
+    def __init__(self, session: Session[T], given: Input, options: DecodeOptions, priority: int) -> None:
         """Made by `Session.submit`."""
         super().__init__()
         self.text = given.text
         """The text as it was given."""
         self.truncated = given.truncated
         """Whether a part of the text was cut off (max_input_length)."""
+        self.priority = priority
+        """Requests with a higher one enter first."""
         self._session, self._given, self._options = session, given, options
         self._parts: dict[int, tuple[Lane, int]] = {}  # what is in flight, by request: lane, and which alternative
         self._found: list[Hypothesis] = []

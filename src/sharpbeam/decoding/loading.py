@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.workers import Teams
@@ -32,6 +32,13 @@ from sharpbeam.storage.tuned import read_tuned
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Footprint
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sharpbeam.options.keywords import DecodeKeywords
+
+ModelName = str | Path | Sequence[str | Path]
+"""A model folder, the name of a bundled model, or the members of an ensemble: a list, or a str with "+" between them"""
 USES: dict[Task, str] = {
     "translation": "Use it with Translator, or `sharpbeam translate`.",
     "language": "Use it with Generator and Scorer, or `sharpbeam generate` and `sharpbeam score`.",
@@ -176,7 +183,7 @@ def find_model(model: str | Path) -> Path:
     )
 
 
-def find_models(model: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
+def find_models(model: ModelName) -> tuple[Path, ...]:
     """The folders of a model, or of the members of an ensemble: a list of models, or a str with "+" between them.
 
     Raises ModelError.
@@ -192,12 +199,17 @@ def find_models(model: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
 
 
 def load_model(
-    model: str | Path | Sequence[str | Path], machine: MachineOptions | None = None, task: Task | None = None
+    model: ModelName,
+    machine: MachineOptions | None = None,
+    task: Task | None = None,
+    **keywords: Unpack[DecodeKeywords],
 ) -> LoadedModel:
     """Load a model, or the members of an ensemble (as `find_models`) with the same vocabularies and languages.
 
-    Raises ModelError where a folder is not a sound model, or is not for `task` (None: any).
+    `keywords` change the options that the model itself brings along. Raises OptionError for those, and ModelError where
+    a folder is not a sound model, or is not for `task` (None: any).
     """
+    DecodeOptions.of(**keywords)  # raises, before anything is read
     folders, machine = find_models(model), machine or MachineOptions()
     tuned = read_tuned(folders[0]) if len(folders) == 1 and not machine.reference else {}
     machine = machine.resolved(tuned.get("compute_type", "int8"))
@@ -211,6 +223,7 @@ def load_model(
                 )
         if (first.language_tags, first.suppressed) != (other.language_tags, other.suppressed):
             raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
+    first = replace(first, options=first.options.changed(**keywords))
     if not others:
         return replace(first, fastest=tuned.get("output_layer", first.fastest))
     ensemble = EnsembleModel([member.model for member in members])

@@ -19,7 +19,7 @@ from sharpbeam.decoding.choices import Choices
 from sharpbeam.decoding.handle import MISSING, Handle, T
 from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
 from sharpbeam.decoding.lanes import Lane, Worker
-from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.loop import Finished
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import InputError
@@ -51,14 +51,15 @@ class Session(Generic[T]):
     the session do. Closing a session, as the end of a `with` block does, cancels what is not done.
     """
 
-    def __init__(self, loaded: LoadedModel, options: DecodeOptions | None = None) -> None:
-        """A session of `loaded`; `options` are those of requests that come without their own.
+    def __init__(self, model: LoadedModel | ModelName, options: DecodeOptions | None = None) -> None:
+        """A session of `model`; `options` are those of requests that come without their own.
 
-        They also say the schedule of all requests; without options, requests enter as soon as they fit.
+        They also say the schedule of all requests; without options, requests enter as soon as they fit. Usually made by
+        `Translator.session` or `Generator.session`. Raises ModelError if `model` is a name and cannot be loaded.
         """
-        self.loaded = loaded
+        self.loaded = model if isinstance(model, LoadedModel) else load_model(model)
         """The model."""
-        self.options = options or replace(loaded.options, schedule=ONLINE)
+        self.options = options or replace(self.loaded.options, schedule=ONLINE)
         """What a request is decoded with unless it has options of its own."""
         self._lanes: tuple[Lane, ...] = ()  # replaced, never changed: workers read it without the lock
         self._lane_of: dict[tuple[object, ...], Lane] = {}  # by the options of its requests
@@ -139,7 +140,7 @@ class Session(Generic[T]):
         inputs = encode_texts(self.loaded, texts, target_prefix, chosen, self._numbers)
         if inputs and isinstance(lane.layer, ByLanguage):
             lane.layer.scope(inputs[0].direction.languages)  # raises
-        handles: list[Handle[T]] = [Handle(self, given, chosen) for given in inputs]
+        handles: list[Handle[T]] = [Handle(self, given, chosen, priority) for given in inputs]
         asked = [(handle, handle._given.request) for handle in handles if handle._given.request is not None]
         with self._lock:
             if self._closed or self._sealed:
@@ -213,11 +214,11 @@ class Session(Generic[T]):
             for lane in self._lanes:
                 lane.plan.queue.close()
             self._changed.notify_all()
-        for thread in self._threads:
-            if thread is not current_thread():
+        if current_thread() not in self._threads:  # in a callback nobody can wait for himself
+            for thread in self._threads:
                 thread.join()
         self._kept.close()
-        for handle in set(self._handles.values()):
+        for handle in self._unfinished():
             handle.cancel()
         for worker in self._workers:
             worker.close()
@@ -228,7 +229,7 @@ class Session(Generic[T]):
             for _ in self._steps(number, workers, team, lambda: False):
                 pass
         except BaseException as error:
-            for handle in set(self._handles.values()):  # nobody may wait for ever
+            for handle in self._unfinished():  # nobody may wait for ever
                 self._drop(handle)
                 handle._end(error)
             raise
@@ -254,6 +255,10 @@ class Session(Generic[T]):
         for lane, outcome in worker.step(self._lanes, team):
             done += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
         return done
+
+    def _unfinished(self) -> set[Handle[T]]:
+        with self._lock:
+            return set(self._handles.values())
 
     def _worker(self, number: int, workers: int) -> Worker:
         with self._lock:
@@ -323,7 +328,7 @@ class Session(Generic[T]):
         handle._found = [MISSING] * len(prefixes)
         parts = [replace(request, index=next(self._numbers) % NUMBERS, prefix=prefix) for prefix in prefixes]
         assert lane.completion is not None
-        self._add(lane.completion, [(handle, part, number) for number, part in enumerate(parts)], 0)
+        self._add(lane.completion, [(handle, part, n) for n, part in enumerate(parts)], handle.priority)
         lane.completion.plan.queue.final = self._sealed and not lane.plan.queue.unfinished
 
     def _fail(self, requests: list[int], error: BaseException) -> list[Handle[T]]:
