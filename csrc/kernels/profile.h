@@ -24,7 +24,7 @@ const Kernels& profiled_kernels();
 const char* profiled_name(int kernel);
 
 // The part of a decoding step that a kernel's time counts for: the decoder or the output layer where the core runs the
-// step (search/step.h), `caller` where anything else calls it.
+// step (search/native_forward.h), `caller` where anything else calls it.
 enum class StepPart : int { caller, decoder, output };
 constexpr int kStepParts = 3;
 

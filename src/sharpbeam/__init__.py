@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sharpbeam.options.decode import MachineOptions
     from sharpbeam.output_layers.registry import register_output_layer
     from sharpbeam.report.tune import Tuning, tune
+    from sharpbeam.search.registry import register_search
 
 __all__ = [
     "Answer",
@@ -58,6 +59,7 @@ __all__ = [
     "fit_screen",
     "fit_shortlist",
     "register_output_layer",
+    "register_search",
     "tune",
 ]
 
@@ -86,6 +88,7 @@ _HOMES = {
     "fit_screen": "sharpbeam.fit.screen.job",
     "fit_shortlist": "sharpbeam.fit.shortlist.job",
     "register_output_layer": "sharpbeam.output_layers.registry",
+    "register_search": "sharpbeam.search.registry",
 }
 
 

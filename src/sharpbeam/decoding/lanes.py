@@ -6,7 +6,6 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TypeAlias
 
 from sharpbeam.decoding.attention import AT_ONCE, attend
 from sharpbeam.decoding.loading import LoadedModel
@@ -21,10 +20,10 @@ from sharpbeam.scheduling.memory import Memory
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.expansion import Expansion
+from sharpbeam.search.interface import Search
+from sharpbeam.search.registry import SearchInputs, find_search
 from sharpbeam.search.sampling import SamplingSearch
 from sharpbeam.types import Hypothesis, Request
-
-CountingSearch: TypeAlias = "BeamSearch | SamplingSearch | Expansion"
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,8 @@ class Setup:
 
     def make_search(self) -> BeamSearch:
         """The search of one run."""
-        return beam_search(self.loaded, self.options)
+        model = self.loaded.model
+        return BeamSearch(self.options.search, model.bos_id, model.eos_id, self.loaded.vocab_size)
 
 
 def one_beam_search(loaded: LoadedModel, what: str, requests: list[Request], options: DecodeOptions) -> Setup:
@@ -47,18 +47,13 @@ def one_beam_search(loaded: LoadedModel, what: str, requests: list[Request], opt
     Raises InputError where there are no requests.
     """
     asked = options.search
-    one_search = not (asked.sampling or asked.return_alternatives or asked.attends)
-    kinds = "of samples, alternatives, attention or a coverage penalty"
+    one_search = asked.search == "beam" and not (asked.sampling or asked.return_alternatives or asked.attends)
+    kinds = "of another search, samples, alternatives, attention or a coverage penalty"
     require(one_search, what, kinds, "of one beam search; leave the option out")
     loaded.check(options)
     if not requests:
         raise InputError("the text is empty; there is nothing to decode.")
     return Setup(requests, without(loaded.output_layer(options.output), loaded.suppressed), options, loaded)
-
-
-def beam_search(loaded: LoadedModel, options: DecodeOptions) -> BeamSearch:
-    """A beam search of one run."""
-    return BeamSearch(options.search, loaded.model.bos_id, loaded.model.eos_id, loaded.vocab_size)
 
 
 Outcome = Finished | tuple[list[int], Exception]
@@ -92,7 +87,7 @@ class Lane:
         """The decoding run of one of `workers`; the schedules of a worker share its memory."""
         return LaneRun(self, self._loaded, self._usable, workers, shared)
 
-    def search(self) -> CountingSearch:
+    def search(self) -> Search:
         """The search of one run."""
         options, loaded = self.options, self._loaded
         bos_id, eos_id, size = loaded.model.bos_id, loaded.model.eos_id, loaded.vocab_size
@@ -102,7 +97,8 @@ class Lane:
         if options.search.sampling:
             return SamplingSearch(options.search, options.sampling, bos_id, eos_id, size)
         wider = options.search.for_coverage()
-        return beam_search(loaded, options if wider is options.search else replace(options, search=wider))
+        options = options if wider is options.search else replace(options, search=wider)
+        return find_search(wider.search)(SearchInputs(options, bos_id, eos_id, size))
 
 
 class LaneRun:

@@ -24,6 +24,7 @@ from sharpbeam.options.schema import require
 from sharpbeam.output_layers.interface import Normalising, OutputLayer, RowLayer
 from sharpbeam.output_layers.registry import LayerInputs, exact_layer, find_output_layer, output_layers
 from sharpbeam.search.beam import check_width
+from sharpbeam.search.registry import find_search
 from sharpbeam.search.work import Work
 from sharpbeam.storage.fitted import FolderArtifacts
 from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
@@ -138,6 +139,7 @@ class LoadedModel:
         search = options.search
         if not search.sampling:
             check_width(search, self.vocab_size)
+            find_search(search.search)
         bound, asked = self.max_positions, search.max_length
         require(not bound or asked <= bound, "max_length", asked, f"at most {bound}, for which the model has positions")
         if search.attends:

@@ -146,6 +146,9 @@ class SearchOptions(Schema):
         "return for each answer what every token attended to in the source; takes one more pass over the answers",
         advanced=True,
     )
+    search: str = option(
+        "beam", "how hypotheses are chosen: beam, or a search added by register_search from Python", advanced=True
+    )
     sampling: bool = option(
         False,
         "draw num_hypotheses answers at random, independently, instead of beam search; beam_size is not used",

@@ -24,7 +24,7 @@ class Work:
         """Rows for each one that candidates were asked for (CUBE eq. 15); 1 without cube pruning."""
         return self.expansions / self.sub_cubes if self.sub_cubes else 1.0
 
-    def count(self, steps: int, expansions: int, request_steps: int, model_rows: int, sub_cubes: int) -> None:
+    def count(self, steps: int, expansions: int, request_steps: int, model_rows: int = 0, sub_cubes: int = 0) -> None:
         """Add the counts of one call."""
         self.steps += steps
         self.expansions += expansions
