@@ -10,20 +10,27 @@ import errno
 import gzip
 import hashlib
 import os
+import select
 import stat
 import sys
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from sharpbeam.errors import InputError
 
 DecodingErrors = Literal["strict", "replace"]  # invalid UTF-8: raise, or put U+FFFD
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STANDARD_INPUT = "standard input"
+MOST_BYTES = 64 << 20  # of a line: more is no sentence, and may be a few compressed bytes that fill the memory
 _DASH = Path("-")  # the name that stands for standard input
+
+
+class _Stream(Protocol):
+    def readline(self, limit: int, /) -> bytes: ...
 
 
 def is_standard_input(path: Path | None) -> bool:
@@ -31,21 +38,60 @@ def is_standard_input(path: Path | None) -> bool:
     return path is None or path == _DASH
 
 
-def read_lines(path: Path | None, errors: DecodingErrors = "strict") -> Iterator[str]:
+def read_lines(
+    path: Path | None, errors: DecodingErrors = "strict", standard_input: StandardInput | None = None
+) -> Iterator[str]:
     """The lines of a UTF-8 file (None or `-` = standard input), without line ends; .gz is read through gzip.
 
-    Raises InputError with the name and the line where the file cannot be read, is not UTF-8, or is broken gzip.
+    Raises InputError with the name and the line where the file cannot be read, is not UTF-8, is broken gzip, or has a
+    line of more than MOST_BYTES.
     """
     name = STANDARD_INPUT if is_standard_input(path) else str(path)
     done = 0
     try:
-        with _open(path) as stream:
-            for line in decode_lines(stream, name, errors):
+        with _open(path, standard_input) as stream:
+            for line in decode_lines(_raw_lines(stream), name, errors):
                 done += 1
                 yield line
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {name} after line {done}: {reason}.") from error
+
+
+class StandardInput:
+    """The lines of standard input, which tells whether the next one is there already: a program may wait for answers.
+
+    It reads the file descriptor itself, since Python's buffer does not tell how much it holds.
+    """
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque()  # whole ones that were read
+        self._rest: list[bytes] = []  # of the last one
+        self._ended = False
+        self._file = -1  # until the first line is asked for
+
+    def ready(self) -> bool:
+        """Whether the next line can be read without waiting, or what is read now is not standard input."""
+        return bool(self._lines or self._ended or self._file < 0 or select.select([self._file], [], [], 0)[0])
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its line feed, which the last one may lack; empty at the end; about `limit` bytes."""
+        if self._file < 0:
+            self._file = sys.stdin.fileno()
+        size = 0
+        while not self._lines and not self._ended and size <= limit:
+            block = os.read(self._file, 1 << 16)
+            size += len(block)
+            self._ended = not block
+            first, *others = block.split(b"\n")
+            self._rest.append(first)
+            for part in others:
+                self._lines.append(b"".join(self._rest) + b"\n")
+                self._rest = [part]
+        if self._lines:
+            return self._lines.popleft()
+        rest, self._rest = b"".join(self._rest), []
+        return rest
 
 
 def decode_lines(raw_lines: Iterable[bytes], name: str, errors: DecodingErrors) -> Iterator[str]:
@@ -63,12 +109,12 @@ def decode_lines(raw_lines: Iterable[bytes], name: str, errors: DecodingErrors) 
             ) from error
 
 
-def read_all(paths: Sequence[Path], errors: DecodingErrors = "strict") -> Iterator[str]:
+def read_all(
+    paths: Sequence[Path], errors: DecodingErrors = "strict", standard_input: StandardInput | None = None
+) -> Iterator[str]:
     """The lines of several files, one file after another; no files = standard input."""
-    if not paths:
-        yield from read_lines(None, errors)
-    for path in paths:
-        yield from read_lines(path, errors)
+    for path in paths or [_DASH]:
+        yield from read_lines(path, errors, standard_input)
 
 
 def file_digest(path: Path) -> str:
@@ -101,7 +147,19 @@ def check_readable(paths: Sequence[Path]) -> None:
             raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
-def _open(path: Path | None) -> AbstractContextManager[Iterable[bytes]]:
+def _open(path: Path | None, standard_input: StandardInput | None) -> AbstractContextManager[_Stream]:
     if path is None or is_standard_input(path):
-        return nullcontext(sys.stdin.buffer)
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+        return nullcontext(standard_input or sys.stdin.buffer)
+    if path.suffix != ".gz":
+        return path.open("rb")
+    if path.is_file() and not path.stat().st_size:
+        raise EOFError("the file is empty, and not even an empty gzip file is that short")
+    return gzip.open(path, "rb")
+
+
+def _raw_lines(stream: _Stream) -> Iterator[bytes]:
+    """The lines of a stream, with their line feeds; raises EOFError for one that is too long."""
+    while line := stream.readline(MOST_BYTES + 1):
+        if len(line) > MOST_BYTES:
+            raise EOFError(f"the next line has more than {MOST_BYTES >> 20} MiB; split it into sentences")
+        yield line

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from sharpbeam.errors import InputError
-from sharpbeam.text.lines import check_readable, read_all, read_lines
+from sharpbeam.text import lines as lines_module
+from sharpbeam.text.lines import StandardInput, check_readable, read_all, read_lines
 from sharpbeam.text.pairs import column_pairs, file_pairs
 
 
@@ -43,6 +45,44 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path, data: bytes, lines: list[s
 def test_standard_input_is_read_when_no_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"one\ntwo")))
     assert list(read_all([])) == ["one", "two"]
+
+
+def test_standard_input_tells_whether_the_next_line_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.pipe()
+    with os.fdopen(ours) as pipe, os.fdopen(theirs, "wb", buffering=0) as writer:
+        monkeypatch.setattr("sys.stdin", pipe)
+        stdin = StandardInput()
+        lines = read_all([], standard_input=stdin)
+        assert stdin.ready()  # nothing was asked for yet
+        writer.write(b"one\ntwo\nthr")
+        assert next(lines) == "one"
+        assert stdin.ready()
+        assert next(lines) == "two"
+        assert not stdin.ready()
+        writer.write(b"ee")
+        writer.close()
+        assert stdin.ready()
+        assert list(lines) == ["three"]
+        assert stdin.ready()
+
+
+def test_a_line_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "MOST_BYTES", 1 << 20)
+    data = b"ba\n" + b"x" * (1 << 20) + b"\n"
+    for path in (write(tmp_path / "bomb", data), write(tmp_path / "bomb.gz", gzip.compress(data))):
+        lines = read_lines(path)
+        assert next(lines) == "ba"
+        with pytest.raises(InputError, match=r"cannot read .*bomb.* after line 1: the next line has more than 1 MiB"):
+            next(lines)
+    with (tmp_path / "bomb").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        with pytest.raises(InputError, match="the next line has more than 1 MiB"):
+            list(read_all([], standard_input=StandardInput()))
+
+
+def test_an_empty_file_is_no_gzip(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read .*none\.gz after line 0: the file is empty"):
+        list(read_lines(write(tmp_path / "none.gz", b"")))
 
 
 def test_invalid_utf8_names_file_line_and_byte(tmp_path: Path) -> None:
