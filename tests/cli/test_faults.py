@@ -18,7 +18,7 @@ import pytest
 from support.command import COMMAND, TIMEOUT, Run, environment, start
 
 from sharpbeam.errors import InputError
-from sharpbeam.jobs import translate_file as job
+from sharpbeam.jobs import chunks
 from sharpbeam.text.lines import check_readable
 
 BAD_UTF8 = b"Bade ki.\nLo\xff\xfemu.\nBu.\n"
@@ -44,7 +44,7 @@ def test_invalid_utf8_can_be_replaced(run: Run, call: Run, tiny_model: Path, tmp
 def test_lines_before_the_bad_one_are_translated_in_full_chunks(
     call: Run, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "CHUNK", 1)
+    monkeypatch.setattr(chunks, "CHUNK", 1)
     (tmp_path / "bad").write_bytes(BAD_UTF8)
     result = call("translate", tiny_model, tmp_path / "bad")
     assert (result.status, len(result.lines)) == (1, 1)
@@ -149,7 +149,9 @@ def test_output_on_a_full_disk_keeps_what_is_done(
     assert result.status == 1
     said = result.err.splitlines()
     assert len(said) == 2
-    kept = re.fullmatch(r"sharpbeam: (\d+) lines are kept in .*; run the same command with --resume to go on.", said[0])
+    kept = re.fullmatch(
+        r"sharpbeam: (\d+) lines are kept in .*; run the same job with --resume .* to continue.", said[0]
+    )
     assert kept and 0 < int(kept[1]) < 750
     assert said[1] == f"sharpbeam: cannot write {output}.part: File too large."
     assert not output.exists()
@@ -189,7 +191,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(
     _, said = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130, said
     first, second = said.decode().splitlines()
-    assert f"lines are kept in {output}.part; run the same command with --resume to go on." in first
+    assert f"lines are kept in {output}.part; run the same job with --resume (resume=True) to continue." in first
     assert second == "sharpbeam: interrupted."
     assert not output.exists()
     assert call(*job_, "--resume").status == 0

@@ -74,7 +74,9 @@ def test_misuse_costs_nothing_and_leaves_nothing(call: Run, tiny_model: Path, te
     call("fit-screen", model, "--text", "").refused(2, "text is ''; it must be the name of a file")
     call("fit-screen", model, "--text", "-").refused(2, "text is '-'; it must be the name of a file")
     call("fit-screen", model, "--text", empty).refused(1, f"{empty} has no sentence; give a file with one sentence")
-    call("fit-screen", model, "--text", text, "--clusters", "x").refused(2, "'--clusters'", "'x'")
+    call("fit-screen", model, "--text", text, "--clusters", "x").refused(
+        2, "clusters is 'x'; it must be a whole number"
+    )
     fit = ("fit-screen", model, "--text", text, "--work")
     call(*fit, model).refused(2, f"work is '{model}'; it must be another folder than the model's")
     for work in (text, text / "deep"):

@@ -15,8 +15,8 @@ import pytest
 from support.command import Run, start
 
 from sharpbeam import Translator
-from sharpbeam.jobs import translate_file as job
-from sharpbeam.jobs.journal import OutputFile
+from sharpbeam.jobs import chunks
+from sharpbeam.jobs.output import OutputFile
 from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
 
 KILLS = 5
@@ -32,8 +32,8 @@ def source(tmp_path: Path, sentences: list[str]) -> Path:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "CHUNK", 20)
-    monkeypatch.setattr(job, "FIRST_CHUNK", 20)
+    monkeypatch.setattr(chunks, "CHUNK", 20)
+    monkeypatch.setattr(chunks, "FIRST_CHUNK", 20)
 
 
 def arguments(model: Path, source: Path) -> tuple[object, ...]:
@@ -76,15 +76,15 @@ def interrupted(
 ) -> tuple[object, ...]:
     """A command line whose run died after 60 of 300 lines, as a kill leaves it."""
     command = arguments(tiny_model, source)
-    write = OutputFile.write
+    commit = OutputFile.commit
 
-    def dying(self: OutputFile, lines: list[str], result: str) -> None:
+    def dying(self: OutputFile) -> None:
         if self._journal.lines == 60:
             raise KeyboardInterrupt
-        write(self, lines, result)
+        commit(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(OutputFile, "write", dying)
+        patch.setattr(OutputFile, "commit", dying)
         assert call(*command).status == 130
     assert json.loads(source.with_name("out.part.json").read_text())["lines"] == 60
     return command
@@ -108,24 +108,24 @@ def test_chunks_end_by_time_as_well_as_by_lines(
 ) -> None:
     """Where all the time of the world is left they grow to what memory may hold; the bytes are the same."""
     written: list[int] = []
-    write = OutputFile.write
+    commit = OutputFile.commit
 
-    def counting(self: OutputFile, lines: list[str], result: str) -> None:
-        written.append(len(lines))
-        write(self, lines, result)
+    def counting(self: OutputFile) -> None:
+        written.append(len(self._lines))
+        commit(self)
 
-    monkeypatch.setattr(job, "CHUNK_SECONDS", seconds)
-    monkeypatch.setattr(OutputFile, "write", counting)
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", seconds)
+    monkeypatch.setattr(OutputFile, "commit", counting)
     assert call(*arguments(tiny_model, source)).status == 0
     assert written == sizes
     assert source.with_name("out").read_bytes() == whole
 
 
 def test_a_chunk_takes_about_as_long_as_it_should() -> None:
-    assert job.next_chunk(16, 0.01) == 64  # lines may become longer
-    assert job.next_chunk(512, 0.01) == job.CHUNK == 512
-    assert job.next_chunk(100, 20.0) == 50
-    assert job.next_chunk(16, 1e6) == 1
+    assert chunks.next_chunk(16, 0.01) == 64  # lines may become longer
+    assert chunks.next_chunk(512, 0.01) == chunks.CHUNK == 512
+    assert chunks.next_chunk(100, 20.0) == 50
+    assert chunks.next_chunk(16, 1e6) == 1
 
 
 def test_ctrl_c_before_the_first_chunk_says_that_nothing_is_kept(
@@ -134,7 +134,7 @@ def test_ctrl_c_before_the_first_chunk_says_that_nothing_is_kept(
     def interrupt(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Translator, "translate", interrupt)
+    monkeypatch.setattr(Translator, "translate_iter", interrupt)
     result = call(*arguments(tiny_model, source))
     said = "sharpbeam: no line was done yet, so nothing is kept.\nsharpbeam: interrupted.\n"
     assert (result.status, result.err) == (130, said)
@@ -183,11 +183,9 @@ def test_resume_with_nothing_to_resume_begins(call: Run, tiny_model: Path, sourc
     first = call(*command, "--resume")
     assert (first.status, first.err) == (0, "")
     assert source.with_name("out").read_bytes() == whole
-    again = call(*command, "--resume")
-    assert (again.status, again.err) == (
-        0,
-        f"sharpbeam: no interrupted run of {source.with_name('out')}; starting anew.\n",
-    )
+    output = source.with_name("out")
+    call(*command, "--resume").refused(1, f"{output} is there, and not known to be the result of this job", "--restart")
+    assert output.read_bytes() == whole
 
 
 @pytest.fixture
@@ -254,14 +252,15 @@ def test_what_is_finished_is_not_lost_to_other_options(
     assert call(*command, "--resume").err.startswith(f"sharpbeam: {output} is finished; there is nothing")
 
 
-def test_what_was_changed_since_it_was_finished_is_translated_anew(
+def test_what_was_changed_since_it_was_finished_is_not_lost(
     call: Run, source: Path, finished: tuple[object, ...]
 ) -> None:
     output = source.with_name("out")
     before = output.read_bytes()
     output.write_bytes(before[:-1] + b"?")
-    result = call(*finished, "--resume")
-    assert (result.status, result.err) == (0, f"sharpbeam: no interrupted run of {output}; starting anew.\n")
+    call(*finished, "--resume").refused(1, f"{output} is there, and not known to be the result of this job")
+    assert output.read_bytes() == before[:-1] + b"?"
+    assert call(*finished, "--restart").err == ""
     assert output.read_bytes() == before
 
 
@@ -349,7 +348,7 @@ def test_a_part_shorter_than_its_journal_is_said(call: Run, source: Path, interr
 
 def test_two_runs_cannot_write_one_file(call: Run, tiny_model: Path, source: Path) -> None:
     other = OutputFile(source.with_name("out"), resume=False, restart=False)
-    other.begin({})
+    assert other.begin(dict, None) == 0
     call(*arguments(tiny_model, source), "--resume").refused(1, "is being written by another process")
     other.close(failed=True)
 
@@ -367,8 +366,9 @@ def test_a_run_that_ends_while_another_begins_keeps_its_result(source: Path, mon
 
     monkeypatch.setattr(fcntl, "flock", late)
     ours = OutputFile(output, resume=False, restart=True)
-    assert ours.begin({}) == 0
-    ours.write(["Bu."], "Bu.\n")
+    assert ours.begin(dict, None) == 0
+    ours.write("Bu.", "Bu.\n")
+    ours.commit()
     assert (output.read_text(), part.read_text()) == ("done\n", "Bu.\n")
     ours.close(failed=True)
 

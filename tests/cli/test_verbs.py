@@ -13,8 +13,8 @@ import pytest
 from support.command import Run
 
 from sharpbeam import Translator
-from sharpbeam.cli.verbs import score as score_verb
 from sharpbeam.convert.converted import START
+from sharpbeam.jobs import chunks
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.models.lstm_lm.tensors import tensor_shapes
 from sharpbeam.storage.model_folder import save_model
@@ -39,7 +39,7 @@ def test_score_is_the_log_probability_of_the_target(
     call: Run, tiny_model: Path, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = pair
-    monkeypatch.setattr(score_verb, "CHUNK", 17)
+    monkeypatch.setattr(chunks, "CHUNK", 17)
     files = ("--source", source, "--target", target)
     expected = Translator(tiny_model).score(source.read_text().splitlines(), target.read_text().splitlines())
     text = [float(line) for line in call("score", tiny_model, *files).lines]
@@ -232,7 +232,7 @@ def test_train_names_what_is_wrong_in_a_recipe(call: Run, recipe: Path, tmp_path
 def test_a_target_that_is_longer_than_the_model_has_positions_for_is_named(
     call: Run, make_transformer: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(score_verb, "CHUNK", 2)
+    monkeypatch.setattr(chunks, "CHUNK", 2)
     model = make_transformer(positions="learned", max_positions=10)
     for name, last in (("source", "Bade."), ("target", "bade " * 40)):
         (tmp_path / name).write_text(f"Bade.\nBade.\nBade.\n{last}\n")

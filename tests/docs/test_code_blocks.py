@@ -95,7 +95,7 @@ def known_flags() -> dict[str, set[str]]:
     """The flags of each verb."""
     from typer.main import get_command
 
-    from sharpbeam.cli.main import app
+    from sharpbeam.cli.app import app
 
     group = get_command(app)
     context = group.make_context("sharpbeam", [], resilient_parsing=True)

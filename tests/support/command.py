@@ -49,8 +49,8 @@ def start(*arguments: object, chunk: int = 512) -> subprocess.Popen[bytes]:
     words = [str(argument) for argument in arguments]
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # ignored in the background
     call = (
-        "import sys; from sharpbeam.cli import main; from sharpbeam.jobs import translate_file as job; "
-        f"job.CHUNK = {chunk}; sys.exit(main.main({words!r}))"
+        "import sys; from sharpbeam.cli import main; from sharpbeam.jobs import chunks; "
+        f"chunks.CHUNK = {chunk}; sys.exit(main.main({words!r}))"
     )
     program = f"{heed}; {call}"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -1,40 +1,59 @@
-"""Command-line flags from the options dataclasses: a default and its help are written once, beside the option."""
+"""Command-line flags from the options dataclasses: default, bounds and help are written once, at the option."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import inspect
+import re
+import types
 from collections.abc import Callable, Collection
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 
+from sharpbeam.cli.help import HELP_ALL
+from sharpbeam.errors import OptionError
+from sharpbeam.options.schema import Schema, fields_of, type_hints
 
-def with_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Turn each parameter of a command that is annotated with an options dataclass into one flag for each field.
+Given = dict[str, Any]
 
-    The command is called with the built dataclass, so its checks raise OptionError. Fields named in `without`
-    get no flag and keep their defaults.
+
+def with_options(
+    *, without: Collection[str] = (), shown: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Turn each parameter of a command that stands for options into one flag for each of their fields.
+
+    A parameter that is annotated with an options dataclass gets one, built from the flags; its checks raise
+    OptionError. `Annotated[..., SearchOptions, ScheduleOptions]` gets a dict of those fields of the dataclasses whose
+    flags were given: a model may have defaults of its own. Fields named in `without` get no flag. Advanced ones are
+    left out of --help, unless they are named in `shown`; --help-all shows them.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
-        grouped: dict[str, list[str]] = {}
-        parameters: list[inspect.Parameter] = []
+        groups: dict[str, list[Any]] = {}
+        parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
         for name, parameter in inspect.signature(command).parameters.items():
-            if dataclasses.is_dataclass(hints[name]):
-                fields = [field for field in dataclasses.fields(hints[name]) if field.name not in without]
-                flags = [_flag(hints[name], field) for field in fields]
-                grouped[name] = [flag.name for flag in flags]
-                parameters += flags
+            groups[name] = [one for one in (hints[name], *get_args(hints[name])[1:]) if _is_options(one)]
+            if groups[name]:
+                parameters += [_flag(one, field, shown) for one in groups[name] for field in _fields(one, without)]
             else:
                 parameters.append(parameter.replace(annotation=hints[name]))
+        parameters.append(HELP_ALL)
 
         @functools.wraps(command)
-        def run(**values: Any) -> None:
-            for name, flags in grouped.items():
-                values[name] = hints[name](**{flag: values.pop(flag) for flag in flags})
+        def run(context: typer.Context, **values: Any) -> None:
+            del values[HELP_ALL.name]
+            for name, own in groups.items():
+                if own:
+                    given = {
+                        field.name: _parsed(type_hints(one)[field.name], values.pop(field.name), field.name)
+                        for one in own
+                        for field in _fields(one, without)
+                    }
+                    given = {flag: value for flag, value in given.items() if _was_given(context, flag)}
+                    values[name] = own[0](**given) if hints[name] is own[0] else given
             command(**values)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -44,27 +63,59 @@ def with_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., No
     return decorate
 
 
-def _flag(options_type: Any, field: dataclasses.Field[Any]) -> inspect.Parameter:
-    """The Typer option of one dataclass field. Choices are checked by the dataclass, for one wording everywhere."""
-    hint = get_type_hints(options_type)[field.name]
-    metavar = None
-    if get_origin(hint) is Literal:
-        metavar, hint = "|".join(get_args(hint)), str
-    elif field.metadata["choices"]:
-        metavar = "|".join(field.metadata["choices"]())
+def _is_options(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Schema)
+
+
+def _was_given(context: typer.Context, flag: str) -> bool:
+    source = context.get_parameter_source(flag)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _fields(options_type: Any, without: Collection[str]) -> list[dataclasses.Field[Any]]:
+    return [field for name, field in fields_of(options_type).items() if name not in without]
+
+
+def _flag(options_type: Any, field: dataclasses.Field[Any], shown: Collection[str]) -> inspect.Parameter:
+    """The Typer option of one field. Its value is parsed and checked by us, for one wording everywhere."""
+    kind = _kind(type_hints(options_type)[field.name])
     spelling = "--" + field.name.replace("_", "-")
-    if hint is bool and field.default:  # what is off anyway has no second name: --help is read on 80 columns
-        spelling += "/--no-" + spelling[2:]
+    if kind is bool and field.default:  # one name for each flag: --help is read on 80 columns
+        spelling = " /--no-" + spelling[2:]
+    listed = field.metadata["choices"]
+    choices = "|".join(get_args(kind) if get_origin(kind) is Literal else listed() if listed else ())
+    names = {int: "N", float: "X", str: "TEXT", bool: ""}
     default = typer.Option(
-        field.default,
+        field.default if kind is bool or field.default is None else str(field.default),
         spelling,
         help=field.metadata["help"],
-        metavar=metavar,
+        metavar=(choices if len(choices) <= 16 else "CHOICE") if choices else names[kind],
         rich_help_panel=_title(options_type.__name__),
+        hidden=field.metadata["advanced"] and field.name not in shown,
+        show_default=kind is not bool and field.default not in (None, ""),
     )
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    annotation = bool if kind is bool else str | None if field.default is None else str
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _title(name: str) -> str:
-    """SearchOptions -> 'Search options', the heading of its flags in --help."""
-    return name.removesuffix("Options") + " options"
+    """OutputLayerOptions -> Output layer options."""
+    return re.sub(r"(?<=[a-z])[A-Z]", lambda found: f" {found[0].lower()}", name)
+
+
+def _kind(hint: Any) -> Any:
+    """The type of a value that is given; fields may be None where nothing is."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return next(one for one in get_args(hint) if one is not type(None))
+    return hint
+
+
+def _parsed(hint: Any, value: Any, name: str) -> Any:
+    """The value of a flag, given as text, as a number where it should be one; raises OptionError."""
+    for kind, allowed in ((int, "a whole number"), (float, "a number")):
+        if _kind(hint) is kind and value is not None:
+            try:
+                return kind(value)
+            except ValueError:
+                raise OptionError(f"{name} is {value!r}; it must be {allowed}.") from None
+    return value

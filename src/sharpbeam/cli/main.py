@@ -1,127 +1,65 @@
-"""`sharpbeam`: the verbs, and how a failure reaches the person: one clear line on stderr and an exit status."""
+"""`sharpbeam`: run one command line; how a failure reaches the user: one clear line on stderr and an exit status."""
 
 from __future__ import annotations
 
-import functools
 import io
+import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
-import typer
-
-from sharpbeam.cli.verbs.convert import convert
-from sharpbeam.cli.verbs.evaluate import evaluate
-from sharpbeam.cli.verbs.fit_preview import fit_preview
-from sharpbeam.cli.verbs.fit_screen import fit_screen
-from sharpbeam.cli.verbs.fit_shortlist import fit_shortlist
-from sharpbeam.cli.verbs.generate import generate
-from sharpbeam.cli.verbs.info import info
-from sharpbeam.cli.verbs.profile import profile
-from sharpbeam.cli.verbs.score import score
-from sharpbeam.cli.verbs.screen_report import screen_report
-from sharpbeam.cli.verbs.trace import trace
-from sharpbeam.cli.verbs.train import train
-from sharpbeam.cli.verbs.translate import translate
-from sharpbeam.cli.verbs.tune import tune
 from sharpbeam.errors import OptionError, SharpbeamError
-from sharpbeam.version import program_version
 
 FAILED, WRONG_USE, INTERRUPTED, CLOSED_PIPE = 1, 2, 130, 141  # the last two as shells count SIGINT and SIGPIPE
-
-app = typer.Typer(
-    name="sharpbeam",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    help="Fast decoding of large-vocabulary sequence models. Begin with: `sharpbeam translate de-en`",
-)
-
-
-def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
-    """`verb`, with exit statuses for what Typer would answer in its own way, which changes with its version."""
-
-    @functools.wraps(verb)
-    def run(**values: Any) -> None:
-        try:
-            verb(**values)
-            sys.stdout.flush()
-        except BrokenPipeError as error:  # the reader has enough, as in `| head`
-            raise typer.Exit(CLOSED_PIPE) from error
-        except KeyboardInterrupt as error:
-            raise typer.Exit(INTERRUPTED) from error
-
-    return run
-
-
-for _verb in (
-    translate,
-    generate,
-    score,
-    evaluate,
-    info,
-    convert,
-    trace,
-    profile,
-    tune,
-    train,
-    fit_preview,
-    fit_screen,
-    fit_shortlist,
-    screen_report,
-):
-    app.command()(_guarded(_verb))
-
-
-def _say_version(wanted: bool) -> None:
-    if wanted:
-        print(f"sharpbeam {program_version()}")
-        raise typer.Exit
-
-
-@app.callback()
-def _before_verbs(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Options that need no verb."""
-
-
-# Typer brings its own copy of Click or imports it, by its version; its errors have this base in both.
-_UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+PATIENCE = 1.0  # seconds after a Ctrl-C in which another one is taken for the same
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: sys.argv) and return its exit status."""
     message = ""
-    _replace_closed_streams()
-    _write_utf8()
     try:
-        status = int(app(args=arguments, prog_name="sharpbeam", standalone_mode=False) or 0)
-    except Exception as error:
+        _open_streams()
+        with _interruptible(), _logged():
+            status = _run(sys.argv[1:] if arguments is None else list(arguments))
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader has enough, as in `| head`
+        status = CLOSED_PIPE
+    except (Exception, KeyboardInterrupt) as error:
         status, message = _explain(error)
-    if status == INTERRUPTED:
-        message = "interrupted."
     if message:
-        print("sharpbeam: " + " ".join(message.split()), file=sys.stderr)
+        print("sharpbeam: " + _one_line(message), file=sys.stderr)
     if status:
         _silence_stdout()
     return status
 
 
-def _explain(error: Exception) -> tuple[int, str]:
-    """Exit status and message of what a person may cause; anything else is a mistake of ours and is raised again."""
+def _run(arguments: list[str]) -> int:
+    """The exit status of a command line. Errors come as they are: Click's `main` would handle some its own way."""
+    import typer
+
+    from sharpbeam.cli.app import app
+
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("sharpbeam", arguments) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
+    return 0
+
+
+def _explain(error: BaseException) -> tuple[int, str]:
+    """Exit status and message of what a user may cause; anything else is a mistake of ours and is raised again."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, "interrupted."
     if isinstance(error, SharpbeamError):
         return (WRONG_USE if isinstance(error, OptionError) else FAILED), str(error)
-    if isinstance(error, _UsageError):
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "sharpbeam"
-        message = _in_our_words(error.format_message(), error)  # type: ignore[attr-defined]
-        end = "" if message.endswith((".", "?")) else "."
-        return WRONG_USE, message and f"{message}{end} See '{command} --help'."
+    if hasattr(error, "format_message"):  # of Click, or of the copy of it that Typer brings, by its version
+        return WRONG_USE, _wrong_use(error)
     if isinstance(error, OSError):
         return FAILED, f"{error.filename or 'cannot write the result'}: {error.strerror or error}."
     if isinstance(error, MemoryError):
@@ -129,37 +67,88 @@ def _explain(error: Exception) -> tuple[int, str]:
     raise error
 
 
-def _in_our_words(message: str, error: Exception) -> str:
-    """`message` with the value got, and what is allowed as other errors say it, where newer versions of Typer say what
-    Pydantic does."""
-    found: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
-    if not found:
-        return message
-    fault, bounds = found[0], found[0].get("ctx", {})
-    allowed = {
-        "int_parsing": "a whole number",
-        "float_parsing": "a number",
-        "greater_than_equal": f"{bounds.get('ge')} or more",
-    }.get(fault["type"])
-    if allowed is None:
-        return f"{message} (got {fault['input']!r})"
-    return message.replace(fault["msg"], f"it is {fault['input']!r}; it must be {allowed}")
+def _wrong_use(error: BaseException) -> str:
+    """What Click says, and where help is; a flag of an older version or another program is told its name here."""
+    context = getattr(error, "ctx", None)
+    message: str = error.format_message()  # type: ignore[attr-defined]
+    name = getattr(error, "option_name", None)
+    if name:
+        from sharpbeam.options.decode import DecodeOptions, MachineOptions
+        from sharpbeam.options.schema import our_name, type_hints
+
+        ours = our_name(name.lstrip("-").replace("-", "_"), [*type_hints(DecodeOptions).values(), MachineOptions])
+        if ours:
+            message = f"No such option: {name}; here it is called --{ours.replace('_', '-')}"
+    end = "" if message.endswith((".", "?")) else "."
+    return message and f"{message}{end} See '{context.command_path if context else 'sharpbeam'} --help'."
 
 
-def _replace_closed_streams() -> None:
-    """Put something in the place of standard streams that the caller closed (`>&-`), which Python has as None.
+def _one_line(message: str) -> str:
+    """`message` without line ends, and without control characters that a terminal would obey."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(message.split()))
 
-    To read or write them fails, as it should, with a plain OSError; what goes to stderr is lost. Their numbers 0 to 2
-    are taken again, so that no file of ours gets one.
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let one Ctrl-C stop the work and its threads in order, and one that comes later end the process at once.
+
+    Python would end with running threads, and so abort, if a second one came while the first is dealt with; `timeout`
+    and terminals send two.
+    """
+    first = 0.0
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal first
+        now = time.monotonic()
+        if not first:
+            first = now
+            raise KeyboardInterrupt
+        if now - first > PATIENCE:
+            os.write(2, b"sharpbeam: interrupted twice; stopped at once.\n")
+            os._exit(INTERRUPTED)
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, or somebody else's
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        # After one the process is at its end, where Python would take a handler away, but not this one.
+        signal.signal(signal.SIGINT, signal.SIG_IGN if first else signal.default_int_handler)
+
+
+class _Lines(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print what is logged as one line on stderr."""
+        print("sharpbeam: " + _one_line(record.getMessage()), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Print on stderr what the package logs."""
+    logger, handler = logging.getLogger("sharpbeam"), _Lines()
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+
+def _open_streams() -> None:
+    """Put something in the place of standard streams that the caller closed (`>&-`), and write UTF-8 in any locale.
+
+    Python has None for a closed stream. Reading or writing what is put there fails with a plain OSError, as it should,
+    and their numbers 0 to 2 are not given to files of ours; what goes to stderr is lost.
     """
     for name, access, mode in (("stdin", os.O_WRONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
-
-
-def _write_utf8() -> None:
-    """Results are UTF-8 whatever the locale, as text that is read is; names of files keep the bytes that are not."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files keep the bytes that are not UTF-8
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 

@@ -200,6 +200,11 @@ def find_models(model: ModelName) -> tuple[Path, ...]:
     return tuple(map(find_model, model))
 
 
+def task_of(folder: Path) -> Task:
+    """What the model in `folder` is for, by its config.json; raises ModelError."""
+    return architecture_of(read_config(folder)).task
+
+
 def load_model(
     model: ModelName,
     machine: MachineOptions | None = None,

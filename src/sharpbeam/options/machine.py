@@ -37,7 +37,8 @@ class MachineOptions(Schema):
     )
     isa: Isa = option(
         "auto",
-        "kernel table; SHARPBEAM_ISA lowers the default. profiled: with clocks, for `sharpbeam profile`; "
+        "kernel table: auto, scalar, avx2, avx512 or avx512vnni; SHARPBEAM_ISA lowers the "
+        "default. profiled: with clocks, for `sharpbeam profile`; "
         "plain: the C library for gates and activations, for comparisons (SHARP 4.4)",
         advanced=True,
     )

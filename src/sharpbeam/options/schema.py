@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -17,6 +17,7 @@ from sharpbeam.errors import OptionError, nearest
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Schema")
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
 def option(
@@ -93,14 +94,23 @@ def changed(options: S, names: Mapping[str, Any], where: str) -> S:
     return made
 
 
-def unknown(name: str, options_types: Iterable[Any], where: str = "") -> OptionError:
+def unknown(name: str, options_types: Collection[Any], where: str = "") -> OptionError:
     """The error for a `name` that none of `options_types` has as a field, with the name that was meant."""
     fields = {known: field for one in options_types for known, field in fields_of(one).items()}
-    for known, field in fields.items():
-        if name in field.metadata.get("other_names", ()):
-            return OptionError(f"{where}unknown option {name!r}; here it is called {known!r}.")
+    renamed = our_name(name, options_types)
+    if renamed:
+        return OptionError(f"{where}unknown option {name!r}; here it is called {renamed!r}.")
     meant = nearest(name, fields) or f" Allowed are {', '.join(sorted(fields))}."
     return OptionError(f"{where}unknown option {name!r}.{meant}")
+
+
+def our_name(name: str, options_types: Iterable[Any]) -> str | None:
+    """The option that older versions or other programs call `name`; None if there is none."""
+    for one in options_types:
+        for known, field in fields_of(one).items():
+            if name in field.metadata.get("other_names", ()):
+                return known
+    return None
 
 
 @cache
@@ -153,9 +163,7 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
         inner = next(a for a in get_args(hint) if a is not type(None))
         return None if value is None else _typed(inner, value, name)
     if origin is Literal:
-        allowed = get_args(hint)
-        value = str(value).lower() if isinstance(value, bool) else value
-        require(value in allowed, name, value, _either(allowed))
+        value = choice(name, str(value).lower() if isinstance(value, bool) else value, hint)
     elif origin is tuple:
         require(isinstance(value, (list, tuple)), name, value, "a list")
         value = tuple(_typed(get_args(hint)[0], item, name) for item in value)
@@ -168,7 +176,14 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
     elif hint is float and type(value) is int:
         value = float(value)
     elif not dataclasses.is_dataclass(hint):
-        require(type(value) is hint, name, value, f"of type {hint.__name__}")
+        require(type(value) is hint, name, value, _KINDS.get(hint, f"of type {hint.__name__}"))
+    return value
+
+
+def choice(name: str, value: Any, literal: Any) -> Any:
+    """`value`, which must be one of those of a Literal; raises OptionError."""
+    allowed = get_args(literal)
+    require(value in allowed, name, value, _either(allowed))
     return value
 
 

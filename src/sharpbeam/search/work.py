@@ -32,6 +32,13 @@ class Work:
         self.model_rows += model_rows
         self.sub_cubes += sub_cubes
 
+    def since(self, before: Work) -> Work:
+        """The counts that were added since they were `before`."""
+        names = [each.name for each in fields(self) if each.name != "reason"]
+        work = Work(**{name: getattr(self, name) - getattr(before, name) for name in names})
+        work.reason = self.reason if work.python_steps else ""
+        return work
+
     def add(self, other: Work) -> None:
         """Add the counts of another search."""
         reason = self.reason or other.reason

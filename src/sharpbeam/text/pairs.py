@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from sharpbeam.errors import InputError
-from sharpbeam.text.lines import STANDARD_INPUT, DecodingErrors, read_lines
+from sharpbeam.text.lines import STANDARD_INPUT, DecodingErrors, StandardInput, read_lines
 
 Pair = tuple[str, str]
 
@@ -25,11 +25,15 @@ def file_pairs(source: Path, target: Path, errors: DecodingErrors = "strict") ->
 
 
 def column_pairs(
-    path: Path | None, source_column: int, target_column: int, errors: DecodingErrors = "strict"
+    path: Path | None,
+    source_column: int,
+    target_column: int,
+    errors: DecodingErrors = "strict",
+    standard_input: StandardInput | None = None,
 ) -> Iterator[Pair]:
     """(source, target) from columns, counted from 0, of a tab-separated file (None = standard input)."""
     last = max(source_column, target_column)
-    for number, line in enumerate(read_lines(path, errors), 1):
+    for number, line in enumerate(read_lines(path, errors, standard_input), 1):
         columns = line.split("\t")
         if len(columns) <= last:
             raise InputError(

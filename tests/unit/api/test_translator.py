@@ -322,7 +322,7 @@ def test_options_of_the_machine_by_name(tiny_model: Path, texts: list[str]) -> N
     for options, said in (
         ({"compute": "int8"}, "unknown option 'compute'. Did you mean 'compute_type'"),
         ({"threads": -1}, "threads is -1"),
-        ({"threads": "two"}, "threads is 'two'; it must be of type int"),
+        ({"threads": "two"}, "threads is 'two'; it must be a whole number"),
         ({"machine": 3}, "machine is 3; it must be MachineOptions"),
         ({"machine": MachineOptions(), "threads": 2}, "left out where its options are given by name: threads"),
     ):

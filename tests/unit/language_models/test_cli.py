@@ -51,7 +51,7 @@ def test_score_says_each_line_and_the_perplexity_of_all(call, model, text, apart
     result = call("score", model, "--target", text, *(["--apart"] if apart else []))
     assert result.lines == [f"{answer.log_prob:.6f}" for answer in answers]
     total = sum(answer.log_prob for answer in answers)
-    assert f"3 lines, 9 words with the ends of lines: log_prob {total:.3f}, perplexity " in result.err
+    assert f"3 lines, 9 tokens with the ends of lines: log_prob {total:.3f}, perplexity " in result.err
 
 
 def test_wrong_use_of_score_is_named(call, model, text, tiny_model, tmp_path):  # noqa: F811

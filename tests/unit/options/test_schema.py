@@ -38,8 +38,8 @@ def test_a_value_may_stand_for_one_of_another_type() -> None:
     ("values", "said"),
     [
         ({"needed": 0}, "toy.needed is 0; it must be 1 or more."),
-        ({"needed": 1.0}, "toy.needed is 1.0; it must be of type int."),
-        ({"needed": True}, "toy.needed is True; it must be of type int."),
+        ({"needed": 1.0}, "toy.needed is 1.0; it must be a whole number."),
+        ({"needed": True}, "toy.needed is True; it must be a whole number."),
         ({"needed": 1, "share": 1.0}, "toy.share is 1.0; it must be above 0 and below 1."),
         ({"needed": 1, "share": math.nan}, "toy.share is nan; it must be above 0 and below 1."),
         ({"needed": 1, "bound": 10}, "toy.bound is 10; it must be between 2 and 9."),

@@ -1,34 +1,28 @@
-"""`sharpbeam generate`: a language model goes on with prompts."""
+"""`sharpbeam generate`: a language model continues prompts."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable
-from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from sharpbeam.cli.flags import with_options
 from sharpbeam.options.decode import (
-    DecodeOptions,
     MachineOptions,
     OutputLayerOptions,
     SamplingOptions,
     ScheduleOptions,
     SearchOptions,
 )
-from sharpbeam.options.schema import require
-from sharpbeam.text.lines import read_lines
+from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.schema import choice
 
 if TYPE_CHECKING:
-    from sharpbeam.api.generator import Generation
-
-CHUNK = 512  # prompts that are read and answered together
+    from sharpbeam.decoding.results import Generation
 
 
-@with_options(without=("return_attention",))
+@with_options(without=("return_attention",), shown=("sampling", "temperature", "top_k", "top_p", "seed"))
 def generate(
     model: Annotated[str, typer.Argument(help="The folder of a language model, or the name of a bundled one.")],
     *,
@@ -39,13 +33,10 @@ def generate(
     format_: Annotated[
         str, typer.Option("--format", metavar="text|jsonl", help="text: prompt and continuation; jsonl: with scores.")
     ] = "text",
-    search: SearchOptions,
-    sampling: SamplingOptions,
-    schedule: ScheduleOptions,
-    layer: OutputLayerOptions,
+    options: Annotated[DecodeKeywords, SearchOptions, SamplingOptions, ScheduleOptions, OutputLayerOptions],
     machine: MachineOptions,
 ) -> None:
-    """Go on with each prompt until the end of its sentence; `--beam-size 1` is greedy.
+    """Continue each prompt until the end of its sentence; `--beam-size 1` is greedy.
 
     Every prompt gives exactly `--num-hypotheses` lines, best first (text), or one JSON object (jsonl) with `index`,
     `prompt` and `hypotheses`: a list of `text`, `score` and `token_scores`, all without the prompt.
@@ -56,29 +47,38 @@ def generate(
     * `sharpbeam generate lm-ptb-small --sampling --top-p 0.9 --num-hypotheses 3 --prompt "the company said"`
     * `sharpbeam generate runs/lm-ptb-small/best --beam-size 1 --format jsonl < prompts.txt`
     """
-    require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
-    options = DecodeOptions(search, sampling, schedule, layer).by_name()
     from sharpbeam.api.generator import Generator
+    from sharpbeam.jobs.chunks import run_chunks
+    from sharpbeam.jobs.output import StandardOutput
+    from sharpbeam.text.lines import StandardInput, read_lines
 
-    generator = Generator(model, machine=machine)
-    prompts = iter(prompt) if prompt else read_lines(None)
-    size = 1 if not prompt and sys.stdin.isatty() else CHUNK  # a person waits for the answer to each line
+    choice("format", format_, Literal["text", "jsonl"])
+    generator = Generator(model, machine=machine, **options)
+    number = generator.defaults.search.num_hypotheses
+    output, stdin = StandardOutput(), StandardInput()
     index = 0
-    while chunk := list(islice(prompts, size)):
-        for generation in generator.generate(chunk, **options):
-            lines = [_record(index, generation)] if format_ == "jsonl" else _texts(generation, search.num_hypotheses)
-            sys.stdout.buffer.write("".join(line + "\n" for line in lines).encode())
-            index += 1
-        sys.stdout.buffer.flush()
+
+    def put(given: str, generation: Generation) -> None:
+        nonlocal index
+        one = _record(index, generation) if format_ == "jsonl" else _text(generation, number)
+        output.write(given, one)
+        index += 1
+
+    prompts = iter(prompt) if prompt else read_lines(None, standard_input=stdin)
+    run_chunks(prompts, lambda chunk: generator.generate_iter(chunk), put, ready=stdin.ready)
+    output.commit()
 
 
-def _texts(generation: Generation, number: int) -> Iterable[str]:
+def _text(generation: Generation, number: int) -> str:
+    """As many lines as hypotheses were asked for: a vocabulary may be too small for so many."""
     texts = [" ".join(filter(None, (generation.prompt, h.text))) for h in generation.hypotheses]
-    return texts + [""] * (number - len(texts))  # a vocabulary may be too small for so many
+    return "".join(text + "\n" for text in texts) + "\n" * (number - len(texts))
 
 
 def _record(index: int, generation: Generation) -> str:
     hypotheses = [
         {"text": h.text, "score": h.score, "token_scores": list(h.token_scores)} for h in generation.hypotheses
     ]
-    return json.dumps({"index": index, "prompt": generation.prompt, "hypotheses": hypotheses}, ensure_ascii=False)
+    return (
+        json.dumps({"index": index, "prompt": generation.prompt, "hypotheses": hypotheses}, ensure_ascii=False) + "\n"
+    )

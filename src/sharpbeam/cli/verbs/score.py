@@ -1,31 +1,22 @@
-"""`sharpbeam score`: how likely the model thinks given translations are."""
+"""`sharpbeam score`: how likely the model thinks given translations, or a text, are."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import logging
 import sys
-from collections.abc import Iterator
-from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import InputError, OptionError
-from sharpbeam.jobs.progress import progress_bar
-from sharpbeam.jobs.translate_file import CHUNK
-from sharpbeam.jobs.warnings import engine_warnings
 from sharpbeam.options.decode import LanguageOptions, MachineOptions, ScheduleOptions
-from sharpbeam.options.schema import require
-from sharpbeam.text.lines import check_readable
-from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
+from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.schema import choice
 
 if TYPE_CHECKING:
-    from sharpbeam.api.translator import Answer
+    from sharpbeam.decoding.results import Answer
 
 
 @with_options()
@@ -43,17 +34,16 @@ def score(
     apart: Annotated[
         bool, typer.Option("--apart", help="Language models: each line by itself, not as one text with those before.")
     ] = False,
-    schedule: ScheduleOptions,
-    languages: LanguageOptions,
+    options: Annotated[DecodeKeywords, ScheduleOptions, LanguageOptions],
     machine: MachineOptions,
 ) -> None:
     """Score translations, or text by a language model: one score a line, the higher the better.
 
-    Without `--source` and `--target`, standard input gives a source, a tab and its translation on each line.
-    In jsonl a line holds `index`, `score`, `log_prob`, `tokens` and `token_scores`; the last token score is that of
-    the end of the sentence.
+    Without `--source` and `--target`, standard input gives a source, a tab and its translation on each line. In jsonl a
+    line holds `index`, `score`, `log_prob`, `tokens` and `token_scores`; the last token score is that of the end of the
+    sentence.
 
-    A language model scores the lines of `--target`, or of standard input, and says the log probability and the
+    A language model scores the lines of `--target`, or of standard input, and prints the log probability and the
     perplexity of all of them on standard error.
 
     Examples:
@@ -62,84 +52,50 @@ def score(
     * `paste test.de test.en | sharpbeam score de-en --format jsonl`
     * `sharpbeam score runs/lm-ptb-small/best --target ptb.test.txt`
     """
-    require(format_ in ("text", "jsonl"), "format", format_, "text or jsonl")
-    if _is_language(model):
-        if source is not None:
-            raise OptionError("--source is for translations; a language model scores --target or standard input.")
-        check_readable([target] if target else [])
-        from sharpbeam.cli.verbs.score_text import score_text
-
-        score_text(model, target, apart, length_penalty, partial(_render, format_=format_), machine)
-        return
-    if apart:
-        raise OptionError("--apart is for language models; translations are always scored one by one.")
-    if (source is None) != (target is None):
-        raise OptionError("--source and --target belong together; give both, or tab-separated text on standard input.")
-    if source and target:
-        check_readable([source, target])
-        pairs = file_pairs(source, target)
-    else:
-        pairs = column_pairs(None, 0, 1)
-    _score_pairs(model, pairs, format_, length_penalty, schedule, languages, machine)
-
-
-def _is_language(model: str) -> bool:
-    """Whether this is a language model. Raises ModelError where it is none at all."""
-    from sharpbeam.decoding.loading import find_models
-    from sharpbeam.models.registry import architecture_of
-    from sharpbeam.storage.model_folder import read_config
-
-    return architecture_of(read_config(find_models(model)[0])).task == "language"
-
-
-def _score_pairs(
-    model: str,
-    pairs: Iterator[Pair],
-    format_: str,
-    length_penalty: float,
-    schedule: ScheduleOptions,
-    languages: LanguageOptions,
-    machine: MachineOptions,
-) -> None:
+    from sharpbeam.api.scorer import Scorer
     from sharpbeam.api.translator import Translator
+    from sharpbeam.decoding.loading import find_models, task_of
+    from sharpbeam.jobs.output import StandardOutput
+    from sharpbeam.jobs.progress import progress_bar
+    from sharpbeam.jobs.score_lines import score_lines, score_pairs
+    from sharpbeam.text.lines import StandardInput, check_readable, read_lines
+    from sharpbeam.text.pairs import column_pairs, file_pairs
 
-    translator = Translator(model, machine=machine)
-    options: dict[str, Any] = {"length_penalty": length_penalty, "batch_tokens": schedule.batch_tokens}
-    options |= dataclasses.asdict(languages)
-    options["max_input_length"] = schedule.max_input_length
-    index = 0
-    warnings = _ChunkWarnings()
-    with engine_warnings(warnings), progress_bar("scoring", None) as bar:
-        while chunk := list(islice(_checked(pairs, index), CHUNK)):
-            warnings.first_line = index + 1
-            try:
-                answers = translator.score([left for left, _ in chunk], [right for _, right in chunk], **options)
-            except InputError as error:
-                raise InputError(f"{error} Target 0 is line {index + 1}.") from error
-            result = "".join(_render(index + i, answer, format_) for i, answer in enumerate(answers))
-            with bar.aside():
-                sys.stdout.buffer.write(result.encode())
-                sys.stdout.buffer.flush()
-            index += len(chunk)
-            bar(len(chunk))
+    choice("format", format_, Literal["text", "jsonl"])
+    language = task_of(find_models(model)[0]) == "language"
+    _check_sides(source, target, language, apart)
+    check_readable([path for path in (source, target) if path])
+    output, stdin = StandardOutput(), StandardInput()
+    with progress_bar("scoring", None, shown=not sys.stdout.isatty()) as bar:
+
+        def put(index: int, answer: Answer) -> None:
+            output.write("", _render(index, answer, format_))
+            bar(1)
+
+        if language:
+            scorer = Scorer(model, machine=machine, length_penalty=length_penalty, **options)
+            lines = read_lines(target, standard_input=stdin)
+            total = score_lines(scorer, lines, put, scorer.defaults, apart=apart, ready=stdin.ready)
+        else:
+            translator = Translator(model, machine=machine, length_penalty=length_penalty, **options)
+            pairs = file_pairs(source, target) if source and target else column_pairs(None, 0, 1, standard_input=stdin)
+            score_pairs(translator, pairs, put, translator.defaults, stdin.ready)
+    output.commit()
+    if language:
+        if not total.lines:
+            raise InputError(f"{target or 'standard input'} is empty; there is nothing to score.")
+        figures = f"log_prob {total.log_prob:.3f}, perplexity {total.perplexity:.3f}"
+        print(f"{total.lines} lines, {total.tokens} tokens with the ends of lines: {figures}", file=sys.stderr)
 
 
-class _ChunkWarnings(logging.Handler):
-    """Prints the engine's warnings, which count texts from the start of a chunk."""
-
-    first_line = 1
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print one warning and the line that text 0 is."""
-        print(f"sharpbeam: {record.getMessage()}; text 0 is line {self.first_line}", file=sys.stderr)
-
-
-def _checked(pairs: Iterator[Pair], done: int) -> Iterator[Pair]:
-    """The pairs as they are; an empty source raises InputError by its line."""
-    for number, pair in enumerate(pairs, done + 1):
-        if not pair[0].strip():
-            raise InputError(f"the source of line {number} is empty; it has no translation to score.")
-        yield pair
+def _check_sides(source: Path | None, target: Path | None, language: bool, apart: bool) -> None:
+    """Raise OptionError for files or flags that are not for this kind of model."""
+    if language and source is not None:
+        raise OptionError("--source is for translations; a language model scores --target or standard input.")
+    if apart and not language:
+        raise OptionError("--apart is for language models; translations are always scored one by one.")
+    if not language and (source is None) != (target is None):
+        raise OptionError("--source and --target belong together; give both, or tab-separated text on standard input.")
 
 
 def _render(index: int, answer: Answer, format_: str) -> str:

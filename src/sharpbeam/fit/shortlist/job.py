@@ -13,9 +13,9 @@ from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.shortlist.files import read_lex, read_vmap, write_vmap
 from sharpbeam.fit.shortlist.fit import coverage, fit_pairs, read_pairs
 from sharpbeam.fit.texts import check_text
-from sharpbeam.jobs.journal import OutputFile
+from sharpbeam.jobs.journal import Journal
 from sharpbeam.jobs.paths import check_folder
-from sharpbeam.jobs.translate_file import TranslationJob
+from sharpbeam.jobs.translate_file import translate_file
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
 from sharpbeam.options.schema import changed, require
 from sharpbeam.options.shortlist import ShortlistOptions
@@ -160,15 +160,9 @@ def _translated(
 ) -> Iterable[Pair]:
     """The lines of `text` with the model's own greedy translations by the exact layer, in the file `kept`."""
     parts.language_tags.direction(languages)  # raises
-    choices = DecodeOptions(search=SearchOptions(beam_size=1), languages=languages)
-    job = TranslationJob(str(folder), [text], "text", "strict", None, choices, machine)
-    output = OutputFile(kept, resume=True, restart=False, inputs=[text])
-    failed = True
-    try:
-        job.run(output)
-        failed = False
-    finally:
-        output.close(failed)
+    options = DecodeOptions(search=SearchOptions(beam_size=1), languages=languages)
+    resume = kept.with_name(kept.name + ".part").exists() or Journal.of_finished(kept) is not None
+    translate_file(folder, text, kept, resume=resume, restart=not resume, machine=machine, options=options)
     return file_pairs(text, kept)
 
 

@@ -1,0 +1,61 @@
+"""The loop of all bulk jobs: items in, answers out in the same order, a chunk at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+CHUNK = 512  # items that are read and answered together, at most: bounds memory, and what a kill can cost
+CHUNK_SECONDS = 10.0  # that a chunk should take, at most: what a kill can cost where models are slow
+FIRST_CHUNK = 16  # items: how long they take is not known yet
+GROWTH = 4  # of a chunk to the next: items may become longer
+
+
+def next_chunk(items: int, seconds: float) -> int:
+    """How many items to take together after a chunk of `items`, 1 or more, that took `seconds`."""
+    return int(max(1, min(CHUNK, GROWTH * items, items * CHUNK_SECONDS / max(seconds, 1e-9))))
+
+
+def run_chunks(
+    items: Iterator[Item],
+    answer: Callable[[list[Item]], Generator[tuple[int, Answer], None, None]],
+    put: Callable[[Item, Answer], None],
+    *,
+    commit: Callable[[], None] = lambda: None,
+    ready: Callable[[], bool] = lambda: True,
+    fixed: int = 0,
+) -> None:
+    """Call `put` with every item and its answer, in order and as soon as that is known.
+
+    `answer` takes a chunk of items, and yields (position in the chunk, answer) in any order. `commit` is called after
+    each chunk. A chunk ends early where `ready` says that the next item would have to be waited for: whoever sends them
+    may wait for an answer. With `fixed` all chunks have that many items, whatever time they take.
+    """
+    size = fixed or min(FIRST_CHUNK, CHUNK)
+    while chunk := _take(items, size, (lambda: True) if fixed else ready):
+        since = time.perf_counter()
+        waiting: dict[int, Answer] = {}
+        done = 0
+        with closing(answer(chunk)) as results:
+            for position, found in results:
+                waiting[position] = found
+                while done in waiting:
+                    put(chunk[done], waiting.pop(done))
+                    done += 1
+        commit()
+        size = fixed or next_chunk(len(chunk), time.perf_counter() - since)
+
+
+def _take(items: Iterator[Item], most: int, ready: Callable[[], bool]) -> list[Item]:
+    """The next items, at most so many; fewer where the next one is not ready."""
+    chunk: list[Item] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == most or not ready():
+            break
+    return chunk

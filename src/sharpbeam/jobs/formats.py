@@ -1,0 +1,63 @@
+"""How translations are written: as text, as JSON lines, or as text with Pharaoh alignments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.options.schema import require
+
+if TYPE_CHECKING:
+    from sharpbeam.decoding.results import Answer, Translation
+
+Format = Literal["text", "jsonl", "pharaoh"]
+Render = Callable[[int, "Translation"], str]
+
+
+def renderer(format: Format, search: SearchOptions) -> Render:
+    """The function from the index of an input line, from 0, and its translation to output lines, each with its end.
+
+    Text and Pharaoh have exactly `num_hypotheses` lines for each input line, JSON has one. Raises OptionError if the
+    format cannot hold what the search returns.
+    """
+    holds = format != "text" or not search.return_attention
+    require(holds, "format", format, "jsonl or pharaoh with return_attention, which text cannot hold")
+    if format == "jsonl":
+        return _as_json
+    write = _text if format == "text" else lambda answer: f"{_text(answer)} ||| {_pharaoh(answer)}"
+    missing = "\n" if format == "text" else " ||| \n"  # a vocabulary may be too small for so many hypotheses
+
+    def render(index: int, translation: Translation) -> str:
+        lines = [write(answer) + "\n" for answer in translation.hypotheses]
+        return "".join(lines) + missing * (search.num_hypotheses - len(lines))
+
+    return render
+
+
+def _as_json(index: int, translation: Translation) -> str:
+    hypotheses = [_record(answer) for answer in translation.hypotheses]
+    record = {"index": index, "source": translation.source, "hypotheses": hypotheses}
+    if translation.hypotheses[0].attention is not None:
+        record["source_tokens"] = translation.source_tokens
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _text(answer: Answer) -> str:
+    return answer.text.replace("\n", " ").replace("\r", " ")
+
+
+def _record(answer: Answer) -> dict[str, Any]:
+    """A hypothesis for JSON; shares of attention with six digits, alignment in Pharaoh form (source-target)."""
+    record: dict[str, Any] = {"text": answer.text, "score": answer.score, "token_scores": answer.token_scores}
+    if answer.attention is not None and answer.alignment is not None:
+        record["tokens"] = answer.tokens
+        record["attention"] = [[round(share, 6) for share in row] for row in answer.attention]
+        record["alignment"] = _pharaoh(answer)
+    return record
+
+
+def _pharaoh(answer: Answer) -> str:
+    """The alignment as "0-0 1-2": positions of tokens, source-target."""
+    return " ".join(f"{source}-{target}" for source, target in answer.alignment or ())

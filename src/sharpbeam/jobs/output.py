@@ -1,0 +1,324 @@
+"""Where the results of a job go: standard output, or a file that appears only when it is complete.
+
+FILE is written as FILE.part, and a journal FILE.part.json next to it says which job this is and how much of the part is
+done. A chunk is on the disk before the journal counts it, and the journal is replaced by renaming, so at any moment the
+part begins with what the journal says. To resume is to cut the part to that and to continue.
+
+The last journal is kept as a note about FILE in the user's cache (`storage/cache.py`), so that resuming a job that is
+finished takes no work.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from sharpbeam.errors import InputError, OptionError, OutputError
+from sharpbeam.jobs.journal import Job, Journal, LinesDigest
+from sharpbeam.jobs.paths import check_home
+from sharpbeam.text.lines import is_standard_input
+
+log = logging.getLogger("sharpbeam.jobs")
+
+_RESUME, _RESTART = "--resume (resume=True)", "--restart (restart=True)"
+_INSTEAD = f"Give another --output, or replace it with {_RESTART}."  # of resuming what is finished
+_ANYWHERE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class Output(Protocol):
+    """A place for results, line by line."""
+
+    def begin(self, job: Callable[[], Job], lines: Iterable[str] | None) -> int | None:
+        """Be ready to write; returns how many input lines are done already, or None if all of them are.
+
+        `job` says which job this is; `lines` are all its input lines, None if they cannot be read twice.
+        """
+
+    def skip(self, line: str) -> None:
+        """Take note of an input line that is done already."""
+
+    def write(self, line: str, result: str) -> None:
+        """Append the result of the next input line."""
+
+    def commit(self) -> None:
+        """Make what was written so far safe."""
+
+    def finish(self) -> None:
+        """Say that this was all."""
+
+    def close(self, failed: bool, interrupted: bool = False) -> None:
+        """Release the place, also after a failure, which may be Ctrl-C."""
+
+
+@contextmanager
+def writing(output: Output) -> Iterator[None]:
+    """Close `output` at the end of the block, by how that ended."""
+    try:
+        yield
+    except BaseException as error:
+        output.close(failed=True, interrupted=isinstance(error, KeyboardInterrupt))
+        raise
+    output.close(failed=False)
+
+
+class StandardOutput:
+    """Results on stdout: line by line if somebody may be waiting for them, else in blocks."""
+
+    def __init__(self) -> None:
+        try:
+            self._waited_for = not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+        except (OSError, ValueError):  # closed, or replaced by something that is no file
+            self._waited_for = True
+
+    def begin(self, job: Callable[[], Job], lines: Iterable[str] | None) -> int:
+        """There is never anything done."""
+        return 0
+
+    def skip(self, line: str) -> None:
+        """Nothing is ever skipped."""
+
+    def write(self, line: str, result: str) -> None:
+        """Write, and flush a pipe or a terminal."""
+        sys.stdout.buffer.write(result.encode(errors="replace"))
+        if self._waited_for:
+            sys.stdout.buffer.flush()
+
+    def commit(self) -> None:
+        """Flush."""
+        sys.stdout.buffer.flush()
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    def close(self, failed: bool, interrupted: bool = False) -> None:
+        """Nothing is kept."""
+
+
+class OutputFile:
+    """Results in FILE, by way of FILE.part."""
+
+    def __init__(self, path: Path, *, resume: bool, restart: bool, inputs: Sequence[Path] = ()) -> None:
+        """Check that FILE can be written, before any slow work; raises OutputError or OptionError.
+
+        `inputs` are the files that will be read (none = standard input); FILE and its part must not be among them.
+        """
+        self.path = Path(os.path.realpath(path))  # a link stays a link
+        self.part = self.path.with_name(self.path.name + ".part")
+        self.journal_path = self.path.with_name(self.path.name + ".part.json")
+        if resume and restart:
+            raise OptionError("--resume and --restart exclude each other; give one.")
+        if self.path.is_dir():
+            raise OutputError(f"--output {path} is not a regular file but a folder; give the name of a file.")
+        if self.path.exists() and not self.path.is_file():
+            raise OutputError(f"{path} is not a regular file; use '> {path}' instead of --output.")
+        if self.path.suffix == ".gz":
+            raise OutputError(f"--output {path} would not be gzip; leave out .gz, or use '| gzip > {path}' instead.")
+        self._refuse_inputs(inputs)
+        self._file = self._claim()
+        try:
+            begun, found = self._find(resume, restart)
+        except OutputError:
+            os.close(self._file)
+            raise
+        self._old = found if begun and resume else None
+        self._journal = self._old or Journal({})
+        self._read, self._written = LinesDigest(), hashlib.sha256()
+        self._lines: list[str] = []  # that were written, but are not in the journal
+        self._results: list[str] = []
+        self._ours = not begun  # the part may be removed while nothing is done
+        self._resumable = True  # the same command with --resume would continue
+        self._anew = resume and not begun and self.path.exists()  # nothing to resume, and a whole FILE
+
+    def _refuse_inputs(self, inputs: Sequence[Path]) -> None:
+        """Raise OptionError if an input is what would be overwritten."""
+        for place in (self.path, self.part, self.journal_path):
+            for source in inputs or [Path("-")]:
+                try:
+                    given = os.fstat(0) if is_standard_input(source) else source.stat()
+                    same = os.path.samestat(given, place.stat())
+                except OSError:  # one of them does not exist, or standard input is closed
+                    continue
+                if same:
+                    raise OptionError(f"--output {self.path} would overwrite the input {place}; give another name.")
+
+    def _claim(self) -> int:
+        """Open the part and lock it. The journal is read only then, or a run that continues could change it."""
+        check_home(self.path)
+        while True:
+            try:
+                file = os.open(self.part, _ANYWHERE, 0o666)
+            except OSError as error:
+                raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
+            try:
+                if not stat.S_ISREG(os.fstat(file).st_mode):
+                    raise OutputError(f"{self.part} is not a regular file; remove it, or give another --output.")
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(file), self.part.stat()):
+                    return file
+            except BlockingIOError as error:
+                os.close(file)
+                raise OutputError(f"{self.part} is being written by another process.") from error
+            except OutputError:
+                os.close(file)
+                raise
+            except FileNotFoundError:
+                pass
+            os.close(file)  # meanwhile another run ended, and what was opened is its result
+
+    def _find(self, resume: bool, restart: bool) -> tuple[bool, Journal | None]:
+        """Whether the part holds an interrupted run, and its journal; raises OutputError unless that is wanted."""
+        size = os.fstat(self._file).st_size
+        found = Journal.load(self.journal_path) if size else None  # that of an empty part is from an earlier run
+        begun = found.lines > 0 if found else size > 0  # a kill before the first chunk leaves an empty part
+        if begun and not resume and not restart:
+            raise OutputError(
+                f"{self.part} holds an interrupted run; continue it with {_RESUME}, or begin again with {_RESTART}."
+            )
+        if begun and resume and found is None:
+            raise OutputError(f"{self.journal_path} is missing or damaged; begin again with {_RESTART}.")
+        return begun, found
+
+    def begin(self, job: Callable[[], Job], lines: Iterable[str] | None) -> int | None:
+        """Take up the old run if there is one; returns its lines done, or None if FILE is the finished result.
+
+        Raises OptionError or InputError if FILE or its part is the result of another job, or of other lines, and
+        OutputError if that is not known: to resume is not to throw results away.
+        """
+        wanted = job()
+        if self._anew and self._is_finished(wanted, lines):
+            self._remove_part()
+            return None
+        if self._old:
+            self._check_same(self._old, wanted)
+        self._journal = self._old or Journal(dict(wanted))
+        self._ours = True
+        if self.path.exists():
+            os.fchmod(self._file, stat.S_IMODE(self.path.stat().st_mode))
+        os.ftruncate(self._file, self._journal.bytes)
+        self._save(self._journal)
+        return self._journal.lines
+
+    def _is_finished(self, job: Job, lines: Iterable[str] | None) -> bool:
+        """Whether FILE is the result of `job` on `lines`; raises OptionError, InputError or OutputError if not."""
+        last = Journal.of_finished(self.path)
+        if last is None:
+            raise OutputError(f"{self.path} is there, and not known to be the result of this job. {_INSTEAD}")
+        changed = last.differences(job)
+        if changed:
+            raise OptionError(f"cannot resume {self.path}: it is finished, but {changed}. {_INSTEAD}")
+        if lines is None:
+            raise OutputError(f"{self.path} is finished; whether standard input is the same is not known. {_INSTEAD}")
+        if LinesDigest(lines).hex() != last.input_sha256:
+            raise InputError(f"cannot resume {self.path}: it is finished, but its input has changed. {_INSTEAD}")
+        log.info("%s is finished; there is nothing to resume. To translate it again, give --restart.", self.path)
+        return True
+
+    def _check_same(self, old: Journal, job: Job) -> None:
+        """Raise OptionError if this is not the interrupted job, OutputError if its part is not as it was."""
+        changed = old.differences(job)
+        if changed:
+            self._resumable = False
+            raise OptionError(
+                f"cannot resume {self.part}: {changed}. Use what the interrupted run used, "
+                f"or begin again with {_RESTART}."
+            )
+        left = old.bytes
+        while left and (block := os.pread(self._file, min(left, 1 << 20), old.bytes - left)):
+            self._written.update(block)
+            left -= len(block)
+        wrong = "is shorter than" if left else "differs from what"
+        if left or old.output_sha256 not in ("", self._written.hexdigest()):
+            self._resumable = False
+            raise OutputError(f"{self.part} {wrong} its journal says; begin again with {_RESTART}.")
+
+    def skip(self, line: str) -> None:
+        """Check that the input lines done are those of the interrupted run, once all have been seen."""
+        self._read.add(line)
+
+    def write(self, line: str, result: str) -> None:
+        """Hold the result until the chunk is complete."""
+        self._lines.append(line)
+        self._results.append(result)
+
+    def commit(self) -> None:
+        """Append to the part, wait until it is on the disk, then count it in the journal."""
+        if self._old:
+            self._check_skipped()
+        whole = "".join(self._results).encode(errors="replace")
+        data = memoryview(whole)
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+            os.fsync(self._file)
+        except OSError as error:
+            raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
+        for line in self._lines:
+            self._read.add(line)
+        self._written.update(whole)
+        done, size = self._journal.lines + len(self._lines), self._journal.bytes + len(whole)
+        self._save(Journal(self._journal.job, done, size, self._read.hex(), self._written.hexdigest()))
+        self._lines, self._results = [], []
+
+    def _check_skipped(self) -> None:
+        """Raise InputError unless the input began with the lines that are done."""
+        old, self._old = self._old, None
+        if old and old.input_sha256 != self._read.hex():
+            self._resumable = False
+            raise InputError(
+                f"cannot resume {self.part}: the first {old.lines} input lines are not those of the interrupted run; "
+                f"give the same input, or begin again with {_RESTART}."
+            )
+
+    def finish(self) -> None:
+        """Rename the part to FILE and remove the journal."""
+        self._check_skipped()
+        try:
+            os.replace(self.part, self.path)
+            self.journal_path.unlink(missing_ok=True)
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+            self._journal.note_finished(self.path)
+        except OSError as error:
+            raise OutputError(f"cannot rename {self.part} to {self.path}: {error.strerror or error}.") from error
+
+    def close(self, failed: bool, interrupted: bool = False) -> None:
+        """Close the part and log what is kept of it. A failed run that has nothing done leaves nothing."""
+        try:
+            kept = self._leave(interrupted) if failed else ""
+            if kept:
+                log.warning(kept)
+        finally:
+            os.close(self._file)  # last, since this releases the lock
+
+    def _leave(self, interrupted: bool) -> str:
+        """What the user should know about the part after a failure; removes an empty one."""
+        if self._journal.lines:
+            hint = f"{self._journal.lines} lines are kept in {self.part}; run the same job with {_RESUME} to continue."
+            return hint if self._resumable else ""
+        if self._ours:
+            self._remove_part()
+        kept = "so nothing is kept" if self._ours else f"and {self.part} is as it was"
+        return f"no line was done yet, {kept}." if interrupted else ""
+
+    def _remove_part(self) -> None:
+        self.part.unlink(missing_ok=True)
+        self.journal_path.unlink(missing_ok=True)
+
+    def _save(self, journal: Journal) -> None:
+        before, self._journal = self._journal, journal  # first, or Ctrl-C could part them, and lose what is done
+        try:
+            journal.save(self.journal_path)
+        except OSError as error:
+            self._journal = before
+            raise OutputError(f"cannot write {self.journal_path}: {error.strerror or error}.") from error

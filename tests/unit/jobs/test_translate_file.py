@@ -1,0 +1,180 @@
+"""`translate_file` from Python: the same bytes as the command line, resumable, with progress, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sharpbeam.api.translator import Translator
+from sharpbeam.errors import InputError, OptionError, OutputError
+from sharpbeam.jobs import chunks
+from sharpbeam.jobs.journal import Journal
+from sharpbeam.jobs.translate_file import translate_file
+from sharpbeam.options.decode import DecodeOptions, MachineOptions
+
+OPTIONS: dict[str, Any] = {"beam_size": 2, "max_length": 12}
+
+
+@pytest.fixture
+def source(tmp_path: Path, sentences: list[str]) -> Path:
+    path = tmp_path / "in"
+    path.write_text("".join(line + "\n" for line in sentences[:50]))
+    return path
+
+
+def test_lines_are_those_of_the_translator_whatever_the_model_is_given_as(tiny_model: Path, source: Path) -> None:
+    translator = Translator(tiny_model)
+    wanted = [t.text for t in translator.translate(source.read_text().splitlines(), **OPTIONS)]
+    done: list[int] = []
+    for model in (tiny_model, str(tiny_model), translator):
+        stats = translate_file(model, source, source.with_name("out"), progress=done.append, restart=True, **OPTIONS)
+        assert source.with_name("out").read_text().splitlines() == wanted
+        assert (stats.sentences, sum(done), stats.steps > 0) == (50, 50, True)
+        assert json.loads(stats.json())["sentences"] == 50
+        done.clear()
+
+
+def test_options_may_be_built_once_and_changed_by_name(tiny_model: Path, source: Path) -> None:
+    options = DecodeOptions.of(beam_size=3, max_length=9)
+    out = source.with_name("out")
+    translate_file(tiny_model, source, out, options=options, num_hypotheses=2, format="jsonl")
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    wanted = Translator(tiny_model).translate(source.read_text().splitlines(), options=options, num_hypotheses=2)
+    assert [[h["text"] for h in r["hypotheses"]] for r in records] == [[h.text for h in t.hypotheses] for t in wanted]
+
+
+def test_several_files_are_one_job(tiny_model: Path, source: Path) -> None:
+    out, other = source.with_name("out"), source.with_name("other")
+    other.write_text("Bade ki.\n")
+    assert translate_file(tiny_model, [source, str(other)], out, **OPTIONS).sentences == 51
+
+
+def test_an_interrupted_run_is_resumed_from_python(
+    tiny_model: Path, source: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    out, translator = source.with_name("out"), Translator(tiny_model)
+    translate_file(translator, source, out, **OPTIONS)
+    whole = out.read_bytes()
+    out.unlink()
+    monkeypatch.setattr(chunks, "CHUNK", 8)
+
+    def interrupt(number: int) -> None:
+        done.append(number)
+        if len(done) == 20:
+            raise KeyboardInterrupt
+
+    done: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(translator, source, out, progress=interrupt, **OPTIONS)
+    assert "16 lines are kept in" in caplog.text and "resume=True" in caplog.text
+    with pytest.raises(OutputError, match=r"holds an interrupted run; continue it with .*resume=True"):
+        translate_file(translator, source, out, **OPTIONS)
+    with pytest.raises(OptionError, match="beam_size was 2 and is 3"):
+        translate_file(translator, source, out, resume=True, **OPTIONS | {"beam_size": 3})
+    seen: list[int] = []
+    stats = translate_file(translator, source, out, resume=True, progress=seen.append, **OPTIONS)
+    assert (stats.sentences, seen[0], sum(seen)) == (34, 16, 50)
+    assert out.read_bytes() == whole
+    assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]
+
+
+@pytest.fixture
+def interrupted(tiny_model: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The result of a run that was interrupted after 16 of 50 lines."""
+    with monkeypatch.context() as patch:
+        patch.setattr(chunks, "next_chunk", lambda items, seconds: 16)
+        seen: list[int] = []
+
+        def stop(number: int) -> None:
+            seen.append(number)
+            if len(seen) > 16:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            translate_file(tiny_model, source, source.with_name("out"), progress=stop, **OPTIONS)
+    return source.with_name("out")
+
+
+def test_a_part_that_was_changed_is_noticed(tiny_model: Path, source: Path, interrupted: Path) -> None:
+    part = interrupted.with_name("out.part")
+    data = part.read_bytes()
+    part.write_bytes(b"X" + data[1:])
+    with pytest.raises(OutputError, match=r"out\.part differs from what its journal says"):
+        translate_file(tiny_model, source, interrupted, resume=True, **OPTIONS)
+    part.write_bytes(data)
+    assert translate_file(tiny_model, source, interrupted, resume=True, **OPTIONS).sentences == 34
+
+
+@pytest.mark.parametrize(
+    "change", [{"lines": "16"}, {"job": 5}, {"bytes": -1}, {"lines": True}, {"input_sha256": None}, {"extra": 1}]
+)
+def test_a_journal_of_other_types_is_damaged(
+    tiny_model: Path, source: Path, interrupted: Path, change: dict[str, Any]
+) -> None:
+    journal = interrupted.with_name("out.part.json")
+    journal.write_text(json.dumps(json.loads(journal.read_text()) | change))
+    assert Journal.load(journal) is None
+    with pytest.raises(OutputError, match=r"out\.part\.json is missing or damaged"):
+        translate_file(tiny_model, source, interrupted, resume=True, **OPTIONS)
+
+
+def test_a_journal_of_an_older_version_has_no_digest_of_the_part(
+    tiny_model: Path, source: Path, interrupted: Path
+) -> None:
+    journal = interrupted.with_name("out.part.json")
+    facts = json.loads(journal.read_text())
+    del facts["output_sha256"]
+    journal.write_text(json.dumps(facts))
+    assert translate_file(tiny_model, source, interrupted, resume=True, **OPTIONS).sentences == 34
+
+
+@pytest.mark.parametrize("name", ["out.part", "out.part.json", "out.part.json.new"])
+def test_no_link_is_written_through(tiny_model: Path, source: Path, name: str) -> None:
+    victim = source.with_name("victim")
+    victim.write_text("precious")
+    source.with_name(name).symlink_to(victim)
+    if name == "out.part":
+        with pytest.raises(OutputError, match=r"cannot write .*out\.part"):
+            translate_file(tiny_model, source, source.with_name("out"), **OPTIONS)
+    else:
+        assert translate_file(tiny_model, source, source.with_name("out"), **OPTIONS).sentences == 50
+    assert victim.read_text() == "precious"
+
+
+def test_a_pipe_in_the_place_of_the_part_is_refused(tiny_model: Path, source: Path) -> None:
+    os.mkfifo(source.with_name("out.part"))
+    with pytest.raises(OutputError, match=r"out\.part"):
+        translate_file(tiny_model, source, source.with_name("out"), **OPTIONS)
+
+
+def test_permissions_of_a_result_that_is_replaced_are_kept(tiny_model: Path, source: Path) -> None:
+    out = source.with_name("out")
+    out.write_text("old")
+    out.chmod(0o600)
+    translate_file(tiny_model, source, out, **OPTIONS)
+    assert (out.stat().st_mode & 0o777, out.read_text().count("\n")) == (0o600, 50)
+
+
+def test_a_name_that_promises_gzip_is_refused(tiny_model: Path, source: Path) -> None:
+    with pytest.raises(OutputError, match=r"out\.gz would not be gzip; leave out \.gz"):
+        translate_file(tiny_model, source, source.with_name("out.gz"))
+    assert [path.name for path in source.parent.iterdir()] == ["in"]
+
+
+def test_wrong_use_is_named(tiny_model: Path, source: Path) -> None:
+    out, unknown = source.with_name("out"), {"beam_sise": 3}
+    with pytest.raises(OptionError, match=r"unknown option 'beam_sise'. Did you mean 'beam_size'"):
+        translate_file(tiny_model, source, out, **unknown)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="format is 'xml'; it must be text, jsonl or pharaoh"):
+        translate_file(tiny_model, source, out, format="xml")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="format is 'text'; it must be jsonl or pharaoh with return_attention"):
+        translate_file(tiny_model, source, out, return_attention=True)
+    with pytest.raises(OptionError, match=r"machine is .* left out with a Translator"):
+        translate_file(Translator(tiny_model), source, out, machine=MachineOptions())
+    with pytest.raises(InputError, match="cannot read"):
+        translate_file(tiny_model, source.with_name("none"), out)
+    assert [path.name for path in source.parent.iterdir()] == ["in"]
