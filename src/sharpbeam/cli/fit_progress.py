@@ -1,13 +1,13 @@
-"""Progress of a fit for people: a bar with the time left on a terminal, and result lines on stderr."""
+"""Progress of a fit: a bar with the time left on a terminal, and result lines on stderr."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from sharpbeam.jobs.progress import Bar
+from sharpbeam.jobs.progress import progress_bar
 
 if TYPE_CHECKING:
     from sharpbeam.fit.progress import FitProgress
@@ -16,22 +16,19 @@ if TYPE_CHECKING:
 @contextmanager
 def shown_progress() -> Iterator[Callable[[FitProgress], None]]:
     """A listener for the fits; what it shows is cleared at the end of the block."""
-    bar, stage, done = Bar("", None, 0, False), "", 0
+    with ExitStack() as shown:
+        bar, stage, done = shown.enter_context(progress_bar("", None, False)), "", 0
 
-    def listen(report: FitProgress) -> None:
-        nonlocal bar, stage, done
-        if report.note:
-            with bar.aside():
-                print(report.note, file=sys.stderr, flush=True)
-        if report.stage != stage:
-            bar.stop()
-            bar = Bar(report.stage, report.total, report.done, bool(report.stage), report.unit)
-            stage, done = report.stage, report.done
-        if report.done != done:
-            bar(report.done - done)
-            done = report.done
+        def listen(report: FitProgress) -> None:
+            nonlocal bar, stage, done
+            if report.note:
+                print(report.note, file=sys.stderr, flush=True)  # above a bar
+            if report.stage != stage:
+                shown.close()
+                bar = shown.enter_context(progress_bar(report.stage, report.total, bool(report.stage), report.unit))
+                stage, done = report.stage, 0
+            if report.done != done:
+                bar(report.done - done)
+                done = report.done
 
-    try:
         yield listen
-    finally:
-        bar.stop()
