@@ -202,7 +202,7 @@ def find_models(model: ModelName) -> tuple[Path, ...]:
 
 def task_of(folder: Path) -> Task:
     """What the model in `folder` is for, by its config.json; raises ModelError."""
-    return architecture_of(read_config(folder)).task
+    return architecture_of(read_facts(folder).config).task
 
 
 def load_model(

@@ -65,7 +65,7 @@ def generate(
         index += 1
 
     prompts = iter(prompt) if prompt else read_lines(None, standard_input=stdin)
-    run_chunks(prompts, lambda chunk: generator.generate_iter(chunk), put, ready=stdin.ready)
+    run_chunks(prompts, generator.generate_iter, put, ready=stdin.ready)
     output.commit()
 
 

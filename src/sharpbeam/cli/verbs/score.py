@@ -65,6 +65,7 @@ def score(
     language = task_of(find_models(model)[0]) == "language"
     _check_sides(source, target, language, apart)
     check_readable([path for path in (source, target) if path])
+    options["length_penalty"] = length_penalty
     output, stdin = StandardOutput(), StandardInput()
     with progress_bar("scoring", None, shown=not sys.stdout.isatty()) as bar:
 
@@ -73,11 +74,11 @@ def score(
             bar(1)
 
         if language:
-            scorer = Scorer(model, machine=machine, length_penalty=length_penalty, **options)
+            scorer = Scorer(model, machine=machine, **options)
             lines = read_lines(target, standard_input=stdin)
             total = score_lines(scorer, lines, put, scorer.defaults, apart=apart, ready=stdin.ready)
         else:
-            translator = Translator(model, machine=machine, length_penalty=length_penalty, **options)
+            translator = Translator(model, machine=machine, **options)
             pairs = file_pairs(source, target) if source and target else column_pairs(None, 0, 1, standard_input=stdin)
             score_pairs(translator, pairs, put, translator.defaults, stdin.ready)
     output.commit()
