@@ -40,7 +40,7 @@ def measure(roots: Sequence[str], data: str, sentences: int) -> dict[str, Any]:
         sources, references = (german, english) if name in FROM_GERMAN else (english, german)
         texts, models[name] = {}, {}
         for kind in COMPUTE_TYPES:
-            translator = Translator(folder, machine=MachineOptions(threads=1, compute_type=kind))  # type: ignore[arg-type]
+            translator = Translator(folder, machine=MachineOptions(threads=1, compute_type=kind))
             texts[kind] = [t.text for t in translator.translate(sources, **SEARCH)]
             same = sum(a == b for a, b in zip(texts["float32"], texts[kind], strict=True)) / len(sources)
             models[name][kind] = {"bleu": round(quality(texts[kind], references).bleu, 3), "same": round(same, 4)}

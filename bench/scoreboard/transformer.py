@@ -7,7 +7,9 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from parity import identity, imports, marian_identity
+import parity.identity as identity  # noqa: PLR0402 (packages without __init__)
+import parity.imports as imports  # noqa: PLR0402
+import parity.marian_identity as marian_identity  # noqa: PLR0402
 
 from bench.decode import peers
 from bench.harness import memory

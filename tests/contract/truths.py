@@ -89,7 +89,7 @@ def measure(model: str, data: str, sentences: int) -> Iterator[dict[str, Any]]:
     """One recorded line for each layer and search: how many combinations were tried, and those that did not hold."""
     sources, _ = german_english(data, sentences)
     translators = [Translator(model, machine=MachineOptions(threads=threads)) for threads in (1, 2)]
-    for layer in layers(translators[0].folder):
+    for layer in layers(translators[0].loaded.folder):
         for name in SEARCHES:
             options = {"model": model, "output_layer": layer, "search": name, "sentences": len(sources)}
             line = record.find("truths", options)
@@ -120,7 +120,7 @@ def _combinations(translators: list[Translator], sources: list[str], layer: str,
             wrong.append(f"{layer}, {name}, {schedule}")
     if name == "greedy":
         tried += 1
-        words = greedy(translators[0], sources, translators[0].output_layer(layer), 256)
+        words = greedy(translators[0], sources, translators[0].loaded.layer_named(layer), 256)
         if words != _ids(translators[0], wanted):
             wrong.append(f"{layer}: beam 1 is not greedy")
     if name == "beam":

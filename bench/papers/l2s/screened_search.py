@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,7 +25,7 @@ from sharpbeam.output_layers.interface import OutputLayerRun, RowLayer
 from sharpbeam.report.quality import quality
 from sharpbeam.storage.screens import SCREEN
 from sharpbeam.storage.shortlists import SHORTLIST
-from sharpbeam.types import Floats, Ids, TopK
+from sharpbeam.types import Floats, Ids, Request, TopK
 
 T = TypeVar("T")
 
@@ -130,13 +130,24 @@ class TimedLayer(OutputLayerRun):
     """An output layer whose calls are timed: in the run, as what it opens."""
 
     def __init__(self, output_layer: RowLayer, clock: Clock) -> None:
-        self.vocab_size, run = output_layer.vocab_size, output_layer.open()
-        self.admit, self.evict = run.admit, run.evict
-        self.topk: Callable[[Floats, int, Ids], TopK] = clock.timed("topk", run.topk)
-        self.log_prob: Callable[[Floats, Ids, Ids], Floats] = clock.timed("log_prob", run.log_prob)
+        self.vocab_size, self._run = output_layer.vocab_size, output_layer.open()
+        self._topk: Callable[[Floats, int, Ids], TopK] = clock.timed("topk", self._run.topk)
+        self._log_prob: Callable[[Floats, Ids, Ids], Floats] = clock.timed("log_prob", self._run.log_prob)
 
     def open(self) -> TimedLayer:
         return self
+
+    def admit(self, requests: Sequence[Request]) -> None:
+        self._run.admit(requests)
+
+    def evict(self, request: Ids) -> None:
+        self._run.evict(request)
+
+    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
+        return self._topk(hidden, k, request)
+
+    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
+        return self._log_prob(hidden, token, request)
 
 
 @contextlib.contextmanager

@@ -108,7 +108,7 @@ def _steps(rows: dict[str, Translator], texts: Sequence[str], machine: MachineOp
     """Milliseconds of a step of six rows of every config, random weights where it is not trained: each sentence takes
     STEPS steps."""
     options = OPTIONS | {"min_length": STEPS - 1, "max_length": STEPS}
-    like = next(iter(rows.values())).folder
+    like = next(iter(rows.values())).loaded.folder
     with tempfile.TemporaryDirectory(prefix="sharpbeam-") as folder:
         every = {
             name: rows[name] if name in rows else Translator(_random(name, Path(folder, name), like), machine=machine)

@@ -1,0 +1,97 @@
+"""Whole translations by output layer: the int8 scan, and the low-bit preview proven and calibrated.
+
+`python -m bench.decode.output_layers MODEL --text FILE --column 0` fits a low-bit preview into a copy of the model, by
+other text than is timed (--fit), checks how many sentences are those of the exact layer, and then times one sentence at
+a time and batches of 32, greedily and with a beam of 5, on one thread, interleaved. Ratios are against the scan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from bench.harness import record
+from bench.harness.interleave import interleave
+from sharpbeam import Translator, fit_preview
+from sharpbeam.text.lines import read_all as read_lines
+
+LAYERS = ("scan", "proven", "calibrated")
+ROUNDS = 3
+
+
+def read(path: str, column: int, first: int, count: int) -> list[str]:
+    """`count` sentences of one column of a file of tabs, from `first` on."""
+    lines = islice(read_lines([Path(path)]), first, first + count)
+    return [line.split("\t")[column] for line in lines]
+
+
+def measure(folder: Path, name: str, texts: list[str], beam_size: int, batch: int) -> dict[str, Any]:
+    """Milliseconds for a sentence by layer, ratios to the scan, and differences from the exact layer."""
+    translator = Translator(folder, compute_type="int8", threads=1)
+
+    def run(layer: str) -> list[str]:
+        found: list[str] = []
+        for at in range(0, len(texts), batch):
+            some = translator.translate(texts[at : at + batch], beam_size=beam_size, output_layer=layer)
+            found += [one.text for one in some]
+        return found
+
+    wanted = run("exact")
+    differ: dict[str, int] = {}
+
+    def check(found: dict[str, list[str]]) -> None:
+        differ.update({layer: sum(map(str.__ne__, found[layer], wanted)) for layer in LAYERS})
+        if differ["proven"] > 0.01 * len(texts):
+            raise AssertionError(f"proven differs in {differ['proven']} of {len(texts)} sentences")
+
+    timings = interleave({layer: lambda layer=layer: run(layer) for layer in LAYERS}, "scan", ROUNDS, check)  # type: ignore[misc]
+    figures = {
+        layer: {
+            "ms": round(1000 * timing.median_s / len(texts), 3),
+            "ratio": round(timing.ratio, 3),
+            "least_ratio": round(timing.least_ratio, 3),
+            "most_ratio": round(timing.most_ratio, 3),
+            "differ": differ[layer],
+        }
+        for layer, timing in timings.items()
+    }
+    options = {"model": name, "beam_size": beam_size, "batch": batch, "sentences": len(texts), "compute_type": "int8"}
+    return record.write("output_layers", {"layers": figures}, threads=1, options=options)
+
+
+def describe(line: dict[str, Any]) -> str:
+    """One measurement, for people."""
+    options = line["options"]
+    each = "; ".join(
+        f"{layer} {found['ms']:.2f} ms x{found['ratio']:.2f} ({found['differ']} differ)"
+        for layer, found in line["layers"].items()
+    )
+    return f"{options['model']}, beam {options['beam_size']}, batch {options['batch']}: {each}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", help="a model folder")
+    parser.add_argument("--name", help="what to call it in the results (default: the folder's name)")
+    parser.add_argument("--text", required=True, help="source sentences to time, one a line")
+    parser.add_argument("--fit", required=True, help="source sentences to fit the preview to")
+    parser.add_argument("--column", type=int, default=0, help="of files with tabs")
+    parser.add_argument("--sentences", type=int, default=200)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(shutil.copytree(arguments.model, Path(work) / "model"))
+        fitted_to = Path(work) / "fit.txt"
+        fitted_to.write_text("\n".join(read(arguments.fit, arguments.column, 0, 2000)), encoding="utf-8")
+        fit_preview(folder, fitted_to)
+        texts = read(arguments.text, arguments.column, 0, arguments.sentences)
+        for beam_size in (1, 5):
+            for batch in (1, 32):
+                print(describe(measure(folder, arguments.name or Path(arguments.model).name, texts, beam_size, batch)))
+
+
+if __name__ == "__main__":
+    main()
