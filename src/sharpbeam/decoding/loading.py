@@ -291,6 +291,9 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
     """
     machine, facts = (machine or MachineOptions()).resolved(), facts or read_facts(folder)
     config = facts.config
+    if (load := architecture_of(config).load) is not None:
+        own: Model = load(config, read_tensors(folder, config, facts))
+        return own
     if machine.backend == "torch" and importlib.util.find_spec("torch") is None:
         raise OptionError("backend 'torch' needs PyTorch, which is not installed; run: pip install 'sharpbeam[train]'")
     takes = machine.backend == "native" and isinstance(config, GruConfig)

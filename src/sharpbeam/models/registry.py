@@ -48,19 +48,28 @@ class AttendingCoreRun(CoreRun, Protocol):
         """Feed one token to each row, for its attention weights."""
 
 
+def _missing(*_: Any) -> Any:
+    raise ModelError("this architecture has no compiled model; it is loaded by its own function.")
+
+
 @dataclass(frozen=True)
 class Architecture:
-    """One kind of model, whose folder in this package has its config, tensors and PyTorch module."""
+    """One kind of model. Those of this package have a compiled model and a PyTorch module; others have `load`.
+
+    `config` is a frozen dataclass of plain values with source_vocab_size, target_vocab_size, unk_id, bos_id, eos_id and
+    pad_id, and a property `footprint` (types.Footprint); it raises ModelError for values that make no sense.
+    """
 
     name: str  # in config.json and in recipes
     task: Task
-    config: type[Config]
-    check_shapes: Callable[[Any, Mapping[str, Shape]], None]
-    embedding: str  # the tensor that a tied output matrix is
-    # The compiled twin, of facts, tensors, a table and how to compute.
-    core: Callable[[dict[str, Any], dict[str, Floats], str, dict[str, Any]], Any]
-    core_run: Callable[[Any], Any]  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
-    module_name: str  # of the class in `module.py`
+    config: type[Any]
+    check_shapes: Callable[[Any, Mapping[str, Shape]], None]  # raises ModelError unless names and shapes fit a config
+    embedding: str = ""  # the tensor that a tied output matrix is
+    # The compiled model, of facts, tensors, a kernel table and how to compute.
+    core: Callable[[dict[str, Any], dict[str, Floats], str, dict[str, Any]], Any] = _missing
+    core_run: Callable[[Any], Any] = _missing  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
+    module_name: str = ""  # of the class in `module.py`
+    load: Callable[[Any, Mapping[str, Floats]], Any] | None = None  # config, tensors -> models.interface.Model
 
     def module(self, config: Config, dropout: float = 0.0) -> Any:
         """A fresh PyTorch module of `config`. PyTorch is an extra, so the file is read when it is asked for."""
@@ -112,15 +121,32 @@ ARCHITECTURES = (
 )
 
 
+_ALL: dict[str, Architecture] = {architecture.name: architecture for architecture in ARCHITECTURES}
+
+
+def register_architecture(architecture: Architecture) -> None:
+    """Add a kind of model, so that folders of it can be saved and loaded as any other.
+
+    Raises ModelError where its name or its config is another architecture's, or it has no `load`.
+    """
+    known = _ALL.get(architecture.name)
+    if known is not None and known.config is not architecture.config:
+        raise ModelError(f"architecture {architecture.name!r} is there already; give another name.")
+    if known is None and any(one.config is architecture.config for one in _ALL.values()):
+        raise ModelError(f"{architecture.config.__name__} is the config of another architecture; give one of its own.")
+    if architecture.load is None:
+        raise ModelError(f"architecture {architecture.name!r} has no load; give a function of config and tensors.")
+    _ALL[architecture.name] = architecture
+
+
 def find_architecture(name: object) -> Architecture:
     """The architecture `name`; ModelError where there is none."""
-    names = {architecture.name: architecture for architecture in ARCHITECTURES}
-    if not isinstance(name, str) or name not in names:
-        hint = nearest(name, names) if isinstance(name, str) else ""
-        raise ModelError(f"architecture is {name!r}; it must be one of {', '.join(names)}.{hint}")
-    return names[name]
+    if not isinstance(name, str) or name not in _ALL:
+        hint = nearest(name, _ALL) if isinstance(name, str) else ""
+        raise ModelError(f"architecture is {name!r}; it must be one of {', '.join(_ALL)}.{hint}")
+    return _ALL[name]
 
 
 def architecture_of(config: Config) -> Architecture:
     """The architecture whose facts `config` holds."""
-    return next(architecture for architecture in ARCHITECTURES if type(config) is architecture.config)
+    return next(architecture for architecture in _ALL.values() if type(config) is architecture.config)
