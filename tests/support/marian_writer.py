@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,12 +90,13 @@ def shortlist_of(body: bytes) -> bytes:
     return struct.pack("<QQ", 0xF11A48D5013417F5, seed) + body
 
 
-def save(folder, source_words=None, **changes):
+def save(folder: Path, source_words: int | None = None, **changes: Any) -> Path:
     """A model in `folder`; `source_words` gives the source an embedding of its own, with so many words."""
     options = OPTIONS | {name.replace("_", "-"): value for name, value in changes.items()}
-    draw, arrays = np.random.default_rng(2), {}
+    draw = np.random.default_rng(2)
+    arrays: dict[str, Any] = {}
 
-    def put(name, *shape):
+    def put(name: str, *shape: int) -> None:
         arrays[name] = draw.normal(0, 0.3, shape).astype(np.float32) + ("scale" in name)
 
     if source_words:
