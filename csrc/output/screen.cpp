@@ -19,7 +19,7 @@ bool better(const Ranked& a, const Ranked& b) {
 }
 
 struct Scratch {
-  Buffer best, exact;
+  Buffer best, exact, all;
   std::vector<int32_t> place, found;
   std::vector<Ranked> ranked;
   // The rows that fall back, and what the other layer answers.
@@ -65,6 +65,15 @@ BestLogits ScreenLayer::best(const ScreenRow& row, int64_t k, int64_t least) con
 
 float ScreenLayer::log_total(const ScreenRow& row) const {
   return matrix_.table().log_sum_exp(row.logits, sets_.size(row.cluster) + residual_.components());
+}
+
+float ScreenLayer::log_share_outside(const ScreenRow& row, int32_t token) const {
+  float* logits = reserved(scratch().all, vocab());
+  matrix_.all_logits(row.hidden, logits);
+  const float logit = logits[token];
+  const int32_t* set = sets_.set(row.cluster);
+  for (int64_t i = 0; i < sets_.size(row.cluster); ++i) logits[set[i]] = kNever;
+  return logit - matrix_.table().log_sum_exp(logits, vocab());
 }
 
 float ScreenLayer::rank(const ScreenRow& row, const BestLogits& best, int64_t k, float* log_prob,
@@ -202,12 +211,13 @@ void ScreenLayer::log_prob(const LayerRows& rows, const int32_t* token, float* l
     if (falls_back() && test_.mass_fails(log_mass, total)) return true;
     const int32_t* set = sets_.set(row.cluster);
     float& found = log_prob[row.index];
-    found = kNever;
-    if (residual_.components() == 0 && !std::binary_search(set, set + sets_.size(row.cluster), token[row.index])) {
-      return false;
+    if (std::binary_search(set, set + sets_.size(row.cluster), token[row.index])) {
+      matrix_.logits(row.hidden, token + row.index, 1, &found);
+      found -= total;
+    } else {
+      const bool possible = residual_.components() > 0;
+      found = possible ? log_share_outside(row, token[row.index]) + (log_mass - total) : kNever;
     }
-    matrix_.logits(row.hidden, token + row.index, 1, &found);
-    found -= total;
     return false;
   });
   if (uncertain == 0) return;

@@ -34,8 +34,9 @@ class ScreenLayer final : public RowLayer {
 
   // Where a set has fewer than k tokens, the others are token 0 with -inf.
   void topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) const override;
-  // A token outside the row's set has -inf without a residual mass, and with one the log probability of its exact
-  // logit.
+  // A token outside the row's set has -inf without a residual mass. With one, the tokens outside share it as the exact
+  // layer's probabilities do, so that probabilities sum to 1 however wrong the residual mass is; such a token costs as
+  // much as the exact layer.
   void log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) const override;
 
   // The cluster of each row of `hidden` [rows, dim], into `cluster` [rows].
@@ -72,6 +73,8 @@ class ScreenLayer final : public RowLayer {
   float rank_floats(const ScreenRow& row, int64_t k, float* log_prob, int32_t* token) const;
   float rank_int8(const ScreenRow& row, const BestLogits& best, int64_t k, float* log_prob, int32_t* token) const;
   float log_total(const ScreenRow& row) const;
+  // The log of the share that a token outside the row's set has of all tokens outside.
+  float log_share_outside(const ScreenRow& row, int32_t token) const;
   int64_t reaching(const ScreenRow& row, const BestLogits& seeds, int64_t k, int32_t* found) const;
 
   OutputMatrix matrix_;

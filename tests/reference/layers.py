@@ -1,6 +1,8 @@
-"""Output layers in NumPy, computed in float64 and rounded once: slow, and the truth the native ones are held to."""
+"""Output layers in NumPy, computed in float64 and rounded once."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from reference import kernels as reference
@@ -12,7 +14,7 @@ from sharpbeam.types import Floats, Ids, TopK
 
 
 class ReferenceLayer(RowLayer):
-    """The same in NumPy, computed in float64 and rounded once: slow, and the truth that the others are held to."""
+    """The exact layer: slow, and the truth that the native ones are held to."""
 
     def __init__(self, weight: Floats, bias: Floats) -> None:
         self._weight, self._bias = weight, bias
@@ -36,7 +38,7 @@ class ReferenceLayer(RowLayer):
 
 
 class ReferenceScreenLayer(RowLayer):
-    """The same in NumPy, computed in float64 and rounded once: slow, and the truth that the native one is held to."""
+    """The screened layer in the same way."""
 
     def __init__(self, weight: Floats, bias: Floats, screen: Screen, exact: RowLayer | None = None) -> None:
         self._weight, self._bias, self._screen, self._exact = weight, bias, screen, exact
@@ -49,45 +51,59 @@ class ReferenceScreenLayer(RowLayer):
         log_prob = np.full((len(hidden), k), -np.inf, np.float32)
         token = np.zeros((len(hidden), k), np.int32)
         for row, h in enumerate(hidden):
-            words, scores, _, doubtful = self._score(h)
-            if doubtful and self._exact is not None:
+            found = self._score(h)
+            if found.uncertain and self._exact is not None:
                 top = self._exact.topk(hidden[row : row + 1], k)
                 log_prob[row], token[row] = top.log_prob[0], top.token[0]
                 continue
-            best = reference.top_k(scores, min(k, len(words)))
-            log_prob[row, : len(best)], token[row, : len(best)] = scores[best], words[best]
+            best = reference.top_k(found.log_prob, min(k, len(found.tokens)))
+            log_prob[row, : len(best)], token[row, : len(best)] = found.log_prob[best], found.tokens[best]
         return TopK(log_prob, token)
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
-        """Log probability [R] of the given token [R] of each row; outside the set -inf, where there is no tail."""
-        found = np.full(len(hidden), -np.inf, np.float32)
-        for row, h in enumerate(hidden):
-            words, scores, total, doubtful = self._score(h)
-            if doubtful and self._exact is not None:
-                found[row] = self._exact.log_prob(hidden[row : row + 1], token[row : row + 1])[0]
-            elif token[row] in words:
-                found[row] = scores[np.searchsorted(words, token[row])]
-            elif self._screen.residual is not None:
-                word = token[row : row + 1]
-                found[row] = reference.gemm(h, self._weight[word], self._bias[word])[0] - total
-        return found
+        """Log probability [R] of the given token [R] of each row.
 
-    def _score(self, h: Floats) -> tuple[Ids, Floats, float, bool]:
-        """Words of the cluster of h [D], their log probabilities, the normaliser, and whether the row is doubtful."""
-        screen, doubt, tail = self._screen, self._screen.fallback, self._screen.residual
+        The tokens outside the set share the residual mass as the exact layer's probabilities do.
+        """
+        log_prob = np.full(len(hidden), -np.inf, np.float32)
+        for row, h in enumerate(hidden):
+            found = self._score(h)
+            if found.uncertain and self._exact is not None:
+                log_prob[row] = self._exact.log_prob(hidden[row : row + 1], token[row : row + 1])[0]
+            elif token[row] in found.tokens:
+                log_prob[row] = found.log_prob[np.searchsorted(found.tokens, token[row])]
+            else:
+                outside = np.delete(reference.gemm(h, self._weight, self._bias), found.tokens)
+                logit = reference.gemm(h, self._weight[token[row]], self._bias[token[row]])
+                share = logit - reference.log_sum_exp(outside)
+                log_prob[row] = (share + found.log_mass - found.log_total).item()
+        return log_prob
+
+    def _score(self, h: Floats) -> _Scored:
+        screen, test, residual = self._screen, self._screen.fallback, self._screen.residual
         cluster = int(np.argmax(reference.gemm(h, screen.weight, screen.bias)))  # z(h), L2S eq. 3
-        words = screen.token[screen.start[cluster] : screen.start[cluster + 1]]
-        logits = reference.gemm(h, self._weight[words], self._bias[words])
-        outside = -np.inf
-        if tail is not None:
-            pieces = tail.weight[cluster].astype(np.float64) @ h + tail.bias[cluster]
-            outside = float(np.logaddexp.reduce(pieces))
-        total = float(np.logaddexp(reference.log_sum_exp(logits).item(), outside))
-        doubtful = False
-        if doubt is not None:
-            far = np.linalg.norm(h.astype(np.float64) - doubt.center[cluster])
-            kth = np.sort(logits)[-doubt.k] if len(logits) >= doubt.k else -np.inf
-            bar = max(kth, logits.max() - doubt.margin)
-            doubtful = bool(bar - doubt.mass_weight * outside - doubt.distance_weight * far < doubt.threshold)
-            doubtful |= outside - total > doubt.max_log_share
-        return words, (logits - total).astype(np.float32), total, doubtful
+        tokens = screen.token[screen.start[cluster] : screen.start[cluster + 1]]
+        logits = reference.gemm(h, self._weight[tokens], self._bias[tokens])
+        log_mass = -np.inf
+        if residual is not None:
+            components = residual.weight[cluster].astype(np.float64) @ h + residual.bias[cluster]
+            log_mass = float(np.logaddexp.reduce(components))
+        log_total = float(np.logaddexp(reference.log_sum_exp(logits).item(), log_mass))
+        uncertain = False
+        if test is not None:
+            distance = np.linalg.norm(h.astype(np.float64) - test.center[cluster])
+            kth = np.sort(logits)[-test.k] if len(logits) >= test.k else -np.inf
+            bar = max(kth, logits.max() - test.margin)
+            uncertain = bool(bar - test.mass_weight * log_mass - test.distance_weight * distance < test.threshold)
+            uncertain |= log_mass - log_total > test.max_log_share
+        return _Scored(tokens, (logits - log_total).astype(np.float32), log_mass, log_total, uncertain)
+
+
+class _Scored(NamedTuple):
+    """A row: the tokens of its cluster's set, and what the screen makes of them."""
+
+    tokens: Ids
+    log_prob: Floats
+    log_mass: float
+    log_total: float
+    uncertain: bool

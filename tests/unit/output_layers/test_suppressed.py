@@ -1,0 +1,31 @@
+"""Suppressed tokens of a layer that is computed in Python: as of the same layer in the core."""
+
+from __future__ import annotations
+
+import numpy as np
+from reference.layers import ReferenceLayer
+from support.made_layers import made_requests, opened, whole
+
+from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.suppressed import without
+
+
+def test_as_in_the_core() -> None:
+    weight, bias, hidden = whole(1, 60, 8), whole(2, 60), whole(3, 20, 8)
+    suppressed, request = [0, 3, 3, *range(20, 50)], np.zeros(20, np.int32)
+    python, core = (
+        without(ReferenceLayer(weight, bias), suppressed),
+        without(ExactLayer.build(weight, bias), suppressed),
+    )
+    runs = opened(python, made_requests(1)), opened(core, made_requests(1))
+    assert runs[0].native is None and runs[0].reason == "ReferenceLayer is computed in Python"
+    assert python.vocab_size == core.vocab_size == 60
+    for k in (1, 5, 28, 60):
+        found, wanted = (run.topk(hidden, k, request) for run in runs)
+        assert found.token.tolist() == wanted.token.tolist()
+        np.testing.assert_allclose(found.log_prob, wanted.log_prob, atol=2e-5)
+    token = np.arange(20, dtype=np.int32)
+    scored = [run.log_prob(hidden, token, request) for run in runs]
+    np.testing.assert_allclose(*scored, atol=2e-5)
+    for run in runs:
+        run.evict(np.zeros(1, np.int32))
