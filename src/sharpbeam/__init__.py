@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sharpbeam.errors import InputError, ModelError, OptionError, RequestCancelledError, SharpbeamError
+from sharpbeam.errors import InputError, ModelError, OptionError, OutputError, RequestCancelledError, SharpbeamError
 
 if TYPE_CHECKING:
+    __version__: str
+
     from sharpbeam.api.generator import Generator
     from sharpbeam.api.head import Head
     from sharpbeam.api.scorer import Scorer
@@ -25,34 +27,43 @@ if TYPE_CHECKING:
     from sharpbeam.fit.progress import FitProgress
     from sharpbeam.fit.screen.job import ScreenFit, fit_screen
     from sharpbeam.fit.shortlist.job import ShortlistFit, export_shortlist, fit_shortlist
-    from sharpbeam.options.decode import MachineOptions
+    from sharpbeam.jobs.translate_file import JobStats, translate_file
+    from sharpbeam.options.decode import DecodeOptions, MachineOptions
+    from sharpbeam.options.screen import ScreenOptions
+    from sharpbeam.options.shortlist import ShortlistOptions
     from sharpbeam.output_layers.registry import register_output_layer
     from sharpbeam.report.tune import Tuning, tune
     from sharpbeam.search.registry import register_search
 
 __all__ = [
     "Answer",
+    "DecodeOptions",
     "FitProgress",
     "Generation",
     "Generator",
     "Handle",
     "Head",
     "InputError",
+    "JobStats",
     "MachineOptions",
     "ModelError",
     "OptionError",
+    "OutputError",
     "Partial",
     "PreviewFit",
     "RequestCancelledError",
     "Scorer",
     "ScreenFit",
+    "ScreenOptions",
     "Session",
     "SharpbeamError",
     "ShortlistFit",
+    "ShortlistOptions",
     "Trace",
     "Translation",
     "Translator",
     "Tuning",
+    "__version__",
     "export_shortlist",
     "fit_head",
     "fit_preview",
@@ -60,6 +71,7 @@ __all__ = [
     "fit_shortlist",
     "register_output_layer",
     "register_search",
+    "translate_file",
     "tune",
 ]
 
@@ -69,7 +81,12 @@ _HOMES = {
     "Generator": "sharpbeam.api.generator",
     "Handle": "sharpbeam.decoding.handle",
     "Head": "sharpbeam.api.head",
+    "DecodeOptions": "sharpbeam.options.decode",
+    "JobStats": "sharpbeam.jobs.translate_file",
     "MachineOptions": "sharpbeam.options.decode",
+    "ScreenOptions": "sharpbeam.options.screen",
+    "ShortlistOptions": "sharpbeam.options.shortlist",
+    "translate_file": "sharpbeam.jobs.translate_file",
     "Partial": "sharpbeam.decoding.results",
     "Scorer": "sharpbeam.api.scorer",
     "Session": "sharpbeam.decoding.session",
@@ -94,6 +111,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import on first use: `import sharpbeam` is quick, and training needs no native core."""
+    if name == "__version__":
+        from sharpbeam.version import program_version
+
+        return program_version()
     if name not in _HOMES:
         raise AttributeError(f"module 'sharpbeam' has no attribute {name!r}")
     from importlib import import_module
@@ -102,4 +123,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

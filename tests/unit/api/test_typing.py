@@ -1,0 +1,84 @@
+"""User code type-checks in strict mode, and a misspelled option does not; the public names are those listed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sharpbeam
+
+SOURCE = Path(sharpbeam.__file__).parents[1]
+
+GOOD = """
+from pathlib import Path
+
+from sharpbeam import DecodeOptions, FitProgress, Generator, MachineOptions, Scorer, ScreenOptions, Translator
+from sharpbeam import fit_preview, fit_screen, fit_shortlist, translate_file, tune
+from sharpbeam.convert import convert, export
+
+
+def listen(report: FitProgress) -> None:
+    print(report.stage)
+
+
+translator = Translator("de-en", threads=2, compute_type="int8", output_layer="scan", beam_size=4)
+best: str = translator.translate(["Bade."], beam_size=5, early_stopping=True, max_score_margin=None)[0].text
+options = DecodeOptions.of(beam_size=3, output_layer="scan").changed(max_length=30)
+scores: list[float] = [h.score for t in translator.translate(["Bade."], options=options) for h in t.hypotheses]
+for index, translation in translator.translate_iter(["Bade."], sampling=True, top_p=0.9):
+    print(index, translation.text)
+log_prob: float = translator.score(["Bade."], ["Bu."], length_penalty=0.0)[0].log_prob
+why: str = translator.trace("Bade.", beam_size=2).why
+with translator.session(beam_size=2) as session:
+    handle = session.submit("Bade.")
+    done = [one.result().text for one in session.run()]
+continued: str = Generator("lm", machine=MachineOptions(threads=1)).generate(["the"], max_length=9)[0].text
+for answer in Scorer("lm").score_stream(["the end"]):
+    print(answer.score)
+stats = translate_file(translator, "in.txt", Path("out.txt"), resume=True, format="jsonl", progress=print, beam_size=1)
+sentences: int = stats.sentences
+fit_screen("model", "text", options=ScreenOptions(fidelity=0.99), progress=listen)
+fit_shortlist("model", pairs="pairs.tsv", progress=listen)
+fit_preview("model", progress=listen)
+tune("model", [Path("text")])
+convert("their-model", "model")
+export("model", "for-others")
+version: str = __import__("sharpbeam").__version__
+"""
+
+BAD = """
+from sharpbeam import Translator
+
+Translator("de-en").translate(["Bade."], beam_sise=5)
+Translator("de-en", thread=2)
+Translator("de-en").translate(["Bade."], finishing="soon")
+"""
+
+
+def check(tmp_path: Path, text: str) -> str:
+    """What mypy finds."""
+    pytest.importorskip("mypy")
+    (tmp_path / "user.py").write_text(text)
+    (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {SOURCE}\nfollow_imports = silent\n")
+    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", ".mypy_cache", "user.py"]
+    return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False).stdout
+
+
+def test_user_code_type_checks(tmp_path: Path) -> None:
+    assert check(tmp_path, GOOD).startswith("Success"), check(tmp_path, GOOD)
+
+
+def test_a_misspelled_option_is_a_type_error(tmp_path: Path) -> None:
+    found = check(tmp_path, BAD)
+    assert 'user.py:4: error: Unexpected keyword argument "beam_sise"' in found
+    assert 'user.py:5: error: Unexpected keyword argument "thread"' in found
+    assert "user.py:6: error: Argument" in found
+
+
+def test_the_package_lists_its_public_names() -> None:
+    assert dir(sharpbeam) == sorted(sharpbeam.__all__)
+    assert all(getattr(sharpbeam, name) is not None for name in sharpbeam.__all__)
+    assert sharpbeam.__version__ and (Path(sharpbeam.__file__).parent / "py.typed").is_file()
