@@ -56,7 +56,7 @@ def pieces(folder: Path, texts: Sequence[str]) -> tuple[list[list[str]], list[st
     """Source tokens of texts for the model in `folder`, and the tokens its answers begin with, in default languages."""
     source, target = read_vocabularies(folder)
     direction = LanguageTags.of(read_config(folder)).direction(LanguageOptions())
-    rows = ((*direction.before, *source.encode(text), *direction.behind) for text in texts)
+    rows = ((*direction.before, *source.encode(text), *direction.after) for text in texts)
     return [list(map(source.piece, row)) for row in rows], list(map(target.piece, direction.prefix))
 
 

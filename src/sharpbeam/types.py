@@ -1,7 +1,7 @@
-"""The things that pass through the doors between the rooms.
+"""Data that components exchange: requests, rows, candidates, hypotheses.
 
 Axis letters: B requests, R rows, S source length, T target length, D hidden width, V vocabulary, K beam width,
-k candidates of a row, H heads. Ids are int32, log probabilities float32, scores float64; higher is better.
+k candidates of a row, C clusters, H heads. Ids are int32, log probabilities float32, scores float64; higher is better.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Scores = NDArray[np.float64]
-Per = Literal["all", "target", "direction"]  # what has a screen of its own: nothing, a target language, a direction
+Per = Literal["all", "target", "direction"]  # a screen for all requests, for each target language, each direction
 
 
 @dataclass(frozen=True, slots=True)
 class Languages:
-    """From which language into which one, by their codes; empty where nobody said it, or the model has only one."""
+    """Language codes of source and target; empty if unknown, or if the model has only one direction."""
 
     source: str = ""
     target: str = ""
 
     def scope(self, per: Per) -> str:
-        """What it belongs to where something is `per`: "de-en" per direction, "en" per target, "" per all."""
+        """The key of what exists `per` direction ("de-en"), per target language ("en") or once for all ("")."""
         return {"all": "", "target": self.target, "direction": f"{self.source}-{self.target}"}[per]
 
 
@@ -35,7 +35,7 @@ class Prefix:
     """Tokens that every hypothesis of a request begins with."""
 
     token: Ids  # [P], without eos
-    log_prob: Floats  # [P] what each adds to the score of a hypothesis
+    log_prob: Floats  # [P] added to the score of a hypothesis
 
     @staticmethod
     def of(hypothesis: Hypothesis) -> Prefix:
@@ -45,7 +45,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One thing asked: a source to decode. `index` is its place in the order asked, and its name until it is done."""
+    """A source to decode. `index` is its number; no two requests in flight have the same."""
 
     index: int
     source: Ids  # [S], eos included
@@ -58,7 +58,7 @@ class Rows:
     """Live hypotheses, one entry for each; R may be zero. The arrays have one length and one order."""
 
     request: Ids  # [R] index of the request that the row belongs to
-    state: Ids  # [R] the model's handle of the state to go on from (siblings share one)
+    state: Ids  # [R] the model's handle of the state to continue from (siblings share one)
     token: Ids  # [R] the last token, not yet consumed by the model
     node: Ids  # [R] last node of the row in the search's tree of tokens
     length: Ids  # [R] tokens produced so far, without bos
@@ -84,33 +84,20 @@ class Rows:
         return Rows(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in self.__slots__))
 
 
-@dataclass(slots=True)  # not frozen: that makes a call of a screen a twentieth slower
+@dataclass(slots=True)  # not frozen, which would make a call of a screen 5% slower
 class TopK:
-    """The k best candidates of each row, best first; equal log probabilities stand in the order of their ids."""
+    """The k best candidates of each row, best first; of equal log probabilities the lower id comes first."""
 
     log_prob: Floats  # [R, k]; -inf where a row has fewer than k candidates
     token: Ids  # [R, k]
 
 
-@dataclass(slots=True)
-class Candidates:
-    """What may follow each row, best first, under the rules of a search."""
-
-    token: Ids  # [R, k]
-    log_prob: Floats  # [R, k] what the model says
-    value: Floats  # [R, k] what is added to the score of the row; -inf for what is not allowed
-
-    def take(self, order: NDArray[np.intp]) -> Candidates:
-        """The candidates of each row in another order, [R, k]."""
-        return Candidates(*(np.take_along_axis(getattr(self, name), order, axis=1) for name in self.__slots__))
-
-
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a model keeps in memory for what is in flight, estimated from its sizes, in bytes."""
+    """Memory of a model for requests in flight: bytes, estimated from its sizes."""
 
     row: int  # of one live row: its state before and after a step, and the activations of the step
-    position: int  # of one source position of a request: what the decoder reads, and what encoding takes besides
+    position: int  # of one source position of a request: what the decoder reads, and the activations of encoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +106,7 @@ class Hypothesis:
 
     request: int
     tokens: tuple[int, ...]  # without bos, without eos
-    token_log_probs: tuple[float, ...]  # one for each token, and a last one for eos where it was reached
+    token_log_probs: tuple[float, ...]  # one for each token, and a last one for eos if it was reached
     log_prob: float  # sum of token_log_probs
     score: float  # log_prob / length ** length_penalty: what ranks hypotheses
     # [T, S] a row for each of token_log_probs, a column for each source token; sums to 1. None unless asked for.
@@ -128,7 +115,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a search made of one step: the rows that go on, and the requests that are done."""
+    """Outcome of a search step: the rows that continue, and the requests that are done."""
 
     rows: Rows  # [R'] surviving rows; `state` is the handle that the step gave to their parent
     finished: dict[int, list[Hypothesis]]  # requests that are done: their hypotheses, best first

@@ -1,1 +1,1 @@
-"""What users import: Translator, Generator, Scorer and Head."""
+"""Classes that users import: Translator, Generator, Scorer and Head."""

@@ -1,4 +1,4 @@
-"""What Translator, Generator and Scorer have in common: a loaded model, and options given once."""
+"""Common part of Translator, Generator and Scorer: a loaded model and default options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class ModelUser:
-    """Holds a loaded model; can be pickled: another process loads the model again."""
+    """Base of classes that hold a loaded model. Can be pickled: the other process loads the model again."""
 
     loaded: LoadedModel
     """The model, its vocabularies and output layers."""
@@ -44,7 +44,7 @@ class ModelUser:
 
     def _load(self, model: ModelName, machine: MachineOptions, task: Task, decode: DecodeKeywords) -> None:
         self.loaded = load_model(model, machine, task, **decode)
-        folders = tuple(folder.resolve() for folder in self.loaded.folders)  # the other process may be elsewhere
+        folders = tuple(folder.resolve() for folder in self.loaded.folders)  # for another working directory
         self._state = (folders, machine, task, decode)
         self._choices = Choices(self.loaded.options)
 
@@ -56,12 +56,12 @@ class ModelUser:
 
     @property
     def defaults(self) -> DecodeOptions:
-        """Options of calls that give none: those given when the object was made, then the model's own, then ours."""
+        """Options of calls: those given to the constructor, then the defaults of the model, then ours."""
         return self._choices.options
 
     @property
     def work(self) -> Work:
-        """What all finished searches so far took; forced scores are not counted."""
+        """Work of all finished searches so far, without forced decoding."""
         return self.loaded.work
 
     def output_layer(self, options: OutputLayerOptions) -> OutputLayer:
@@ -93,7 +93,7 @@ def _unpickled(kind: type[ModelUser], *state: Any) -> ModelUser:
 def in_order(
     results: Generator[tuple[int, T], None, None], count: int, progress: Callable[[int], None] | None
 ) -> list[T]:
-    """The `count` results in the order asked; `progress` is called with the number of those just done."""
+    """The `count` results in the order of the inputs; `progress` is called with the number of new ones."""
     done: dict[int, T] = {}
     with closing(results):
         for index, result in results:

@@ -1,4 +1,4 @@
-"""Generator: prompts in, continuations out, in the order asked."""
+"""Generator: prompts in, continuations out, in the same order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Results = abc.Generator[tuple[int, Generation], None, None]
 class Generator(ModelUser):
     """A language model that continues prompts. Its methods may be called from several threads at once.
 
-    A prompt is the beginning of a sentence, and its continuation ends with it. The keyword options are those of
+    A prompt is the beginning of a sentence, and its continuation ends with the sentence. Keyword options are those of
     `Translator`; an unknown name or a wrong value raises OptionError.
     """
 
@@ -45,31 +45,31 @@ class Generator(ModelUser):
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> list[Generation]:
-        """Continue each of `prompts`, in their order; an empty one asks for whole sentences.
+        """Continue `prompts`; returns one generation for each, in their order. An empty prompt gives whole sentences.
 
-        `progress` is called with the number of prompts that were just done.
+        `progress` is called with the number of prompts that just finished.
         """
         return in_order(self.generate_iter(prompts, options=options, **keywords), len(prompts), progress)
 
     def generate_iter(
         self, prompts: Sequence[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
     ) -> Results:
-        """Yield (index in `prompts`, generation) as they are done, which is not the order asked.
+        """Yield (index in `prompts`, generation) as they finish, which is not the order of `prompts`.
 
-        Closing the iterator stops the work and its threads. Options and prompts are checked at once.
+        Closing the iterator stops the work and its threads. Options and prompts are checked by the call itself.
         """
         return cast(Results, decode_texts(self.loaded, prompts, self._options(options, keywords)))
 
     def session(
         self, *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
     ) -> Session[Generation]:
-        """A session, which takes prompts while others are decoded: `Translator.session`."""
+        """Open a session, which takes prompts while others are decoded: `Translator.session`."""
         return cast("Session[Generation]", self._session(options, keywords))
 
     def trace(self, prompt: str, *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]) -> Trace:
-        """Every step of the beam search of one prompt: rows, candidates and what became of them, and why it stopped."""
+        """Record every step of the beam search of one prompt, as `Translator.trace`."""
         return trace(self.loaded, prompt, None, self._options(options, keywords))
 
     def setup(self, prompts: Sequence[str], options: DecodeOptions) -> Setup:
-        """What one beam search of `prompts` takes, for those who run it themselves: `Translator.setup`."""
+        """Prepare one beam search of `prompts`, to be run by the caller: `Translator.setup`."""
         return self._setup(prompts, options)

@@ -1,4 +1,4 @@
-"""The output layer of a model that Sharpbeam does not run: hidden vectors in, the likeliest words out."""
+"""Head: an output layer for models that run elsewhere; hidden vectors in, likeliest tokens out."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, out
 from sharpbeam.storage.fitted import FolderArtifacts
 from sharpbeam.types import Floats, Ids, TopK
 
-LARGEST = 1e12  # of a value: beyond it sums of products leave float32, and no bound holds
-HEAD = "head.safetensors"  # weight [V, D] and bias [V] of a folder that `fit_head` has made
+LARGEST = 1e12  # of a value: beyond it dot products overflow float32, and no bound holds
+HEAD = "head.safetensors"  # weight [V, D] and bias [V] in a folder made by `fit_head`
 
 
 class Head:
-    """The output matrix of any model behind one of our output layers; any number of threads may share one.
+    """One of our output layers for the output matrix of any model. Any number of threads may share one.
 
     >>> import numpy as np
     >>> from sharpbeam import Head
@@ -30,15 +30,15 @@ class Head:
     >>> head.topk([[0.0, 2.0, 1.0]], 2).token.tolist()
     [[1, 2]]
 
-    A row's answer has the same bits whatever the rows around it. `scan` and `certified` give the k best words of
-    `exact`, proven; `screen` as often as it was fitted to (`fit_head`). A screen and a preview belong to the weights
-    that they were fitted for, and are refused for others.
+    The result of a row has the same bits whatever the other rows are. `scan` and `certified` return the k best tokens
+    of `exact`, proven; `screen` does so as often as it was fitted to (`fit_head`). A screen or preview works only with
+    the weights that it was fitted for.
     """
 
     def __init__(self, weight: ArrayLike, bias: ArrayLike | None = None, output_layer: str = "scan") -> None:
-        """Pack the output matrix [V, D] with its bias [V] (none: 0), copied as float32, for `exact` or `scan`.
+        """Pack a copy of the output matrix [V, D] with its bias [V] (None: zeros) as float32, for `exact` or `scan`.
 
-        Raises InputError for arrays that do not fit, OptionError for other layers: those are fitted (`load`).
+        Raises InputError for arrays that do not fit, OptionError for other layers, which must be fitted (`load`).
         """
         allowed = output_layers(artifacts=())
         fitted = "others are read from a folder that fit_head has made: Head.load"
@@ -47,7 +47,7 @@ class Head:
 
     @classmethod
     def load(cls, folder: str | Path, output_layer: str = "screen") -> Head:
-        """The head in a folder that `fit_head` has made; raises ModelError where it is not whole."""
+        """Load the head in a folder made by `fit_head`; raises ModelError if it is not complete."""
         allowed = output_layers(artifacts=("low_bit", "preview", "screens"))
         require(output_layer in allowed, "output_layer", output_layer, " or ".join(allowed))
         head = cls.__new__(cls)
@@ -70,16 +70,16 @@ class Head:
         self._layer = cast(RowLayer, found)
 
     def topk(self, hidden: ArrayLike, k: int) -> TopK:
-        """The k best words of each row of `hidden` [R, D] with their log probabilities, ties by lower id.
+        """The k best tokens of each row of `hidden` [R, D] with their log probabilities [R, k], ties by lower id.
 
-        Raises InputError for vectors of another width or with values that are no numbers, and unless 1 <= k <= V.
+        Raises InputError for vectors of another width or with values that are not finite, and unless 1 <= k <= V.
         """
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= self.vocab_size:
-            raise InputError(f"k is {k!r}; it must be a whole number from 1 to {self.vocab_size}, the words there are.")
+            raise InputError(f"k is {k!r}; it must be a whole number from 1 to {self.vocab_size} (the vocabulary).")
         return self._layer.topk(self._rows(hidden), int(k))
 
     def log_prob(self, hidden: ArrayLike, token: ArrayLike) -> Floats:
-        """Log probability [R] of the given word [R] of each row of `hidden` [R, D]."""
+        """Log probability [R] of the given token [R] of each row of `hidden` [R, D]."""
         rows, words = self._rows(hidden), np.asarray(token)
         if not words.size:
             words = words.astype(np.int32)
@@ -108,7 +108,7 @@ def float_array(name: str, values: ArrayLike) -> Floats:
     with np.errstate(over="ignore"):
         array: Floats = np.ascontiguousarray(given, np.float32)
     if not np.abs(array).max(initial=0) <= LARGEST:
-        raise InputError(f"{name} has values that are infinite, no numbers, or beyond {LARGEST:g}.")
+        raise InputError(f"{name} has values that are infinite, NaN, or beyond {LARGEST:g}.")
     return array
 
 
@@ -122,12 +122,12 @@ def float_rows(name: str, values: ArrayLike, width: int) -> Floats:
 
 def output_arrays(weight: ArrayLike, bias: ArrayLike | None) -> tuple[Floats, Floats]:
     """The output matrix [V, D] and bias [V] as they are packed; raises InputError where they do not fit."""
-    matrix: Floats = np.array(float_array("weight", weight))  # layers share it: nobody else may write to it
+    matrix: Floats = np.array(float_array("weight", weight))  # a copy, as layers share it
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise InputError(f"weight has the shape {list(matrix.shape)}; it must be [words, width], both 1 or more.")
+        raise InputError(f"weight has the shape {list(matrix.shape)}; it must be [tokens, width], both 1 or more.")
     added = float_array("bias", np.zeros(len(matrix)) if bias is None else bias)
     if added.shape != (len(matrix),):
-        raise InputError(f"bias has the shape {list(added.shape)}; it must be [{len(matrix)}], one for each word.")
+        raise InputError(f"bias has the shape {list(added.shape)}; it must be [{len(matrix)}], one for each token.")
     return matrix, added
 
 

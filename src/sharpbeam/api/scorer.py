@@ -1,4 +1,4 @@
-"""Scorer: how likely a language model thinks a text is."""
+"""Scorer: log probabilities of texts by a language model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Scorer(ModelUser):
     def score(
         self, texts: Sequence[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
     ) -> list[Answer]:
-        """How likely each of `texts` is as a sentence of its own, its end included.
+        """Score each of `texts` as a sentence by itself, including its end.
 
         Of the options of `Translator`, length_penalty, batch_tokens and output layer matter.
         """
@@ -51,9 +51,9 @@ class Scorer(ModelUser):
     def score_stream(
         self, texts: Iterable[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
     ) -> Iterator[Answer]:
-        """How likely each of `texts` is after all those before it: one long text, as language models are measured.
+        """Score each of `texts` given all texts before it: one long text, as in perplexity measurements.
 
-        One thread reads token by token; an answer comes as soon as its text has been read. Of the options
+        One thread reads token by token; an answer is yielded as soon as its text has been read. Of the options
         length_penalty and output layer matter.
         """
         chosen, loaded = self._options(options, keywords), self.loaded
@@ -63,7 +63,7 @@ class Scorer(ModelUser):
         request = np.zeros(1, np.int32)
         state = run.admit([before])
         layer.admit([before])
-        token = np.array([model.bos_id], np.int32)  # feeds nothing: the end of a sentence is already there
+        token = np.array([model.bos_id], np.int32)  # no input: the end of a sentence was read by `admit`
         for text in texts:
             tokens = self._tokens(text)
             hidden = []
@@ -81,5 +81,5 @@ class Scorer(ModelUser):
 
 
 def perplexity(log_prob: float, words: int) -> float:
-    """exp of the mean cost of a word: of texts with `log_prob` in all and `words` words, ends of sentences included."""
+    """exp(-log_prob / words), for texts with `log_prob` in total and `words` tokens, ends of sentences included."""
     return exp(min(-log_prob / words, 700.0))  # beyond that a float ends

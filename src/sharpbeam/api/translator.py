@@ -1,4 +1,4 @@
-"""Translator: texts in, translations out, in the order asked."""
+"""Translator: texts in, translations out, in the same order."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ Results = Generator[tuple[int, Translation], None, None]
 class Translator(ModelUser):
     """A translation model, ready to use. Its methods may be called from several threads at once.
 
-    The keyword options of its methods are the fields of SearchOptions, ScheduleOptions, OutputLayerOptions and
-    LanguageOptions (beam_size, num_hypotheses, length_penalty, early_stopping, max_length, schedule and others);
-    an unknown name or a wrong value raises OptionError. `work` counts what all searches so far took.
+    Keyword options of its methods are the fields of SearchOptions, SamplingOptions, ScheduleOptions, OutputLayerOptions
+    and LanguageOptions (beam_size, num_hypotheses, length_penalty, max_length, output_layer and others); an unknown
+    name or a wrong value raises OptionError. Options that many calls share can be given to the constructor, or built
+    once and passed as `options`, a DecodeOptions; keywords change them. Multilingual models need `target_language`, and
+    some `source_language`.
 
-    A multilingual model is told by `source_language` and `target_language` what it should do.
-
-    `target_prefix` gives for each text what its translations have to begin with, or None; a str stands for all of them.
-    As in CTranslate2 the tokens of the prefix belong to the answer and count for lengths and their penalty, but add
-    nothing to its score (their token scores are 0).
+    `target_prefix` is the text that the translations of each text must begin with, or None; a str applies to all texts.
+    As in CTranslate2 the tokens of the prefix belong to the answer and count for lengths and the length penalty, but
+    add nothing to the score (their token scores are 0).
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class Translator(ModelUser):
     ) -> None:
         """Load `model`: a folder, the name of a bundled model, or an ensemble (a list, or a str with "+" between them).
 
-        Options are those of the machine (threads=2, compute_type="int8"; or as a whole, `machine`), and defaults for
-        the options of all calls (output_layer="scan", beam_size=4). Raises ModelError where a folder is not a sound
-        translation model, OptionError for an unknown name or a wrong value.
+        Options are those of the machine (threads=2, compute_type="int8"; or all of them as `machine`) and defaults of
+        all calls (output_layer="scan", beam_size=4). Raises ModelError if a folder is not a sound translation model,
+        OptionError for an unknown name or a wrong value.
         """
         super().__init__(model, "translation", machine, options)
 
@@ -62,10 +62,10 @@ class Translator(ModelUser):
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> list[Translation]:
-        """Translate `texts`, one translation for each, in their order.
+        """Translate `texts`; returns one translation for each, in their order.
 
-        `progress` is called with the number of texts that were just done. An empty text, or one of spaces only,
-        has an empty translation.
+        `progress` is called with the number of texts that just finished. An empty text, or one of spaces, has an empty
+        translation. Raises InputError for texts that are not a list of strings.
         """
         return in_order(
             self.translate_iter(texts, target_prefix=target_prefix, options=options, **keywords), len(texts), progress
@@ -79,10 +79,10 @@ class Translator(ModelUser):
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> Results:
-        """Yield (index in `texts`, translation) as they are done, which is not the order asked.
+        """Yield (index in `texts`, translation) as they finish, which is not the order of `texts`.
 
-        Closing the iterator stops the work and its threads. Options and texts are checked at once, not at the first
-        result.
+        Closing the iterator stops the work and its threads. Options and texts are checked by the call itself, not at
+        the first result.
         """
         chosen = self._options(options, keywords)
         return cast(Results, decode_texts(self.loaded, texts, chosen, target_prefix))
@@ -90,9 +90,9 @@ class Translator(ModelUser):
     def session(
         self, *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
     ) -> Session[Translation]:
-        """A session, which takes texts while others are decoded; `options` are those of texts without their own.
+        """Open a session, which takes texts while others are decoded; the options are the defaults of its requests.
 
-        Without a `schedule` a text enters as soon as it fits.
+        Unless `schedule` is given, a text enters as soon as there is capacity.
         """
         return cast("Session[Translation]", self._session(options, keywords))
 
@@ -104,14 +104,14 @@ class Translator(ModelUser):
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> Trace:
-        """Every step of the beam search of one text: rows, candidates and what became of them, and why it stopped."""
+        """Record every step of the beam search of one text: rows, candidates, their outcome, and why it stopped."""
         return trace(self.loaded, text, target_prefix, self._options(options, keywords))
 
     def setup(self, texts: Sequence[str], options: DecodeOptions) -> Setup:
-        """What one beam search of `texts` takes, for those who run it themselves; empty texts are left out.
+        """Prepare one beam search of `texts`, to be run by the caller; empty texts are left out.
 
-        Raises OptionError, ModelError or InputError where `translate` would, for what is no beam search alone
-        (samples, alternatives, attention, a coverage penalty), and where no text is left.
+        Raises OptionError, ModelError or InputError as `translate`, for options that need more than a beam search
+        (samples, alternatives, attention, a coverage penalty), and if no text is left.
         """
         return self._setup(texts, options)
 
@@ -123,12 +123,11 @@ class Translator(ModelUser):
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> list[Answer]:
-        """How likely the model thinks each target is as the translation of its source, by forced decoding.
+        """Score each target as the translation of its source, by forced decoding.
 
-        The target is cut into pieces by the vocabulary and ends in eos, so an empty one is scored too. Of the
-        options length_penalty, batch_tokens and max_input_length matter. Raises InputError for lists of different
-        lengths, for an empty source, which has no translation to score, and for a target that is longer than the model
-        has positions for.
+        The vocabulary splits a target into pieces, and eos ends it, so an empty one is scored too. Of the options
+        length_penalty, batch_tokens, max_input_length, languages and output layer matter. Raises InputError for lists
+        of different lengths, an empty source, and a target that is longer than the model has positions for.
         """
         chosen, loaded = self._options(options, keywords), self.loaded
         check_texts(targets, "target")
@@ -148,6 +147,6 @@ class Translator(ModelUser):
                 raise InputError(f"target {i} has {len(ids)} tokens, eos counted; the model has positions for {most}.")
         found = force_all(loaded, requests, tokens, chosen)
         for log_probs in found.values():
-            log_probs[: len(tag)] = 0.0  # it is forced, and adds nothing, when a text is translated too
+            log_probs[: len(tag)] = 0.0  # a forced tag adds nothing, as in translation
         penalty = chosen.search.length_penalty
         return [scored(loaded.target, text, tokens[i], found[i], penalty) for i, text in enumerate(targets)]

@@ -1,17 +1,15 @@
-"""Attention of finished hypotheses, and the coverage penalty that is made of it.
+"""Attention of finished hypotheses, and the coverage penalty computed from it.
 
 Each hypothesis is fed to the model once more, without an output layer. What a row attends to depends on its source and
-on the tokens before it alone, so this is what the search saw, and a search that nobody asks for attention keeps
-nothing. It takes one more encoding of each source, and one row a step for each hypothesis that is an answer, where the
-search had a row for each place on the beam.
+on the tokens before it alone, so this is the attention during the search, and the search itself keeps nothing. It costs
+one more encoding of each source, and one row per step for each answer (the search had beam_size rows).
 
-Coverage penalty (GNMT: Wu et al. 2016, section 7): answers that left a part of the source without attention lose.
+Coverage penalty (GNMT: Wu et al. 2016, section 7): answers that leave source tokens without attention rank lower.
 
-score = log_prob / length ** length_penalty + beta * sum over source tokens of log(min(attention they got in all, 1))
+score = log_prob / length ** length_penalty + beta * sum over source tokens of log(min(total attention, 1))
 
-All finished hypotheses that the search has kept, beam_size of them by default, are ranked anew, as in GNMT, OpenNMT and
-CTranslate2; the search itself, and when it stops, do not change. We leave out the end of the source and language tags,
-which are no text.
+All finished hypotheses that the search kept, beam_size of them by default, are ranked again, as in GNMT, OpenNMT and
+CTranslate2; the search itself and its stopping rule do not change. Eos and language tags of the source do not count.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.types import Floats, Hypothesis, Request
 
-AT_ONCE = 32  # requests that are fed together; so many that are done wait for each other
-LEAST = float(np.finfo(np.float32).tiny)  # of what a token got in all, so that no score is infinite
+AT_ONCE = 32  # requests that are fed together; in a sealed session finished requests wait until there are so many
+LEAST = float(np.finfo(np.float32).tiny)  # lower bound of total attention, so that no score is infinite
 
 Attended = tuple[Request, slice, list[Hypothesis]]  # `slice`: where the text is in the source
 
@@ -35,7 +33,7 @@ Attended = tuple[Request, slice, list[Hypothesis]]  # `slice`: where the text is
 def attend(
     model: Attending, found: Sequence[Attended], options: SearchOptions, bos_id: int, eos_id: int
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each request with their attention, and ranked by coverage if `options` has a penalty.
+    """Hypotheses of each request with attention, ranked by coverage if `options` has a penalty.
 
     A hypothesis gets [T, S]: a column for each source token of the text, and one for all others, eos and language tags.
     """
@@ -47,13 +45,13 @@ def attend(
 
 
 def coverage(attention: Floats) -> float:
-    """Sum over the tokens of log(min(attention, 1)), 0 or less, for [T, S] whose last column is no token's."""
+    """Sum over the tokens of log(min(attention, 1)), 0 or less, for [T, S] whose last column belongs to no token."""
     total = attention[:, :-1].sum(axis=0, dtype=np.float64)
     return float(np.log(np.clip(total, LEAST, 1.0)).sum())
 
 
 def _ranked(hypotheses: list[Hypothesis], beta: float, keep: bool) -> list[Hypothesis]:
-    """By scores with the penalty; equal ones stay in their order."""
+    """Sorted by score with the penalty; equal scores keep their order."""
     scored = []
     for hypothesis in hypotheses:
         assert hypothesis.attention is not None
@@ -66,7 +64,7 @@ def of_text(attention: Floats, text: slice) -> Floats:
     """Attention to a whole source [T, positions] as a column for each token in `text`, and a last one for the rest."""
     inside = attention[:, text]
     if inside.shape[1] == attention.shape[1] - 1 and not text.start:
-        return attention  # eos alone, with its bits
+        return attention  # only eos is left, so its column is the sum
     others = np.delete(attention, np.arange(attention.shape[1])[text], axis=1)
     return np.concatenate([inside, others.sum(axis=1, keepdims=True)], axis=1)
 

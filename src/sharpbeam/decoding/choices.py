@@ -13,7 +13,7 @@ MOST = 64  # sets of keywords that are remembered
 
 
 class Choices:
-    """Some options, and what keywords make of them. Any thread may call its method."""
+    """Options, and the results of changing them by keywords. Any thread may call its method."""
 
     def __init__(self, options: DecodeOptions) -> None:
         self.options = options
@@ -26,7 +26,7 @@ class Choices:
         key = tuple((name, type(value), value) for name, value in keywords.items())
         try:
             return self._known[key]
-        except (KeyError, TypeError):  # a value that cannot be a key is no option's value, which `changed` says
+        except (KeyError, TypeError):  # a value that cannot be a key is no valid option either
             found = self.options.changed(**keywords)
         if len(self._known) >= MOST:
             self._known = {}

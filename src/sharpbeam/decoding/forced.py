@@ -1,4 +1,4 @@
-"""Forced decoding: what the model thinks of given tokens."""
+"""Forced decoding: log probabilities of given tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.scheduling.queue import RequestQueue, token_budget
 from sharpbeam.types import Floats, Ids, Request
 
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 
 def force(
@@ -23,7 +23,7 @@ def force(
 ) -> Iterator[tuple[int, Floats]]:
     """Yield (request index, log probability of each of its target tokens [T]) for every request in the queue.
 
-    `targets` holds the tokens of each request by its index, eos included where it should count; none is empty.
+    `targets` holds the tokens of each request by its index, including eos if it should count; none is empty.
     """
     layer = output_layer.open()
     while batch := queue.take_batch():
@@ -45,7 +45,7 @@ def force(
 def force_all(
     loaded: LoadedModel, requests: list[Request], targets: Mapping[int, Ids], options: DecodeOptions
 ) -> dict[int, Floats]:
-    """Log probability of each target token [T], by request index, with the model's threads."""
+    """Log probability of each target token [T], by request index, using all threads of the model."""
     model, output_layer, threads = loaded.model, loaded.output_layer(options.output), loaded.machine.workers
     queue = RequestQueue(requests)
     queue.batch_tokens = token_budget(queue.tokens, options.schedule.batch_tokens, threads)
@@ -56,8 +56,8 @@ def force_all(
     return dict(run_workers(work, queue.close, queue.batches(threads)))
 
 
-def padded(targets: Sequence[Ids], bos_id: int) -> tuple[Ids, Places]:
-    """The targets of n rows as [n, T], bos behind the end of a shorter one; and their lengths [n]."""
+def padded(targets: Sequence[Ids], bos_id: int) -> tuple[Ids, Indices]:
+    """The targets of n rows as [n, T], padded with bos at the end; and their lengths [n]."""
     length = np.array([len(target) for target in targets])
     given = np.full((len(targets), length.max()), bos_id, np.int32)
     for row, target in enumerate(targets):
@@ -71,13 +71,13 @@ def feed(
     request: Ids,
     state: Ids,
     given: Ids,
-    length: Places,
+    length: Indices,
     bos_id: int,
-) -> Iterator[tuple[int, Places, Floats]]:
+) -> Iterator[tuple[int, Indices, Floats]]:
     """Feed bos and then the targets `given` [n, T] of `length` [n] to rows of `request` [n] in `state` [n].
 
-    Yields for each position t the rows that have a token there, and what `step` (a method of the model) says of them.
-    No target is empty.
+    Yields for each position t the rows that have a token there, and the output of `step` for them, which is a method of
+    the model. No target is empty.
     """
     rows, token = np.arange(len(request)), np.full(len(request), bos_id, np.int32)
     for t in range(given.shape[1]):

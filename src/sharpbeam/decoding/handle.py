@@ -1,4 +1,4 @@
-"""Handles: what a session returns for a request that it will decode."""
+"""Handle of a request in a session: its answer, when there is one."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.session import Session
 
 T = TypeVar("T", bound=Translation | Generation)
-MISSING = Hypothesis(0, (), (), 0.0, 0.0)  # stands where an alternative is still to be completed
+MISSING = Hypothesis(0, (), (), 0.0, 0.0)  # placeholder of an alternative that is not done
 
 
 class Handle(Future[T]):
-    """A request of a session: a `concurrent.futures.Future` of its answer, which `asyncio.wrap_future` takes too."""
+    """A request in a session: a `concurrent.futures.Future` of its answer; `asyncio.wrap_future` works too."""
 
     def __init__(self, session: Session[T], given: Input, options: DecodeOptions, priority: int) -> None:
-        """Made by `Session.submit`."""
+        """Created by `Session.submit`."""
         super().__init__()
         self.text = given.text
         """The text as it was given."""
         self.truncated = given.truncated
-        """Whether a part of the text was cut off (max_input_length)."""
+        """Whether part of the text was cut off (max_input_length)."""
         self.priority = priority
-        """Requests with a higher one enter first."""
+        """Requests with higher priority enter first."""
         self._session, self._given, self._options = session, given, options
-        self._parts: dict[int, tuple[Lane, int]] = {}  # what is in flight, by request: lane, and which alternative
+        self._parts: dict[int, tuple[Lane, int]] = {}  # by request: lane, and index of the alternative
         self._found: list[Hypothesis] = []
         self._answer: T | None = None
-        self._told = False  # who waits was told that it was cancelled
+        self._told = False  # waiters were notified of the cancellation
 
     def result(self, timeout: float | None = None) -> T:
-        """The answer; waits for it, at most `timeout` seconds (None: as long as it takes).
+        """Wait for the answer, at most `timeout` seconds (None: no limit), and return it.
 
-        Raises TimeoutError, RequestCancelledError, or the error that ended the request. Somebody has to take the steps
-        meanwhile: a started session, or another thread.
+        Raises TimeoutError, RequestCancelledError, or the error that ended the request. Meanwhile the session must be
+        stepped: by its own threads after `Session.start`, or by another thread.
         """
         try:
             super().result(timeout)
@@ -53,7 +53,7 @@ class Handle(Future[T]):
         return self._answer
 
     def cancel(self) -> bool:
-        """Give the request up; its rows are freed at the next step. False if it is done already."""
+        """Cancel the request; its rows are freed at the next step. Returns False if it is done already."""
         session = self._session
         session._drop(self)
         if not super().cancel():
@@ -65,10 +65,10 @@ class Handle(Future[T]):
         return True
 
     def partial(self) -> Partial:
-        """What there is of the answer now: nothing while the request waits, the whole of it when it is done.
+        """Return the finished hypotheses so far, and the text of the best live one.
 
-        In a sealed session a step may be as long as the rest of the search. Raises as `result` for a request that
-        ended without an answer.
+        Both are empty while the request waits; when it is done, they are those of the answer. Raises the same errors as
+        `result` for a request that ended without an answer. In a sealed session one step may be the rest of the search.
         """
         if not self.done():
             with self._session._lock:
@@ -83,9 +83,9 @@ class Handle(Future[T]):
         return Partial(answer.hypotheses, answer.text)
 
     def _end(self, error: BaseException | None = None) -> None:
-        """Finish the request by its answer, or by an error."""
-        with suppress(InvalidStateError):  # it was cancelled in the last moment
+        """End the request with its answer or with `error`."""
+        with suppress(InvalidStateError):  # cancelled at the same moment
             if error is not None:
                 self.set_exception(error)
             else:
-                self.set_result(cast(T, None))  # `result` makes it of the hypotheses
+                self.set_result(cast(T, None))  # `result` builds the answer from the hypotheses

@@ -1,4 +1,4 @@
-"""Texts as requests: checks, tokens, language tags, target prefixes, and what is cut off."""
+"""Texts as requests: checks, tokens, language tags, target prefixes, truncation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ log = logging.getLogger("sharpbeam")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A text, and what is decoded for it."""
+    """A text and its request."""
 
     text: str  # as it was given
-    request: Request | None  # None: there is nothing to decode
-    truncated: bool  # the text was longer than max_input_length, and a part of it was cut off
+    request: Request | None  # None for an empty text
+    truncated: bool  # the text was longer than max_input_length, and part of it was cut off
     direction: Direction = Direction()  # noqa: RUF009 (frozen)
 
 
@@ -40,9 +40,9 @@ def encode_texts(
     options: DecodeOptions,
     numbers: Iterator[int] | None = None,
 ) -> list[Input]:
-    """The inputs of `texts`, each of which takes the next of `numbers` (None: 0, 1, ...).
+    """Encode `texts`; each takes the next of `numbers` as index of its request (None: 0, 1, ...).
 
-    Raises InputError for texts or prefixes that are no list of strings, and OptionError for languages that the model
+    Raises InputError if texts or prefixes are not lists of strings, and OptionError for languages that the model
     lacks.
     """
     numbers = itertools.count() if numbers is None else numbers
@@ -51,17 +51,17 @@ def encode_texts(
     check_texts(texts, "text")
     direction = loaded.language_tags.direction(options.languages)
     begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
-    room, why = _room(loaded, direction, options.schedule.max_input_length)
+    most, why = _longest(loaded, direction, options.schedule.max_input_length)
     inputs = []
     for place, (text, prefix) in enumerate(zip(texts, begin, strict=True)):
         ids, number = loaded.source.encode(text) if text.strip() else [], next(numbers) % NUMBERS
         if not ids:
             inputs.append(Input(text, None, False, direction))
             continue
-        if cut := room < len(ids):
-            log.warning("text %d has %d tokens; all after the first %d are cut off (%s)", place, len(ids), room, why)
-            del ids[int(room) :]
-        source = np.array([*direction.before, *ids, *direction.behind], np.int32)
+        if cut := most < len(ids):
+            log.warning("text %d has %d tokens; all after the first %d are cut off (%s)", place, len(ids), most, why)
+            del ids[int(most) :]
+        source = np.array([*direction.before, *ids, *direction.after], np.int32)
         inputs.append(Input(text, Request(number, source, prefix, direction.languages), cut, direction))
     return inputs
 
@@ -84,14 +84,14 @@ def check_texts(texts: Sequence[str], what: str) -> None:
 def encode_prefixes(
     loaded: LoadedModel, prefixes: Prefixes, count: int, direction: Direction, options: DecodeOptions
 ) -> list[Prefix | None]:
-    """What each of `count` answers has to begin with: the tag of the target language, then the tokens of its prefix.
+    """Forced tokens of each of `count` answers: the tag of the target language, then its target prefix.
 
-    They add nothing to the score. Raises InputError unless the prefixes are one for each text, and where one leaves no
-    room below `max_length`.
+    They add nothing to the score. Raises InputError unless there is one prefix for each text, and each is shorter than
+    `max_length`.
     """
     tag, beta, most = direction.prefix, options.search.prefix_bias_beta, options.search.max_length
     require(not beta or prefixes is not None, "prefix_bias_beta", beta, "0 without a target_prefix")
-    require(not beta or not tag, "prefix_bias_beta", beta, "0 where answers begin with a language's tag")
+    require(not beta or not tag, "prefix_bias_beta", beta, "0 for a model whose answers begin with a language tag")
     if prefixes is None or isinstance(prefixes, str):
         prefixes = [prefixes] * count
     if not isinstance(prefixes, Sequence):
@@ -112,14 +112,14 @@ def encode_prefixes(
     return encoded
 
 
-def _room(loaded: LoadedModel, direction: Direction, max_input_length: int) -> tuple[float, str]:
-    """How many tokens a text may have, without eos and tags, and what bounds them; infinity without a bound."""
+def _longest(loaded: LoadedModel, direction: Direction, max_input_length: int) -> tuple[float, str]:
+    """The most tokens that a text may have, without eos and tags, and what limits them; infinity if nothing does."""
     bounds: list[tuple[float, str]] = [(math.inf, "")]
     if max_input_length:
         eos = len(loaded.language_tags.end)
         bounds.append((max_input_length - eos, f"max_input_length is {max_input_length}" + ", eos counted" * eos))
     if positions := loaded.max_positions:
-        around = len(direction.before) + len(direction.behind)
+        around = len(direction.before) + len(direction.after)
         why = f"the model has positions for {positions}, of which eos and tags take {around}"
         bounds.append((max(0, positions - around), why))
     return min(bounds)
@@ -128,7 +128,7 @@ def _room(loaded: LoadedModel, direction: Direction, max_input_length: int) -> t
 def _prompts(
     loaded: LoadedModel, texts: Sequence[str], prefixes: Prefixes, options: DecodeOptions, numbers: Iterator[int]
 ) -> list[Input]:
-    """Prompts of a language model, each after the end of a sentence; the beginning of a long one is cut off."""
+    """Prompts of a language model, each after an end of sentence; the beginning of a long one is cut off."""
     loaded.language_tags.direction(options.languages)  # raises for any language
     require(prefixes is None, "target_prefix", prefixes, "left out: a prompt is what the text begins with")
     check_texts(texts, "prompt")
@@ -145,7 +145,7 @@ def _prompts(
 
 
 def answer_of(loaded: LoadedModel, given: Input, found: list[Hypothesis], options: SearchOptions) -> Result:
-    """The answer to an input, by its hypotheses, best first."""
+    """The answer to an input, from its hypotheses, best first."""
     if loaded.task == "language":
         return Generation(given.text, tuple(hypothesis_answer(loaded.target, h) for h in found), given.truncated)
     attends, request = options.return_attention, given.request

@@ -28,7 +28,7 @@ from sharpbeam.types import Hypothesis, Request
 
 @dataclass(frozen=True)
 class Setup:
-    """What a beam search on one thread takes next to an opened model and a schedule; checked, so that it can run."""
+    """Everything that a beam search on one thread needs except an opened model and a schedule; checked."""
 
     requests: list[Request]  # at least one
     layer: OutputLayer  # without the tokens that the model must never produce
@@ -42,9 +42,9 @@ class Setup:
 
 
 def one_beam_search(loaded: LoadedModel, what: str, requests: list[Request], options: DecodeOptions) -> Setup:
-    """The setup of one beam search; raises OptionError, which names `what` it is for, where another is asked for.
+    """The setup of one beam search; raises OptionError, naming `what` needs it, if the options ask for another search.
 
-    Raises InputError where there are no requests.
+    Raises InputError if there are no requests.
     """
     asked = options.search
     one_search = asked.search == "beam" and not (asked.sampling or asked.return_alternatives or asked.attends)
@@ -64,7 +64,7 @@ class Lane:
     """Requests with the same options."""
 
     def __init__(self, loaded: LoadedModel, options: DecodeOptions) -> None:
-        """Raises OptionError or ModelError where the options do not fit the model."""
+        """Raises OptionError or ModelError if the options do not fit the model."""
         self.options = options
         """The options of the whole request."""
         self._loaded, asked = loaded, options.search
@@ -72,7 +72,7 @@ class Lane:
         self.layer = loaded.output_layer(options.output)
         self._usable = without(self.layer, loaded.suppressed)
         self.expands = asked.return_alternatives
-        """Whether an answer is the beginnings of alternatives, each of which is completed in another lane."""
+        """Whether an answer is the first tokens of alternatives, each of which another lane completes."""
         self.completion: Lane | None = None
         self.attends = asked.attends and not self.expands
         self.plan = Plan([], options.schedule, asked.most_rows, loaded.machine.workers, loaded.footprint)
@@ -80,15 +80,15 @@ class Lane:
 
     @property
     def completed(self) -> DecodeOptions:
-        """The options that alternatives are completed with."""
+        """Options for completing alternatives."""
         return replace(self.options, search=self.options.search.for_one_answer())
 
     def open(self, workers: int, shared: list[Memory]) -> LaneRun:
-        """The decoding run of one of `workers`; the schedules of a worker share its memory."""
+        """Open the decoding run of one of `workers`; the schedules of a worker share its memory."""
         return LaneRun(self, self._loaded, self._usable, workers, shared)
 
     def search(self) -> Search:
-        """The search of one run."""
+        """A search for one run."""
         options, loaded = self.options, self._loaded
         bos_id, eos_id, size = loaded.model.bos_id, loaded.model.eos_id, loaded.vocab_size
         if self.expands:
@@ -102,13 +102,13 @@ class Lane:
 
 
 class LaneRun:
-    """The decoding run of one worker in one lane, with what is done after the search."""
+    """The decoding run of one worker in one lane, including attention and coverage penalty."""
 
     def __init__(self, lane: Lane, loaded: LoadedModel, layer: OutputLayer, workers: int, shared: list[Memory]) -> None:
         self.search, self._lane, self._loaded = lane.search(), lane, loaded
         self.run = Run(loaded.model.open(), layer, self.search, lane.plan.schedule(workers, shared))
         self._attending: Attending | None = None
-        self._unattended: Finished = []  # requests that are done but for their attention
+        self._unattended: Finished = []  # finished requests whose attention is not computed yet
 
     @property
     def busy(self) -> bool:
@@ -121,22 +121,24 @@ class LaneRun:
         return [*self.run.flight, *(request.index for request, _ in self._unattended)]
 
     def cancel(self, request: int) -> None:
-        """Drop a request at the next step, if it is in flight then."""
+        """Drop a request at the next step if it is in flight."""
         self.run.cancel(request)
 
     def close(self) -> None:
-        """Give up what is in flight, and count what was done."""
+        """Drop what is in flight, and count the work."""
         for request in self.run.flight:
             self.run.schedule.cancel(request)
         self._loaded.add_work(self.search.work)
 
     def step(self) -> Finished:
-        """One step of all live rows; returns the requests that are done with their hypotheses, best first."""
+        """Take one step with all live rows; returns the finished requests with their hypotheses, best first."""
         finished = self.run.step()
         if not self._lane.attends:
             return finished
         self._unattended += finished
-        waits = self.run.schedule.busy and self._lane.plan.queue.final  # nobody waits for one answer alone
+        waits = (
+            self.run.schedule.busy and self._lane.plan.queue.final
+        )  # in a sealed session no caller waits for a single answer
         if waits and len(self._unattended) < AT_ONCE:
             return []
         finished = self._attend(self._unattended)
@@ -157,15 +159,15 @@ class LaneRun:
 
 
 class Worker:
-    """The decoding runs of one worker, one for each lane; whoever steps them has the lock."""
+    """The decoding runs of one worker, one for each lane. Any thread may call its methods."""
 
     def __init__(self) -> None:
         self.runs: dict[Lane, LaneRun] = {}
         self.workers = 1
-        """How many workers share the work and the memory; known to the runs opened from now on."""
+        """Number of workers that share requests and memory; applies to runs that are opened later."""
         self._memory: list[Memory] = []
         self._lock = Lock()
-        self._turnstile = Lock()  # who holds it has the lock next
+        self._turnstile = Lock()  # its holder gets the lock next
 
     @property
     def busy(self) -> bool:
@@ -173,9 +175,9 @@ class Worker:
         return any(run.busy for run in tuple(self.runs.values()))
 
     def step(self, lanes: Collection[Lane], team: AbstractContextManager[None]) -> list[tuple[Lane, Outcome]]:
-        """One step of each of `lanes`; `team` shares the work of a matmul.
+        """Take one step in each of `lanes`; `team` shares the work of a matmul.
 
-        Returns the requests that are done. An error ends the run that it happened in, and no other.
+        Returns the finished requests. An error ends the run in which it occurs, and no other.
         """
         outcomes: list[tuple[Lane, Outcome]] = []
         with self._turnstile:
@@ -201,18 +203,18 @@ class Worker:
         return outcomes
 
     def cancel(self, lane: Lane, request: int) -> None:
-        """Drop a request at the next step, if it is in flight here then."""
+        """Drop a request at the next step if it is in flight here."""
         if (run := self.runs.get(lane)) is not None:
             run.cancel(request)
 
     def peek(self, lane: Lane, request: int) -> tuple[list[Hypothesis], list[int]] | None:
-        """What there is of a request, as `Run.peek`; None if it is not in flight here. Waits for the end of a step."""
+        """`Run.peek` of a request; None if it is not in flight here. Waits for the end of the current step."""
         with self._turnstile, self._lock:
             run = self.runs.get(lane)
             return run.run.peek(request) if run is not None and request in run.run.flight else None
 
     def close(self) -> None:
-        """Forget all runs."""
+        """Close all runs."""
         with self._lock:
             for lane in tuple(self.runs):
                 self._forget(lane)

@@ -1,4 +1,4 @@
-"""From which language into which one: the tokens that a multilingual model is told it by."""
+"""Source and target language of a request, and the tag tokens that select them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Direction:
 
     languages: Languages = Languages()  # noqa: RUF009 (frozen)
     before: tuple[int, ...] = ()  # before the source text
-    behind: tuple[int, ...] = ()  # behind it: eos, and what stands behind that
-    prefix: tuple[int, ...] = ()  # what every translation begins with
+    after: tuple[int, ...] = ()  # after it: eos, and a language tag if the model wants it there
+    prefix: tuple[int, ...] = ()  # forced at the beginning of every translation
 
     @property
     def text(self) -> slice:
-        """Where the text stands in a source, between what is before it and behind it."""
-        return slice(len(self.before), -len(self.behind) or None)
+        """Position of the text in a source, between the tokens before and after it."""
+        return slice(len(self.before), -len(self.after) or None)
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class LanguageTags:
     """The languages of a model; those of one with a single direction are empty."""
 
     tokens: Mapping[str, int] = field(default_factory=dict)
-    source: str = ""  # where nobody names one
+    source: str = ""  # the default
     target: str = ""
     source_tag: str = "none"  # as in TransformerConfig
     target_tag: bool = False
-    end: tuple[int, ...] = ()  # what a source ends in: eos, or nothing
+    end: tuple[int, ...] = ()  # end of every source: eos, or nothing
 
     @classmethod
     def of(cls, config: Config) -> LanguageTags:
-        """What `config` says of languages."""
+        """Language tags by `config`."""
         if not isinstance(config, TransformerConfig):
             return cls(end=(config.eos_id,))
         c = config
@@ -48,9 +48,9 @@ class LanguageTags:
         return cls(c.languages, c.source_language, c.target_language, c.source_tag, c.target_tag, end)
 
     def direction(self, asked: LanguageOptions) -> Direction:
-        """The tokens for the languages that were asked for; raises OptionError for one that the model lacks.
+        """Tokens for the languages of a request; raises OptionError for one that the model lacks.
 
-        Where a source may say its target itself (>>fra<< of OPUS-MT), none needs to be named.
+        A source that names its target itself (>>fra<< in OPUS-MT) needs no target language.
         """
         for name, code in vars(asked).items():
             if code and not self.tokens:
@@ -58,7 +58,7 @@ class LanguageTags:
             if code and code not in self.tokens:
                 raise OptionError(f"{name} is {code!r}; it must be one of {self._all}.{nearest(code, self.tokens)}")
         source, target = asked.source_language or self.source, asked.target_language or self.target
-        by_source = self.source_tag in ("source", "source-behind")
+        by_source = self.source_tag in ("source", "source-behind")  # vocabulary: stored
         for name, code, needed in (("source", source, by_source), ("target", target, self.target_tag)):
             if needed and not code:
                 raise OptionError(f"{name}_language is missing; the model needs one of {self._all}.")
@@ -66,22 +66,22 @@ class LanguageTags:
         tag = (self.tokens[said],) if said else ()
         prefix = (self.tokens[target],) if self.target_tag else ()
         languages = Languages(source, target)
-        if self.source_tag == "source-behind":
+        if self.source_tag == "source-behind":  # vocabulary: stored
             return Direction(languages, (), (*self.end, *tag), prefix)
         return Direction(languages, tag, self.end, prefix)
 
     def again(self, languages: Languages) -> Direction:
-        """The direction of a request whose languages are known."""
+        """Direction of a request with known languages."""
         return self.direction(LanguageOptions(languages.source, languages.target))
 
     def named(self, name: str) -> Direction:
-        """The direction that is called "de-en", or "en" where nobody needs to know the source's language.
+        """Direction by name: "de-en", or "en" for a model that needs no source language.
 
-        Raises OptionError for another name, and for languages that the model lacks.
+        Raises OptionError for any other name, and for languages that the model lacks.
         """
         if not self.tokens:
             raise OptionError(f"direction is {name!r}; leave it out, the model has one direction only.")
-        cuts = [place for place, letter in enumerate(name) if letter == "-"]  # a code may have a hyphen too
+        cuts = [index for index, letter in enumerate(name) if letter == "-"]  # a code may have a hyphen too
         pairs = [("", name), *((name[:cut], name[cut + 1 :]) for cut in cuts)]
         known = [pair for pair in pairs if {*pair} - {""} <= self.tokens.keys()]
         if not name or not known:

@@ -1,4 +1,4 @@
-"""From the name of a model to its parts, checked to fit together."""
+"""Loading a model by name: weights, vocabularies, output layers, checked to fit together."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class LoadedModel:
     exact: RowLayer  # the exact output layer
     source: Vocabulary
     target: Vocabulary
-    footprint: Footprint  # what the model keeps in memory for what is in flight
+    footprint: Footprint  # memory for requests in flight
     language_tags: LanguageTags = field(default_factory=LanguageTags)
     suppressed: tuple[int, ...] = ()  # tokens that it must never produce
     max_positions: int = 0  # of a source with its tags, and of a target; 0 = no bound
     fastest: str = "scan"  # the output layer that auto means
-    options: DecodeOptions = DecodeOptions()  # noqa: RUF009 (frozen): the model's own where nobody gives any
+    options: DecodeOptions = DecodeOptions()  # noqa: RUF009 (frozen): defaults that come with the model
     work: Work = field(default_factory=Work)  # what all searches so far took
     teams: Teams = field(init=False)
     _layers: dict[str, OutputLayer] = field(init=False, default_factory=dict)  # those built so far
@@ -80,7 +80,7 @@ class LoadedModel:
 
     @property
     def task(self) -> Task:
-        """What the model is for: "translation" or "language"."""
+        """The task of the model: "translation" or "language"."""
         return architecture_of(self.config).task
 
     @property
@@ -89,7 +89,7 @@ class LoadedModel:
         return self.exact.vocab_size
 
     def add_work(self, work: Work) -> None:
-        """Count what a search took."""
+        """Add the counts of a search to `work`."""
         with self._lock:
             self.work.add(work)
 
@@ -174,7 +174,7 @@ def find_model(model: str | Path) -> Path:
         raise ModelError("the name of the model is empty; give a folder, or the name of a bundled model.")
     folder = Path(model)
     if folder.is_dir():
-        return folder if folder.name not in ("", "..") else folder.resolve()  # what is kept beside it needs a name
+        return folder if folder.name not in ("", "..") else folder.resolve()  # what is kept next to it needs a name
     if folder.exists():
         raise ModelError(f"the model {folder} is no folder; give the one that it lies in. {FOREIGN.format(folder)}")
     names = ", ".join(bundled) if bundled else "none in this installation"

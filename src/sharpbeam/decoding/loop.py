@@ -39,7 +39,7 @@ class Run:
         self._cancelled: deque[int] = deque()
 
     def step(self) -> Finished:
-        """Let requests enter and decode one token for each row (or several, `Schedule.whole`); returns what is done."""
+        """Let requests enter, decode one token for each row (or several, `Schedule.whole`), and return what is done."""
         if self._cancelled:
             self._drop()
         if entering := self.schedule.refill():
@@ -61,11 +61,11 @@ class Run:
         return finished
 
     def cancel(self, request: int) -> None:
-        """Drop a request at the next step, if it is in flight then. Any thread may call this."""
+        """Drop a request at the next step if it is in flight. Any thread may call this."""
         self._cancelled.append(request)
 
     def peek(self, request: int) -> tuple[list[Hypothesis], list[int]]:
-        """What is finished of a request in flight, best first, and the tokens of its first row; between two steps."""
+        """Between steps: finished hypotheses of a request in flight, best first, and the tokens of its first row."""
         row = int((self.rows.request == request).argmax())
         return self.search.peek(request, int(self.rows.node[row]))
 
@@ -90,7 +90,7 @@ class Run:
 def decode(
     model: Decoding, output_layer: OutputLayer, search: Search, schedule: Schedule
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Run until the schedule is out of work; yields (request index, its hypotheses, best first) as they are done."""
+    """Run until the schedule has no work; yields (request index, its hypotheses, best first) as they are done."""
     run = Run(model, output_layer, search, schedule)
     while schedule.busy:
         yield from ((request.index, found) for request, found in run.step())

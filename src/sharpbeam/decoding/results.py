@@ -10,29 +10,28 @@ from sharpbeam.types import Floats, Hypothesis, Ids
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One text with what the model thinks of it."""
+    """A text with its score and its tokens."""
 
     text: str
     score: float  # log_prob / length ** length_penalty, where length counts eos; higher is better
     log_prob: float  # sum of token_scores
     tokens: tuple[str, ...]  # pieces of the target vocabulary, without eos
-    token_scores: tuple[float, ...]  # log probability of each token, and of eos as a last one where it was reached
-    # [T][S]: for each of token_scores what it attended to, a share for each source token and a last one for eos and the
-    # tags of languages; they sum to 1. None unless return_attention was chosen.
+    token_scores: tuple[float, ...]  # log probability of each token, and of eos at the end if it was reached
+    # [T][S]: attention for each of token_scores: a share for each source token and a last one for eos and language tags
+    # together; they sum to 1. None unless return_attention was chosen.
     attention: tuple[tuple[float, ...], ...] | None = None
 
     @property
     def alignment(self) -> tuple[tuple[int, int], ...] | None:
-        """(place of the source token, place of the token) for each token, the source token with the largest share.
+        """Pairs (index of a source token, index of a token): for each token the source token with most attention.
 
-        The first one on ties. Tokens that attend to the source's eos and tags more than to any one of its tokens stand
-        for no word and are left out.
+        Of equal shares the first counts. Tokens that attend to eos and tags more than to any source token are left out.
         """
         if self.attention is None:
             return None
         rows = self.attention[: len(self.tokens)]
-        best = [(max(range(len(row)), key=row.__getitem__), place) for place, row in enumerate(rows)]
-        return tuple((source, place) for source, place in best if source < len(rows[place]) - 1)
+        best = [(max(range(len(row)), key=row.__getitem__), index) for index, row in enumerate(rows)]
+        return tuple((source, index) for source, index in best if source < len(rows[index]) - 1)
 
 
 EMPTY = Answer("", 0.0, 0.0, (), ())
@@ -45,7 +44,7 @@ class Translation:
     source: str  # the text as it was given
     hypotheses: tuple[Answer, ...]  # at least one
     truncated: bool = False  # the text was longer than max_input_length, and its end was cut off
-    source_tokens: tuple[str, ...] = ()  # pieces of the source, no eos or tags; with return_attention only
+    source_tokens: tuple[str, ...] = ()  # pieces of the source without eos and tags; only with return_attention
 
     @property
     def text(self) -> str:
@@ -64,17 +63,17 @@ class Translation:
 
     @property
     def token_scores(self) -> tuple[float, ...]:
-        """Log probability of each piece, and of eos as a last one where it was reached."""
+        """Log probability of each piece, and of eos at the end if it was reached."""
         return self.hypotheses[0].token_scores
 
     @property
     def attention(self) -> tuple[tuple[float, ...], ...] | None:
-        """What each of token_scores attended to, T rows of S shares; None unless return_attention was chosen."""
+        """Attention for each of token_scores, T rows of S shares; None unless return_attention was chosen."""
         return self.hypotheses[0].attention
 
     @property
     def alignment(self) -> tuple[tuple[int, int], ...] | None:
-        """Places of tokens that belong together, (source, target); None unless return_attention was chosen."""
+        """Aligned tokens (source index, target index); None unless return_attention was chosen."""
         return self.hypotheses[0].alignment
 
 
@@ -97,10 +96,10 @@ Result = Translation | Generation
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What there is of an answer that may not be done yet."""
+    """The state of an answer that may not be done yet."""
 
-    hypotheses: tuple[Answer, ...]  # finished so far, best first: their scores and places may still change
-    text: str  # of the best hypothesis that is not finished; when the request is done, of the answer
+    hypotheses: tuple[Answer, ...]  # finished so far, best first; better ones may still come
+    text: str  # of the best live hypothesis; of the answer when the request is done
 
 
 def hypothesis_answer(vocabulary: Vocabulary, hypothesis: Hypothesis) -> Answer:

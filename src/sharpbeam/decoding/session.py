@@ -1,8 +1,8 @@
 """A session: requests are submitted, stepped and cancelled while others are decoded.
 
-Everything that decodes is one: a batch is a session whose requests are all known, a server one that never ends.
-Requests with different options are decoded in different lanes (decoding/lanes.py), which take their steps in turn. An
-answer does not depend on when its request came, on its neighbours, on cancellations or on the number of threads.
+All decoding uses it: a batch is a session whose requests are all known, a server is one that never ends. Requests with
+different options are decoded in different lanes (decoding/lanes.py), each of which takes a step in every round. An
+answer does not depend on when its request came, on other requests, on cancellations or on the number of threads.
 """
 
 from __future__ import annotations
@@ -34,45 +34,45 @@ if TYPE_CHECKING:
 
     from sharpbeam.options.keywords import DecodeKeywords
 
-ONLINE = ScheduleOptions(schedule="stream", refill_at=0.9)  # requests enter as soon as they fit
+ONLINE = ScheduleOptions(schedule="stream", refill_at=0.9)  # requests enter as soon as there is capacity
 _OF_SESSION = fields_of(ScheduleOptions).keys() - {"max_input_length"}
-MOST_LANES = 16  # more are forgotten when nothing is in flight in them
+MOST_LANES = 16  # more are closed once nothing is in flight in them
 
 
 class Session(Generic[T]):
-    """Decodes requests of one model that may come at any time. Its methods may be called from several threads.
+    """Decodes requests for one model that may come at any time. Any thread may call its methods.
 
     >>> with Translator("de-en").session(beam_size=4) as session:  # doctest: +SKIP
     ...     handle = session.submit("Guten Morgen.")
     ...     for done in session.run():
     ...         print(done.result().text)
 
-    Somebody has to take the steps: `step` takes one, `run` all until no request is left, and after `start` threads of
-    the session do. Closing a session, as the end of a `with` block does, cancels what is not done.
+    Decoding happens in `step` (one step), in `run` (all steps until no request is left), or after `start` in threads of
+    the session. Closing a session, as at the end of a `with` block, cancels unfinished requests.
     """
 
     def __init__(self, model: LoadedModel | ModelName, options: DecodeOptions | None = None) -> None:
-        """A session of `model`; `options` are those of requests that come without their own.
+        """Open a session; `options` are the defaults of its requests, and set the schedule of all of them.
 
-        They also say the schedule of all requests; without options, requests enter as soon as they fit. Usually made by
-        `Translator.session` or `Generator.session`. Raises ModelError if `model` is a name and cannot be loaded.
+        Without options a request enters as soon as there is capacity. `Translator.session` and `Generator.session` make
+        sessions too. Raises ModelError if `model` is a name and cannot be loaded.
         """
         self.loaded = model if isinstance(model, LoadedModel) else load_model(model)
         """The model."""
         self.options = options or replace(self.loaded.options, schedule=ONLINE)
-        """What a request is decoded with unless it has options of its own."""
-        self._lanes: tuple[Lane, ...] = ()  # replaced, never changed: workers read it without the lock
+        """Defaults of requests, and the schedule."""
+        self._lanes: tuple[Lane, ...] = ()  # immutable, since workers read it without the lock
         self._lane_of: dict[tuple[object, ...], Lane] = {}  # by the options of its requests
         self._choices = Choices(self.options)
-        self._handles: dict[int, Handle[T]] = {}  # of all requests that wait or are in flight
-        self._pending = 0  # handles that are not done
+        self._handles: dict[int, Handle[T]] = {}  # of all requests that wait or are in flight, by index
+        self._pending = 0  # number of unfinished handles
         self._numbers = itertools.count()
         self._sealed = self._closed = False
         self._workers: list[Worker] = []
         self._threads: list[Thread] = []
-        self._kept = ExitStack()  # what the threads borrow
+        self._kept = ExitStack()  # closes what the threads borrowed
         self._lock = Lock()
-        self._changed = Condition(self._lock)  # requests came, or none is left, or the session is sealed or closed
+        self._changed = Condition(self._lock)  # new requests, none left, sealed, or closed
         self._opening = Lock()
 
     def __enter__(self) -> Session[T]:
@@ -85,22 +85,22 @@ class Session(Generic[T]):
 
     @property
     def pending(self) -> int:
-        """How many requests are not done: those that wait and those in flight."""
+        """Number of unfinished requests: those that wait and those in flight."""
         return self._pending
 
     @property
     def waiting(self) -> int:
-        """How many requests wait to enter. A server that lets this grow needs more machines, or should refuse some."""
+        """Number of requests that wait to enter. If it keeps growing, the machine is too slow for the load."""
         return sum(len(lane.plan.queue) for lane in self._lanes)
 
     @property
     def live(self) -> int:
-        """How many requests are in flight. One with `return_alternatives` counts for each alternative."""
+        """Number of requests in flight. With `return_alternatives` each alternative counts."""
         return sum(len(run.requests) for worker in self._workers for run in tuple(worker.runs.values()))
 
     @property
     def work(self) -> Work:
-        """What the searches in flight took so far; that of closed ones is counted in `loaded.work`."""
+        """Work of the open searches so far; closed ones are counted in `loaded.work`."""
         total = Work()
         for worker in self._workers:
             for run in tuple(worker.runs.values()):
@@ -116,11 +116,11 @@ class Session(Generic[T]):
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> Handle[T]:
-        """Let `text` be decoded; returns at once.
+        """Submit a request to decode `text`; returns immediately.
 
-        Requests with a higher `priority` enter first, others in the order in which they came. Options are
-        those of the session, or `options` (but for their schedule); keywords (beam_size=1, target_language="fr") change
-        those. Raises InputError or OptionError for what cannot be decoded.
+        Requests with higher `priority` enter first, others in the order of submission. The request uses the options of
+        the session, or `options` (except their schedule), changed by keywords: beam_size=1, target_language="fr".
+        Raises InputError or OptionError if it cannot be decoded.
         """
         (handle,) = self.submit_all([text], target_prefix=target_prefix, priority=priority, options=options, **keywords)
         return handle
@@ -134,7 +134,7 @@ class Session(Generic[T]):
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> list[Handle[T]]:
-        """Let `texts` be decoded; as `submit` for each, but longer ones enter first."""
+        """Submit a request for each of `texts`, as `submit`; the longest enter first."""
         chosen = self._choose(options, keywords)
         lane = self._lane(chosen)
         inputs = encode_texts(self.loaded, texts, target_prefix, chosen, self._numbers)
@@ -153,26 +153,26 @@ class Session(Generic[T]):
         return handles
 
     def seal(self) -> None:
-        """Promise that no more requests come: then one native call may take several steps."""
+        """Declare that no more requests will come: then one native call may take several steps."""
         with self._lock:
             self._sealed = True
-            for lane in self._lanes:  # others come to where alternatives are completed
+            for lane in self._lanes:  # a lane that completes alternatives still gets requests
                 lane.plan.queue.final = not any(other.completion is lane for other in self._lanes)
             self._changed.notify_all()
 
     def step(self) -> list[Handle[T]]:
-        """Decode one token for every live row in the caller's thread; returns the handles that are done now.
+        """Decode one token for every live row in the calling thread; returns the handles that finished.
 
-        Does nothing if no request waits or is in flight. A sealed session may take several steps at once.
+        Does nothing if no request waits or is in flight. A sealed session may take several steps in one call.
         """
         self._worker(0, 1)
-        with self.loaded.teams.lend(1) as (team,):  # an iterator of `run` that was closed may have left other workers
+        with self.loaded.teams.lend(1) as (team,):  # a closed iterator of `run` may have left others
             return [handle for worker in tuple(self._workers) for handle in self._step(worker, team)]
 
     def run(self) -> Generator[Handle[T], None, None]:
-        """Take steps until every request is done; yields the handles as they are done.
+        """Take steps until every request is done; yields handles as they finish.
 
-        Several workers share the work if there is enough of it. Closing the iterator stops them.
+        Uses as many threads as there is work for. Closing the iterator stops them; what is in flight stays so.
         """
         workers = min(self.loaded.machine.workers, sum(lane.plan.workers for lane in self._lanes))
         workers = max(workers, *(number + 1 for number, worker in enumerate(self._workers) if worker.busy), 0)
@@ -193,9 +193,9 @@ class Session(Generic[T]):
                 yield from done
 
     def start(self, workers: int = 0) -> None:
-        """Let threads of the session take the steps until it is closed: as many as `workers`, 0 = the model's threads.
+        """Start `workers` threads that take the steps until the session is closed; 0 = the threads of the model.
 
-        With fewer workers than threads each worker has the help of several.
+        With fewer workers than threads, several threads share the matmuls of one worker.
         """
         require(0 <= workers <= 1024, "workers", workers, "between 0 (as many as threads) and 1024")
         if self._threads:
@@ -208,13 +208,13 @@ class Session(Generic[T]):
             thread.start()
 
     def close(self) -> None:
-        """Stop the threads and cancel every request that is not done. A closed session takes no requests."""
+        """Stop the threads and cancel all unfinished requests. A closed session takes no requests."""
         with self._lock:
             self._closed = True
             for lane in self._lanes:
                 lane.plan.queue.close()
             self._changed.notify_all()
-        if current_thread() not in self._threads:  # in a callback nobody can wait for himself
+        if current_thread() not in self._threads:  # a thread cannot join itself in a callback
             for thread in self._threads:
                 thread.join()
         self._kept.close()
@@ -224,12 +224,12 @@ class Session(Generic[T]):
             worker.close()
 
     def _serve(self, number: int, workers: int, team: AbstractContextManager[None]) -> None:
-        """The work of a thread of the session."""
+        """Body of a thread of the session."""
         try:
             for _ in self._steps(number, workers, team, lambda: False):
                 pass
         except BaseException as error:
-            for handle in self._unfinished():  # nobody may wait for ever
+            for handle in self._unfinished():  # no caller may wait forever
                 self._drop(handle)
                 handle._end(error)
             raise
@@ -237,7 +237,7 @@ class Session(Generic[T]):
     def _steps(
         self, number: int, workers: int, team: AbstractContextManager[None], ended: Callable[[], bool]
     ) -> Iterator[Handle[T]]:
-        """The work of one of so many workers: handles as they are done."""
+        """Steps of one of `workers` workers until `ended`; yields handles as they finish."""
         worker = self._worker(number, workers)
         while not self._closed:
             done = self._step(worker, team)
@@ -250,7 +250,7 @@ class Session(Generic[T]):
                         self._changed.wait()
 
     def _step(self, worker: Worker, team: AbstractContextManager[None]) -> list[Handle[T]]:
-        """One step of each lane; returns the handles that are done now."""
+        """Take one step in each lane; returns the handles that finished."""
         done: list[Handle[T]] = []
         for lane, outcome in worker.step(self._lanes, team):
             done += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
@@ -271,7 +271,7 @@ class Session(Generic[T]):
     def _choose(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
         """The options of a request."""
         for name in keywords.keys() & _OF_SESSION:
-            require(False, name, keywords.get(name), "left to the session: it is no option of a request")
+            require(False, name, keywords.get(name), "set for the session, not for one of its requests")
         if options is None:
             return self._choices.changed(keywords)
         options = options.changed(**keywords)
@@ -279,9 +279,9 @@ class Session(Generic[T]):
         return replace(options, schedule=replace(self.options.schedule, max_input_length=longest))
 
     def _lane(self, options: DecodeOptions) -> Lane:
-        """The lane of requests with `options`, whatever their languages and lengths."""
+        """The lane for `options`; languages and max_input_length may differ within a lane."""
         key = (options.search, options.sampling, options.output)
-        with self._opening:  # reading an output layer may take a while, in which others take their steps
+        with self._opening:  # reading an output layer may take seconds, during which other lanes run
             lane = self._lane_of.get(key)
             if lane is None:
                 self._lane_of = {known: old for known, old in self._lane_of.items() if old in self._lanes}
@@ -291,7 +291,7 @@ class Session(Generic[T]):
         return lane
 
     def _add(self, lane: Lane, asked: list[tuple[Handle[T], Request, int]], priority: int) -> None:
-        """Let requests wait, each of which is a part of the answer of a handle. The lock is held."""
+        """Add requests to a queue, each with its handle and the index of its alternative. The lock is held."""
         for handle, request, part in asked:
             self._handles[request.index] = handle
             handle._parts[request.index] = (lane, part)
@@ -302,7 +302,7 @@ class Session(Generic[T]):
         self._changed.notify_all()
 
     def _settle(self, lane: Lane, finished: Finished) -> list[Handle[T]]:
-        """Note the hypotheses of requests that are done; returns the handles that are done now."""
+        """Store the hypotheses of finished requests; returns the handles that finished."""
         done: list[Handle[T]] = []
         with self._lock:
             for request, hypotheses in finished:
@@ -313,7 +313,7 @@ class Session(Generic[T]):
                 if lane.expands:
                     self._complete(lane, handle, request, hypotheses)
                     continue
-                handle._found[part : part + 1] = hypotheses  # all of them, or the only one of an alternative
+                handle._found[part : part + 1] = hypotheses  # all, or the one of an alternative
                 if not handle._parts:
                     done.append(handle)
                     self._leave()
@@ -322,8 +322,8 @@ class Session(Generic[T]):
         return done
 
     def _complete(self, lane: Lane, handle: Handle[T], request: Request, beginnings: list[Hypothesis]) -> None:
-        """Let each of `beginnings`, as a longer prefix, be completed by itself. The lock is held."""
-        # Where no token is allowed, the search says what to do with the request as it is.
+        """Submit a request to complete each of `beginnings`, as a longer prefix. The lock is held."""
+        # If no token was allowed after the prefix, the search completes the request as it is.
         prefixes: list[Prefix | None] = [Prefix.of(hypothesis) for hypothesis in beginnings] or [request.prefix]
         handle._found = [MISSING] * len(prefixes)
         parts = [replace(request, index=next(self._numbers) % NUMBERS, prefix=prefix) for prefix in prefixes]
@@ -332,7 +332,7 @@ class Session(Generic[T]):
         lane.completion.plan.queue.final = self._sealed and not lane.plan.queue.unfinished
 
     def _fail(self, requests: list[int], error: BaseException) -> list[Handle[T]]:
-        """End the handles of `requests` by an error."""
+        """End the handles of `requests` with an error."""
         failed = list({self._handles[index]: None for index in requests if index in self._handles})
         for handle in failed:
             self._drop(handle)
@@ -340,7 +340,7 @@ class Session(Generic[T]):
         return failed
 
     def _drop(self, handle: Handle[T]) -> None:
-        """Forget what of a handle waits or is in flight."""
+        """Drop the requests of a handle, waiting or in flight."""
         with self._lock:
             parts, handle._parts = handle._parts, {}
             for index in parts:
@@ -353,12 +353,12 @@ class Session(Generic[T]):
                     worker.cancel(lane, index)
 
     def _peek(self, lane: Lane, request: int) -> tuple[list[Hypothesis], list[int]] | None:
-        """What there is of a request; None if it is not in flight."""
+        """`Run.peek` of a request; None if it is not in flight."""
         found = (worker.peek(lane, request) for worker in tuple(self._workers))
         return next((each for each in found if each is not None), None)
 
     def _leave(self) -> None:
-        """One handle less. The lock is held."""
+        """Count a handle that ended. The lock is held."""
         self._pending -= 1
         if not self._pending:
             self._changed.notify_all()
@@ -367,7 +367,7 @@ class Session(Generic[T]):
 def decode_texts(
     loaded: LoadedModel, texts: Sequence[str], options: DecodeOptions, target_prefix: Prefixes = None
 ) -> Generator[tuple[int, Any], None, None]:
-    """Decode `texts`, all of which are known; yields (index in `texts`, answer) as they are done.
+    """Decode `texts`, all of which are known; yields (index in `texts`, answer) as they finish.
 
     Options and texts are checked at once. Closing the iterator stops the work and its threads.
     """
@@ -376,10 +376,10 @@ def decode_texts(
     session.seal()
 
     def results() -> Generator[tuple[int, Any], None, None]:
-        index = {handle: place for place, handle in enumerate(handles)}
+        index = {handle: i for i, handle in enumerate(handles)}
         with session:
             for handle in handles:
-                if handle.done():  # there was nothing to decode
+                if handle.done():  # an empty text
                     yield index[handle], handle.result()
             for handle in session.run():
                 yield index[handle], handle.result()

@@ -19,12 +19,12 @@ from sharpbeam.search.observer import Choice, Outcome
 class Candidate:
     """One of the best candidates of a step."""
 
-    row: int  # which row of this step it goes on from
+    row: int  # the row of this step that it continues
     piece: str
-    log_prob: float  # of the piece, as the model says
+    log_prob: float  # of the piece, by the model
     score: float  # sum of the hypothesis with it
     outcome: Outcome
-    next_row: int | None  # which row of the next step it is, if it lives
+    next_row: int | None  # its row in the next step, if it lives
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
             for item in work():
                 found.put(item)
             found.put(_Stopped(None))
-        except BaseException as error:  # any error must reach the caller, or it would wait for ever
+        except BaseException as error:  # any error must reach the caller, or the caller would wait forever
             found.put(_Stopped(error))
 
     workers = [Thread(target=loop, name=f"sharpbeam-{i}", daemon=True) for i in range(threads)]

@@ -15,7 +15,7 @@ class FixedBatches:
     whole = True
 
     def __init__(self, queue: RequestQueue, memory: Memory | None = None, fits: Fits | None = None) -> None:
-        """A batch is what `fits`, or else what the queue's token budget and `memory` allow."""
+        """A batch is what `fits` allows; without it, what the token budget of the queue and `memory` allow."""
         self._queue, self._memory, self._fits = queue, memory, fits
         self._live: set[int] = set()
 
@@ -39,13 +39,13 @@ class FixedBatches:
         return rows
 
     def apply(self, result: StepResult) -> Rows:
-        """All surviving rows stay live."""
+        """All surviving rows."""
         if result.finished:
             self._leave(result.finished)
         return result.rows
 
     def cancel(self, request: int) -> None:
-        """Forget a request in flight."""
+        """Drop a request in flight."""
         self._leave((request,))
 
     def _leave(self, requests: Collection[int]) -> None:

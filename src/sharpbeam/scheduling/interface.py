@@ -1,4 +1,4 @@
-"""The interface of schedules: what the decoding loop asks of any of them."""
+"""Interface of schedules, as the decoding loop uses them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class Schedule(Protocol):
         """Which of all live rows run in this step, at least one; all rows of a request or none of them."""
 
     def apply(self, result: StepResult) -> Rows:
-        """Take note of a step, or of several if `whole`; returns all live rows: the ones that waited, then those of
-        `result`.
+        """Record the result of a step, or of several if `whole`.
+
+        Returns all live rows: those that waited, then those of `result`.
         """
 
     def cancel(self, request: int) -> None:
-        """Forget a request in flight, between two steps; the caller removes its rows."""
+        """Drop a request in flight, between two steps; the caller removes its rows."""

@@ -14,7 +14,7 @@ from sharpbeam.types import Footprint, Request
 
 
 class Plan:
-    """The schedules that the options ask for."""
+    """The queue that workers share, and a schedule for each of them, by the options."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class Plan:
         self.add(requests)
 
     def add(self, requests: Iterable[Request], priority: int = 0) -> None:
-        """Let `requests` wait as one group: those with a higher `priority` first, then by the order of the calls."""
+        """Add `requests` to the queue as one group: higher `priority` first, then in the order of calls."""
         self.queue.add(requests, priority)
         self.queue.batch_tokens = token_budget(self.queue.tokens, self._options.batch_tokens, self._threads)
 
     @property
     def workers(self) -> int:
-        """The number of workers that there is work for now, at most `threads`."""
+        """Number of workers that there is work for now, at most `threads`."""
         if self._options.schedule != "batches":
             return min(self._threads, len(self.queue))
         return self.queue.batches(self._threads, self._memory(min(self._threads, len(self.queue)), None))

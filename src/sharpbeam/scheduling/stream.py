@@ -1,11 +1,11 @@
 """Streams: while some requests are decoded, others enter (STREAM, Algorithm 1).
 
 A full stream holds about `max_rows` live rows. How many requests these are depends on how wide beams are: a request
-counts for `most_rows` rows until the first one is done, then for what requests had on the average. Once only the share
+counts for `most_rows` rows until the first one is done, then for the average of past requests. Once only the share
 `refill_at` (epsilon) of a full stream is left, it is filled up. So requests with different lengths are in flight, and
-there is a choice of who takes the next step:
+a schedule chooses which take the next step:
 
-* "stream": everybody. Nothing waits, and steps are as wide as can be. The paper's reason against rows of different
+* "stream": all. Nothing waits, and steps are as wide as can be. The paper's reason against rows of different
   lengths, the padding of caches, does not hold here: our caches are ragged.
 * "stream-shortest": the requests with the fewest tokens only, as in VAR-STREAM. With `max_step_rows` that many rows,
   those with the fewest tokens first (the paper's section 3, last paragraph).
@@ -67,7 +67,7 @@ class Stream:
         self._rows_run = self._requests_run = self._done = 0  # over all steps
         self._live = 0  # rows
         self._paused = Rows.empty()
-        self._limited = False  # whether some requests had to wait in the last step, or may have to in the next ones
+        self._limited = False  # whether requests waited in the last step, or may wait in the next ones
 
     @property
     def busy(self) -> bool:
@@ -95,7 +95,7 @@ class Stream:
         return entering
 
     def select(self, rows: Rows) -> Rows:
-        """The rows that the order of this stream puts first."""
+        """The rows that the schedule puts first."""
         self._paused = Rows.empty()
         self._step += 1
         options, requests = self._options, len(self._flight)
@@ -130,7 +130,7 @@ class Stream:
         return self._paused.extend(result.rows) if len(self._paused) else result.rows
 
     def cancel(self, request: int) -> None:
-        """Forget a request in flight."""
+        """Drop a request in flight."""
         self._positions -= self._flight.pop(request).positions
         self._queue.leave(1)
         self._note()
@@ -141,7 +141,7 @@ class Stream:
         return max(1.0, self._rows_run / max(self._requests_run, 1)) if self._done else self._most_rows
 
     def _note(self) -> None:
-        """Tell the memory what is in flight."""
+        """Record what is in flight in `memory`."""
         if self._memory is not None:
             self._memory.use(self._positions, self._live + self._most_rows if self._flight else 0)
 

@@ -91,7 +91,7 @@ def test_what_does_not_fit_is_said(output: tuple[Floats, Floats], folder: Path, 
         head.log_prob(np.zeros((1, WIDTH)), np.array([1, 2]))
     with pytest.raises(InputError, match=r"bias has the shape \[3\]; it must be \[300\]"):
         Head(weight, np.zeros(3))
-    with pytest.raises(InputError, match="weight has values that are infinite, no numbers, or beyond 1e"):
+    with pytest.raises(InputError, match="weight has values that are infinite, NaN, or beyond 1e"):
         Head(np.where(weight > 2, np.inf, weight))
     for hidden in (np.full((1, WIDTH), np.nan), np.full((1, WIDTH), 1e30)):
         with pytest.raises(InputError, match="hidden has values that are infinite"):

@@ -1,4 +1,4 @@
-"""Alternatives: the likeliest words behind the prefix, each completed as a search that begins with it would."""
+"""Alternatives: the likeliest tokens after the prefix, each completed as a search that begins with it would."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ OPTIONS = {"beam_size": 4, "num_hypotheses": 3, "max_length": 12}
 
 
 def without(translations):
-    """The same translations as if nobody had asked for attention."""
+    """The same translations without attention."""
     return [
         replace(t, source_tokens=(), hypotheses=tuple(replace(h, attention=None) for h in t.hypotheses))
         for t in translations
@@ -45,7 +45,7 @@ def test_one_row_for_each_token_and_nothing_else_changes(tiny_model, sentences: 
     assert ended == {0, 1}  # hypotheses with eos and without
 
 
-def test_it_is_the_attention_of_the_model_behind_these_tokens(tiny_model, sentences: list[str]) -> None:
+def test_it_is_the_attention_of_the_model_after_these_tokens(tiny_model, sentences: list[str]) -> None:
     translator = Translator(tiny_model)
     (found,) = translator.translate(sentences[:1], return_attention=True, max_length=12)
     model, source = translator.loaded.model, translator.loaded.source

@@ -61,7 +61,7 @@ def some(request: pytest.FixtureRequest, members: tuple[Path, ...]) -> tuple[Pat
 
 
 def log_probs(translator: Translator, text: str, target: str) -> Floats:
-    """What a single model thinks of every word at every place of a target [T + 1, V], in float64."""
+    """Log probabilities of a single model at every position of a target [T + 1, V], in float64."""
     (asked,) = encode_texts(translator.loaded, [text], None, DecodeOptions())
     model = translator.loaded.model
     tokens = np.array([*translator.loaded.target.encode(target), model.eos_id], np.int32)

@@ -23,7 +23,7 @@ def test_columns_are_those_of_the_text_and_one_for_the_rest() -> None:
     np.testing.assert_allclose(of_text(SHARES, slice(0, -2)), [[0.1, 0.2, 0.7], [0.4, 0.1, 0.5]], rtol=1e-6)
 
 
-@pytest.mark.parametrize("tag", ["none", "source", "target", "source-behind"])
+@pytest.mark.parametrize("tag", ["none", "source", "target", "source-behind"])  # vocabulary: stored
 def test_attention_alignment_and_coverage_are_those_of_the_text(
     make_transformer: Callable[..., Path], sentences: list[str], tag: str
 ) -> None:
@@ -32,11 +32,11 @@ def test_attention_alignment_and_coverage_are_those_of_the_text(
     (found,) = translator.translate([text], return_attention=True, **options)
     assert "".join(found.source_tokens).replace("▁", " ").strip() == text
     model, size = translator.loaded.model, len(found.source_tokens)
-    before, behind = (tag in ("source", "target")), (tag == "source-behind")
+    before, after = (tag in ("source", "target")), (tag == "source-behind")  # vocabulary: stored
     (given,) = encode_texts(translator.loaded, [text], None, DecodeOptions())
     request = given.request
     assert request is not None
-    assert len(request.source) == before + size + 1 + behind
+    assert len(request.source) == before + size + 1 + after
     weights, _ = (run := translator.loaded.open_attending()).attend(
         np.zeros(1, np.int32), run.admit([request]), np.array([model.bos_id], np.int32)
     )

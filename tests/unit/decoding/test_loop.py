@@ -1,4 +1,4 @@
-"""The loop with toy models: the same answers in any company and order, forced scores, caches that are given back."""
+"""The loop with toy models: the same answers in any company and order, forced scores, caches that are released."""
 
 from __future__ import annotations
 

@@ -346,7 +346,7 @@ def test_what_cannot_be_decoded_is_refused_at_once() -> None:
     with toy_session() as session:
         for wrong, said in (
             ({"beam_sise": 3}, "unknown option 'beam_sise'. Did you mean 'beam_size'"),
-            ({"schedule": "batches"}, "schedule is 'batches'; it must be left to the session"),
+            ({"schedule": "batches"}, "schedule is 'batches'; it must be set for the session"),
             ({"beam_size": [3]}, "beam_size is"),
             ({"beam_size": 21}, "at most 20"),
             ({"options": DecodeOptions(), "beam_size": 0}, "beam_size is 0"),

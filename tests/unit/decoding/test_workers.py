@@ -126,5 +126,5 @@ def test_workers_share_one_copy_of_the_weights(tiny_model: Path, tmp_path: Path)
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
     by_workers, by_copies = map(int, said.split())
     weights = sum(tensor.nbytes for tensor in tensors.values())
-    assert by_copies > 2 * weights  # of three more; loading leaves room for some of it
+    assert by_copies > 2 * weights  # of three more; loading leaves some free memory
     assert by_workers < 0.3 * weights

@@ -1,4 +1,4 @@
-"""What a user may limit: bytes in flight, and how long a request waits."""
+"""Limits of schedules: bytes in flight, and how long a request waits."""
 
 from __future__ import annotations
 

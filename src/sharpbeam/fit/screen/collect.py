@@ -241,7 +241,7 @@ class Collector:
 
     @property
     def _way(self) -> Direction:
-        return self.direction or Direction(behind=self.parts.language_tags.end)
+        return self.direction or Direction(after=self.parts.language_tags.end)
 
     def _targets(self, texts: Sequence[str], first: int) -> dict[int, Ids]:
         """Texts of TOGETHER lines, each line with its end, by number."""
@@ -254,9 +254,9 @@ class Collector:
         to, encode = self._way, self.parts.source.encode
         tag = np.array(to.prefix, np.int32)
         prefix = Prefix(tag, np.zeros(len(tag), np.float32)) if len(tag) else None
-        around = len(to.before) + len(to.behind)
+        around = len(to.before) + len(to.after)
         room = self._within(LONGEST - 1 + around) - around
-        sources = ([*to.before, *encode(text)[:room], *to.behind] for text in texts)
+        sources = ([*to.before, *encode(text)[:room], *to.after] for text in texts)
         return [Request(first + i, np.array(s, np.int32), prefix, to.languages) for i, s in enumerate(sources)]
 
     def _within(self, length: int) -> int:
