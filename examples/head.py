@@ -51,6 +51,6 @@ def compare(folder: Path, tokens: int = 20_000, width: int = 256, seen: int = 40
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    with torch.inference_mode(), tempfile.TemporaryDirectory() as place:
-        same, faster = compare(Path(sys.argv[1] if len(sys.argv) > 1 else place))
+    with torch.inference_mode(), tempfile.TemporaryDirectory() as folder:
+        same, faster = compare(Path(sys.argv[1] if len(sys.argv) > 1 else folder))
     print(f"{same:.1%} of the answers are PyTorch's, {faster:.0f} times as fast")

@@ -1,4 +1,4 @@
-"""Search with a PyTorch model of your own: thirty lines behind the models' door (src/sharpbeam/models/interface.py).
+"""Search with a PyTorch model of your own, by the interface of src/sharpbeam/models/interface.py.
 
 Every search, schedule and output layer then works with it. The weights here are random; load yours.
 """
@@ -47,7 +47,7 @@ class OwnDecoding(Decoding):
         self.model, self.states, self.next = model, dict[int, torch.Tensor](), 0
 
     def keep(self, states: Iterable[torch.Tensor]) -> Ids:
-        """Put states away; returns their handles."""
+        """Store states; returns their handles."""
         first = self.next
         for state in states:
             self.states[self.next] = state
@@ -75,7 +75,7 @@ class OwnDecoding(Decoding):
 
 
 def search(model: OwnModel, sources: Sequence[Sequence[int]], beam_size: int = 4) -> dict[int, tuple[int, ...]]:
-    """The best answer to each source, by its place."""
+    """The best answer to each source, by its index."""
     requests = [Request(i, np.array([*source, model.eos_id], np.int32)) for i, source in enumerate(sources)]
     beam = BeamSearch(
         SearchOptions(beam_size=beam_size, max_length=10, early_stopping="proven"),
@@ -90,5 +90,5 @@ def search(model: OwnModel, sources: Sequence[Sequence[int]], beam_size: int = 4
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    for place, tokens in sorted(search(OwnModel(), [[3, 4, 5], [6, 7], [8, 9, 10, 11]]).items()):
-        print(place, *tokens)
+    for index, tokens in sorted(search(OwnModel(), [[3, 4, 5], [6, 7], [8, 9, 10, 11]]).items()):
+        print(index, *tokens)

@@ -1,4 +1,4 @@
-"""Rank given translations of one sentence by how likely the model finds them."""
+"""Rank given translations of one sentence by their score."""
 
 from __future__ import annotations
 

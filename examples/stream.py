@@ -1,4 +1,4 @@
-"""Handle translations as they are done, which is not the order asked; stop at any time by closing the iterator."""
+"""Handle translations as soon as they are done, not in the order of the input: `python stream.py < german.txt`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from sharpbeam import MachineOptions, Translator
 
 texts = [line.rstrip("\n") for line in sys.stdin]
 translator = Translator("de-en", machine=MachineOptions(threads=2))
-for place, translation in translator.translate_iter(texts, beam_size=2):
-    print(f"{place}\t{translation.text}", flush=True)
+for index, translation in translator.translate_iter(texts, beam_size=2):
+    print(f"{index}\t{translation.text}", flush=True)

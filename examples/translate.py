@@ -1,4 +1,4 @@
-"""Translate a few sentences, and look at the alternatives and the scores of the pieces."""
+"""Translate a few sentences, with alternatives and the scores of their tokens."""
 
 from __future__ import annotations
 

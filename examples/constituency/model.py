@@ -1,8 +1,8 @@
-"""The span-based shift-reduce parser of Cross & Huang (2016), and how any model of one's own stands behind our doors.
+"""The span-based shift-reduce parser of Cross & Huang (2016), by Sharpbeam's model and output layer interfaces.
 
 Letters: N words of all sentences with their two borders, n words of one sentence, R rows, H width of one direction of
-the LSTM, M width of the hidden layers, V actions. A model ends at the hidden vector: which actions are possible is said
-by its last coordinates, one for each kind of action, which the output matrix adds to the logits.
+the LSTM, M width of the hidden layers, V actions. A model ends at the hidden vector: its last
+coordinates, one for each kind of action, say which actions are possible; the output matrix adds them to the logits.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class ParserDecoding(Decoding):
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-        self._memory = torch.empty(0, 2 * parser.width)  # [N, 2 H] of all sentences in flight, one behind the other
+        self._memory = torch.empty(0, 2 * parser.width)  # [N, 2 H] of all sentences in flight, one after the other
         self._place: dict[int, tuple[int, int]] = {}  # where each one's begins, and the number of its words
         self._states: dict[int, tuple[int, State]] = {}  # request and state, by handle
         self._next = 0

@@ -1,12 +1,13 @@
 """Train the parser on trees in brackets, one a line, and save the epoch with the lowest loss on held-out trees.
 
-python -m examples.constituency.train train.trees.gz dev.trees.gz --output runs/parser
+python examples/constituency/train.py train.trees.gz dev.trees.gz --output runs/parser
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,10 +17,13 @@ import torch.nn.functional as F
 from rich.progress import track
 from torch import Tensor
 
-from examples.constituency.model import FORBIDDEN, LABELS, SHIFT, UNKNOWN, Inventory, Parser, State
-from examples.constituency.trees import Tree, read_tree
 from sharpbeam.text.lines import read_lines
 from sharpbeam.types import Ids
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # so that it runs from anywhere
+
+from examples.constituency.model import FORBIDDEN, LABELS, SHIFT, UNKNOWN, Inventory, Parser, State
+from examples.constituency.trees import Tree, read_tree
 
 Example = tuple[Ids, list[int]]  # a sentence and the actions of its tree
 

@@ -45,7 +45,7 @@ def read_tree(text: str) -> Tree:
 
 
 def _read(tokens: list[str], place: int) -> tuple[Tree, int]:
-    """The tree that begins at `place`, and the place behind it."""
+    """The tree that begins at `place`, and the place after it."""
     if tokens[place : place + 1] != ["("] or len(tokens) < place + 4:
         raise ValueError(
             f"a tree must begin with '(', a label and what it holds: {' '.join(tokens[place : place + 4])!r}"
@@ -63,7 +63,7 @@ def _read(tokens: list[str], place: int) -> tuple[Tree, int]:
 
 
 def actions(tree: Tree) -> list[str]:
-    """What builds `tree`: "shift" and "combine", each followed by the label of the new span.
+    """The actions that build `tree`: "shift" and "combine", each followed by the label of the new span.
 
     A constituent of several children is combined from the left, its unfinished spans labelled NONE; a chain of
     constituents over the same words is one label, joined by "+". n words take 4 n - 2 actions.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
 from sharpbeam.options.schema import Schema, fields_of, option, type_hints, unknown
+from sharpbeam.options.search import SamplingOptions, SearchOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,284 +28,7 @@ __all__ = [
     "ScheduleOptions",
     "SearchOptions",
 ]
-
-# Tables are as long as the longest answer, and each hypothesis takes memory: more than this is a slip of the hand.
-LONGEST = 100_000  # tokens of an answer
-MOST_ANSWERS = 10_000  # hypotheses of a beam, samples of a request
-
-EarlyStopping = Literal["true", "false", "never", "proven", "exhaustive"]
-Finishing = Literal["leave", "stay"]
-CubePruning = Literal["none", "exact", "approximate"]
-MergeBy = Literal["word", "likeness", "both"]
 ScheduleName = Literal["batches", "stream", "stream-shortest", "stream-longest"]
-
-
-@dataclass(frozen=True)
-class SearchOptions(Schema):
-    """How hypotheses are kept and ranked."""
-
-    beam_size: int = option(
-        5, "hypotheses kept at each step; 1 = greedy", ge=1, le=MOST_ANSWERS, other_names=("num_beams", "beam")
-    )
-    num_hypotheses: int = option(
-        1,
-        "answers for each request; beam search gives at most beam_size",
-        ge=1,
-        le=MOST_ANSWERS,
-        other_names=("num_return_sequences", "n_best", "nbest"),
-    )
-    length_penalty: float = option(
-        1.0,
-        "score = log_prob / length ** length_penalty; length counts eos",
-        ge=-10,
-        le=10,
-        other_names=("lenpen", "normalize"),
-    )
-    early_stopping: EarlyStopping = option(
-        "false",
-        "when a request is done. As in Hugging Face: true = beam_size hypotheses are finished; "
-        "false = no live hypothesis is likely to win; never = none could win even at max_length. "
-        "exhaustive = at max_length only; proven = as early as is sure to give the same answers as exhaustive",
-        advanced=True,
-    )
-    patience: float = option(
-        1.0,
-        "true, false and never: beam_size * patience hypotheses have to be finished (Kasai et al. 2022)",
-        le=1000,
-        advanced=True,
-    )
-    stop_margin: float | None = option(
-        None,
-        "stop when the best live log probability is this far below the best finished one; 3.0 is usual",
-        ge=0,
-        advanced=True,
-    )
-    max_score_margin: float | None = option(
-        None,
-        "variable width: drop hypotheses whose log probability is this far below the best of their request",
-        ge=0,
-        advanced=True,
-    )
-    max_score_ratio: float | None = option(
-        None,
-        "variable width: drop hypotheses with more than this many times the negative log probability of the best",
-        ge=1,
-        lt=math.inf,
-        advanced=True,
-    )
-    max_children: int | None = option(
-        None, "variable width: keep at most this many continuations of one hypothesis", ge=1, advanced=True
-    )
-    finishing: Finishing = option(
-        "leave",
-        "leave: a finished hypothesis frees its slot on the beam (Hugging Face, fairseq); "
-        "stay: it keeps the slot until beam_size better ones push it off",
-        advanced=True,
-    )
-    repetition_penalty: float = option(
-        1.0,
-        "multiplies the log probability of every token that the hypothesis already has; 1.0 = none",
-        ge=1,
-        le=1000,
-        advanced=True,
-    )
-    no_repeat_ngram_size: int = option(
-        0, "no hypothesis repeats a sequence of this many tokens; 0 = no such rule", ge=0, advanced=True
-    )
-    coverage_penalty: float = option(
-        0.0,
-        "beta of GNMT: finished hypotheses that leave source tokens without attention rank lower; 0 = none. "
-        "Scores contain it; needs a model with attention",
-        ge=0,
-        le=100,
-        advanced=True,
-    )
-    prefix_bias_beta: float = option(
-        0.0,
-        "the target prefix is not forced but made likelier: while a hypothesis follows it, probabilities are (1 - "
-        "beta) times the model's, and the prefix's next token gets beta more; 0 = forced",
-        ge=0,
-        lt=1,
-        advanced=True,
-    )
-    return_alternatives: bool = option(
-        False,
-        "the answers differ at the position after the target prefix (or at the start): the num_hypotheses likeliest "
-        "tokens there, each completed by itself",
-        advanced=True,
-    )
-    min_alternative_expansion_prob: float = option(
-        0.0,
-        "return_alternatives: leave out tokens that are less probable, except the likeliest",
-        ge=0,
-        lt=1,
-        advanced=True,
-    )
-    return_attention: bool = option(
-        False,
-        "return for each answer what every token attended to in the source; takes one more pass over the answers",
-        advanced=True,
-    )
-    search: str = option(
-        "beam", "how hypotheses are chosen: beam, or a search added by register_search from Python", advanced=True
-    )
-    sampling: bool = option(
-        False,
-        "draw num_hypotheses answers at random, independently, instead of beam search; beam_size is not used",
-        advanced=True,
-        other_names=("do_sample",),
-    )
-    cube_pruning: CubePruning = option(
-        "none",
-        "hypotheses that are alike share one prediction of the next tokens (Zhang et al. 2018). approximate: also its "
-        "scores; exact: what is chosen from it is scored again, so scores are those of `score`",
-        advanced=True,
-    )
-    merge_by: MergeBy = option(
-        "word",
-        "cube pruning: alike are hypotheses with the same last token (word); with hidden vectors that point the same "
-        "way, which saves the output layer only (likeness); both = one after the other",
-        advanced=True,
-    )
-    merge_threshold: float = option(
-        0.95,
-        "cube pruning by likeness: least cosine of hidden vectors; the higher, the closer to plain beam search",
-        ge=-1,
-        le=1,
-        advanced=True,
-    )
-    min_length: int = option(
-        0,
-        "tokens before eos is allowed, eos not counted",
-        ge=0,
-        advanced=True,
-        other_names=("min_new_tokens", "min_decoding_length"),
-    )
-    max_length: int = option(
-        256,
-        "tokens after which a hypothesis is ended, eos counted",
-        ge=1,
-        le=LONGEST,
-        other_names=("max_new_tokens", "max_decoding_length"),
-    )
-
-    def check(self) -> None:
-        """Raise OptionError where the options of the search do not fit together."""
-        if self.sampling:
-            self._check_sampling()
-        self._check_answers()
-        self._check_biases()
-        self._check_merging()
-        below = f"at least 0 and below max_length ({self.max_length})"
-        self.require(self.min_length < self.max_length, "min_length", below)
-
-    @property
-    def most_rows(self) -> int:
-        """How many rows a request may have at a time."""
-        return self.num_hypotheses if self.sampling else self.beam_size
-
-    @property
-    def attends(self) -> bool:
-        """Whether the attention of finished hypotheses is needed."""
-        return self.return_attention or self.coverage_penalty > 0
-
-    def for_coverage(self) -> SearchOptions:
-        """The same search for all finished hypotheses that a coverage penalty chooses from; itself without one."""
-        if not self.coverage_penalty:
-            return self
-        found = min(self.beam_size, round(self.beam_size * self.patience))
-        return dataclasses.replace(self, num_hypotheses=max(self.num_hypotheses, found))
-
-    def for_one_answer(self) -> SearchOptions:
-        """The same search, without alternatives and for the best answer only."""
-        return dataclasses.replace(
-            self, num_hypotheses=1, return_alternatives=False, min_alternative_expansion_prob=0.0
-        )
-
-    def _check_answers(self) -> None:
-        """Raise OptionError where there cannot be so many answers."""
-        answers, single = self.num_hypotheses, self.sampling or self.return_alternatives  # each by itself
-        most = MOST_ANSWERS if single else self.beam_size
-        allowed = f"between 1 and {most}" if single else f"between 1 and beam_size ({most})"
-        self.require(answers <= most, "num_hypotheses", allowed)
-        least = (1 if single else answers) / self.beam_size
-        self.require(least <= self.patience, "patience", f"between {least:.4g} and 1000")
-        counts = self.patience == 1 or self.early_stopping not in ("proven", "exhaustive")
-        self.require(counts, "patience", "1.0 with early_stopping proven or exhaustive, which do not count")
-        lowest, alternatives = self.min_alternative_expansion_prob, self.return_alternatives
-        self.require(alternatives or not lowest, "min_alternative_expansion_prob", "0 unless return_alternatives is on")
-
-    def _check_biases(self) -> None:
-        """Raise OptionError for a coverage penalty or a bias that would have no effect."""
-        chooses = self.beam_size > 1 or not self.coverage_penalty
-        self.require(chooses, "coverage_penalty", "0 with beam_size 1, which has no two hypotheses to choose from")
-        free = not self.prefix_bias_beta or (self.cube_pruning == "none" and not self.return_alternatives)
-        self.require(free, "prefix_bias_beta", "0 with cube_pruning or return_alternatives")
-
-    def _check_merging(self) -> None:
-        """Raise OptionError for an option of cube pruning without it."""
-        for name, default in (("merge_by", "word"), ("merge_threshold", 0.95)):
-            unchanged = self.cube_pruning != "none" or getattr(self, name) == default
-            self.require(unchanged, name, f"left at {default!r} unless cube_pruning is chosen too")
-        compares = self.merge_by != "word" or self.merge_threshold == 0.95
-        self.require(compares, "merge_threshold", "left at 0.95 with merge_by word, which does not use it")
-
-    def _check_sampling(self) -> None:
-        """Raise OptionError for an option that sampling would ignore."""
-        for name, field in fields_of(SearchOptions).items():
-            unchanged = name in _FOR_SAMPLING or getattr(self, name) == field.default
-            self.require(unchanged, name, f"left at {field.default!r} with sampling, which keeps no beam")
-
-
-_FOR_SAMPLING = (
-    "sampling",
-    "beam_size",
-    "num_hypotheses",
-    "length_penalty",
-    "repetition_penalty",
-    "no_repeat_ngram_size",
-    "return_alternatives",
-    "return_attention",
-    "min_alternative_expansion_prob",
-    "min_length",
-    "max_length",
-)
-
-
-@dataclass(frozen=True)
-class SamplingOptions(Schema):
-    """The distribution that samples are drawn from: temperature first, then top_k, then top_p."""
-
-    temperature: float = option(
-        1.0,
-        "log probabilities are divided by it: below 1 favours likely tokens, above 1 rare ones",
-        gt=0,
-        le=1000,
-        advanced=True,
-        other_names=("sampling_temperature",),
-    )
-    top_k: int = option(
-        0,
-        "draw from this many of the likeliest tokens; 0 = all, which is slow for large vocabularies",
-        ge=0,
-        advanced=True,
-        other_names=("sampling_topk",),
-    )
-    top_p: float = option(
-        1.0,
-        "draw from the fewest of the likeliest tokens that have this probability together",
-        gt=0,
-        le=1,
-        advanced=True,
-        other_names=("sampling_topp",),
-    )
-    seed: int = option(
-        0,
-        "the same seed draws the same answers for a text, whatever else is in the batch",
-        ge=0,
-        lt=2**64,
-        advanced=True,
-    )
 
 
 @dataclass(frozen=True)
@@ -422,8 +145,8 @@ class DecodeOptions(Schema):
     Built once, it may be passed to any number of calls: `translator.translate(texts, options=options)`.
     """
 
-    search: SearchOptions = SearchOptions()
-    sampling: SamplingOptions = SamplingOptions()
+    search: SearchOptions = SearchOptions()  # noqa: RUF009 (frozen)
+    sampling: SamplingOptions = SamplingOptions()  # noqa: RUF009
     schedule: ScheduleOptions = ScheduleOptions()
     output: OutputLayerOptions = OutputLayerOptions()
     languages: LanguageOptions = LanguageOptions()
