@@ -32,11 +32,15 @@ if TYPE_CHECKING:
     from sharpbeam.options.screen import ScreenOptions
     from sharpbeam.options.shortlist import ShortlistOptions
     from sharpbeam.output_layers.registry import register_output_layer
+    from sharpbeam.report.assessment import Assessment, assess, write_sheets
+    from sharpbeam.report.compare import Comparison, compare
     from sharpbeam.report.tune import Tuning, tune
     from sharpbeam.search.registry import register_search
 
 __all__ = [
     "Answer",
+    "Assessment",
+    "Comparison",
     "DecodeOptions",
     "FitProgress",
     "Generation",
@@ -64,6 +68,8 @@ __all__ = [
     "Translator",
     "Tuning",
     "__version__",
+    "assess",
+    "compare",
     "export_shortlist",
     "fit_head",
     "fit_preview",
@@ -73,39 +79,45 @@ __all__ = [
     "register_search",
     "translate_file",
     "tune",
+    "write_sheets",
 ]
 
 _HOMES = {
     "Answer": "sharpbeam.decoding.results",
+    "Assessment": "sharpbeam.report.assessment",
+    "Comparison": "sharpbeam.report.compare",
+    "DecodeOptions": "sharpbeam.options.decode",
+    "FitProgress": "sharpbeam.fit.progress",
     "Generation": "sharpbeam.decoding.results",
     "Generator": "sharpbeam.api.generator",
     "Handle": "sharpbeam.decoding.handle",
     "Head": "sharpbeam.api.head",
-    "DecodeOptions": "sharpbeam.options.decode",
     "JobStats": "sharpbeam.jobs.translate_file",
     "MachineOptions": "sharpbeam.options.decode",
-    "ScreenOptions": "sharpbeam.options.screen",
-    "ShortlistOptions": "sharpbeam.options.shortlist",
-    "translate_file": "sharpbeam.jobs.translate_file",
     "Partial": "sharpbeam.decoding.results",
+    "PreviewFit": "sharpbeam.fit.low_bit_job",
     "Scorer": "sharpbeam.api.scorer",
+    "ScreenFit": "sharpbeam.fit.screen.job",
+    "ScreenOptions": "sharpbeam.options.screen",
     "Session": "sharpbeam.decoding.session",
+    "ShortlistFit": "sharpbeam.fit.shortlist.job",
+    "ShortlistOptions": "sharpbeam.options.shortlist",
     "Trace": "sharpbeam.decoding.trace",
     "Translation": "sharpbeam.decoding.results",
     "Translator": "sharpbeam.api.translator",
-    "FitProgress": "sharpbeam.fit.progress",
-    "ScreenFit": "sharpbeam.fit.screen.job",
-    "fit_head": "sharpbeam.fit.head",
-    "PreviewFit": "sharpbeam.fit.low_bit_job",
     "Tuning": "sharpbeam.report.tune",
-    "tune": "sharpbeam.report.tune",
-    "fit_preview": "sharpbeam.fit.low_bit_job",
-    "ShortlistFit": "sharpbeam.fit.shortlist.job",
+    "assess": "sharpbeam.report.assessment",
+    "compare": "sharpbeam.report.compare",
     "export_shortlist": "sharpbeam.fit.shortlist.job",
+    "fit_head": "sharpbeam.fit.head",
+    "fit_preview": "sharpbeam.fit.low_bit_job",
     "fit_screen": "sharpbeam.fit.screen.job",
     "fit_shortlist": "sharpbeam.fit.shortlist.job",
     "register_output_layer": "sharpbeam.output_layers.registry",
     "register_search": "sharpbeam.search.registry",
+    "translate_file": "sharpbeam.jobs.translate_file",
+    "tune": "sharpbeam.report.tune",
+    "write_sheets": "sharpbeam.report.assessment",
 }
 
 

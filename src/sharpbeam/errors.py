@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 
 
 class SharpbeamError(Exception):
@@ -35,3 +36,16 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return the sentence ' Did you mean ...?' for the closest of `allowed`, or nothing when none is close."""
     close = difflib.get_close_matches(name, list(allowed), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+@contextmanager
+def needs_extra(task: str, extra: str) -> Iterator[None]:
+    """Imports in this block may miss a package: then raise SharpbeamError that names the extra to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("sharpbeam"):
+            raise
+        raise SharpbeamError(
+            f"{task} needs the package {error.name}, which is not installed; run: pip install 'sharpbeam[{extra}]'"
+        ) from error

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from sharpbeam.cli.help import Verb
+from sharpbeam.cli.verbs.compare import compare
 from sharpbeam.cli.verbs.convert import convert
 from sharpbeam.cli.verbs.evaluate import evaluate
 from sharpbeam.cli.verbs.fit_preview import fit_preview
@@ -28,6 +29,7 @@ VERBS = (
     generate,
     score,
     evaluate,
+    compare,
     info,
     convert,
     trace,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sharpbeam.cli.extras import needs_extra
 from sharpbeam.cli.flags import with_options
-from sharpbeam.errors import InputError
+from sharpbeam.errors import InputError, needs_extra
 from sharpbeam.jobs.paths import check_home
 from sharpbeam.options.decode import (
     DecodeOptions,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sharpbeam.cli.extras import needs_extra
 from sharpbeam.cli.flags import with_options
+from sharpbeam.errors import needs_extra
 from sharpbeam.fit.texts import HELP, DirectedText, directed_texts
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.options.decode import MachineOptions

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sharpbeam.cli.extras import needs_extra
+from sharpbeam.errors import needs_extra
 
 
 def train(
