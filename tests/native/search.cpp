@@ -46,7 +46,8 @@ struct ToyForward : Forward {
     return hidden.data();
   }
 
-  void topk(const float* given, const int32_t*, int64_t rows, int64_t k, float* log_prob, int32_t* token) override {
+  void topk(const float* given, const int32_t*, int64_t rows, int64_t k, const BeamView*, float* log_prob,
+            int32_t* token) override {
     for (int64_t row = 0; row < rows; ++row) {
       const auto state = static_cast<int32_t>(given[row * kWidth]);
       for (int32_t id = 0; id < kVocab; ++id) order[id] = id;
