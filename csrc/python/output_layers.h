@@ -16,7 +16,7 @@ struct LayerBinding {
 
 // The arguments weight [V, D] and bias [V] of a layer.
 struct OutputArrays {
-  OutputArrays(const AnyArray& weight_array, const AnyArray& bias_array)
+  OutputArrays(const Floats& weight_array, const Floats& bias_array)
       : w(checked<float>(weight_array, "weight", {kAnySize, kAnySize})),
         vocab(static_cast<int64_t>(weight_array.shape(0))),
         dim(static_cast<int64_t>(weight_array.shape(1))),

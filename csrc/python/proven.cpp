@@ -13,9 +13,9 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-void construct(ProvenLayer* self, AnyArray weight, AnyArray bias, AnyArray basis, AnyArray shift, AnyArray center,
-               AnyArray rows, AnyArray balance, AnyArray tokens, AnyArray start, AnyArray coordinates, AnyArray trust,
-               double remainder, float share, float refined, float summed, double near, double far, const char* isa) {
+void construct(ProvenLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center, Scores rows,
+               Scores balance, Ids tokens, Ids start, Ids coordinates, Scores trust, double remainder, float share,
+               float refined, float summed, double near, double far, const char* isa) {
   const OutputArrays arrays(weight, bias);
   const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
   const LowBitView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
@@ -34,8 +34,9 @@ void construct(ProvenLayer* self, AnyArray weight, AnyArray bias, AnyArray basis
 }
 
 // (log_prob, token, normaliser, counts); with request, score, width and eos as a beam search asks.
-nb::tuple topk_details(const ProvenLayer& self, AnyArray hidden, int64_t k, bool normalise,
-                       std::optional<AnyArray> request, std::optional<AnyArray> score, int64_t width, int32_t eos) {
+Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> topk_details(
+    const ProvenLayer& self, Floats hidden, int64_t k, bool normalise, std::optional<Ids> request,
+    std::optional<Scores> score, int64_t width, int32_t eos) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const auto count = static_cast<int64_t>(hidden.shape(0));
   check_k(k, self.vocab());
@@ -65,7 +66,7 @@ nb::tuple topk_details(const ProvenLayer& self, AnyArray hidden, int64_t k, bool
   return nb::make_tuple(log_prob.array, token.array, total.array, found);
 }
 
-nb::object normalisers(const ProvenLayer& self, AnyArray hidden, float share, float refined, float summed, double near,
+FloatArray normalisers(const ProvenLayer& self, Floats hidden, float share, float refined, float summed, double near,
                        double far) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   auto total = new_array<float>({hidden.shape(0)});

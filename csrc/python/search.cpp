@@ -133,12 +133,19 @@ std::unique_ptr<Search> make_search(const std::string& kind, const SearchOptions
   return std::make_unique<BeamSearch>(options);
 }
 
+using Options = nb::typed<nb::dict, nb::str, nb::any>;
+
+// The result of a step; the stub has its type (stubs.pat).
+struct Stepped : nb::tuple {
+  static constexpr auto Name = nb::detail::const_name("Stepped");
+};
+
 // A search as Python sees it. Other Python threads continue during a call, so a mutex keeps calls apart.
 class SearchRun {
  public:
-  SearchRun(const std::string& kind, nb::dict options) : search_(make_search(kind, read_options(options))) {}
+  SearchRun(const std::string& kind, Options options) : search_(make_search(kind, read_options(options))) {}
 
-  void begin(int32_t request, AnyArray prefix, AnyArray log_prob, uint64_t name) {
+  void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name) {
     const auto size = static_cast<int64_t>(prefix.size());
     const SearchRequest entering{request,
                                  {checked<int32_t>(prefix, "prefix", {kAnySize}), prefix.size()},
@@ -170,23 +177,22 @@ class SearchRun {
 
   void record() { search_->record(); }
 
-  nb::tuple step(ModelRun& model, LayerRun& layer, bool whole, AnyArray request, AnyArray state, AnyArray token,
-                 AnyArray node, AnyArray length, AnyArray score) {
+  Stepped step(ModelRun& model, LayerRun& layer, bool whole, Ids request, Ids state, Ids token, Ids node, Ids length,
+               Scores score) {
     const RowView rows = view(request, state, token, node, length, score);
     native_.use(model, layer);
     return run(native_, rows, whole);
   }
 
-  nb::tuple python_step(nb::handle forward, AnyArray request, AnyArray state, AnyArray token, AnyArray node,
-                        AnyArray length, AnyArray score) {
+  Stepped python_step(nb::handle forward, Ids request, Ids state, Ids token, Ids node, Ids length, Scores score) {
     const RowView rows = view(request, state, token, node, length, score);
     PythonForward python(forward);
     return run(python, rows, false);
   }
 
  private:
-  static RowView view(const AnyArray& request, const AnyArray& state, const AnyArray& token, const AnyArray& node,
-                      const AnyArray& length, const AnyArray& score) {
+  static RowView view(const Ids& request, const Ids& state, const Ids& token, const Ids& node, const Ids& length,
+                      const Scores& score) {
     const auto rows = static_cast<int64_t>(request.size());
     return {rows,
             checked<int32_t>(request, "request", {kAnySize}),
@@ -197,7 +203,7 @@ class SearchRun {
             checked<double>(score, "score", {rows})};
   }
 
-  nb::tuple run(Forward& forward, const RowView& rows, bool whole) {
+  Stepped run(Forward& forward, const RowView& rows, bool whole) {
     const std::unique_lock<std::mutex> lock = locked();
     try {
       const nb::gil_scoped_release release;
@@ -208,10 +214,10 @@ class SearchRun {
       throw nb::python_error();
     }
     const SearchWork& work = search_->work();
-    return nb::make_tuple(
-        columns(search_->rows()), array_of(search_->rows().score.data(), search_->rows().size()),
-        nb::make_tuple(work.steps, work.expansions, work.request_steps, work.model_rows, work.sub_cubes),
-        search_->done().empty() ? nb::none() : nb::object(done()), trace());
+    return {
+        nb::make_tuple(columns(search_->rows()), array_of(search_->rows().score.data(), search_->rows().size()),
+                       nb::make_tuple(work.steps, work.expansions, work.request_steps, work.model_rows, work.sub_cubes),
+                       search_->done().empty() ? nb::none() : nb::object(done()), trace())};
   }
 
   // Kept until the answer is copied; waits without the GIL, which who has the lock needs for that.
@@ -284,7 +290,7 @@ void bind_forward(nb::module_& module) {
 void bind_search(nb::module_& module) {
   nb::class_<SearchRun>(module, "Search", "A search of one decoding run; see sharpbeam.search.native.NativeSearch.")
       .def(
-          nb::init<const std::string&, nb::dict>(), "kind"_a, "options"_a,
+          nb::init<const std::string&, Options>(), "kind"_a, "options"_a,
           "kind: beam, sampling or expansion; options: fields of SearchOptions and SamplingOptions by name, eos_id and "
           "vocab_size.")
       .def("begin", &SearchRun::begin, "request"_a, "prefix"_a, "prefix_log_prob"_a, "name"_a = 0,

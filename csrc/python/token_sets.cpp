@@ -18,8 +18,7 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-ScreenView clusters_of(const AnyArray& weight, const AnyArray& bias, const AnyArray& start, const AnyArray& token,
-                       int64_t dim) {
+ScreenView clusters_of(const Floats& weight, const Floats& bias, const Ids& start, const Ids& token, int64_t dim) {
   ScreenView screen{};
   screen.weight = checked<float>(weight, "cluster_weight", {kAnySize, dim});
   screen.clusters = static_cast<int64_t>(weight.shape(0));
@@ -29,10 +28,10 @@ ScreenView clusters_of(const AnyArray& weight, const AnyArray& bias, const AnyAr
   return screen;
 }
 
-void construct_screen(ScreenLayer* self, AnyArray weight, AnyArray bias, AnyArray cluster_weight, AnyArray cluster_bias,
-                      AnyArray start, AnyArray token, const char* isa, bool int8, const RowLayer* fallback,
-                      std::optional<AnyArray> residual_weight, std::optional<AnyArray> residual_bias,
-                      std::optional<AnyArray> center, int64_t fallback_k, float margin, float mass_weight,
+void construct_screen(ScreenLayer* self, Floats weight, Floats bias, Floats cluster_weight, Floats cluster_bias,
+                      Ids start, Ids token, const char* isa, bool int8, const RowLayer* fallback,
+                      std::optional<Floats> residual_weight, std::optional<Floats> residual_bias,
+                      std::optional<Floats> center, int64_t fallback_k, float margin, float mass_weight,
                       float distance_weight, float threshold, float max_log_share) {
   const OutputArrays arrays(weight, bias);
   ScreenView screen = clusters_of(cluster_weight, cluster_bias, start, token, arrays.dim);
@@ -54,7 +53,7 @@ void construct_screen(ScreenLayer* self, AnyArray weight, AnyArray bias, AnyArra
   new (self) ScreenLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, screen, int8, fallback, table_named(isa));
 }
 
-nb::object assign(const ScreenLayer& self, AnyArray hidden) {
+IdArray assign(const ScreenLayer& self, Floats hidden) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   auto cluster = new_array<int32_t>({hidden.shape(0)});
   {
@@ -64,7 +63,7 @@ nb::object assign(const ScreenLayer& self, AnyArray hidden) {
   return cluster.array;
 }
 
-nb::object features(const ScreenLayer& self, AnyArray hidden) {
+FloatArray features(const ScreenLayer& self, Floats hidden) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   auto out = new_array<float>({hidden.shape(0), static_cast<size_t>(ScreenLayer::kFeatures)});
   {
@@ -74,7 +73,7 @@ nb::object features(const ScreenLayer& self, AnyArray hidden) {
   return out.array;
 }
 
-Shortlist shortlist_of(const AnyArray& always, const AnyArray& start, const AnyArray& token, int64_t vocab) {
+Shortlist shortlist_of(const Ids& always, const Ids& start, const Ids& token, int64_t vocab) {
   ShortlistView view{};
   view.always = checked<int32_t>(always, "always", {kAnySize});
   view.always_count = static_cast<int64_t>(always.size());
@@ -85,16 +84,16 @@ Shortlist shortlist_of(const AnyArray& always, const AnyArray& start, const AnyA
   return Shortlist(view, vocab);
 }
 
-void construct_shortlist(ShortlistLayer* self, AnyArray weight, AnyArray bias, AnyArray always, AnyArray start,
-                         AnyArray token, const char* isa) {
+void construct_shortlist(ShortlistLayer* self, Floats weight, Floats bias, Ids always, Ids start, Ids token,
+                         const char* isa) {
   const OutputArrays arrays(weight, bias);
   new (self) ShortlistLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim,
                             shortlist_of(always, start, token, arrays.vocab), table_named(isa));
 }
 
-void construct_joined(JoinedLayer* self, AnyArray weight, AnyArray bias, AnyArray cluster_weight, AnyArray cluster_bias,
-                      AnyArray set_start, AnyArray set_token, AnyArray always, AnyArray start, AnyArray token,
-                      const std::string& join, const char* isa) {
+void construct_joined(JoinedLayer* self, Floats weight, Floats bias, Floats cluster_weight, Floats cluster_bias,
+                      Ids set_start, Ids set_token, Ids always, Ids start, Ids token, const std::string& join,
+                      const char* isa) {
   if (join != "and" && join != "or") throw std::invalid_argument("join is '" + join + "'; it must be and or or");
   const OutputArrays arrays(weight, bias);
   new (self) JoinedLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim,

@@ -10,7 +10,6 @@ finished takes no work.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -24,6 +23,7 @@ from typing import Protocol
 from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.jobs.journal import Job, Journal, LinesDigest
 from sharpbeam.jobs.paths import check_home
+from sharpbeam.storage.atomic import lock_file
 from sharpbeam.text.lines import is_standard_input
 
 log = logging.getLogger("sharpbeam.jobs")
@@ -160,7 +160,7 @@ class OutputFile:
             try:
                 if not stat.S_ISREG(os.fstat(file).st_mode):
                     raise OutputError(f"{self.part} is not a regular file; remove it, or give another --output.")
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(file.fileno())
                 if os.path.samestat(os.fstat(file), self.part.stat()):
                     return file
             except BlockingIOError as error:

@@ -37,19 +37,29 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
+def lock_file(file: int) -> None:
+    """Lock an open file or folder until it is closed; nothing on a system without `flock`.
+
+    Raises BlockingIOError where another process holds the lock, another OSError where the file system has no locks.
+    """
+    try:
+        import fcntl  # POSIX only
+    except ImportError:
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def lock(path: Path) -> int | None:
     """A descriptor that holds an exclusive lock on a file or folder until it is closed.
 
     None where another one holds it, where the path cannot be opened, or where the file system has no locks.
     """
-    import fcntl  # of POSIX only
-
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(file)
     except OSError:
         os.close(file)
         return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import weakref
 from pathlib import Path
 
 from sharpbeam.errors import SharpbeamError
+from sharpbeam.storage.atomic import lock_file
 
 
 class FolderLock:
@@ -18,7 +18,7 @@ class FolderLock:
         file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._close = weakref.finalize(self, os.close, file)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(file)
         except BlockingIOError:
             self.release()
             raise SharpbeamError(

@@ -1,0 +1,29 @@
+# Replacements for the signatures that nanobind's stub generator cannot derive from the bindings (make stubs).
+
+sharpbeam._core.__prefix__:
+    # The native core. Arrays are C-contiguous; a wrong dtype, shape or value raises ValueError.
+    # Generated from the bindings: make stubs WRITE=1.
+    from typing import TypeAlias
+    from numpy.typing import NDArray
+    from sharpbeam.types import Floats, Ids, Scores
+    # Finished requests: index, steps saved, and of each answer tokens, log probabilities, their sum and its score.
+    Answers: TypeAlias = list[tuple[list[int], list[float], float, float]]
+    Done: TypeAlias = list[tuple[int, int, Answers]]
+    # The record of a step of a request: index, groups of its rows, candidates (row, token, log probability, score,
+    # outcome) and why it is done.
+    Trace: TypeAlias = list[tuple[int, list[int], list[tuple[int, int, float, float, int]], int]]
+    # Request, state, token, node and length of the rows of the next step [5, n], their scores [n]; counts; finished
+    # requests; the record.
+    Stepped: TypeAlias = tuple[Ids, Scores, tuple[int, int, int, int, int], Done | None, Trace]
+
+sharpbeam._core.RowLayer.topk:
+    def topk(self, hidden: Floats, log_prob: Floats, token: Ids, floor: Floats | None = None) -> None: ...
+
+sharpbeam._core.RowLayer.unnormalised:
+    def unnormalised(self) -> RowLayer | None: ...
+
+sharpbeam._core.Team.__exit__:
+    def __exit__(self, *raised: object) -> None: ...
+
+sharpbeam._core.Search.peek:
+    def peek(self, request: int, node: int) -> tuple[Answers, list[int]] | None: ...
