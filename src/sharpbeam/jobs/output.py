@@ -160,7 +160,7 @@ class OutputFile:
             try:
                 if not stat.S_ISREG(os.fstat(file).st_mode):
                     raise OutputError(f"{self.part} is not a regular file; remove it, or give another --output.")
-                lock_file(file.fileno())
+                lock_file(file)
                 if os.path.samestat(os.fstat(file), self.part.stat()):
                     return file
             except BlockingIOError as error:
