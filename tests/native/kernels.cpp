@@ -293,26 +293,6 @@ void check_transformer(const Kernels& table) {
   }
 }
 
-void check_preview(const Kernels& table) {
-  const Kernels& scalar = sharpbeam::kernels("scalar");
-  for (int round = 0; round < 60; ++round) {
-    const int64_t rows = draw_size(1, 12), in = 8 * draw_size(1, 12), panels = draw_size(1, 3);
-    const int64_t tokens = panels * sharpbeam::kPanel;
-    Guarded<uint8_t> packed(tokens * in / 2);
-    Guarded<int8_t> x(rows * in);
-    Guarded<float> scale(tokens), bias(tokens), x_scale(rows), a(rows * tokens), b(rows * tokens), s(rows * panels),
-        t(rows * panels);
-    for (int64_t i = 0; i < packed.size(); ++i) packed[i] = static_cast<uint8_t>(draw_size(0, 255));
-    for (int64_t i = 0; i < x.size(); ++i) x[i] = static_cast<int8_t>(round % 3 ? draw_size(-127, 127) : 127);
-    fill(scale, 1.0f), fill(bias, 1.0f), fill(x_scale, 1.0f);
-    scalar.preview_int4(packed.get(), scale.get(), bias.get(), x.get(), in, x_scale.get(), a.get(), tokens, s.get(),
-                        panels, rows, in, panels);
-    table.preview_int4(packed.get(), scale.get(), bias.get(), x.get(), in, x_scale.get(), b.get(), tokens, t.get(),
-                       panels, rows, in, panels);
-    CHECK(same(a.get(), b.get(), a.size()) && same(s.get(), t.get(), s.size()), table.name, in);
-  }
-}
-
 TEST(kernels_gemm_of_some_columns) {
   Guarded<float> weight(70 * 9), x(4), a(70), b(70);
   fill(weight, 1.0f), fill(x, 1.0f);

@@ -14,10 +14,6 @@ namespace {
 inline int32x4_t add_groups(int32x4_t total, int16x8_t low, int16x8_t high) {
   return vaddq_s32(total, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
 }
-inline int32x4_t dot_groups(int32x4_t total, int8x16_t a, int8x16_t b) {
-  return add_groups(total, vmull_s8(vget_low_s8(a), vget_low_s8(b)), vmull_high_s8(a, b));
-}
-using Int4 = Nibbles<dot_groups>;
 struct Int8 : IntegerBlocks {
   static constexpr int kRows = 3;  // the products need registers as well
   static constexpr int vecs(int) { return 1; }
@@ -25,7 +21,10 @@ struct Int8 : IntegerBlocks {
   static Weights load_weights(const uint8_t* p) { return load_bytes(p); }
   static Ints dot(Ints total, Weights w, Inputs x) {
     const int8x16_t b = vreinterpretq_s8_u8(x);
-    return quarters<Ints>([=](int i) { return dot_groups(total.quarter[i], to_signed(w.quarter[i]), b); });
+    return quarters<Ints>([=](int i) {
+      const int8x16_t a = to_signed(w.quarter[i]);
+      return add_groups(total.quarter[i], vmull_s8(vget_low_s8(a), vget_low_s8(b)), vmull_high_s8(a, b));
+    });
   }
 };
 // Stored weights, up to 255, times x: 255 * 127 < 2^15 as well.

@@ -217,15 +217,6 @@ inline Ints set_ints(int32_t x) {
 inline Ints add_ints(Ints a, Ints b) {
   return quarters<Ints>([=](int i) { return vaddq_s32(a.quarter[i], b.quarter[i]); });
 }
-inline void store_ints(int32_t* p, Ints a) {
-  vst1q_s32(p, a.quarter[0]);
-  vst1q_s32(p + 4, a.quarter[1]);
-  vst1q_s32(p + 8, a.quarter[2]);
-  vst1q_s32(p + 12, a.quarter[3]);
-}
-inline Ints load_sums(const int32_t* p) {
-  return quarters<Ints>([=](int i) { return vld1q_s32(p + 4 * i); });
-}
 inline Vec to_floats(Ints a) {
   return quarters<Vec>([=](int i) { return vcvtq_f32_s32(a.quarter[i]); });
 }
@@ -317,30 +308,5 @@ struct Int16 : IntegerBlocks {
       const int32x4_t low = vmull_s16(vget_low_s16(a), vget_low_s16(b)), high = vmull_high_s16(a, b);
       return vaddq_s32(total.quarter[i], vpaddq_s32(low, high));
     });
-  }
-};
-
-// Nibbles, unpacked in registers: low ones meet the first 4 bytes of the input, high ones the next 4. `kDot` adds the
-// dot products of the groups of 4 bytes.
-template <int32x4_t (*kDot)(int32x4_t total, int8x16_t w, int8x16_t x)>
-struct Nibbles {
-  struct Weights {
-    int8x16_t low[4], high[4];
-  };
-  struct Inputs {
-    int8x16_t low, high;
-  };
-  static constexpr int kRows = 4;  // 4 x 4 accumulators, 8 weights and 8 inputs
-  static constexpr int vecs(int) { return 1; }
-  static Weights load_weights(const uint8_t* p) {
-    const auto low = [=](int i) { return vreinterpretq_s8_u8(vandq_u8(vld1q_u8(p + 16 * i), vdupq_n_u8(15))); };
-    const auto high = [=](int i) { return vreinterpretq_s8_u8(vshrq_n_u8(vld1q_u8(p + 16 * i), 4)); };
-    return {{low(0), low(1), low(2), low(3)}, {high(0), high(1), high(2), high(3)}};
-  }
-  static Inputs load_inputs(const uint8_t* p) {
-    return {vreinterpretq_s8_u8(broadcast(p)), vreinterpretq_s8_u8(broadcast(p + 4))};
-  }
-  static Ints dot(Ints total, const Weights& w, const Inputs& x) {
-    return quarters<Ints>([&](int i) { return kDot(kDot(total.quarter[i], w.low[i], x.low), w.high[i], x.high); });
   }
 };

@@ -9,8 +9,6 @@ namespace {
 
 #include "kernels/isa/neon_lanes.h"
 
-inline int32x4_t dot_groups(int32x4_t total, int8x16_t w, int8x16_t x) { return vdotq_s32(total, w, x); }
-using Int4 = Nibbles<dot_groups>;
 struct Int8 : IntegerBlocks {
   struct Weights {
     int8x16_t quarter[4];

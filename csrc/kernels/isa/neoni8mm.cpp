@@ -10,8 +10,6 @@ namespace {
 
 #include "kernels/isa/neon_lanes.h"
 
-inline int32x4_t dot_groups(int32x4_t total, int8x16_t w, int8x16_t x) { return vdotq_s32(total, w, x); }
-using Int4 = Nibbles<dot_groups>;
 struct Int8 : IntegerBlocks {
   static constexpr bool kUnsignedWeights = true;
   static Weights load_weights(const uint8_t* p) { return load_bytes(p); }
