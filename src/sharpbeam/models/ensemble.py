@@ -23,6 +23,8 @@ from sharpbeam.types import Floats, Footprint, Ids, Request
 class EnsembleDecoding(Decoding):
     """`models.interface.Decoding` of all members at once. A state has the handle that the first member gave it."""
 
+    reason = "the members of an ensemble are joined in Python"
+
     def __init__(self, members: Sequence[Decoding]) -> None:
         self._first, *self._others = members
         self._handles = np.empty((len(self._others), 0), np.int32)  # of the other members, by handle of the first

@@ -94,8 +94,8 @@ def scripted(tables: dict[int, dict[tuple[int, ...], np.ndarray]], options: Sear
             [tables[r][prefixes[s]] for r, s in zip(rows.request.tolist(), rows.state.tolist(), strict=True)]
         )
         parents = [prefixes[s] for s in rows.state.tolist()]
-        move = step(search, rows, scores)
-        rows, done = move.rows, done | move.finished
+        result = step(search, rows, scores)
+        rows, done = result.rows, done | result.finished
         prefixes = [(*parents[s], t) for s, t in zip(rows.state.tolist(), rows.token.tolist(), strict=True)]
         rows.state = np.arange(len(rows), dtype=np.int32)
     return done
@@ -158,8 +158,8 @@ def test_ties_go_to_the_lower_row_then_the_lower_id() -> None:
     found = scripted({0: Table(0, 6, 1, 0.0, 0.0)}, options, 6)
     assert [h.tokens for h in found[0]] == [(0, 0), (0, 1)]
     search = BeamSearch(options, 1, EOS, 6)
-    move = step(search, search.begin(asked(0), np.zeros(1, np.int32)), flat[None])
-    assert move.rows.token.tolist() == [0, 1]
+    result = step(search, search.begin(asked(0), np.zeros(1, np.int32)), flat[None])
+    assert result.rows.token.tolist() == [0, 1]
 
 
 def test_requests_may_enter_at_any_step() -> None:
@@ -175,8 +175,8 @@ def test_requests_may_enter_at_any_step() -> None:
             rows = rows.extend(search.begin(asked(waiting.pop(0)), np.zeros(1, np.int32)))
             prefixes.append(())
         scores = np.stack([tables[r][p] for r, p in zip(rows.request.tolist(), prefixes, strict=True)])
-        move = step(search, rows, scores)
-        rows, found = move.rows, found | move.finished
+        result = step(search, rows, scores)
+        rows, found = result.rows, found | result.finished
         tokens = rows.token.tolist()
         prefixes = [(*prefixes[s], t) for s, t in zip(rows.state.tolist(), tokens, strict=True)]
     for request, table in tables.items():
@@ -213,7 +213,7 @@ def test_no_more_candidates_are_asked_for_than_can_be_used() -> None:
     assert asks(90, beam_size=4, max_children=3) == 3
 
 
-def test_a_live_row_that_only_equals_the_worst_finished_one_does_not_go_on() -> None:
+def test_a_live_row_that_only_equals_the_worst_finished_one_stops() -> None:
     def row(**log_probs: float) -> np.ndarray:
         return np.array([log_probs.get(name, -9.0) for name in ("pad", "bos", "eos", "a", "b")], np.float32)
 

@@ -67,8 +67,8 @@ def scripted(search: BeamSearch, tables: dict[int, dict[tuple[int, ...], np.ndar
     forward = TableForward(tables)
     rows, done = search.begin(asked(*tables), np.zeros(len(tables), np.int32)), {}
     while len(rows):
-        move = search.step(rows, forward)
-        rows, done = move.rows, done | move.finished
+        result = search.step(rows, forward)
+        rows, done = result.rows, done | result.finished
     assert search.work.sub_cubes in (0, forward.asked)
     return done
 
@@ -276,9 +276,9 @@ def test_the_paper_s_figure() -> None:
     rows.token[:], rows.score[:] = [433, 35, 35, 35], [-6.1, -6.5, -7.0, -7.3]
     forward = TableForward({0: Costs()})
     forward.prefixes[0] = ()
-    move = search.step(rows, forward)
-    assert move.rows.token.tolist() == [674, 8, 880, 8]
-    np.testing.assert_allclose(move.rows.score, [-6.2, -7.3, -7.7, -7.8], rtol=1e-6)
+    result = search.step(rows, forward)
+    assert result.rows.token.tolist() == [674, 8, 880, 8]
+    np.testing.assert_allclose(result.rows.score, [-6.2, -7.3, -7.7, -7.8], rtol=1e-6)
     assert (search.work.sub_cubes, search.work.model_rows, search.work.merging_rate) == (2, 2, 2.0)
 
 

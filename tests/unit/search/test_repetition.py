@@ -75,7 +75,7 @@ def test_prefixes_are_forced_but_not_repeated() -> None:
             assert len(set(generated)) == len(generated) and not set(generated) & set(prefix)
 
 
-def test_no_more_words_are_asked_for_than_may_get_worse() -> None:
+def test_no_more_tokens_are_asked_for_than_may_get_worse() -> None:
     def asks(options: SearchOptions, *tokens: int) -> int:
         search = BeamSearch(options, BOS, EOS, 100)
         rows = search.begin(asked(0), np.zeros(1, np.int32))
@@ -103,7 +103,7 @@ def test_where_nothing_is_allowed_the_answer_ends() -> None:
     assert sorted(found[0][0].tokens) == [0, 1, 3]
 
 
-def test_the_penalty_makes_no_word_likelier_where_logits_stand_for_log_probabilities() -> None:
+def test_the_penalty_makes_no_token_likelier_where_logits_stand_for_log_probabilities() -> None:
     search = BeamSearch(SearchOptions(beam_size=1, repetition_penalty=2.0), BOS, EOS, 9)
     rows = search.begin(asked(0), np.zeros(1, np.int32))
     logit = np.zeros((1, 9), np.float32)
@@ -116,7 +116,7 @@ def test_the_penalty_makes_no_word_likelier_where_logits_stand_for_log_probabili
 
 
 @pytest.mark.parametrize("rules", RULES)
-def test_samples_heed_the_rules(rules: dict[str, Any]) -> None:
+def test_rules_apply_to_samples(rules: dict[str, Any]) -> None:
     model = ToyModel(5, vocab=9, eos_bias=-1.0, scale=0.7)
     options = SearchOptions(sampling=True, num_hypotheses=6, max_length=9, **rules)
     plain = SearchOptions(sampling=True, num_hypotheses=6, max_length=9)

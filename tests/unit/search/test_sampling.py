@@ -41,7 +41,7 @@ def several(number: int, **values: Any) -> SearchOptions:
 
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.6}, {"top_k": 5}, {"top_p": 0.7}, {"top_p": 1e-9}])
 @pytest.mark.parametrize("more", [{}, {"temperature": 1.7, "top_k": 7, "top_p": 0.8}])
-def test_words_have_the_probabilities_of_the_warpers(sampling: dict, more: dict) -> None:
+def test_tokens_have_the_probabilities_of_the_warpers(sampling: dict, more: dict) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     options = SamplingOptions(**(more | sampling))
@@ -135,7 +135,7 @@ def assert_forced(model: ToyModel, output_layer: ToyLayer, request: Request, fou
     assert found.score == pytest.approx(found.log_prob / len(found.token_log_probs) ** options.length_penalty)
 
 
-def test_one_word_to_choose_from_is_greedy() -> None:
+def test_one_token_to_choose_from_is_greedy() -> None:
     model = ToyModel(8, eos_bias=1.0)
     output_layer = ToyLayer(*model.output())
     for sampling in ({"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}):
@@ -153,11 +153,11 @@ def test_a_row_without_candidates_ends_as_it_is() -> None:
     tokens = np.tile(np.array([3, 0, 1, 2], np.int32), (2, 1))
     rows = step(search, rows, TopK(log_prob, tokens)).rows
     log_prob[0] = -np.inf
-    move = step(search, rows, TopK(log_prob, tokens))
-    assert len(move.rows) == 1 and not move.finished
+    result = step(search, rows, TopK(log_prob, tokens))
+    assert len(result.rows) == 1 and not result.finished
     log_prob[:] = -np.inf
-    move = step(search, move.rows, TopK(log_prob[:1], tokens[:1]))
-    assert [h.tokens for h in move.finished[7]] == [(3,), (3, 3)]
+    result = step(search, result.rows, TopK(log_prob[:1], tokens[:1]))
+    assert [h.tokens for h in result.finished[7]] == [(3,), (3, 3)]
     assert search.work.requests == 1
     with pytest.raises(ModelError, match=r"request 8: after 0 tokens .* NaN"):
         step(search, search.begin(asked(8), np.zeros(1, np.int32)), TopK(log_prob * np.nan, tokens))
@@ -182,7 +182,7 @@ def test_options_that_do_not_go_together_are_named(values: dict, said: str) -> N
         DecodeOptions.of(**values)
 
 
-def test_translator_says_the_same_however_it_is_asked(tiny_model, sentences: list[str]) -> None:
+def test_translator_draws_the_same_in_any_batch(tiny_model, sentences: list[str]) -> None:
     texts = sentences[:12]
     options = {"sampling": True, "num_hypotheses": 6, "top_p": 0.9, "seed": 5, "max_length": 15}
     translator = Translator(tiny_model)

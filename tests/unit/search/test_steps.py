@@ -1,6 +1,4 @@
-"""Native steps that the core takes whole say, and count, what the same model and output layer say through their
-doors.
-"""
+"""Steps in the core give, and count, what the same model and output layer give when they are asked through Python."""
 
 from __future__ import annotations
 
@@ -37,8 +35,8 @@ NEARLY_ALL = frozenset(range(200)) - {2, 14, 22}
 Answers = tuple[dict[int, list[Hypothesis]], Work]
 
 
-class ThroughDoors:
-    """A model or an output layer whose runs are not known to be in the core."""
+class InPython:
+    """A model or an output layer whose runs do not tell that they are native."""
 
     def __init__(self, hidden: object) -> None:
         self._hidden = hidden
@@ -47,12 +45,12 @@ class ThroughDoors:
         if name in ("native", "reason"):
             return None
         found = getattr(self._hidden, name)
-        return (lambda: ThroughDoors(found())) if name == "open" else found
+        return (lambda: InPython(found())) if name == "open" else found
 
 
-def answers(translator: Translator, setup: Setup, layer: OutputLayer, choices: DecodeOptions, doors: bool) -> Answers:
+def answers(translator: Translator, setup: Setup, layer: OutputLayer, choices: DecodeOptions, python: bool) -> Answers:
     model = translator.loaded.model
-    run, layer = (ThroughDoors(model).open(), ThroughDoors(layer)) if doors else (model.open(), layer)  # type: ignore
+    run, layer = (InPython(model).open(), InPython(layer)) if python else (model.open(), layer)  # type: ignore
     search = setup.make_search()
     assert isinstance(search, BeamSearch)
     plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, translator.loaded.footprint)
@@ -93,7 +91,7 @@ def layers(translator: Translator) -> dict[str, OutputLayer]:
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "transformer"])
-def test_whole_turns_say_what_the_doors_say(
+def test_native_steps_equal_steps_through_python(
     tiny_model: Path, make_transformer: Callable[..., Path], sentences: list[str], kind: str
 ) -> None:
     folder = tiny_model if kind == "recurrent" else make_transformer()
@@ -106,8 +104,8 @@ def test_whole_turns_say_what_the_doors_say(
             options = {"beam_size": 3, "num_hypotheses": 2, "max_length": 14, "min_length": 2, **schedule}
             choices = DecodeOptions.of(**options)
             setup = translator.setup(sentences[:9], choices)
-            whole = answers(translator, setup, layer, choices, doors=False)
-            assert whole == answers(translator, setup, layer, choices, doors=True), (name, schedule)
+            whole = answers(translator, setup, layer, choices, python=False)
+            assert whole == answers(translator, setup, layer, choices, python=True), (name, schedule)
         told.add(str(whole[0]))
         found = [one for each in whole[0].values() for one in each]
         said[name] = {word for one in found for word in one.tokens}
@@ -128,7 +126,7 @@ def test_a_broken_layer_is_named(tiny_model: Path, sentences: list[str]) -> None
     bias[7] = np.inf
     setup = translator.setup(sentences[:4], choices)
     with pytest.raises(ModelError, match=r"request \d+: after 0 tokens .* NaN or \+inf"):
-        answers(translator, setup, ExactLayer.build(weight, bias).unnormalised(), choices, doors=False)
+        answers(translator, setup, ExactLayer.build(weight, bias).unnormalised(), choices, python=False)
 
 
 def test_a_layer_of_another_width_is_refused(tiny_model: Path, sentences: list[str]) -> None:
@@ -137,7 +135,7 @@ def test_a_layer_of_another_width_is_refused(tiny_model: Path, sentences: list[s
     narrow = ExactLayer.build(np.zeros((200, 8), np.float32), np.zeros(200, np.float32))
     setup = translator.setup(sentences[:2], choices)
     with pytest.raises(ValueError, match=r"the hidden vectors are \d+ wide; the layer takes 8"):
-        answers(translator, setup, narrow, choices, doors=False)
+        answers(translator, setup, narrow, choices, python=False)
 
 
 RULES = [
@@ -154,7 +152,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids="-".join)
-def test_every_rule_is_heeded_in_native_steps(
+def test_every_rule_applies_in_native_steps(
     make_transformer: Callable[..., Path], sentences: list[str], monkeypatch: pytest.MonkeyPatch, rule: dict[str, Any]
 ) -> None:
     """The same answers as where model and output layer are not known to be native; and the run tells which it was."""

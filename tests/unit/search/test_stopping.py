@@ -74,10 +74,10 @@ def play(options: SearchOptions, rows: list[list[float]]) -> tuple[list[Hypothes
     live = search.begin(asked(0), np.zeros(1, np.int32))
     for t in range(options.max_length):
         table = np.tile(np.array(rows[min(t, len(rows) - 1)], np.float32), (len(live), 1))
-        move = step(search, live, table)
-        if move.finished:
-            return move.finished[0], search.work
-        live = move.rows
+        result = step(search, live, table)
+        if result.finished:
+            return result.finished[0], search.work
+        live = result.rows
     raise AssertionError("a request without end")
 
 

@@ -48,10 +48,10 @@ def children(options: SearchOptions, *steps: list[list[float]]) -> tuple[list[li
     rows = search.begin(asked(0), np.zeros(1, np.int32))
     seen = []
     for scores in steps:
-        move = step(search, rows, np.array(scores[: len(rows)], np.float32))
-        rows = move.rows
+        result = step(search, rows, np.array(scores[: len(rows)], np.float32))
+        rows = result.rows
         seen.append(rows.token.tolist())
-    return seen, move.finished
+    return seen, result.finished
 
 
 def test_the_best_may_have_finished_in_an_earlier_step() -> None:
