@@ -160,7 +160,7 @@ class SearchRun {
     return search_->cancel(request);
   }
 
-  // What is finished of a request and the tokens up to one of its nodes; None where it is not in flight.
+  // The finished hypotheses of a request and the tokens up to one of its nodes; None where it is not in flight.
   nb::object peek(int32_t request, int32_t node) {
     const std::unique_lock<std::mutex> lock = locked();
     const std::vector<Finished>* finished = search_->finished(request);

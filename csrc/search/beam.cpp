@@ -151,7 +151,7 @@ void BeamSearch::record(const RequestRows& request, int64_t cell, double score, 
   trace_.back().choices.push_back({row, candidates_.token[cell], candidates_.log_prob[cell], score, outcome});
 }
 
-// Those that are not allowed, after all others, as many as there is room for.
+// Those that are not allowed, after all others, up to `keep_` in all.
 void BeamSearch::record_banned(const RowView& rows, const RequestRows& request) {
   for (int64_t cell = request.first * candidates_.k; cell < request.last * candidates_.k; ++cell)
     if (rows.score[cell / candidates_.k] + static_cast<double>(candidates_.value[cell]) == kNothing &&

@@ -39,16 +39,16 @@ int64_t Constraints::wanted(const RowView& rows, const std::vector<RequestRows>&
   rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f});
   prefixes_ = false;
   int64_t more = 0;
-  look_ahead(rows, requests, tree);
+  find_next(rows, requests, tree);
   if (repetition_) {
-    look_back(rows, tree);
+    find_repeats(rows, tree);
     for (const RowRules& row : rules_) more = std::max(more, row.worse_end - row.worse_begin);
   }
   return std::min(least_ + more + (bias_ && prefixes_), options_.vocab);
 }
 
 // The tokens of each row that get worse, and among them those that are banned.
-void Constraints::look_back(const RowView& rows, const TokenTree& tree) {
+void Constraints::find_repeats(const RowView& rows, const TokenTree& tree) {
   worse_.clear();
   banned_.clear();
   const int64_t n = options_.no_repeat_ngram_size;
@@ -57,7 +57,8 @@ void Constraints::look_back(const RowView& rows, const TokenTree& tree) {
     history_.clear();  // last token first
     tree.walk(rows.node[row], [&](int32_t token, float) { history_.push_back(token); });
     rules.banned_begin = static_cast<int64_t>(banned_.size());
-    // The n - 1 tokens before (in this order: behind) place j are the row's last n - 1, so its token must not follow.
+    // The n - 1 tokens that precede place j (those after it in this order) are the row's last n - 1, so its token must
+    // not follow.
     for (int64_t j = 0; n > 0 && j + n <= static_cast<int64_t>(history_.size()); ++j)
       if (std::equal(history_.begin(), history_.begin() + (n - 1), history_.begin() + (j + 1)))
         banned_.push_back(history_[static_cast<size_t>(j)]);
@@ -74,7 +75,7 @@ void Constraints::look_back(const RowView& rows, const TokenTree& tree) {
 }
 
 // The next token of its prefix, for each row that is shorter and, with a bias, follows it.
-void Constraints::look_ahead(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree) {
+void Constraints::find_next(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree) {
   for (const RequestRows& request : requests) {
     const std::vector<int32_t>& prefix = request.request->prefix;
     if (prefix.empty()) continue;

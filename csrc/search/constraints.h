@@ -73,8 +73,8 @@ class Constraints {
   static constexpr int32_t kNone = -1;
 
   void check(const RowView& rows, int64_t k, const float* log_prob) const;
-  void look_back(const RowView& rows, const TokenTree& tree);
-  void look_ahead(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
+  void find_repeats(const RowView& rows, const TokenTree& tree);
+  void find_next(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
   bool follows(const TokenTree& tree, int32_t node, const std::vector<int32_t>& prefix, int64_t length);
   void apply_to(const RowRules& rules, bool early, Candidate* candidates, int64_t k) const;
 

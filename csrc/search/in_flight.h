@@ -24,7 +24,7 @@ struct Sample {
   Philox random;
 };
 
-// What a search keeps of a request.
+// The state of a request in a search.
 struct InFlight {
   std::vector<int32_t> prefix;
   std::vector<float> prefix_log_prob;

@@ -1,4 +1,4 @@
-// A search: which hypotheses of each request live on. What all searches share; each kind says how rows are chosen.
+// A search: which hypotheses of each request live on. All searches share this part; each kind says how rows are chosen.
 //
 // src/sharpbeam/search/interface.py is the same interface in Python; any number of requests may be in flight.
 #pragma once
@@ -39,7 +39,7 @@ class Search {
   // Forgets a request in flight, whose rows must not be given again. False where it is not in flight.
   bool cancel(int32_t request) { return in_flight_.erase(request) > 0; }
 
-  // What is finished of a request so far, best first; null where it is not in flight.
+  // The finished hypotheses of a request so far, best first; null where it is not in flight.
   const std::vector<Finished>* finished(int32_t request) const {
     const auto found = in_flight_.find(request);
     return found == in_flight_.end() ? nullptr : &found->second.pool.best;

@@ -5,7 +5,7 @@
 // * "true": N are finished. With patience = 1 the rule of Hugging Face, with another one that of Kasai et al. (2022).
 // * "false", "never": N are finished, and the best live row would not beat the worst of them if it ended with its
 //   present length ("false": a guess, for a longer end may score better), or with max_length where the penalty is
-//   positive ("never": sure, but it waits for answers that nobody asked for). The rules of Hugging Face.
+//   positive ("never": sure, but it waits for answers that were not asked for). The rules of Hugging Face.
 // * "exhaustive": never before max_length. Of all hypotheses that ever finish, the n best are the answer.
 // * "proven": n are finished, and no live row can ever beat the worst of these n. Log probabilities only fall, so a row
 //   with the sum s scores at most s / w, where w is the largest length ** length_penalty of all lengths at which it may
@@ -51,7 +51,7 @@ class StopRule {
   // How many finished hypotheses of a request are kept, the best ones.
   int64_t most() const { return most_; }
 
-  // What ranks finished hypotheses: log_prob / length ** length_penalty; an empty one counts as one token.
+  // The rank of a finished hypothesis: log_prob / length ** length_penalty; an empty one counts as one token.
   double score(double log_prob, int64_t length) const;
 
   // Whether a request is done; `best` is the sum of its best live row, -infinity without any, `length` its tokens.

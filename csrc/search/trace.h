@@ -8,7 +8,7 @@
 
 namespace sharpbeam {
 
-// What became of a candidate: a row of the next step; a finished hypothesis; no place on the beam; below the threshold
+// The outcome of a candidate: a row of the next step; a finished hypothesis; no place on the beam; below the threshold
 // of a beam of variable width; not allowed at all.
 enum class Outcome : int32_t { kLives, kFinished, kWidth, kThreshold, kBanned };
 

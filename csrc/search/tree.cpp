@@ -5,15 +5,15 @@
 namespace sharpbeam {
 
 void TokenTree::reserve(int64_t need, const InFlight& in_flight) {
-  const int64_t end = ordered_ ? room() : static_cast<int64_t>(free_.size());
+  const int64_t end = ordered_ ? capacity() : static_cast<int64_t>(free_.size());
   if (next_ + need <= end) return;
   free_.clear();
-  for (int64_t node = 0; node < room(); ++node)
-    if (nodes_[node].owner == kNobody || !in_flight(nodes_[node].owner)) free_.push_back(static_cast<int32_t>(node));
+  for (int64_t node = 0; node < capacity(); ++node)
+    if (nodes_[node].owner == kUnused || !in_flight(nodes_[node].owner)) free_.push_back(static_cast<int32_t>(node));
   // Grow where less than half are free, so that this is rare.
-  if (static_cast<int64_t>(free_.size()) < std::max(need, room() / 2)) {
-    const int64_t before = room(), more = std::max({need, before, int64_t{1024}});
-    nodes_.resize(static_cast<size_t>(before + more), {kRoot, 0, 0.0f, kNobody});
+  if (static_cast<int64_t>(free_.size()) < std::max(need, capacity() / 2)) {
+    const int64_t before = capacity(), more = std::max({need, before, int64_t{1024}});
+    nodes_.resize(static_cast<size_t>(before + more), {kRoot, 0, 0.0f, kUnused});
     for (int64_t node = before; node < before + more; ++node) free_.push_back(static_cast<int32_t>(node));
   }
   next_ = 0;
@@ -34,7 +34,7 @@ void TokenTree::path(int32_t node, std::vector<int32_t>& token, std::vector<floa
 void TokenTree::clear() {
   next_ = 0;
   ordered_ = true;
-  for (Node& node : nodes_) node.owner = kNobody;
+  for (Node& node : nodes_) node.owner = kUnused;
 }
 
 }  // namespace sharpbeam

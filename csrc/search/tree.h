@@ -37,12 +37,12 @@ class TokenTree {
   // Whether `node` is the root or a node of `owner`. Nodes of requests in flight are never reused, so that a path from
   // such a node ends at the root.
   bool owns(int32_t owner, int32_t node) const {
-    return node == kRoot || (node >= 0 && node < room() && nodes_[static_cast<size_t>(node)].owner == owner);
+    return node == kRoot || (node >= 0 && node < capacity() && nodes_[static_cast<size_t>(node)].owner == owner);
   }
 
   void clear();  // forgets every node, keeps the memory
 
-  int64_t room() const { return static_cast<int64_t>(nodes_.size()); }  // nodes that there is memory for
+  int64_t capacity() const { return static_cast<int64_t>(nodes_.size()); }  // nodes that there is memory for
 
  private:
   struct Node {
@@ -50,7 +50,7 @@ class TokenTree {
     float log_prob;
     int32_t owner;
   };
-  static constexpr int32_t kNobody = -1;  // owner of a node that is not in use
+  static constexpr int32_t kUnused = -1;  // owner of a node that is not in use
 
   std::vector<Node> nodes_;
   std::vector<int32_t> free_;  // the nodes to use next, from next_ on, unless all are in their order

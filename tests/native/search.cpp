@@ -204,12 +204,12 @@ void test_paths(const SearchOptions& options, uint32_t impossible, std::vector<i
 }
 
 // An endless stream: nodes of requests that are done are used again.
-void test_room() {
+void test_capacity() {
   SearchOptions options = options_of(4, 30);
   options.early_stopping = EarlyStopping::kExhaustive;
   BeamSearch search(options);
   ToyForward forward;
-  int64_t room = 0;
+  int64_t capacity = 0;
   search.begin({1000, {}});  // always in flight, so that the tree is never cleared
   for (int32_t request = 0; request < 60; ++request) {
     search.begin({request, {}});
@@ -223,9 +223,9 @@ void test_room() {
       search.step(forward, live->view(), false);
       live = std::make_unique<Columns>(search.rows());
     }
-    if (request == 20) room = search.tree().room();
+    if (request == 20) capacity = search.tree().capacity();
   }
-  CHECK(room > 0 && search.tree().room() == room, "any", room);
+  CHECK(capacity > 0 && search.tree().capacity() == capacity, "any", capacity);
 }
 
 // A search of two requests, step by step or as many steps as there are in one call: the same rows, the same work, the
@@ -417,7 +417,7 @@ TEST(search) {
   SearchOptions bias = options_of(5, 12);
   bias.prefix_bias_beta = 0.7;
   test_paths(bias, 20, {5, 9, 5});
-  test_room();
+  test_capacity();
   test_all_steps();
   test_expansion();
   test_philox();

@@ -28,7 +28,7 @@ class BeamSearch(NativeSearch):
 
     def _why(self, why: int) -> str:
         enough = round(self._options.beam_size * self._options.patience)
-        none_left = "no hypothesis is left that could go on"
+        none_left = "no hypothesis is left that could continue"
         margin = self._options.stop_margin or 0.0
         return (  # as Why in csrc/search/stopping.h
             "",

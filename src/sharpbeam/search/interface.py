@@ -55,7 +55,7 @@ class Search(Protocol):
         """
 
     def peek(self, request: int, node: int) -> tuple[list[Hypothesis], list[int]]:
-        """What is finished of a request in flight, best first, and the tokens of its row whose last node is `node`.
+        """Finished hypotheses of a request in flight, best first, and the tokens of its row that ends in `node`.
 
         Raises KeyError where it is not in flight.
         """

@@ -91,7 +91,7 @@ class NativeSearch:
         return StepResult(Rows(request, state, token, node, length, score), {} if done is None else self._close(done))
 
     def _name(self, request: Request) -> int:
-        """What the random numbers of a request depend on, besides the seed."""
+        """A number that the random numbers of a request depend on, besides the seed."""
         return 0
 
     def _why(self, why: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 Outcome = Literal["lives", "finished", "width", "threshold", "banned"]
-"""What became of a candidate: a row of the next step; a finished hypothesis; no place on the beam; below the threshold
+"""The outcome of a candidate: a row of the next step; a finished hypothesis; no place on the beam; below the threshold
 of a beam of variable width; not allowed at all."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 """In the order of the core (csrc/search/trace.h)."""
@@ -25,7 +25,7 @@ class Choice:
 
 
 class Observer(Protocol):
-    """What a search tells while it runs."""
+    """The events of a search while it runs."""
 
     def merged(self, request: int, groups: Sequence[int]) -> None:
         """Cube pruning: rows of one group share their candidates; `groups` has a number for each row of the request."""

@@ -17,7 +17,7 @@ from sharpbeam.search.interface import Search
 
 @dataclass(frozen=True)
 class SearchInputs:
-    """What a search is made for: one decoding run of one model."""
+    """The decoding run that a search is made for."""
 
     options: DecodeOptions
     bos_id: int

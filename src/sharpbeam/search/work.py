@@ -1,4 +1,4 @@
-"""What searches cost, in units that do not depend on the machine."""
+"""Counts of the work of searches, in units that do not depend on the machine."""
 
 from __future__ import annotations
 
