@@ -206,7 +206,7 @@ def test_train_makes_a_model_and_goes_on_where_it_was(call: Run, recipe: Path, t
     assert "Going on" not in first.err
     second = call("train", recipe, "--output", tmp_path / "run")
     assert second.status == 0, second.err
-    assert "Going on from the checkpoint of step 2 in " in second.err
+    assert "Resuming from the checkpoint of step 2 in " in second.err
     (tmp_path / "text").write_text("Bade ki.\n")
     assert len(call("translate", tmp_path / "run" / "best", tmp_path / "text").lines) == 1
 

@@ -10,7 +10,7 @@ from sharpbeam.options.schema import Schema, option
 
 @dataclass(frozen=True)
 class DataOptions(Schema):
-    """Where the text is. Paths are relative to the recipe; names ending in .gz are read through gzip."""
+    """Files of text. Names are relative to the recipe, or to the folder given as --data; .gz is read through gzip."""
 
     table: ClassVar[str] = "data"
 
@@ -104,11 +104,11 @@ class TrainOptions(Schema):
     average_decay: float = option(
         0.999, "of the running average of the weights that is validated and saved; 0 = none", ge=0, lt=1
     )
-    precision: Literal["float32", "bfloat16"] = option(
-        "float32", "of matmuls; bfloat16 is faster where the machine has it"
+    precision: Literal["auto", "float32", "bfloat16"] = option(
+        "auto", "of matmuls; auto: bfloat16 where the processor has instructions for it, else float32"
     )
     seed: int = option(1, "of weights, order and dropout")
-    threads: int = option(0, "PyTorch threads; 0 = PyTorch's choice", ge=0)
+    threads: int = option(0, "PyTorch threads; 0: one, or one for each core if that is faster (measured)", ge=0)
     device: Literal["cpu", "cuda"] = option("cpu", "where PyTorch computes")
     log_every: int = option(50, "steps between lines of metrics", ge=1)
     validate_every: int = option(1000, "steps between validations", ge=1)

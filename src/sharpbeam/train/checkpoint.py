@@ -34,6 +34,7 @@ class Progress:
     # Sums of loss, nll, (log Z)^2 and right guesses since the last line of metrics, and their target tokens.
     sums: list[float] = field(default_factory=lambda: [0.0] * 4)
     sum_words: int = 0
+    threads: int = 0  # of PyTorch, measured when the run began; 0 in checkpoints of older versions
 
 
 def write_checkpoint(
@@ -72,6 +73,16 @@ def write_checkpoint(
                 os.fsync(file.fileno())
     except SafetensorError as error:
         raise OSError(str(error)) from error
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings that the checkpoint `path` was written with; none where there is no checkpoint or it is damaged."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            settings: dict[str, Any] = json.loads(file.metadata()["settings"])
+    except (SafetensorError, KeyError, TypeError, ValueError, OSError):
+        return {}
+    return settings
 
 
 def read_checkpoint(

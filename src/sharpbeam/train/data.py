@@ -17,6 +17,16 @@ from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
 from sharpbeam.text.vocabulary import Vocabulary
 
 
+def check_files(options: DataOptions, base: Path) -> None:
+    """Raise InputError for a file of text that is not there; `base` is the folder that paths start from."""
+    for name in (*options.train, *options.valid, *options.train_target, *options.valid_target):
+        if not (base / name).is_file():
+            raise InputError(
+                f"{base / name} is not there. The recipe names the text {name!r}: give the folder that it is in with "
+                "--data, or change the recipe's table [data]. recipes/README.md says where the project's text is from."
+            )
+
+
 def read_pairs(
     files: tuple[str, ...], targets: tuple[str, ...], options: DataOptions, base: Path
 ) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ from sharpbeam.errors import OptionError, SharpbeamError
 from sharpbeam.models.registry import find_architecture
 from sharpbeam.options.train import Recipe, TrainOptions
 from sharpbeam.storage.model_folder import save_model
-from sharpbeam.train.checkpoint import Progress, read_checkpoint, write_checkpoint
+from sharpbeam.train.checkpoint import Progress, read_checkpoint, read_settings, write_checkpoint
+from sharpbeam.train.data import check_files
 from sharpbeam.train.identity import identity
 from sharpbeam.train.interrupt import Interrupt
 from sharpbeam.train.language_model import LanguageTask
 from sharpbeam.train.lock import FolderLock
+from sharpbeam.train.machine import fastest_precision, fastest_threads
 from sharpbeam.train.report import Report
 from sharpbeam.train.start import centre_log_z, copy_vocabularies, load_start
 from sharpbeam.train.task import Task
@@ -48,7 +51,9 @@ class Trainer:
     """One run of a recipe in one output folder: vocabularies, checkpoint, metrics, and the best model so far."""
 
     def __init__(self, recipe: Recipe, base: Path, output: Path) -> None:
-        self.recipe, self.options, self.output = recipe, recipe.train, output
+        self.output, self.checkpoint = output, output / "checkpoint.safetensors"
+        self.recipe = recipe = _with_precision(recipe, self.checkpoint)
+        self.options = recipe.train
         if self.options.device == "cuda" and not torch.cuda.is_available():
             raise OptionError("train.device is 'cuda', but PyTorch finds no CUDA device here; set it to 'cpu'.")
         output.mkdir(parents=True, exist_ok=True)
@@ -60,10 +65,9 @@ class Trainer:
             raise
 
     def _prepare(self, base: Path) -> None:
-        """Read the text, make the model, and go to where the checkpoint stands."""
+        """Read the text, make the model, and resume from the checkpoint if there is one."""
         recipe, output = self.recipe, self.output
-        if self.options.threads:
-            torch.set_num_threads(self.options.threads)
+        check_files(recipe.data, base)
         start = base / self.options.start if self.options.start else None
         if start is not None:
             copy_vocabularies(start, output)
@@ -80,12 +84,13 @@ class Trainer:
         self.optimizer = _optimizer(self.options, self.model)
         self.progress = Progress()
         self.settings = identity(recipe, self.task.config, base, self.task.vocabularies())
-        self.checkpoint = output / "checkpoint.safetensors"
         if self.checkpoint.exists():
             self.progress, carried = read_checkpoint(
                 self.checkpoint, self.model, self.average, self.optimizer, self.settings
             )
             self.task.carry(carried)
+        self.progress.threads = self.options.threads or self.progress.threads or fastest_threads(self.task, self.model)
+        torch.set_num_threads(self.progress.threads)
 
     @property
     def finished(self) -> bool:
@@ -106,6 +111,7 @@ class Trainer:
                 Report(self.output, self.options.max_steps, self.progress.step, self.task.measure) as report,
                 Interrupt() as interrupt,
             ):
+                report.say(f"Training with {self.options.precision} matmuls on {self.progress.threads} thread(s).")
                 self._run(report, interrupt)
         except (OSError, SafetensorError) as error:
             raise SharpbeamError(
@@ -113,7 +119,7 @@ class Trainer:
                 "space, then give the same command again: it resumes from the last checkpoint."
             ) from error
         finally:
-            torch.set_flush_denormal(False)  # the caller's arithmetic is his own
+            torch.set_flush_denormal(False)  # the caller's arithmetic does not change
             self._lock.release()
 
     def _run(self, report: Report, interrupt: Interrupt) -> None:
@@ -207,14 +213,25 @@ class Trainer:
             if not np.isfinite(tensor).all():
                 raise self._diverged(f"the weights {name!r} have a value beyond float16, whose largest is 65504")
         data, progress = self.recipe.data, self.progress
+        texts = [Path(name).name for name in (*data.train, *data.train_target)]
         key, measure = self.task.measure
         card = (
-            f"# {self.recipe.name}\n\nTrained by `sharpbeam train` on {', '.join((*data.train, *data.train_target))}."
+            f"# {self.recipe.name}\n\nTrained by `sharpbeam train` on {', '.join(texts)}."
             f"\n\n| figure | value |\n|---|---|\n| steps | {progress.step} |\n| epochs | {progress.epoch + 1} |\n"
             f"| target tokens seen | {progress.words} |\n| training time, s | {progress.seconds:.0f} |\n"
             f"| {measure} | {figures[key]:.2f} |\n"
         )
         save_model(self.output / "best", self.task.config, tensors, self.task.vocabularies(), card)
+
+
+def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:
+    """`recipe` with the precision that "auto" stands for: that of the checkpoint, or the fastest here."""
+    options = recipe.train
+    if options.precision != "auto":
+        return recipe
+    before = read_settings(checkpoint).get("train.precision", "auto")
+    chosen = fastest_precision(options.device) if before == "auto" else before
+    return replace(recipe, train=replace(options, precision=chosen))
 
 
 def _optimizer(options: TrainOptions, model: nn.Module) -> torch.optim.Optimizer:

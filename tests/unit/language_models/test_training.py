@@ -59,6 +59,7 @@ def recipe() -> Recipe:
         vocabulary=VocabularyOptions(size=30),
         model={"architecture": "lstm-lm", "embedding_dim": 8, "hidden_dim": 12, "layers": 2},
         train=TrainOptions(
+            precision="float32",
             max_steps=80,
             batch_tokens=32,
             unroll=8,

@@ -60,6 +60,7 @@ def recipe(toy: Path) -> Recipe:
             "tied_output": True,
         },
         train=TrainOptions(
+            precision="float32",
             max_steps=60,
             batch_tokens=80,
             warmup_steps=10,

@@ -15,6 +15,9 @@ from sharpbeam.errors import needs_extra
 def train(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML): text, vocabulary, model and optimisation.")],
     *,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder that the recipe's text is in. Default: the folder of the recipe.")
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run: checkpoint, metrics, best model.")],
     max_steps: Annotated[
         int | None, typer.Option(help="Optimiser steps, instead of the recipe's train.max_steps.")
@@ -22,23 +25,24 @@ def train(
 ) -> None:
     """Train a model from a recipe.
 
-    The best model so far stands in OUTPUT/best, figures in OUTPUT/metrics.jsonl and OUTPUT/curves.png. A run that was
-    stopped, by Ctrl-C or by a kill, goes on from its last checkpoint when the same command is given again.
+    OUTPUT/best is the best model so far, from the first validation on; figures are in OUTPUT/metrics.jsonl and
+    OUTPUT/curves.png. A run that was stopped, by Ctrl-C or by a kill, resumes from its last checkpoint when the same
+    command is given again. Precision and threads that the recipe does not set are the fastest on this machine.
     Needs PyTorch: `pip install 'sharpbeam[train]'`.
 
     Examples:
 
-    * `sharpbeam train recipes/de-en.toml --output runs/de-en`
-    * `sharpbeam train recipes/de-en.toml --output runs/trial --max-steps 200`
+    * `sharpbeam train recipes/de-en.toml --data CORPORA --output runs/de-en`
+    * `sharpbeam train recipes/de-en.toml --data CORPORA --output runs/trial --max-steps 200`
     * `echo "Guten Morgen." | sharpbeam translate runs/de-en/best`
     """
     with needs_extra("sharpbeam train", "train"):
         from sharpbeam.train.loop import Trainer
         from sharpbeam.train.recipe import read_recipe
-    plan = read_recipe(recipe)
+    plan = read_recipe(recipe, data)
     if max_steps is not None:
         plan = dataclasses.replace(plan, train=dataclasses.replace(plan.train, max_steps=max_steps))
     trainer = Trainer(plan, recipe.parent, output)
     if trainer.progress.step:
-        print(f"Going on from the checkpoint of step {trainer.progress.step} in {output}.", file=sys.stderr)
+        print(f"Resuming from the checkpoint of step {trainer.progress.step} in {output}.", file=sys.stderr)
     trainer.run()
