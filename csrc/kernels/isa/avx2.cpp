@@ -260,7 +260,7 @@ struct Int16 {
     return add_ints(total, {_mm256_madd_epi16(w.low, x), _mm256_madd_epi16(w.high, x)});
   }
 };
-// Nibbles as bytes without a sign: 4 x 15 x 127 fits 16 bits.
+// Nibbles as unsigned 8-bit numbers: 4 x 15 x 127 fits 16 bits.
 struct Int4 {
   struct Weights {
     Ints low, high;

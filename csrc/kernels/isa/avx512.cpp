@@ -43,7 +43,7 @@ struct Int16 {
   static Inputs load_inputs(const uint8_t* p) { return broadcast(p); }
   static Ints dot(Ints total, Ints w, Ints x) { return add_ints(total, _mm512_madd_epi16(w, x)); }
 };
-// Nibbles as bytes without a sign: 4 x 15 x 127 fits 16 bits.
+// Nibbles as unsigned 8-bit numbers: 4 x 15 x 127 fits 16 bits.
 struct Int4 {
   struct Weights {
     Ints low, high;

@@ -273,7 +273,7 @@ inline Ints load_sums(const int32_t* p) {
   return quarters<Ints>([=](int i) { return vld1q_s32(p + 4 * i); });
 }
 
-// Nibbles as bytes without a sign: 2 x 15 x 127 fits 16 bits.
+// Nibbles as unsigned 8-bit numbers: 2 x 15 x 127 fits 16 bits.
 struct Int4 {
   using Weights = Bytes;
   struct Inputs {

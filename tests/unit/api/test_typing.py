@@ -59,7 +59,7 @@ Translator("de-en").translate(["Bade."], finishing="soon")
 
 
 def check(tmp_path: Path, text: str) -> str:
-    """What mypy finds."""
+    """The findings of mypy."""
     pytest.importorskip("mypy")
     (tmp_path / "user.py").write_text(text)
     (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {SOURCE}\nfollow_imports = silent\n")
