@@ -1,4 +1,4 @@
-// What a screen knows of the tokens outside a row's set: their mass, and whether the row should fall back to a layer
+// The tokens outside a row's set as a screen sees them: their mass, and whether the row should fall back to a layer
 // that scores all tokens.
 //
 // A row is uncertain where its set may lack a token that matters (margin test), or where its normaliser may be wrong

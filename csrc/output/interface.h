@@ -1,4 +1,4 @@
-// What an output layer is to the rest of the core: hidden vectors in, the best tokens and their log probabilities out.
+// The interface of output layers in the core: hidden vectors in, the best tokens and their log probabilities out.
 // The counterpart of src/sharpbeam/output_layers/interface.py.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace sharpbeam {
 
-// What a beam search can use of the candidates of a request's rows, which are side by side: those whose score is at
-// least that of its `width`-th best candidate that does not end. Where a row has fewer than k of them, it is filled up
-// with token 0 at -inf.
+// The candidates that a beam search can use, of those of a request's rows, which are side by side: those whose score is
+// at least that of its `width`-th best candidate that does not end. Where a row has fewer than k of them, it is filled
+// up with token 0 at -inf.
 struct BeamView {
   const double* score;  // [rows] sum of log probabilities so far; a candidate's is its row's plus its own
   int64_t width;

@@ -56,7 +56,7 @@ class OutputMatrix {
 
   // Log-sum-exp of the exact logits, which are written to `logits` [vocab].
   float log_total(const float* hidden, float* logits) const;
-  // What ExactLayer answers for one hidden vector, with or without a normaliser; returns log_total, or 0 without.
+  // The answer of ExactLayer for one hidden vector, with or without a normaliser; returns log_total, or 0 without.
   float rank_all(const float* hidden, bool normalise, int64_t k, float* logits, float* log_prob, int32_t* token) const;
 
  private:

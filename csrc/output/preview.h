@@ -51,7 +51,7 @@
 
 namespace sharpbeam {
 
-// What was fitted, and what follows from it, in double precision; the caller keeps the arrays during construction.
+// The fitted values and what follows from them, in double precision; the caller keeps the arrays during construction.
 struct PreviewView {
   const float* basis;          // A [dim, dim]
   const float* shift;          // a [dim]

@@ -44,8 +44,8 @@ class ScreenLayer final : public RowLayer {
     sets_.assign(matrix_.table(), hidden, rows, cluster);
   }
 
-  // What the fallback test looks at, into `features` [rows, kFeatures]: the best logit, the k-th best (-inf where there
-  // is none), the log of the residual mass, the distance to the center, and the log normaliser. Throws
+  // The features of the fallback test, into `features` [rows, kFeatures]: the best logit, the k-th best (-inf where
+  // there is none), the log of the residual mass, the distance to the center, and the log normaliser. Throws
   // std::invalid_argument without a test.
   void features(const float* hidden, int64_t rows, float* features) const;
   static constexpr int64_t kFeatures = 5;

@@ -18,7 +18,7 @@ struct ScreenRow {
   const float* hidden;
   float scale;    // of its int8 numbers, where the sets are int8
   float square;   // |hidden|^2, where it was asked for
-  float* logits;  // of its set, then room for the residual components; int8 logits where the sets are int8
+  float* logits;  // of its set, then space for the residual components; int8 logits where the sets are int8
 };
 
 class ScreenSets {
@@ -39,7 +39,7 @@ class ScreenSets {
   // The cluster of each row of `hidden` [rows, dim], into `cluster` [rows].
   void assign(const Kernels& table, const float* hidden, int64_t rows, int32_t* cluster) const;
 
-  // Calls visit(row) for each row, in the order of their clusters, with room for `more` logits after those of the set.
+  // Calls visit(row) for each row, in the order of their clusters, with space for `more` logits after those of the set.
   template <typename Visit>
   void for_each_row(const Kernels& table, const float* hidden, int64_t rows, int64_t more, bool square,
                     Visit visit) const {

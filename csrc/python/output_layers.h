@@ -1,4 +1,4 @@
-// What the bindings of output layers share.
+// The common part of the bindings of output layers.
 #pragma once
 
 #include <cstdint>

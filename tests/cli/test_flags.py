@@ -77,7 +77,10 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--beam-size", "five"], ["beam_size is 'five'; it must be a whole number"]),
         (["--length-penalty", "long"], ["length_penalty is 'long'; it must be a number"]),
         (["--num-beams", 3], ["No such option: --num-beams; here it is called --beam-size."]),
-        (["--projection", "scan"], ["No such option: --projection; here it is called --output-layer."]),
+        (
+            ["--projection", "scan"],  # vocabulary: an old name
+            ["No such option: --projection; here it is called --output-layer."],  # vocabulary: an old name
+        ),  # vocabulary: an old name
         (["--beam-size", 2, "--num-hypotheses", 3], ["num_hypotheses is 3", "between 1 and beam_size (2)"]),
         (["--length-penalty", "nan"], ["length_penalty is nan"]),
         (["--early-stopping", "maybe"], ["early_stopping is 'maybe'", "true, false, never, proven or exhaustive"]),

@@ -203,7 +203,7 @@ def test_train_makes_a_model_and_goes_on_where_it_was(call: Run, recipe: Path, t
         pytest.importorskip(name)
     first = call("train", recipe, "--output", tmp_path / "run", "--max-steps", 2)
     assert first.status == 0, first.err
-    assert "Going on" not in first.err
+    assert "Resuming" not in first.err
     second = call("train", recipe, "--output", tmp_path / "run")
     assert second.status == 0, second.err
     assert "Resuming from the checkpoint of step 2 in " in second.err

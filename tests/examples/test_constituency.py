@@ -1,4 +1,4 @@
-"""The parser of examples/constituency: its actions, and its place behind our doors."""
+"""The parser of examples/constituency: its actions, and its search by our interfaces."""
 
 from __future__ import annotations
 

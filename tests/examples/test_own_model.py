@@ -1,4 +1,4 @@
-"""examples/own_model.py: a model of the user's behind the door, searched as any other."""
+"""examples/own_model.py: a user's model by the model interface, searched as any other."""
 
 from __future__ import annotations
 

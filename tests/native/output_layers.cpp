@@ -147,11 +147,11 @@ void test_suppressed(const std::vector<int32_t>& suppressed, int64_t k) {
   const auto is_suppressed = [&](int32_t id) {
     return std::find(suppressed.begin(), suppressed.end(), id) != suppressed.end();
   };
-  for (int64_t turn = 0; turn < 3; ++turn) {
-    const int64_t rows = turn == 1 ? 2 : kRows;  // fewer rows ask for no more room
+  for (int64_t call = 0; call < 3; ++call) {
+    const int64_t rows = call == 1 ? 2 : kRows;  // fewer rows need no more memory
     const LayerRows asked{hidden.get(), rows, request.get()};
     const int64_t made = allocated([&] { run->topk(asked, k, log_prob.get(), token.get()); });
-    CHECK(made == 0 || turn == 0, "any", turn);
+    CHECK(made == 0 || call == 0, "any", call);
     for (int64_t row = 0; row < rows; ++row) {
       int64_t found = 0;
       for (int64_t j = 0; j < kVocab && found < k; ++j) {
@@ -188,13 +188,13 @@ void test_by_language(LayerPer per, std::vector<std::string> scopes) {
   Guarded<float> hidden(kRows * kDim), log_prob(kRows * kTop), forced(kRows);
   Guarded<int32_t> request(kRows), token(kRows * kTop), best(kRows);
   fill(hidden, 1.0f);
-  for (int64_t turn = 0; turn < 4; ++turn) {
-    for (int64_t r = 0; r < kRows; ++r) {  // the last turn has rows of one scope alone
-      request[r] = turn == 3 ? 0 : static_cast<int32_t>(draw_size(0, static_cast<int64_t>(scopes.size()) - 1));
+  for (int64_t call = 0; call < 4; ++call) {
+    for (int64_t r = 0; r < kRows; ++r) {  // the last call has rows of one scope alone
+      request[r] = call == 3 ? 0 : static_cast<int32_t>(draw_size(0, static_cast<int64_t>(scopes.size()) - 1));
     }
     const LayerRows asked{hidden.get(), kRows, request.get()};
     const int64_t made = allocated([&] { run->topk(asked, kTop, log_prob.get(), token.get()); });
-    CHECK(made == 0 || turn == 0, "any", turn);
+    CHECK(made == 0 || call == 0, "any", call);
     for (int64_t r = 0; r < kRows; ++r) best[r] = token[r * kTop];
     run->log_prob(asked, best.get(), forced.get());
     for (int64_t r = 0; r < kRows; ++r) {

@@ -38,10 +38,10 @@ struct ToyForward : Forward {
     hidden.resize(static_cast<size_t>(rows * kWidth));
     for (int64_t row = 0; row < rows; ++row) {
       states[row] = after(state[row], token[row]);
-      const double turn = 0.1 * (states[row] % 100);  // rows are alike now and then
+      const double angle = 0.1 * (states[row] % 100);  // rows are alike now and then
       hidden[row * kWidth] = static_cast<float>(states[row]);
-      hidden[row * kWidth + 1] = static_cast<float>(5000 * std::cos(turn));
-      hidden[row * kWidth + 2] = static_cast<float>(5000 * std::sin(turn));
+      hidden[row * kWidth + 1] = static_cast<float>(5000 * std::cos(angle));
+      hidden[row * kWidth + 2] = static_cast<float>(5000 * std::sin(angle));
     }
     return hidden.data();
   }
@@ -178,25 +178,25 @@ void test_paths(const SearchOptions& options, uint32_t impossible, std::vector<i
       state = ToyForward::after(state, path.first[i]);
     }
   };
-  for (int64_t turn = 0; turn <= options.max_length && live->request.size() > 0; ++turn) {
+  for (int64_t step = 0; step <= options.max_length && live->request.size() > 0; ++step) {
     search->step(forward, live->view(), false);
     const RowColumns& rows = search->rows();
     for (int64_t row = 0; row < rows.size(); ++row) {
       const Path path = path_of(*search, rows.node[row]);
-      CHECK(path.first.back() == rows.token[row], "any", turn);
-      CHECK(static_cast<int64_t>(path.first.size()) == rows.length[row], "any", turn);
-      CHECK(penalised || sum(path.second) == rows.score[row], "any", turn);
+      CHECK(path.first.back() == rows.token[row], "any", step);
+      CHECK(static_cast<int64_t>(path.first.size()) == rows.length[row], "any", step);
+      CHECK(penalised || sum(path.second) == rows.score[row], "any", step);
       sound(path, rows.request[row]);
     }
     for (const Done& done : search->done()) {
       ++finished;
-      CHECK(!done.answers.empty() && done.answers.size() <= 2, "any", turn);
+      CHECK(!done.answers.empty() && done.answers.size() <= 2, "any", step);
       for (const Finished& answer : done.answers) {
         const Path path = path_of(*search, answer.node);
-        CHECK(penalised || sum(path.second) == answer.log_prob, "any", turn);
+        CHECK(penalised || sum(path.second) == answer.log_prob, "any", step);
         sound(path, done.request);
       }
-      for (int32_t request : rows.request) CHECK(request != done.request, "any", turn);
+      for (int32_t request : rows.request) CHECK(request != done.request, "any", step);
     }
     live = std::make_unique<Columns>(rows);
   }
@@ -302,9 +302,9 @@ void test_expansion() {
   ToyForward forward;
   forward.ends = 9.0f;  // eos would be the likeliest
   auto rows = begin(search, 3, 1, {5, 7});
-  for (int64_t turn = 0; turn < 2; ++turn) {
+  for (int64_t step = 0; step < 2; ++step) {
     search.step(forward, rows->view(), false);
-    CHECK(search.done().empty() && search.rows().size() == 3, "any", turn);
+    CHECK(search.done().empty() && search.rows().size() == 3, "any", step);
     rows = std::make_unique<Columns>(search.rows());
   }
   search.step(forward, rows->view(), false);

@@ -1,4 +1,4 @@
-"""What a search finds, as hypotheses: tokens in place of text."""
+"""The hypotheses that a search finds: tokens in place of text."""
 
 from __future__ import annotations
 

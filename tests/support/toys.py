@@ -175,7 +175,7 @@ class GivenScores:
         return self.given if isinstance(self.given, TopK) else best(self.given, k)
 
     def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
-        raise AssertionError("nobody needs more than the candidates")
+        raise AssertionError("only the candidates are needed")
 
 
 def step(search: Search, rows: Rows, given: Floats | TopK) -> StepResult:

@@ -22,7 +22,7 @@ Given = dict[str, Any]
 def with_options(
     *, without: Collection[str] = (), shown: Collection[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Turn each parameter of a command that stands for options into one flag for each of their fields.
+    """Expand each parameter of a command that stands for options into one flag for each of their fields.
 
     A parameter that is annotated with an options dataclass gets one, built from the flags; its checks raise
     OptionError. `Annotated[..., SearchOptions, ScheduleOptions]` gets a dict of those fields of the dataclasses whose

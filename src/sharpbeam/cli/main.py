@@ -68,7 +68,7 @@ def _explain(error: BaseException) -> tuple[int, str]:
 
 
 def _wrong_use(error: BaseException) -> str:
-    """What Click says, and where help is; a flag of an older version or another program is told its name here."""
+    """The message of Click, and where help is; a flag of an older version or another program is told its name here."""
     context = getattr(error, "ctx", None)
     message: str = error.format_message()  # type: ignore[attr-defined]
     name = getattr(error, "option_name", None)
@@ -107,7 +107,7 @@ def _interruptible() -> Iterator[None]:
             os.write(2, b"sharpbeam: interrupted twice; stopped at once.\n")
             os._exit(INTERRUPTED)
 
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, or somebody else's
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, or handled elsewhere
         yield
         return
     signal.signal(signal.SIGINT, interrupt)

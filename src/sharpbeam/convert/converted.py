@@ -21,7 +21,7 @@ from sharpbeam.storage.shortlists import save_shortlist, shortlist_identity
 from sharpbeam.text.pieces import PieceVocabulary
 
 SUPPRESSED_BIAS = -1000.0
-"""What is added to the logit of a word that the normaliser must not count: its probability is 0 in float32."""
+"""Added to the logit of a token that the normaliser must not count: its probability is 0 in float32."""
 START = "<start>"
 """The word that is put in where a decoder starts from no word at all."""
 
@@ -100,7 +100,7 @@ def with_start(
 ) -> tuple[dict[str, Tensor], list[str], list[str], int]:
     """Tensors and words with START, whose embedding is zero and which no normaliser counts, and its id.
 
-    The id is the same on both sides, for one set of special ids serves both: behind the target's words, and so among
+    The id is the same on both sides, for one set of special ids serves both: after the target's tokens, and so among
     the source's where it has more. Raises ModelError where it has fewer.
     """
     start = len(target)

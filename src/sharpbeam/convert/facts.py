@@ -49,7 +49,7 @@ class Facts:
         return value or ""
 
     def choice(self, name: str, meanings: Mapping[str, T]) -> T:
-        """What one of several names means."""
+        """The meaning of one of several names."""
         value = self.get(name)
         if not isinstance(value, str) or value not in meanings:
             raise self.refusal(name, f"one of {', '.join(map(repr, meanings))}; the model has a feature that we lack")

@@ -22,7 +22,7 @@ from sharpbeam.types import Floats
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "gelu_sigmoid": "quick_gelu"}
 _MOST_POSITIONS = 1024
-# What MarianMT can say; anything else is refused.
+# The facts that MarianMT can express; anything else is refused.
 _FACTS: dict[str, tuple[Any, ...]] = {
     "norm": ("post",),
     "encoder_final_norm": (False,),
@@ -43,10 +43,10 @@ def export_hugging_face(folder: Path, to: Path) -> None:
     """Write the model in `folder` as MarianMT; raises ModelError, by the fact's name, for one that it cannot say."""
     config = _readable(folder)
     files = _tokenizer(folder, config, *read_vocabularies(folder))
-    with replacing_folder(to) as beside:
-        write_marian(folder, beside)
+    with replacing_folder(to) as staging:
+        write_marian(folder, staging)
         for name, data in files.items():
-            (beside / name).write_bytes(data)
+            (staging / name).write_bytes(data)
 
 
 def write_marian(folder: Path, to: Path) -> None:

@@ -201,7 +201,7 @@ def find_models(model: ModelName) -> tuple[Path, ...]:
 
 
 def task_of(folder: Path) -> Task:
-    """What the model in `folder` is for, by its config.json; raises ModelError."""
+    """The task of the model in `folder`, by its config.json; raises ModelError."""
     return architecture_of(read_facts(folder).config).task
 
 

@@ -68,8 +68,8 @@ def fit_head(
     fitted = find_screen(Collection([records]), output, int(often.argmax()), options, Reporter(progress))
     sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
     preview = fit_preview(output.weight, output.bias, vectors[sample])
-    with replacing_files(home, HEAD) as beside:
-        save_file({"weight": output.weight, "bias": output.bias}, beside / HEAD)
+    with replacing_files(home, HEAD) as staging:
+        save_file({"weight": output.weight, "bias": output.bias}, staging / HEAD)
     save_preview(home, preview.arrays(), output.weight, output.bias)
     save_screen(home, fitted.screen, output.weight, output.bias, facts_of(fitted, options))
     return fitted

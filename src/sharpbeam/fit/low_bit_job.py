@@ -32,7 +32,7 @@ BEAM, TOP_K = 5, 2
 
 @dataclass(frozen=True)
 class PreviewFit:
-    """What a fit came to."""
+    """The outcome of a fit."""
 
     folder: Path  # the model's, which the preview was written to
     preview: LowBit

@@ -33,7 +33,7 @@ class DirectedText:
         return self.direction.languages.scope("direction").strip("-")
 
     def facts(self) -> list[dict[str, object]]:
-        """What tells these files from others."""
+        """The identity of these files."""
         named = {"direction": self.name} if self.name else {}
         return [{"name": f.name, "bytes": f.stat().st_size, "sha256": file_digest(f), **named} for f in self.files]
 
@@ -41,7 +41,7 @@ class DirectedText:
 def directed_texts(given: Sequence[str], language_tags: LanguageTags) -> list[DirectedText]:
     """The texts of --text, for a model with the languages `language_tags`, in the order of their first files.
 
-    Raises OptionError for a direction that the model lacks, or that it needs and nobody said; InputError for a file
+    Raises OptionError for a direction that the model lacks, or that it needs and was not given; InputError for a file
     that cannot be read, has no sentence, or is none: standard input cannot be read again.
     """
     files: dict[Direction, list[Path]] = {}

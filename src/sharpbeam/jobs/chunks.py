@@ -33,7 +33,7 @@ def run_chunks(
     """Call `put` with every item and its answer, in order and as soon as that is known.
 
     `answer` takes a chunk of items, and yields (position in the chunk, answer) in any order. `commit` is called after
-    each chunk. A chunk ends early where `ready` says that the next item would have to be waited for: whoever sends them
+    each chunk. A chunk ends early where `ready` says that the next item would have to be waited for: the sender
     may wait for an answer. With `fixed` all chunks have that many items, whatever time they take.
     """
     size = fixed or min(FIRST_CHUNK, CHUNK)

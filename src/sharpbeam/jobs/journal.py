@@ -29,7 +29,7 @@ class Journal:
     version: int = 1
 
     def save(self, path: Path) -> None:
-        """Write next to `path`, wait until it is on the disk, and rename; never through a link that somebody left."""
+        """Write next to `path`, wait until it is on the disk, and rename; never through a link that was left there."""
         new = path.with_name(path.name + ".new")
         try:
             new.unlink(missing_ok=True)
@@ -71,7 +71,7 @@ class Journal:
         return journal if fits and journal.version == cls.version and min(journal.lines, journal.bytes) >= 0 else None
 
     def differences(self, job: Job) -> str:
-        """What differs between the job of this journal and another one; empty if they are the same."""
+        """The differences between the job of this journal and another one; empty if they are the same."""
         changed = (
             f"{key} was {self.job.get(key)!r} and is {job.get(key)!r}"
             for key in sorted(self.job.keys() | job.keys())

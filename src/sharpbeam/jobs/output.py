@@ -70,7 +70,7 @@ def writing(output: Output) -> Iterator[None]:
 
 
 class StandardOutput:
-    """Results on stdout: line by line if somebody may be waiting for them, else in blocks."""
+    """Results on stdout: line by line if a reader may be waiting for them, else in blocks."""
 
     def __init__(self) -> None:
         try:
@@ -302,7 +302,7 @@ class OutputFile:
             os.close(self._file)  # last, since this releases the lock
 
     def _leave(self, interrupted: bool) -> str:
-        """What the user should know about the part after a failure; removes an empty one."""
+        """Notes for the user about the part after a failure; removes an empty one."""
         if self._journal.lines:
             hint = f"{self._journal.lines} lines are kept in {self.part}; run the same job with {_RESUME} to continue."
             return hint if self._resumable else ""

@@ -48,7 +48,7 @@ def score_pairs(
 
 @dataclass
 class TextScore:
-    """What a language model says of several lines together."""
+    """The scores of a language model for several lines together."""
 
     lines: int = 0
     tokens: int = 0  # ends of lines included

@@ -88,7 +88,7 @@ def open_translator(model: Model, machine: MachineOptions | None = None) -> Tran
 
 @dataclass
 class JobStats:
-    """What one run of a job did."""
+    """The outcome of one run of a job."""
 
     sentences: int = 0  # without those of an interrupted run
     source_words: int = 0  # separated by spaces

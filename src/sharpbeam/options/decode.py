@@ -111,7 +111,7 @@ class OutputLayerOptions(Schema):
         "auto",
         "; ".join(f"{name}: {summary}" for name, summary in _output_layers().items()),
         choices=_output_layers,
-        other_names=("projection",),
+        other_names=("projection",),  # vocabulary: an old name
     )
     normalise: bool = option(
         True,

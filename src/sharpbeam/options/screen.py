@@ -13,7 +13,7 @@ METHODS = get_args(Method)[1:]
 
 @dataclass(frozen=True)
 class ScreenOptions(Schema):
-    """What a screen is fitted on, and how. What is left to the search: the cheapest that is good enough wins."""
+    """How a screen is fitted. Of settings left to the search the cheapest that is good enough wins."""
 
     method: Method = option("auto", "how hidden vectors are clustered; l2s needs PyTorch; auto = searched")
     clusters: int = option(0, "number of clusters; 0 = searched", ge=0)

@@ -1,4 +1,4 @@
-"""How many workers a process should have where nobody has said it."""
+"""Default number of worker threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of proces
 def usable_cores() -> int:
     """The cores that this process may use: by its affinity, its container's quota, and OMP_NUM_THREADS if that is set.
 
-    That variable is what other libraries go by, so whoever has limited those has limited us.
+    That variable is what other libraries go by, so a limit for those limits us too.
     """
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
     try:

@@ -1,1 +1,1 @@
-"""The output layers' room: hidden vectors to candidates."""
+"""The output layers: hidden vectors to candidates."""

@@ -14,7 +14,7 @@ class ExactLayer(NativeNormalising[_core.ExactLayer]):
     def build(cls, weight: Floats, bias: Floats, isa: str = "auto", *, deferred: bool = False) -> ExactLayer:
         """Pack the output matrix [V, D] and its bias [V], both float32 and C-contiguous, for a table of kernels.
 
-        `deferred` packs them when the layer is first used, so that nobody pays for a layer that is not asked; the
+        `deferred` packs them when the layer is first used, so that a layer that is not asked costs nothing; the
         arrays must not be written to then. Raises ValueError for arrays that do not fit, and for an `isa` that this
         machine cannot run.
         """

@@ -165,7 +165,7 @@ def _rows(weight: Floats, low_bit: LowBit) -> tuple[Doubles, Floats, float]:
         except np.linalg.LinAlgError as error:
             raise OptionError(f"the preview's basis cannot be inverted ({error}); fit it again") from None
         rest = np.linalg.norm(tokens - rows[some] @ basis, axis=1)
-        # What double precision rounds.
+        # Rounding of double precision.
         rest += width * 2.0**-51 * np.linalg.norm(basis) * np.linalg.norm(rows[some], axis=1)
         share = np.divide(rest, size, out=np.zeros_like(rest), where=size > 0)
         largest = max(largest, float(share.max()))

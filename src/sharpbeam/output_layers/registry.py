@@ -28,7 +28,7 @@ Artifact = Literal["low_bit", "preview", "screens", "shortlist"]
 
 
 class Artifacts(Protocol):
-    """What was fitted for a model. Each call reads it, and raises ModelError where there is no sound one."""
+    """The fitted artifacts of a model. Each call reads it, and raises ModelError where there is no sound one."""
 
     def low_bit(self) -> LowBit:
         """The low-bit preview of the output matrix."""
@@ -45,7 +45,7 @@ class Artifacts(Protocol):
 
 @dataclass(frozen=True)
 class LayerInputs:
-    """What a layer can be built from."""
+    """The parts that a layer can be built from."""
 
     weight: Floats
     """Output matrix [V, D], float32, C-contiguous; shared, not to be written to."""

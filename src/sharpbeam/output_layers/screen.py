@@ -75,7 +75,7 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
 
 
 class FallbackFeatures:
-    """What the fallback test of a screen looks at, of each row [n]."""
+    """The features of the fallback test of a screen, of each row [n]."""
 
     def __init__(self, weight: Floats, bias: Floats, screen: Screen, hidden: Floats) -> None:
         """Look at `hidden` [n, D]; the screen has a test, whose center and k count."""

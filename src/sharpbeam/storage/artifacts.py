@@ -71,7 +71,7 @@ class Fitted:
 
     @property
     def again(self) -> str:
-        """What to do where the files are not sound."""
+        """Advice where the files are not sound."""
         return f"Make the {self.name} again: sharpbeam {self.command}."
 
     def save(
@@ -100,7 +100,7 @@ class Fitted:
             raise ModelError(f"{path} cannot be read as safetensors ({error}). {self.again}") from error
 
     def read_facts(self, folder: Path) -> dict[str, Any]:
-        """What the file of facts says; raises ModelError where there is none, or one of another version."""
+        """The content of the file of facts; raises ModelError where there is none, or one of another version."""
         path = folder / self.facts
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))

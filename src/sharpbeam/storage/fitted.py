@@ -1,4 +1,4 @@
-"""What was fitted for the output layer of the model in a folder: `output_layers.registry.Artifacts`."""
+"""The fitted artifacts for the output layer of the model in a folder: `output_layers.registry.Artifacts`."""
 
 from __future__ import annotations
 

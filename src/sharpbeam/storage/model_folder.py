@@ -88,7 +88,7 @@ def save_model(
 
 @dataclass(frozen=True)
 class FolderFacts:
-    """What config.json of a model folder says."""
+    """The content of config.json of a model folder."""
 
     config: Config
     decoding: dict[str, Any]  # the model's own options of a decoding run, by name; most models have none

@@ -48,7 +48,10 @@ def save_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats, fact
     `facts` says what it was fitted on and how good it is; it stands in screen.json temporary what is needed to read it.
     """
     SCREEN.save(
-        folder, _tensors_of(screen), {OUTPUT: output_digest(weight, bias)}, {"doubt": _facts_of(screen), **facts}
+        folder,
+        _tensors_of(screen),
+        {OUTPUT: output_digest(weight, bias)},
+        {"doubt": _facts_of(screen), **facts},  # vocabulary: stored
     )
 
 
@@ -63,7 +66,10 @@ def save_screens(
         for scope, screen in screens.by_scope.items()
         for name, tensor in _tensors_of(screen).items()
     }
-    each = {scope: {"doubt": _facts_of(screen), **facts[scope]} for scope, screen in screens.by_scope.items()}
+    each = {
+        scope: {"doubt": _facts_of(screen), **facts[scope]}  # vocabulary: stored
+        for scope, screen in screens.by_scope.items()
+    }
     SCREEN.save(folder, tensors, {OUTPUT: output_digest(weight, bias)}, {"per": screens.per, "screens": each})
 
 
@@ -95,7 +101,7 @@ def read_screens(folder: Path, weight: Floats, bias: Floats) -> Screens:
 
 
 def screens_in(folder: Path, facts: Mapping[str, Any]) -> tuple[Per, dict[str, dict[str, Any]]]:
-    """What there is a screen per, and the facts of each by its scope, of the facts in the model folder's screen.json.
+    """The unit that there is a screen per, and the facts of each by its scope, from screen.json.
 
     Raises ModelError.
     """
@@ -118,7 +124,7 @@ def _tensors_of(screen: Screen) -> dict[str, NDArray[Any]]:
 
 
 def _facts_of(screen: Screen) -> dict[str, Any] | None:
-    """What screen.json says of the fallback test of `screen`."""
+    """The facts of the fallback test of `screen`, for screen.json."""
     if screen.fallback is None:
         return None
     facts = {key: getattr(screen.fallback, field) for key, field in _TEST.items()}

@@ -1,4 +1,4 @@
-"""What was found fastest for a model on this machine: tuned.json in its folder, written by `sharpbeam tune`."""
+"""The fastest choices for a model on this machine: tuned.json in its folder, written by `sharpbeam tune`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def save_tuned(folder: Path, compute_type: str, output_layer: str, evidence: Map
         "output_layer": output_layer,
         "measured": dict(evidence),
     }
-    with replacing_files(folder, FILE) as beside:
-        (beside / FILE).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    with replacing_files(folder, FILE) as staging:
+        (staging / FILE).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
 def read_tuned(folder: Path) -> dict[str, str]:

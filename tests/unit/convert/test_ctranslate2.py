@@ -242,7 +242,7 @@ def test_variables_that_are_no_numbers_or_matrices_are_refused(float32, monkeypa
 
 
 def test_a_source_ends_in_eos_where_the_config_or_the_user_says_so(float32, tmp_path, monkeypatch):
-    """As a model of OpenNMT-py looks: it starts from <s>, and nobody says that its sources end in </s>."""
+    """As a model of OpenNMT-py looks: it starts from <s>, and nothing says that its sources end in </s>."""
     change_variables(monkeypatch, float32, decoder__start_from_zero_embedding=np.int8(0))
     folder = apart(float32, tmp_path / "apart", {20: "<s>"}, {20: "<s>"})
     facts = json.loads((folder / "config.json").read_text()) | {"decoder_start_token": "<s>", "add_source_eos": False}

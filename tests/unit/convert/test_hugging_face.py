@@ -43,7 +43,7 @@ def theirs(transformers, marian):
 
 
 def generated(tokenizer, model, text: str, **options):
-    """What `generate` says: ids without start and end, and the score of the best hypothesis (None without a beam)."""
+    """The answer of `generate`: ids without start and end, and the best hypothesis's score (None without a beam)."""
     out = model.generate(
         **tokenizer([text], return_tensors="pt"),
         do_sample=False,
@@ -61,7 +61,7 @@ def test_text_becomes_the_same_ids(ours, theirs):
     tokenizer, _ = theirs
     for text in [*TEXTS, ">>eng<< Guten Morgen.", "a>>eng<<"]:
         assert ours.loaded.source.encode(text) == tokenizer(text)["input_ids"][:-1], text
-    # There the tokenizer takes the end of a sentence from the text; nobody should be able to type one.
+    # There the tokenizer takes the end of a sentence from the text; it must not be typed.
     assert 0 not in ours.loaded.source.encode("Ende </s> hier")
 
 

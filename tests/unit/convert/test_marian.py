@@ -58,7 +58,7 @@ def test_a_student_decodes(tmp_path):
 @pytest.mark.parametrize("in_front", [False, True])
 @pytest.mark.parametrize("student", [False, True])
 def test_a_model_that_marian_decodes_otherwise_says_so(tmp_path, in_front, student):
-    """With norms in front Marian's decoder is not its training; an SSRU has no keys and values of earlier words."""
+    """Marian decodes pre-norm transformers unlike its training; an SSRU has no keys and values of earlier tokens."""
     norms = {"preprocess": "n", "postprocess": "da", "postprocess_top": "n"} if in_front else {}
     cell = {"transformer_decoder_autoreg": "rnn", "dec_cell": "ssru"} if student else {}
     path = save(tmp_path / "marian", **{f"transformer_{name}": value for name, value in norms.items()}, **cell)
@@ -154,7 +154,7 @@ def test_what_we_lack_is_refused_by_name(tmp_path, fact, value):
 
 
 def test_a_folder_in_which_marian_has_trained_is_read(tmp_path):
-    """Beside model.npz Marian leaves its optimiser's state, its options, its progress and what its decoder needs."""
+    """Next to model.npz Marian leaves its optimiser's state, its options, its progress and what its decoder needs."""
     path = save(tmp_path / "trained")
     np.savez(path.with_name("model.npz.optimizer.npz"), adam_mt=np.zeros(3, np.float32))
     for name in ("yml", "progress.yml", "decoder.yml"):

@@ -138,7 +138,7 @@ def ours_word(word):
 
 
 def test_the_reference_sees_the_place_of_a_bias_and_the_start_state():
-    """What our reader must keep apart changes what the reference says, so the test above would see it."""
+    """Details that our reader must keep apart change what the reference says, so the test above would see it."""
     options = changed(dec_depth=2)
     reference = MarianRnn(weights(options), options)
     source, target = [3, 4, 0], [5, 6, 7]

@@ -64,8 +64,8 @@ def test_answers_are_those_of_its_equations(tmp_path, shape, backend):
             np.testing.assert_allclose(found.token_scores, wanted, atol=1e-4)
 
 
-def test_the_reference_sees_an_eos_behind_the_source_and_another_order_of_positions():
-    """What our reader must keep apart changes what the reference says."""
+def test_the_reference_sees_an_eos_after_the_source_and_another_order_of_positions():
+    """Details that our reader must keep apart change what the reference says."""
     reference, source, target = made(), [4, 5, 6], [7, 8, 3]
     wanted = reference.log_probs(source, target)
     assert np.abs(reference.log_probs([*source, 3], target) - wanted).max() > 1e-2
@@ -74,7 +74,7 @@ def test_the_reference_sees_an_eos_behind_the_source_and_another_order_of_positi
 
 
 def test_all_of_attention_is_on_the_text(tmp_path):
-    """Without an eos behind the source nothing stands there."""
+    """Without an eos after the source nothing stands there."""
     ours = translator(saved(tmp_path / "theirs", made().checkpoint()), tmp_path / "ours")
     answer = ours.translate(["s3 s4 s5"], max_length=6, return_attention=True)[0].hypotheses[0]
     attention = np.array(answer.attention)

@@ -165,7 +165,7 @@ def test_measured_as_decoded(fitted: Fitted, collection: Collection, output: Out
     assert found.precision_1 == pytest.approx(hits[:, 0].mean())
     assert found.precision_k == pytest.approx(hits.mean())
     assert found.agreement == pytest.approx(hits.all(axis=1).mean())
-    # What matters of the exact top 3 is there, at all rows of a step.
+    # The tokens that matter of the exact top 3 are there, at all rows of a step.
     matters = (held_out["log_prob"] >= held_out["floor"][:, None]) | (np.arange(3) == 0)
     given = (truth[:, :, None] == with_test.topk(hidden, 3).token[:, None]).any(axis=2)
     right: dict[tuple[int, int], bool] = {}
@@ -326,10 +326,13 @@ def edit(folder: Path, **changes: object) -> None:
         (lambda f: (f / "screen.json").write_text("[]"), "format_version is None"),
         (lambda f: edit(f, format_version=9), "format_version is 9; this Sharpbeam reads 3"),
         (
-            lambda f: edit(f, doubt={"k": 3}),
+            lambda f: edit(f, doubt={"k": 3}),  # vocabulary: stored
             "it needs k, margin, by_tail, by_far, offset, loosest",
         ),
-        (lambda f: edit(f, doubt=None), "it must hold weight, bias, start, token, tail_weight, tail_bias"),
+        (
+            lambda f: edit(f, doubt=None),  # vocabulary: stored
+            "it must hold weight, bias, start, token, tail_weight, tail_bias",
+        ),  # vocabulary: stored
         (lambda f: (f / "screen.safetensors").write_bytes(b"x" * 99), "its SHA-256 differs"),
     ],
 )

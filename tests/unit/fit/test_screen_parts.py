@@ -1,4 +1,4 @@
-"""Clusters, candidate sets, L2S, and the statistics behind the fidelity, each against something known."""
+"""Clusters, candidate sets, L2S, and the statistics of the fidelity, each against something known."""
 
 from __future__ import annotations
 

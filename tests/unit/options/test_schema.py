@@ -71,7 +71,7 @@ def test_a_wrong_name_is_answered_with_the_right_one(table: dict[str, Any], said
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("projection", "output_layer"),
+        ("projection", "output_layer"),  # vocabulary: an old name
         ("num_beams", "beam_size"),
         ("max_new_tokens", "max_length"),
         ("sampling_topk", "top_k"),

@@ -72,7 +72,11 @@ def answers(translator: Translator, sentences: list[str], **options: Any) -> lis
 
 @pytest.mark.parametrize(
     "facts",
-    [{"source_tag": "target"}, {"source_tag": "source", "target_tag": True}, {"source_tag": "source-behind"}],
+    [
+        {"source_tag": "target"},
+        {"source_tag": "source", "target_tag": True},
+        {"source_tag": "source-behind"},  # vocabulary: stored
+    ],  # vocabulary: stored
     ids=lambda facts: "-".join(map(str, facts.values())),
 )
 def test_the_vectors_are_those_of_the_translation_into_that_language(
@@ -154,7 +158,7 @@ def test_scopes_with_the_same_sets_say_the_same(model: Path, sentences: list[str
 
 
 def mixed_requests(translator: Translator, sentences: list[str]) -> list[Request]:
-    """One request for each sentence, the directions by turns."""
+    """One request for each sentence, the directions alternating."""
     made = []
     for i, sentence in enumerate(sentences):
         options = DecodeOptions(languages=LanguageOptions(**options_of(DIRECTIONS[i % 3])))
@@ -206,8 +210,8 @@ def test_log_probs_of_mixed_rows_are_those_of_their_screens(model: Path) -> None
     assert layer.fallback_share == 0
 
 
-def test_what_a_screen_doubts_is_answered_from_all_words(model: Path, sentences: list[str]) -> None:
-    """One direction's test sends everything back, another's nothing: each row is held to its own."""
+def test_rows_that_fall_back_are_answered_from_all_tokens(model: Path, sentences: list[str]) -> None:
+    """In one direction all rows fall back, in another none: each row is held to its own."""
     tail = ResidualMass(np.zeros((5, 1, 16), np.float32), np.full((5, 1), -30, np.float32))
     test = FallbackTest(np.zeros((5, 16), np.float32), 1, np.inf, 0.0, 0.0, NEVER)
     screens = {name: replace(some_screen(1, 30), residual=tail, fallback=test) for name in DIRECTIONS}

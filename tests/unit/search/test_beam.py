@@ -224,7 +224,7 @@ def test_a_live_row_that_only_equals_the_worst_finished_one_stops() -> None:
     assert [(h.tokens, h.score) for h in found[0]] == [((), -1.5), ((3,), -1.5)]
 
 
-def test_the_tree_outgrows_its_first_room() -> None:
+def test_the_tree_outgrows_its_first_capacity() -> None:
     """8 rows for 300 steps are more nodes than the tree begins with."""
     options = SearchOptions(beam_size=8, max_length=300)
     model = ToyModel(3, eos_bias=-100.0)

@@ -106,7 +106,7 @@ def test_proven_waits_for_the_answers_only() -> None:
     assert steps["proven"] == 1 < steps["never"] <= steps["exhaustive"] == 40
 
 
-def test_patience_is_refused_where_nobody_counts() -> None:
+def test_patience_is_refused_where_it_has_no_effect() -> None:
     with pytest.raises(OptionError, match=r"patience is 2\.0; it must be 1.0 with early_stopping proven or exhaustive"):
         SearchOptions(early_stopping="proven", patience=2.0)
 

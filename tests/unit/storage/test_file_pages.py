@@ -1,4 +1,4 @@
-"""Weights on disk are read once: pages of the file go back while others are packed, and nobody else's memory does."""
+"""Weights on disk are read once: pages of the file go back while others are packed, and no other memory does."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_was_packed_is_not_in_memory(folder: Path, compute_type: str) -> No
     tensors = read_tensors(folder, CONFIG)
     assert sum(tensor.nbytes for tensor in tensors.values()) > 75 * MIB
     model = NativeModel(CONFIG, tensors, compute_type=compute_type)
-    assert resident(folder / "model.safetensors") < 2 * MIB  # norms, and what lies beside them
+    assert resident(folder / "model.safetensors") < 2 * MIB  # norms, and what lies next to them
     built = layers(*model.output())
     assert resident(folder / "model.safetensors") < 2 * MIB
     assert len(built) == 3
@@ -97,7 +97,7 @@ def test_what_was_packed_is_not_in_memory(folder: Path, compute_type: str) -> No
 
 @needs_proc
 @needs_proc
-def test_float16_is_not_in_memory_beside_its_copy(folder: Path, tmp_path: Path) -> None:
+def test_float16_is_not_in_memory_with_its_copy(folder: Path, tmp_path: Path) -> None:
     tensors = {name: tensor.astype(np.float16) for name, tensor in read_tensors(folder, CONFIG).items()}
     save_model(tmp_path / "half", CONFIG, tensors, {}, "# half\n")
     widened = read_tensors(tmp_path / "half", CONFIG)
@@ -118,7 +118,7 @@ def test_pages_that_were_given_back_are_read_again(folder: Path) -> None:
     assert all(np.array_equal(tensors[name], copies[name]) for name in copies)
 
 
-def test_nobody_can_write_to_pages_that_may_go(folder: Path) -> None:
+def test_no_caller_can_write_to_pages_that_may_go(folder: Path) -> None:
     tensors = read_tensors(folder, CONFIG)
     with pytest.raises(ValueError, match="read-only"):
         tensors["output_bias"][0] = 1.0
@@ -128,7 +128,7 @@ def test_nobody_can_write_to_pages_that_may_go(folder: Path) -> None:
 
 @pytest.mark.parametrize("compute_type", ["float32", "int16", "int8"])
 def test_the_arrays_of_a_caller_stay_as_they_are(folder: Path, compute_type: str) -> None:
-    """In private pages, which would be zero if they were given back."""
+    """In private pages, which would be zero if they were released."""
     names = {name: tensor.copy() for name, tensor in read_tensors(folder, CONFIG).items()}
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     pages = mmap.mmap(-1, sum(tensor.nbytes for tensor in names.values()), flags=private)

@@ -216,7 +216,7 @@ def test_without_an_exchange_the_folder_is_replaced_all_the_same(folder, monkeyp
 
 def test_a_place_where_no_folder_can_be_made_is_named_as_it_was_given(tmp_path, make_tensors):
     (tmp_path / "file").write_bytes(b"")
-    for folder in (tmp_path / "file" / "model", tmp_path / ("x" * 250)):  # 250 letters: too many with what goes beside
+    for folder in (tmp_path / "file" / "model", tmp_path / ("x" * 250)):  # 250 letters: too many with what is appended
         with pytest.raises(OSError, match="no folder can be made there") as caught:
             save_model(folder, TINY, make_tensors(TINY), {}, "")
         assert caught.value.filename == str(folder)
@@ -390,7 +390,7 @@ def test_two_thousand_damaged_weight_files_are_errors(folder):
     assert errors > 1_800
 
 
-def test_eight_thousand_damaged_weight_files_that_nobody_signed_never_crash(folder):
+def test_eight_thousand_damaged_weight_files_that_are_not_signed_never_crash(folder):
     """Without a digest a changed weight cannot be told from a trained one; all else is an error."""
     path, draw = folder / "model.safetensors", random.Random(6)
     edit(folder, **{DIGEST: None})

@@ -25,7 +25,7 @@ def test_format_2_is_read(tmp_path: Path) -> None:
     path, record = tmp_path / "screen.safetensors", tmp_path / "screen.json"
     tensors, facts = load_file(path), json.loads(record.read_text())
     save_file(tensors | {name: tensors[name][:, 0].copy() for name in ("tail_weight", "tail_bias")}, path)
-    del facts["doubt"]["loosest"]
+    del facts["doubt"]["loosest"]  # vocabulary: stored
     facts |= {"format_version": 2, "screen_sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     record.write_text(json.dumps(facts))
     found = read_screen(tmp_path, weight, bias)

@@ -97,7 +97,7 @@ def _model(model: str, verify: bool) -> dict[str, Any]:
 
 
 def _screen(folder: Path) -> dict[str, str]:
-    """What there is a screen for, where there is one, or what is wrong with it."""
+    """The scopes of the screen, where there is one, or its fault."""
     from sharpbeam.errors import ModelError
     from sharpbeam.storage.screens import FACTS, SCREEN, screens_in
 

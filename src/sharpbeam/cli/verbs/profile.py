@@ -148,7 +148,7 @@ def _table(found: Profile, limits: Ceilings) -> Table:
 
 
 def _legend(limits: Ceilings) -> str:
-    """What the columns mean."""
+    """The meaning of the columns."""
     products = ", ".join(f"{rate:.0f} GMAC/s in {kind}" for kind, rate in limits.gmac_s.items())
     return (
         "share: of all time; us a step, calls, KiB: of one step, with its share of encoding; KiB, GB/s: read and "

@@ -102,7 +102,7 @@ def _by_scope(texts: Sequence[DirectedText], per: Per, there: Collection[str]) -
 def _describe(
     name: str, parts: LoadedModel, screen: Screen, facts: Mapping[str, Any], clusters: int, words: int
 ) -> dict[str, Any]:
-    """What stands in the folder: the fit's figures, the sets and the words."""
+    """The content of the folder: the fit's figures, the sets and the words."""
     from sharpbeam.report.screens import set_sizes, shared_words, show_clusters
 
     weight, bias = parts.model.output()
@@ -136,7 +136,7 @@ def _measure(
     facts: Mapping[str, Any],
     threads: int,
 ) -> dict[str, Any]:
-    """What the screen does on `texts`, decoded with the exact layer."""
+    """The screen on `texts`, decoded with the exact layer."""
     import numpy as np
 
     from sharpbeam.fit.screen import collect
@@ -164,7 +164,7 @@ def _measure(
 
 
 def _write(whole: Mapping[str, Any], reports: Mapping[str, Mapping[str, Any]], output: Path) -> None:
-    """The whole report, and the picture of each screen's, written beside and renamed."""
+    """The whole report, and the picture of each screen's, written under a temporary name and renamed."""
     with needs_extra("the picture of a screen", "train"):
         from matplotlib import pyplot  # noqa: F401  (before anything is written)
     from sharpbeam.report.screen_picture import draw_screen

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.trace import Step, Trace
 
 MARKS = {"lives": "+", "finished": "=", "width": " ", "threshold": "<", "banned": "x"}
-LEGEND = "+ goes on   = finished   (blank) no place on the beam   < below the threshold   x not allowed"
+LEGEND = "+ lives     = finished   (blank) no place on the beam   < below the threshold   x not allowed"
 TAIL = 60  # characters of a hypothesis that are shown
 
 
@@ -39,7 +39,7 @@ def trace(
 ) -> None:
     """Show one beam search: the candidates of each step with their scores, what became of them, and why it stopped.
 
-    A candidate goes on, is finished, has no place on the beam, is below the threshold of a beam of variable width
+    A candidate lives, is finished, has no place on the beam, is below the threshold of a beam of variable width
     (`--max-score-margin`, `--max-score-ratio`), or is not allowed (`--min-length`, rules against repetition). The first
     number is its sum of log probabilities, the second the log probability of its last piece; the scores of the answers
     are divided by the length penalty. With `--cube-pruning` rows that share their candidates stand in brackets.
@@ -76,7 +76,7 @@ def _search(model: str, text: str, prefix: str | None, choices: DecodeOptions, m
     if architecture_of(read_config(find_models(model)[0])).task == "translation":
         return Translator(model, machine=machine).trace(text, target_prefix=prefix, **choices.by_name())
     if prefix is not None:
-        raise OptionError("--target-prefix is for translations; put it behind the prompt.")
+        raise OptionError("--target-prefix is for translations; append it to the prompt.")
     return Generator(model, machine=machine).trace(text, **choices.by_name())
 
 

@@ -27,7 +27,7 @@ _MOST_RANK = 8
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a model.bin holds."""
+    """The content of a model.bin."""
 
     version: int
     kind: str  # TransformerSpec and others

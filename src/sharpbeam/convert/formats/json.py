@@ -29,7 +29,7 @@ def check_words(path: Path, words: Iterable[str]) -> None:
 
 
 def read_any_json(path: Path, most_bytes: int = FACTS) -> Any:
-    """What `path` holds; raises ModelError where it is no JSON."""
+    """The content of `path`; raises ModelError where it is no JSON."""
     try:
         with path.open("rb") as file:
             data = file.read(most_bytes + 1)

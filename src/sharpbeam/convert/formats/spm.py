@@ -42,7 +42,7 @@ class Pieces:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know."""
+        """Notes for the user."""
         if self.source is None or self.target is None:
             return (
                 "It has no SentencePiece model: text is pieces with spaces between. Give --source-spm, --target-spm.",

@@ -19,7 +19,7 @@ _SAFE_SINCE = (2, 6)
 
 
 def read_torch(path: Path) -> Any:
-    """What `torch.save` wrote: dicts, lists, texts, numbers, tensors and argparse.Namespace.
+    """The content of a file of `torch.save`: dicts, lists, texts, numbers, tensors and argparse.Namespace.
 
     Raises ModelError, saying why, for anything else and for a damaged file; InputError without PyTorch 2.6 or newer.
     """

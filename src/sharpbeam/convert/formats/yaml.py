@@ -82,7 +82,7 @@ def _typed(value: Any) -> Any:
 
 
 def _scalar(written: str) -> str:
-    """What a scalar says, plain or in quotes; ValueError where it is none."""
+    """The value of a scalar, plain or in quotes; ValueError where it is none."""
     if written[:1] not in _NOT_PLAIN:
         return written
     if _SINGLE.fullmatch(written):

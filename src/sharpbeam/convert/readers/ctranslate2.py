@@ -64,7 +64,7 @@ def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Con
     if epsilon is not None and not (isinstance(epsilon, float) and 0 < epsilon < 1):
         raise facts.refusal("layer_norm_epsilon", "a number between 0 and 1")
     source, target = _vocabularies(folder)
-    # Where CTranslate2 puts no </s> behind a source, tokenizers of Hugging Face do; models of OpenNMT-py, which start
+    # Where CTranslate2 puts no </s> after a source, tokenizers of Hugging Face do; models of OpenNMT-py, which start
     # from <s>, are trained without.
     bare = facts.text("decoder_start_token") in ("", "<s>") and not sizes["from_zero"]
     sizes |= {"source_eos": source_eos or facts.flag("add_source_eos") or not bare, "norm_epsilon": epsilon or 1e-5}
@@ -174,13 +174,16 @@ class _CTranslate2Transformer:
         w, tensors = self._weights, self._tensors
         first = "encoder/embeddings_0/weight"
         source = self._matrix(first if first in w else "encoder/embeddings/weight")
-        target, output = self._matrix("decoder/embeddings/weight"), self._matrix("decoder/projection/weight")
+        target, output = (
+            self._matrix("decoder/embeddings/weight"),
+            self._matrix("decoder/projection/weight"),  # vocabulary: its name
+        )  # vocabulary: its name
         words, dim = target.shape
         tied, shared = _same(output, target), _same(source, target)
         tensors |= {"target_embedding": target} | ({} if shared else {"source_embedding": source})
         if not tied:
             tensors["output_weight"] = output
-        bias = "decoder/projection/bias"
+        bias = "decoder/projection/bias"  # vocabulary: its name
         tensors["output_bias"] = w.take(bias, words) if bias in w else np.zeros(words, np.float32)
         sizes: dict[str, Any] = {
             "source_vocab_size": source.shape[0],

@@ -72,7 +72,7 @@ def _config(path: Path, variables: dict[str, Any]) -> dict[str, Any]:
 
 
 def _move(variables: dict[str, Any]) -> None:
-    """What stood at the root and belongs to the sides."""
+    """Values at the root that belong to the sides."""
     for name, sides in _MOVED.items():
         if name in variables:
             value = variables.pop(name)

@@ -65,7 +65,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "share_encoder_decoder_embeddings": True,
     },
 }
-# What `generate` heeds and we cannot, and the value with which it does nothing (as none, zero or an empty list does).
+# Options of `generate` that are not supported, and the value without an effect (as none, zero or an empty list).
 _LACKED: dict[str, Any] = {
     "suppress_tokens": None,
     "begin_suppress_tokens": None,
@@ -191,7 +191,7 @@ def _decoding(generation: Facts) -> dict[str, Any]:
 
 
 def _notes(generation: Facts) -> tuple[str, ...]:
-    """What a user should know."""
+    """Notes for the user."""
     notes = []
     if (forced := generation.get("forced_eos_token_id")) is not None:
         notes.append(
@@ -287,7 +287,7 @@ class _HuggingFaceTransformer:
         self._tensors.add_vector(f"{ours}.bias", f"{theirs}.bias", dim)
 
     def _positions(self, dim: int) -> dict[str, Any]:
-        """What the tables of positions hold, where they are there; else what the classes make of them."""
+        """The tables of positions, where they are there; else as the classes make them."""
         w = self.weights
         names = [name for name in (_position_table(w, "encoder"), _position_table(w, "decoder")) if name in w]
         offset = 0 if self.kind == "marian" else self.facts.integer("pad_token_id") + 1

@@ -2,8 +2,8 @@
 
 * MarianMT: source.spm, target.spm, and vocab.json for both sides (or target_vocab.json for the target). Models with
   several target languages have pieces >>code<<.
-* M2M100: sentencepiece.bpe.model and vocab.json; behind them a token __code__ for each language, and some unused ones.
-* NLLB: sentencepiece.bpe.model, whose pieces stand one id higher, behind <s> <pad> </s> <unk>; then the languages'
+* M2M100: sentencepiece.bpe.model and vocab.json; after them a token __code__ for each language, and some unused ones.
+* NLLB: sentencepiece.bpe.model, whose pieces are one id higher, after <s> <pad> </s> <unk>; then the languages'
   tokens, whose ids tokenizer.json has, and <mask>.
 """
 
@@ -35,7 +35,7 @@ _LANGUAGES = {
 _NLLB_CLASSES = ("NllbTokenizer", "NllbTokenizerFast")
 _BEGIN_NLLB = ("<s>", "<pad>", "</s>", "<unk>")
 _MASK = "<mask>"
-SourceTag = Literal["none", "source", "target", "source-behind"]
+SourceTag = Literal["none", "source", "target", "source-behind"]  # vocabulary: stored
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Words:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What TransformerConfig says of words and languages."""
+        """The facts of TransformerConfig on tokens and languages."""
         names = ("languages", "source_language", "target_language", "source_tag", "target_tag")
         return {**self.special, **{name: getattr(self, name) for name in names}}
 
@@ -107,8 +107,8 @@ def _nllb(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> W
     pieces |= {piece: i + 1 for i, piece in enumerate(spm) if i >= 3}
     languages = {code: token for code, token in _added(folder, len(spm) + 1) if token > len(spm) and code != _MASK}
     special = {"unk_id": 3, **special}
-    behind: SourceTag = "source-behind" if said.flag("legacy_behaviour") else "source"
-    return _multilingual(folder, said, _by_id(pieces | languages, size), special, languages, behind)
+    tag: SourceTag = "source-behind" if said.flag("legacy_behaviour") else "source"  # vocabulary: stored
+    return _multilingual(folder, said, _by_id(pieces | languages, size), special, languages, tag)
 
 
 def _multilingual(
@@ -130,7 +130,7 @@ def _multilingual(
 
 
 def _added(folder: Path, first: int) -> Iterable[tuple[str, int]]:
-    """The tokens that a tokenizer has beside its pieces, and their ids: written there, or by their order."""
+    """The tokens that a tokenizer has next to its pieces, and their ids: written there, or by their order."""
     path = folder / "tokenizer.json"
     if path.is_file():
         added = read_json(path, WORDS).get("added_tokens")

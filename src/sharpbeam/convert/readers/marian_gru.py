@@ -82,7 +82,7 @@ class _MarianGru:
     def __init__(self, facts: Facts, weights: Weights) -> None:
         self._facts, self._weights = facts, weights
         self._tensors: dict[str, Tensor] = {}
-        # Whether the first stack's states stand behind the second one's.
+        # Whether the first stack's states come after the second one's.
         self._swapped = facts.text("enc-type") == "alternating" and facts.integer("enc-depth") % 2 == 0
 
     def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -166,7 +166,7 @@ class _MarianGru:
         self._tensors[f"{ours}.bias"] = self._weights.take(f"{theirs}_b", outputs)
 
     def _memory(self, matrix: Floats) -> Floats:
-        """What reads the encoder's states [M, out], in the order in which ours stand."""
+        """A matrix that reads the encoder's states [M, out], in our order."""
         half = len(matrix) // 2
         return np.concatenate([matrix[half:], matrix[:half]]) if self._swapped else matrix
 

@@ -1,4 +1,4 @@
-"""What all models of Marian have: embeddings and an output layer, and the tokens of a vocabulary (.yml or .spm)."""
+"""The common parts of Marian's models: embeddings, an output layer and the tokens of a vocabulary (.yml or .spm)."""
 
 from __future__ import annotations
 

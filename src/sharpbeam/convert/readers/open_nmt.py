@@ -106,7 +106,7 @@ def _checkpoint(path: Path) -> dict[str, dict[str, Any]]:
     if not isinstance(saved, dict) or not all(isinstance(saved.get(part), dict) for part in parts):
         raise ModelError(
             f"{path} is no whole checkpoint of OpenNMT-py: it must have {', '.join(parts)}. Weights in safetensors "
-            "beside it are not read; save it with save_format pytorch."
+            "next to it are not read; save it with save_format pytorch."
         )
     tensors = {part: tensors_of(Path(f"{path}, its {part!r}"), saved[part]) for part in ("model", "generator")}
     return {part: saved[part] for part in parts} | tensors

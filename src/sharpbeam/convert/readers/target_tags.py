@@ -34,7 +34,7 @@ class TargetTags:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What TransformerConfig says of them; with a vocabulary for each side a text has to name its tag itself."""
+        """The facts of TransformerConfig on them; with a vocabulary for each side a text has to name its tag itself."""
         named = self.shared and bool(self.ids)
         return {
             "languages": self.ids if named else {},

@@ -1,7 +1,7 @@
 """Hidden vectors of a model on unlabelled text, with the exact layer's own top k (L2S section 3, CVP section 2.2).
 
 A translation model decodes the text by beam search; a language model is given it. The text is taken in parts of `LINES`
-different lines. Each part becomes one file, written beside and renamed, so a run that was killed goes on with the first
+different lines. Each part becomes one file, written and renamed, so a run that was killed resumes with the first
 part that is missing, and ends with the same bytes. The files are memory-mapped: a fit may use more vectors than fit
 into memory.
 """
@@ -65,7 +65,7 @@ class Collection:
 
     @classmethod
     def of(cls, collections: Sequence[Collection]) -> Collection:
-        """Several in one, their sentences numbered one behind the other, and dealt as those of each are."""
+        """Several in one, their sentences numbered one after the other, and dealt as those of each are."""
         parts, before, first = list[Records](), list[int](), 0
         for collection in collections:
             raised = collection.before or (0,) * len(collection.parts)
@@ -87,7 +87,7 @@ class Collection:
 
 
 class Recorder(RowLayer, Decoding):
-    """Stands in the doors of model, output layer and search of one run, and keeps what passes through them."""
+    """Wraps the interfaces of model, output layer and search of one run, and keeps what passes through them."""
 
     def __init__(self, run: Decoding, output_layer: OutputLayer, top_k: int) -> None:
         self._run, self._layer, self._top_k = run, output_layer.open(), top_k
@@ -125,7 +125,7 @@ class Recorder(RowLayer, Decoding):
         return self.last
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
-        """Nobody asks for the score of a text that is given; the step is kept."""
+        """The score of a given text is not asked for; the step is kept."""
         self.topk(hidden, self._top_k)
         return np.zeros(len(hidden), np.float32)
 
@@ -145,7 +145,7 @@ class RecordedSearch(BeamSearch):
         return result
 
     def _floor_of(self, rows: Rows, top: TopK) -> Floats:
-        """Of each row [R]: how likely a word must be to be among its request's best that may go on, or to be eos there.
+        """Least log probability [R] of a token to be among its request's best that may continue, or to be eos there.
 
         With K rows, 2K candidates are looked at, of which at most K end: so the K-th best that does not end bounds all
         that matters. Greedy search takes the best, eos or not.
@@ -191,7 +191,7 @@ class Collector:
         while sum(map(len, found)) < vectors and (chunk := list(islice(unseen, LINES))):
             path = self.folder / f"part-{len(found):05d}.npy"
             if not path.exists():
-                with replacing_file(path) as beside, beside.open("wb") as file:
+                with replacing_file(path) as staging, staging.open("wb") as file:
                     np.save(file, self._decode(chunk, len(found) * LINES), allow_pickle=False)
             found.append(_mapped(path))
             progress(len(found[-1]))
@@ -255,8 +255,8 @@ class Collector:
         tag = np.array(to.prefix, np.int32)
         prefix = Prefix(tag, np.zeros(len(tag), np.float32)) if len(tag) else None
         around = len(to.before) + len(to.after)
-        room = self._within(LONGEST - 1 + around) - around
-        sources = ([*to.before, *encode(text)[:room], *to.after] for text in texts)
+        most = self._within(LONGEST - 1 + around) - around
+        sources = ([*to.before, *encode(text)[:most], *to.after] for text in texts)
         return [Request(first + i, np.array(s, np.int32), prefix, to.languages) for i, s in enumerate(sources)]
 
     def _within(self, length: int) -> int:

@@ -118,7 +118,7 @@ def fit_screen(
 
 @dataclass(frozen=True)
 class _Job:
-    """What is fitted, checked and loaded."""
+    """The model and options of a fit, checked and loaded."""
 
     folder: Path
     place: Path  # of the hidden vectors; each direction that has a name has a folder there

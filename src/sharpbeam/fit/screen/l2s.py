@@ -2,7 +2,7 @@
 
 Steps of two halves. With the sets fixed, the cluster weights V follow the gradient of eq. 8: a row's cluster is drawn
 from softmax(V h) by the Gumbel trick, one-hot in the forward pass, softmax in the backward pass (straight-through).
-With V fixed, the sets come from the greedy knapsack. V starts as the spherical k-means, and the turn with the least
+With V fixed, the sets come from the greedy knapsack. V starts as the spherical k-means, and the round with the least
 loss of eq. 7 is kept, so the result is never worse than the start by the measure that is optimised.
 """
 
@@ -24,14 +24,14 @@ PENALTY = 0.0003  # lambda of eq. 6: what a word that is kept but not needed cos
 OVERDRAFT = 10.0  # gamma of eq. 8: what a word of the average set above the budget costs
 MARGIN = 8.0  # of the first weights: the mean lead of the best cluster's logit; Gumbel noise spreads by 1.3
 BATCH = 512
-STEPS = 1500  # of gradient descent, in each turn
+STEPS = 1500  # of gradient descent, in each round
 RATE = 0.003  # Adam's, in units of the weights' root mean square
 MEMORY = 0.99  # of the moving average of the set size
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is learned from: hidden vectors, their exact top k, and the limits on the sets."""
+    """The training data: hidden vectors, their exact top k, and the limits on the sets."""
 
     hidden: Floats  # [n, D]
     top: Ids  # [n, k]
@@ -46,17 +46,17 @@ class Task:
 
 
 def learn(task: Task, weight: Floats, rounds: int, seed: int, steps: int = STEPS) -> Floats:
-    """Cluster weights [C, D], without bias, learned from the spherical k-means `weight` [C, D] in `rounds` turns."""
+    """Cluster weights [C, D], without bias, learned from the spherical k-means `weight` [C, D] in `rounds` rounds."""
     torch.manual_seed(seed)
     weight = weight * np.float32(MARGIN / max(_lead(task.hidden, weight), 1e-6))
     best, least = weight, np.inf
-    for turn in range(rounds + 1):
+    for number in range(rounds + 1):
         _, counts = task.counts(weight)
         kept = knapsack(counts, task.budget)
         loss = objective(counts, kept, task.top.size)
         if loss < least:
             best, least = weight, loss
-        if turn < rounds:
+        if number < rounds:
             weight = _descend(task, weight, counts, kept, steps)
     return best
 

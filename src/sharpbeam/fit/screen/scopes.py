@@ -15,10 +15,10 @@ from sharpbeam.types import Languages, Per
 
 
 def scopes(directions: Sequence[Languages], per: str, multilingual: bool) -> tuple[Per, dict[str, list[Languages]]]:
-    """What there will be a screen per, and the directions of each by its scope.
+    """The unit that a screen is fitted per, and the directions of each by its scope.
 
-    `per` may also be "auto": a direction for a `multilingual` model, a target where somebody left a source's language
-    unsaid, as models with >>fra<< in front of a source do, and all for a model of one direction. Raises OptionError
+    `per` may also be "auto": a direction for a `multilingual` model, a target where a source's language was left
+    unsaid, as models with >>fra<< before a source do, and all for a model of one direction. Raises OptionError
     for what the model has not, and for a direction without the language that its scope is called by.
     """
     automatic: Per = "all" if not multilingual else "direction" if all(one.source for one in directions) else "target"

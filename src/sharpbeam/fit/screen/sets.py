@@ -106,8 +106,8 @@ def widen(screen: Screen, rows: NDArray[np.int64], share: Floats, budget: float)
     places = np.flatnonzero(likely)
     places = places[np.argsort(-likely[places], kind="stable")]
     part = rows / rows.sum()
-    room = budget - float((size * part).sum())
-    more = places[np.cumsum(part[places // vocab]) <= room]
+    rest = budget - float((size * part).sum())
+    more = places[np.cumsum(part[places // vocab]) <= rest]
     every = np.sort(np.concatenate([inside, more]))
     start = np.searchsorted(every, np.arange(clusters + 1) * vocab).astype(np.int32)
     return Screen(screen.weight, screen.bias, start, (every % vocab).astype(np.int32))
