@@ -64,7 +64,7 @@ class NativeSearch:
             raise KeyError(request)
 
     def peek(self, request: int, node: int) -> tuple[list[Hypothesis], list[int]]:
-        """What is finished of a request in flight, best first, and the tokens up to `node`; raises KeyError."""
+        """The finished hypotheses of a request in flight, best first, and the tokens up to `node`; raises KeyError."""
         found = self._core.peek(request, node)
         if found is None:
             raise KeyError(request)

@@ -28,8 +28,8 @@ from sharpbeam.search.work import Work
 from sharpbeam.types import Hypothesis
 
 SCHEDULES = ({"batch_tokens": 1}, {"batch_tokens": 40}, {"schedule": "stream", "max_rows": 9})
-# What the layers say without: among them words that they would say, and 0, which stands where a screen or a shortlist
-# has too few words. Or all but two words and eos, fewer than a beam asks for.
+# Answers of the layers without it: among them tokens that they would give, and 0, which stands where a screen or a
+# shortlist has too few. Or all but two and eos, fewer than a beam asks for.
 BANNED = frozenset(range(0, 200, 3)) | {14, 22}
 NEARLY_ALL = frozenset(range(200)) - {2, 14, 22}
 Answers = tuple[dict[int, list[Hypothesis]], Work]
@@ -58,14 +58,14 @@ def answers(translator: Translator, setup: Setup, layer: OutputLayer, choices: D
 
 
 def make_screen(vocab: int, dim: int) -> Screen:
-    """Two clusters; the rows of the second one, which has half of the words, are doubtful, as they are far from it."""
+    """Two clusters; the rows of the second one, which has half of the words, fall back, as they are far from it."""
     weight = np.random.default_rng(2).normal(size=(1, dim)).astype(np.float32)
     start, token = np.array([0, vocab, vocab + vocab // 2], np.int32), np.arange(vocab, dtype=np.int32)
     tail = ResidualMass(np.zeros((2, 1, dim), np.float32), np.full((2, 1), -3, np.float32))
     center = np.array([[0], [1000]], np.float32).repeat(dim, axis=1)
-    doubt = FallbackTest(center, k=1, margin=float("inf"), mass_weight=0.0, distance_weight=1.0, threshold=-500.0)
+    test = FallbackTest(center, k=1, margin=float("inf"), mass_weight=0.0, distance_weight=1.0, threshold=-500.0)
     clusters, bias = np.concatenate([weight, -weight]), np.zeros(2, np.float32)
-    return Screen(clusters, bias, start, np.append(token, token[::2]), tail, doubt)
+    return Screen(clusters, bias, start, np.append(token, token[::2]), tail, test)
 
 
 def layers(translator: Translator) -> dict[str, OutputLayer]:
@@ -114,8 +114,8 @@ def test_native_steps_equal_steps_through_python(
         if name == "exact, three words":
             assert said[name] and not said[name] & NEARLY_ALL
         if isinstance(layer, ScreenLayer):
-            rows, doubtful = layer.counts
-            assert 0 < doubtful < rows  # so both layers have answered
+            rows, fallen_back = layer.counts
+            assert 0 < fallen_back < rows  # so both layers have answered
     assert len(told) > 6  # the layers differ
 
 
