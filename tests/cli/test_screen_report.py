@@ -39,9 +39,9 @@ def test_the_report_says_what_the_screen_does(call: Run, model: Path, text: Path
     shared = set(report["shared_words"])
     assert all(not shared & set(c["words"]) for c in report["words"])
     found = report["measured"]
-    why = found["doubts"]  # vocabulary: a key
-    assert why["rows"] == found["rows"] and why["sent_back"] == round(found["fallback"] * found["rows"])
-    assert why["few"] + why["low"] + why["far"] + why["loose"] == why["sent_back"] > 0
+    why = found["fallback_reasons"]
+    assert why["rows"] == found["rows"] and why["fallen_back"] == round(found["fallback"] * found["rows"])
+    assert why["few"] + why["low"] + why["far"] + why["loose"] == why["fallen_back"] > 0
     assert why["missed"] <= round((1 - found["fidelity"]) * found["steps"])  # a step of greedy search is a row
 
 
