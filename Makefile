@@ -34,8 +34,8 @@ help:
 	@echo "make native-arm                the native tests on 64-bit Arm, in emulation"
 	@echo "make fix                       format Python and C++, and mend what ruff can mend"
 	@echo "make docs                      build the documentation into build/site"
-	@echo "make bench PART=harness.machine        measure the ceilings of this machine (or decode.speed, decode.resume)"
-	@echo "make scoreboard PART=foundation [QUICK=1]    which claims hold (or output_layer, search, sharp, transformer)"
+	@echo "make bench                     list the benchmarks; PART=decode.speed ARGS=\"--rounds 3\" runs one"
+	@echo "make scoreboard PART=structure [QUICK=1]    which claims hold (or real, proven, papers, gpu, service)"
 	@echo "                               [CLAIM=\"2a 5\"] [MODEL=de-en] [MODELS=\"folder ...\"]"
 	@echo "make clean                     remove .venv and build"
 
@@ -171,13 +171,12 @@ build/bench/gemm: $(MADE)/bench bench/micro/gemm.cpp $(shell find csrc/kernels c
 	@cp build/gemm/gemm $@
 
 bench: $(MADE)/tests build/bench/machine $(if $(filter micro.gemm,$(PART)),build/bench/gemm)
-	@test -n "$(PART)" || { echo "make bench PART=harness.machine, decode.speed, micro.latency or another module of bench/" >&2; exit 2; }
-	$(BIN)/python -m bench.$(PART) --data $(DATA)
+	$(BIN)/python -m bench $(PART) $(ARGS)
 
 scoreboard: $(if $(filter output_layer,$(PART)),$(MADE)/bench,$(MADE)/tests) build/bench/machine $(if $(filter sharp,$(PART)),build/bench/gemm)
-	@test -n "$(PART)" || { echo "make scoreboard PART=foundation, output_layer, search, sharp or transformer [QUICK=1]" >&2; exit 2; }
-	PYTHONPATH=tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.scoreboard $(PART) --data $(DATA) --models $(MODELS) \
-	  $(if $(MODEL),--model $(MODEL)) $(if $(CLAIM),--claim $(CLAIM)) $(if $(filter-out 0,$(QUICK)),--quick)
+	@test -n "$(PART)" || { echo "make scoreboard PART=structure, real, proven, papers, gpu or service [QUICK=1]" >&2; exit 2; }
+	$(ONE) $(BIN)/python -m bench scoreboard.run $(PART) --data $(DATA) --models "$(MODELS)" $(if $(MODEL),--model $(MODEL)) \
+	  $(if $(CLAIM),--claim "$(CLAIM)") $(if $(filter-out 0,$(QUICK)),--quick --no-write)
 
 clean:
 	rm -rf $(VENV) build

@@ -1,4 +1,4 @@
-"""Benchmarks: they check, then time. `python -m bench.decode.speed --help`; figures go to bench/results."""
+"""Benchmarks: they check, then time. `python -m bench` lists them; figures go to bench/results."""
 
 import os
 

@@ -87,7 +87,7 @@ def ceilings(settings: Settings) -> Verdict:
         record.write("machine", machine.measure(1, 0.1), threads=1, options={"seconds": 0.1})
     line = machine.ceilings(1)
     if line is None:
-        return Verdict(False, "not measured")
+        return Verdict(None, "no ceilings of this machine")
     rates, peaks = line["read_gb_s"], line["gmac_s"]
     small, large = (rates[size] for size in (min(rates, key=int), max(rates, key=int)))
     macs = ", ".join(f"{kind} {rate} GMAC/s" for kind, rate in peaks.items())

@@ -84,7 +84,7 @@ def merging(settings: Settings) -> Verdict:
     six = [setting.name for setting in cube.settings()[:6]]
     absent = [name for name in six if name not in found]
     if absent:
-        return Verdict(False, f"not measured: {', '.join(absent)}; run python -m bench.papers.cube.speed")
+        return Verdict(None, f"no figures of {', '.join(absent)}; run python -m bench papers.cube.speed")
     said = []
     for name in six:
         point = max(found[name]["points"], key=lambda point: point["beam_size"])
@@ -98,7 +98,7 @@ def parsing(settings: Settings) -> Verdict:
 
     found = parsers.tasks(PARSERS, Path(settings.data), 100 if settings.quick else 300)
     if not found:
-        return Verdict(False, f"not measured: no models in {PARSERS}/ (recipes/semantic-*.toml, examples/constituency)")
+        return Verdict(None, f"no models in {PARSERS}/ (recipes/semantic-*.toml, examples/constituency)")
     holds, said = True, []
     for task in found:
         table = parsers.measure(task, 1 if settings.quick else 3)

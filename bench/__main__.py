@@ -1,0 +1,55 @@
+"""One runner for every benchmark: `python -m bench` lists them, `python -m bench NAME --help` shows what one takes."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import typer
+
+from bench.harness.testset import NoDataError
+from sharpbeam.errors import SharpbeamError
+
+HERE = Path(__file__).parent
+
+
+def benchmarks() -> dict[str, str]:
+    """Names and titles of all modules below bench that have a function `main`; none is imported for it."""
+    found = {}
+    for path in sorted(HERE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        runs = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
+        if runs and path != Path(__file__):
+            name = ".".join(path.relative_to(HERE).with_suffix("").parts)
+            found[name] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Run the benchmark that the first argument names with the others as its options; the exit status."""
+    known = benchmarks()
+    if not arguments or arguments[0] in ("-h", "--help"):
+        width = max(map(len, known))
+        print("python -m bench NAME [OPTIONS], NAME being one of\n")
+        print("\n".join(f"  {name:<{width}}  {title}" for name, title in known.items()))
+        return 0
+    name, *options = arguments
+    if name not in known:
+        print(f"bench: no benchmark {name!r}; `python -m bench` lists them", file=sys.stderr)
+        return 2
+    sys.path.insert(0, str(HERE.parent / "tests"))  # the reference components and checks that some of them use
+    module = import_module(f"bench.{name}")
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command(help=module.__doc__)(module.main)
+    try:
+        app(options, prog_name=f"python -m bench {name}")
+    except (NoDataError, SharpbeamError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,78 @@
+"""The runner finds every benchmark, and the scoreboard tells what holds, what misses and what was not measured."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+
+import pytest
+
+from bench.__main__ import benchmarks, main
+from bench.harness import record
+from bench.harness.testset import NoDataError
+from bench.scoreboard.claim import Claim, Settings, Verdict, pending, recorded
+from bench.scoreboard.run import judge, wanted
+
+SETTINGS = Settings("data", "de-en", quick=True)
+PARTS = ("structure", "real", "proven", "papers", "gpu", "service")
+
+
+def test_the_runner_lists_benchmarks_by_name_and_title(capsys):
+    assert main([]) == 0
+    listed = capsys.readouterr().out
+    assert "decode.speed" in listed
+    assert all(title for title in benchmarks().values())
+
+
+def test_an_unknown_benchmark_is_refused_by_name(capsys):
+    assert main(["decode.sped"]) == 2
+    assert "decode.sped" in capsys.readouterr().err
+
+
+def test_options_of_a_benchmark_are_checked(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["scoreboard.run", "strukture"])
+    assert ended.value.code == 2
+    assert "strukture" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_has_claims_with_a_target(part):
+    claims = import_module(f"bench.scoreboard.{part}").CLAIMS
+    assert claims
+    assert all(claim.number and claim.says and claim.target for claim in claims)
+
+
+def raising(error: Exception):
+    def measure(settings: Settings) -> Verdict:
+        raise error
+
+    return measure
+
+
+def test_what_is_not_there_is_not_measured_and_what_fails_misses(capsys):
+    assert judge(Claim("1", "a", "b", raising(NoDataError("no text"))), SETTINGS) == Verdict(None, "no text")
+    assert judge(Claim("1", "a", "b", raising(ValueError("broken"))), SETTINGS).holds is False
+    assert judge(Claim("1", "a", "b", pending("needs a GPU")), SETTINGS).word == "not measured"
+    assert judge(Claim("1", "a", "b", raising(AssertionError("not called")), slow=True), SETTINGS).holds is None
+
+
+def test_a_claim_is_read_from_the_newest_line_with_its_options(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    lines = [
+        {"options": {"model": model}, "ratio": ratio, "commit": "0123456789", "dirty": False, "time": "2026-01-02T03"}
+        for model, ratio in (("a", 2.0), ("a", 3.0), ("b", 9.0))
+    ]
+    (tmp_path / "speed.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    judged = recorded("speed", lambda line: Verdict(line["ratio"] >= 3, f"x{line['ratio']}"), model="a")
+    assert judged(SETTINGS) == Verdict(True, "x3.0 [0123456, 2026-01-02]")
+    absent = recorded("speed", lambda line: Verdict(True, ""), model="c")(SETTINGS)
+    assert absent.holds is None
+    assert "model=c" in absent.figure
+
+
+def test_a_number_names_the_claims_that_begin_with_it():
+    claim = Claim("2a", "a", "b", pending("no"))
+    assert wanted(claim, [])
+    assert wanted(claim, ["2"])
+    assert not wanted(claim, ["2b"])
