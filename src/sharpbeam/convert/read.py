@@ -11,7 +11,7 @@ from sharpbeam.convert.formats.marian import is_marian_file
 from sharpbeam.convert.formats.spm import Pieces
 from sharpbeam.convert.hub import fetch
 from sharpbeam.convert.readers.ctranslate2 import read_ctranslate2
-from sharpbeam.convert.readers.hugging_face import read_hugging_face
+from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.convert.readers.marian import read_marian
 from sharpbeam.convert.readers.open_nmt import read_open_nmt
 from sharpbeam.errors import InputError, ModelError

@@ -11,7 +11,7 @@ from support.foreign import demo_sentences, train_pieces
 
 from sharpbeam import Translator
 from sharpbeam.convert.hugging_face_export import export_hugging_face
-from sharpbeam.convert.readers.hugging_face import read_hugging_face
+from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes

@@ -14,7 +14,7 @@ from sharpbeam import Translator
 from sharpbeam.cli.verbs.convert import convert as convert_command
 from sharpbeam.convert.formats.torch import read_torch, tensors_of
 from sharpbeam.convert.read import read_model
-from sharpbeam.convert.readers.hugging_face import read_hugging_face
+from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.errors import InputError, ModelError, OptionError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 

@@ -1,28 +1,23 @@
-"""Hugging Face's MarianMT, M2M100 and NLLB: config.json, generation_config.json and weights -> ours.
+"""MarianMT, M2M100 and NLLB: what the classes of `transformers` compute, in TransformerConfig's words.
 
-What the classes of `transformers` compute (models/marian, models/m2m_100) stands in TransformerConfig's words here;
-a fact that they would heed and we cannot say is refused by name. Older versions leave out of config.json what is a
-default of the class, so the defaults are given here too.
+A fact that they would heed and we cannot say is refused by name (models/marian, models/m2m_100).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from sharpbeam.convert.converted import SUPPRESSED_BIAS, Converted, checked_decoding
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.hugging_face import read_hugging_face_weights
-from sharpbeam.convert.formats.json import read_json
-from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, values
-from sharpbeam.convert.readers.hugging_face_vocabulary import Words, read_words
+from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights
+from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
+from sharpbeam.convert.readers.hugging_face.generation import special_ids
+from sharpbeam.convert.readers.hugging_face.marian_words import read_words
+from sharpbeam.convert.readers.hugging_face.words import Words
 from sharpbeam.convert.readers.positions import recognise
 from sharpbeam.errors import ModelError
-from sharpbeam.models.transformer.config import TransformerConfig
 
 _ACTIVATIONS: dict[str, Literal["relu", "gelu", "gelu_sigmoid", "swish"]] = {
     "relu": "relu",
@@ -42,7 +37,7 @@ _SIZES = {
     "d_model": 1024,
     "tie_word_embeddings": True,
 }
-_DEFAULTS: dict[str, dict[str, Any]] = {
+DEFAULTS: dict[str, dict[str, Any]] = {
     "marian": _SIZES
     | {
         "vocab_size": 58101,
@@ -65,145 +60,23 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "share_encoder_decoder_embeddings": True,
     },
 }
-# Options of `generate` that are not supported, and the value without an effect (as none, zero or an empty list).
-_LACKED: dict[str, Any] = {
-    "suppress_tokens": None,
-    "begin_suppress_tokens": None,
-    "sequence_bias": None,
-    "forced_decoder_ids": None,
-    "encoder_no_repeat_ngram_size": None,
-    "encoder_repetition_penalty": 1.0,
-    "exponential_decay_length_penalty": None,
-}
-_SEARCH = {  # generation_config.json's name -> ours
-    "num_beams": "beam_size",
-    "length_penalty": "length_penalty",
-    "no_repeat_ngram_size": "no_repeat_ngram_size",
-    "repetition_penalty": "repetition_penalty",
-    "max_length": "max_length",
-    "min_length": "min_length",
-    "early_stopping": "early_stopping",
-}
 
 
-def read_hugging_face(folder: Path) -> Converted:
-    """The model in `folder`; raises ModelError where it is no MarianMT, M2M100 or NLLB, or has what we lack."""
-    path = folder / "config.json"
-    config = read_json(path)
-    kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in _DEFAULTS:
-        raise ModelError(f"{path}: model_type is {kind!r:.60}; it must be one of {', '.join(_DEFAULTS)}.")
-    facts = Facts(path, config, _DEFAULTS[kind])
-    generation_path = folder / "generation_config.json"
-    said = read_json(generation_path) if generation_path.is_file() else {}
-    generation = Facts(generation_path if said else path, {**_DEFAULTS[kind], **config, **said})
-    _refuse_what_we_lack(facts, generation)
-    model = _HuggingFaceTransformer(kind, facts, read_hugging_face_weights(folder))
-    sizes = model.sizes()
-    tensors = model.all_tensors(sizes)  # first, so that the sizes are sure
-    words = read_words(
-        folder, kind, sizes["source_vocab_size"], sizes["target_vocab_size"], _special(facts, generation)
-    )
-    words = _with_forced_language(words, generation)
-    suppressed = _suppressed(generation)
-    if suppressed and generation.flag("renormalize_logits"):
-        bias = np.array(values(tensors["output_bias"]))
-        bias[[token for token in suppressed if token < len(bias)]] += SUPPRESSED_BIAS
-        tensors["output_bias"] = bias
-        suppressed = ()  # the bias is enough, and costs nothing
-    ours = TransformerConfig(**sizes, **words.facts, suppressed_ids=suppressed)
-    return Converted(
-        f"a {kind} model of Hugging Face",
-        ours,
-        tensors,
-        words.source,
-        words.target,
-        _notes(generation),
-        decoding=_decoding(generation),
-    )
-
-
-def _refuse_what_we_lack(facts: Facts, generation: Facts) -> None:
-    """Raise ModelError by name for what would change the model's words."""
+def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Words]:
+    """What `Family.read` says, of MarianMT, M2M100 and NLLB."""
+    facts = checkpoint.facts
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm", "add_bias_logits"):
         facts.require(name, [False])
     facts.require("static_position_embeddings", [True])
-    facts.require("is_encoder_decoder", [True])
-    if facts.get("quantization_config") is not None:
-        raise facts.refusal("quantization_config", "left out; convert the model before it was quantised")
-    for name, idle in _LACKED.items():
-        if (value := generation.get(name)) and value != idle:
-            raise generation.refusal(name, "left out; Sharpbeam lacks it")
+    model = _Transformer(checkpoint.kind, facts, checkpoint.weights)
+    sizes = model.sizes()
+    tensors = model.all_tensors(sizes)  # first, so that the sizes are sure
+    special = special_ids(facts, checkpoint.generation)
+    vocabularies = sizes["source_vocab_size"], sizes["target_vocab_size"]
+    return sizes, tensors, read_words(checkpoint.folder, checkpoint.kind, *vocabularies, special)
 
 
-def _with_forced_language(words: Words, generation: Facts) -> Words:
-    """`words`, with the language that `generate` forces as the first word for the default target language.
-
-    Raises ModelError where that is another word, for then our answers would begin otherwise.
-    """
-    forced = generation.get("forced_bos_token_id")
-    if forced is None:
-        return words
-    code = next((code for code, token in words.languages.items() if type(forced) is int and token == forced), None)
-    if code is None or not words.target_tag:
-        raise generation.refusal("forced_bos_token_id", "left out, or the id of one of the target's languages")
-    return replace(words, target_language=code)
-
-
-def _special(facts: Facts, generation: Facts) -> dict[str, int]:
-    """The ids of eos, pad and of what the decoder is fed first."""
-    eos = generation.get("eos_token_id")
-    if isinstance(eos, list) and len(eos) == 1:
-        eos = eos[0]
-    if type(eos) is not int or eos < 0:
-        raise generation.refusal("eos_token_id", "one id; Sharpbeam lacks several ends")
-    return {
-        "bos_id": generation.integer("decoder_start_token_id"),
-        "eos_id": eos,
-        "pad_id": facts.integer("pad_token_id"),
-    }
-
-
-def _suppressed(generation: Facts) -> tuple[int, ...]:
-    """Words that are never produced."""
-    found = generation.get("bad_words_ids") or []
-    if not isinstance(found, list) or not all(
-        isinstance(words, list) and len(words) == 1 and type(words[0]) is int and words[0] >= 0 for words in found
-    ):
-        raise generation.refusal("bad_words_ids", "a list of single ids from 0; Sharpbeam lacks banned phrases")
-    return tuple(sorted({words[0] for words in found}))
-
-
-def _decoding(generation: Facts) -> dict[str, Any]:
-    """The search options that `generate` has for this model by default; raises ModelError.
-
-    Hugging Face counts the token that the decoder starts from in max_length and min_length.
-    """
-    found = {ours: generation.get(theirs) for theirs, ours in _SEARCH.items() if generation.get(theirs) is not None}
-    for name in ("max_length", "min_length"):
-        if type(found.get(name)) is int:
-            found[name] = max(found[name] - 1, 0 if name == "min_length" else 1)
-    if isinstance(found.get("early_stopping"), bool):
-        found["early_stopping"] = str(found["early_stopping"]).lower()
-    if found.get("beam_size") == 1:
-        found.pop("early_stopping", None)  # greedy search has nothing to choose from
-    return checked_decoding(generation.path, found)
-
-
-def _notes(generation: Facts) -> tuple[str, ...]:
-    """Notes for the user."""
-    notes = []
-    if (forced := generation.get("forced_eos_token_id")) is not None:
-        notes.append(
-            f"At max_length `generate` puts forced_eos_token_id={forced!r} in place of the last token, at no cost; "
-            "Sharpbeam keeps the token, so only answers that are cut at max_length differ."
-        )
-    if generation.get("do_sample"):
-        notes.append("`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked.")
-    return tuple(notes)
-
-
-class _HuggingFaceTransformer:
+class _Transformer:
     """The config and the weights of one model, and our tensors."""
 
     def __init__(self, kind: str, facts: Facts, weights: Weights) -> None:

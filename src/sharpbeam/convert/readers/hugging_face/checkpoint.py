@@ -1,0 +1,48 @@
+"""A folder of Hugging Face as all families of models see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.formats.hugging_face import read_hugging_face_weights
+from sharpbeam.convert.formats.json import read_json
+from sharpbeam.convert.formats.weights import Tensor, Weights
+from sharpbeam.convert.readers.hugging_face.words import Words
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """config.json and generation_config.json of `folder`, and its weights when they are asked for."""
+
+    folder: Path
+    kind: str  # model_type
+    facts: Facts  # config.json, with the defaults of the class
+    generation: Facts  # generation_config.json, then config.json, then the defaults of the class
+
+    @classmethod
+    def open(cls, folder: Path, kind: str, config: Mapping[str, Any], defaults: Mapping[str, Any]) -> Checkpoint:
+        """The checkpoint whose config.json is `config`; raises ModelError where generation_config.json is no JSON."""
+        path, generation_path = folder / "config.json", folder / "generation_config.json"
+        said = read_json(generation_path) if generation_path.is_file() else {}
+        generation = Facts(generation_path if said else path, {**defaults, **config, **said})
+        return cls(folder, kind, Facts(path, config, defaults), generation)
+
+    @cached_property
+    def weights(self) -> Weights:
+        """The weights; raises ModelError where they cannot be read."""
+        return read_hugging_face_weights(self.folder)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models of one class of `transformers`, by their model_type."""
+
+    defaults: Mapping[str, Any]  # of the class, since older versions leave them out of config.json
+    # The facts of TransformerConfig but for those of tokens and languages, all tensors by our names, and the tokens.
+    # Raises ModelError by name for what Sharpbeam lacks.
+    read: Callable[[Checkpoint], tuple[dict[str, Any], dict[str, Tensor], Words]]

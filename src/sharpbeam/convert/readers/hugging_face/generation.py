@@ -1,0 +1,104 @@
+"""What `generate` does with a model by default: special tokens, banned tokens, search options."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sharpbeam.convert.converted import checked_decoding
+from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.readers.hugging_face.words import Words
+
+# Options of `generate` that are not supported, and the value without an effect (as none, zero or an empty list).
+_LACKED: dict[str, Any] = {
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "sequence_bias": None,
+    "forced_decoder_ids": None,
+    "encoder_no_repeat_ngram_size": None,
+    "encoder_repetition_penalty": 1.0,
+    "exponential_decay_length_penalty": None,
+}
+_SEARCH = {  # generation_config.json's name -> ours
+    "num_beams": "beam_size",
+    "length_penalty": "length_penalty",
+    "no_repeat_ngram_size": "no_repeat_ngram_size",
+    "repetition_penalty": "repetition_penalty",
+    "max_length": "max_length",
+    "min_length": "min_length",
+    "early_stopping": "early_stopping",
+}
+
+
+def refuse_lacking_options(generation: Facts) -> None:
+    """Raise ModelError by name for an option that would change the answers and that Sharpbeam lacks."""
+    for name, idle in _LACKED.items():
+        if (value := generation.get(name)) and value != idle:
+            raise generation.refusal(name, "left out; Sharpbeam lacks it")
+
+
+def with_forced_language(words: Words, generation: Facts) -> Words:
+    """`words`, with the language that `generate` forces as the first word for the default target language.
+
+    Raises ModelError where that is another word, for then our answers would begin otherwise.
+    """
+    forced = generation.get("forced_bos_token_id")
+    if forced is None:
+        return words
+    code = next((code for code, token in words.languages.items() if type(forced) is int and token == forced), None)
+    if code is None or not words.target_tag:
+        raise generation.refusal("forced_bos_token_id", "left out, or the id of one of the target's languages")
+    return replace(words, target_language=code)
+
+
+def special_ids(facts: Facts, generation: Facts) -> dict[str, int]:
+    """The ids of eos, pad and of what the decoder is fed first."""
+    eos = generation.get("eos_token_id")
+    if isinstance(eos, list) and len(eos) == 1:
+        eos = eos[0]
+    if type(eos) is not int or eos < 0:
+        raise generation.refusal("eos_token_id", "one id; Sharpbeam lacks several ends")
+    return {
+        "bos_id": generation.integer("decoder_start_token_id"),
+        "eos_id": eos,
+        "pad_id": facts.integer("pad_token_id"),
+    }
+
+
+def suppressed_ids(generation: Facts) -> tuple[int, ...]:
+    """Words that are never produced."""
+    found = generation.get("bad_words_ids") or []
+    if not isinstance(found, list) or not all(
+        isinstance(words, list) and len(words) == 1 and type(words[0]) is int and words[0] >= 0 for words in found
+    ):
+        raise generation.refusal("bad_words_ids", "a list of single ids from 0; Sharpbeam lacks banned phrases")
+    return tuple(sorted({words[0] for words in found}))
+
+
+def search_options(generation: Facts) -> dict[str, Any]:
+    """The search options that `generate` has for this model by default; raises ModelError.
+
+    Hugging Face counts the token that the decoder starts from in max_length and min_length.
+    """
+    found = {ours: generation.get(theirs) for theirs, ours in _SEARCH.items() if generation.get(theirs) is not None}
+    for name in ("max_length", "min_length"):
+        if type(found.get(name)) is int:
+            found[name] = max(found[name] - 1, 0 if name == "min_length" else 1)
+    if isinstance(found.get("early_stopping"), bool):
+        found["early_stopping"] = str(found["early_stopping"]).lower()
+    if found.get("beam_size") == 1:
+        found.pop("early_stopping", None)  # greedy search has nothing to choose from
+    return checked_decoding(generation.path, found)
+
+
+def notes(generation: Facts) -> tuple[str, ...]:
+    """Notes for the user."""
+    notes = []
+    if (forced := generation.get("forced_eos_token_id")) is not None:
+        notes.append(
+            f"At max_length `generate` puts forced_eos_token_id={forced!r} in place of the last token, at no cost; "
+            "Sharpbeam keeps the token, so only answers that are cut at max_length differ."
+        )
+    if generation.get("do_sample"):
+        notes.append("`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked.")
+    return tuple(notes)

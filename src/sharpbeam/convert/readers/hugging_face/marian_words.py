@@ -1,0 +1,98 @@
+"""The words of MarianMT, M2M100 and NLLB: SentencePiece models, and which id each piece has.
+
+* MarianMT: source.spm, target.spm, and vocab.json for both sides (or target_vocab.json for the target). Models with
+  several target languages have pieces >>code<<.
+* M2M100: sentencepiece.bpe.model and vocab.json; after them a token __code__ for each language, and some unused ones.
+* NLLB: sentencepiece.bpe.model, whose pieces are one id higher, after <s> <pad> </s> <unk>; then the languages'
+  tokens, whose ids tokenizer.json has, and <mask>.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sharpbeam.convert.converted import check_same_words
+from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.formats.json import read_json
+from sharpbeam.convert.formats.spm import read_spm
+from sharpbeam.convert.readers.hugging_face.words import (
+    SourceTag,
+    Words,
+    added_tokens,
+    by_id,
+    id_of,
+    multilingual,
+    read_ids,
+)
+from sharpbeam.convert.readers.target_tags import TargetTags
+from sharpbeam.text.pieces import PieceVocabulary
+
+# The order of the language tokens of M2M-100 (Fan et al. 2020) and of Facebook's models for WMT21, of which the files
+# of these models name none.
+_LANGUAGES = {
+    "m2m100": (
+        "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu "
+        "hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt "
+        "ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
+    ),
+    "wmt21": "en ha is ja cs ru zh de",
+}
+_NLLB_CLASSES = ("NllbTokenizer", "NllbTokenizerFast")
+_BEGIN_NLLB = ("<s>", "<pad>", "</s>", "<unk>")
+_MASK = "<mask>"
+
+
+def read_words(folder: Path, kind: str, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
+    """The words of the model in `folder`, for so many rows of its embeddings; `special` lacks unk. ModelError."""
+    path = folder / "tokenizer_config.json"
+    said = Facts(path, read_json(path) if path.is_file() else {})
+    if kind == "marian":
+        return _marian(folder, said, source_size, target_size, special)
+    # One class of weights has several tokenizers, which differ in the ids of words and in where languages' tags stand.
+    if said.text("tokenizer_class"):
+        read = said.choice("tokenizer_class", {"M2M100Tokenizer": _m2m, **dict.fromkeys(_NLLB_CLASSES, _nllb)})
+    else:
+        read = _m2m if (folder / "vocab.json").is_file() else _nllb
+    return read(folder, said, source_size, special)
+
+
+def _marian(folder: Path, said: Facts, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
+    apart = said.flag("separate_vocabs")
+    files = ("vocab.json", "target_vocab.json" if apart else "vocab.json")
+    source, target = (read_ids(folder / file) for file in files)
+    source_pieces, target_pieces = by_id(source, source_size), by_id(target, target_size)
+    unk = id_of(folder / files[1], target, said.text("unk_token") or "<unk>")
+    special = {"unk_id": unk, **special}
+    check_same_words(folder, source_pieces, target_pieces, special)
+    tags = TargetTags.find(source_pieces, target_size, shared=not apart)
+    return Words(
+        PieceVocabulary(source_pieces, special, tags.source_silent, read_spm(folder / "source.spm")[0]),
+        PieceVocabulary(target_pieces, special, tags.target_silent, read_spm(folder / "target.spm")[0]),
+        special,
+        source_language="",
+        target_language="",
+        **tags.facts,
+    )
+
+
+def _m2m(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> Words:
+    ids = read_ids(folder / "vocab.json")
+    codes = said.choice("language_codes", _LANGUAGES) if said.get("language_codes") else _LANGUAGES["m2m100"]
+    first = len(ids)
+    languages = {code: first + i for i, code in enumerate(codes.split())}
+    pieces = ids | {f"__{code}__": token for code, token in languages.items()}
+    special = {"unk_id": id_of(folder / "vocab.json", ids, said.text("unk_token") or "<unk>"), **special}
+    return multilingual(folder, said, by_id(pieces, size), special, languages, "source")
+
+
+def _nllb(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> Words:
+    spm = read_spm(folder / "sentencepiece.bpe.model")[1]
+    pieces = dict(zip(_BEGIN_NLLB, range(4), strict=True))
+    pieces |= {piece: i + 1 for i, piece in enumerate(spm) if i >= 3}
+    languages = {
+        code: token for code, token in added_tokens(folder, len(spm) + 1) if token > len(spm) and code != _MASK
+    }
+    special = {"unk_id": 3, **special}
+    tag: SourceTag = "source-behind" if said.flag("legacy_behaviour") else "source"  # vocabulary: stored
+    return multilingual(folder, said, by_id(pieces | languages, size), special, languages, tag)

@@ -1,0 +1,53 @@
+"""Any model of Hugging Face: its family, and what all families have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from sharpbeam.convert.converted import SUPPRESSED_BIAS, Converted
+from sharpbeam.convert.formats.json import read_json
+from sharpbeam.convert.formats.weights import values
+from sharpbeam.convert.readers.hugging_face import generation as options
+from sharpbeam.convert.readers.hugging_face import marian
+from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint, Family
+from sharpbeam.errors import ModelError
+from sharpbeam.models.transformer.config import TransformerConfig
+
+FAMILIES: Mapping[str, Family] = {
+    kind: Family(defaults, marian.read_marian) for kind, defaults in marian.DEFAULTS.items()
+}  # by model_type
+
+
+def read_hugging_face(folder: Path) -> Converted:
+    """The model in `folder`; raises ModelError where its family is none of FAMILIES, or it has what we lack."""
+    path = folder / "config.json"
+    config = read_json(path)
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise ModelError(f"{path}: model_type is {kind!r:.60}; it must be one of {', '.join(FAMILIES)}.")
+    checkpoint = Checkpoint.open(folder, kind, config, FAMILIES[kind].defaults)
+    facts, generation = checkpoint.facts, checkpoint.generation
+    facts.require("is_encoder_decoder", [True])
+    if facts.get("quantization_config") is not None:
+        raise facts.refusal("quantization_config", "left out; convert the model before it was quantised")
+    options.refuse_lacking_options(generation)
+    sizes, tensors, words = FAMILIES[kind].read(checkpoint)
+    words = options.with_forced_language(words, generation)
+    suppressed = options.suppressed_ids(generation)
+    if suppressed and generation.flag("renormalize_logits"):
+        bias = np.array(values(tensors["output_bias"]))
+        bias[[token for token in suppressed if token < len(bias)]] += SUPPRESSED_BIAS
+        tensors["output_bias"] = bias
+        suppressed = ()  # the bias is enough, and costs nothing
+    return Converted(
+        f"a {kind} model of Hugging Face",
+        TransformerConfig(**sizes, **words.facts, suppressed_ids=suppressed),
+        tensors,
+        words.source,
+        words.target,
+        options.notes(generation),
+        decoding=options.search_options(generation),
+    )
