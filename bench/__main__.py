@@ -12,18 +12,22 @@ import typer
 from bench.harness.testset import NoDataError
 from sharpbeam.errors import SharpbeamError
 
-HERE = Path(__file__).parent
+BENCH = Path(__file__).parent
+TESTS = BENCH.parent / "tests"  # checks that take too long for a test, and the reference components
+CHECKS = ("contract", "fuzz", "parity")
 
 
-def benchmarks() -> dict[str, str]:
-    """Names and titles of all modules below bench that have a function `main`; none is imported for it."""
+def benchmarks() -> dict[str, tuple[str, str]]:
+    """Every benchmark and long check by name, with its module and title; none is imported for it."""
     found = {}
-    for path in sorted(HERE.rglob("*.py")):
+    places = [(BENCH, BENCH.parent), *((TESTS / folder, TESTS) for folder in CHECKS)]
+    for path, root in ((path, root) for folder, root in places for path in sorted(folder.rglob("*.py"))):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         runs = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
         if runs and path != Path(__file__):
-            name = ".".join(path.relative_to(HERE).with_suffix("").parts)
-            found[name] = (ast.get_docstring(tree) or "").partition("\n")[0]
+            module = ".".join(path.relative_to(root).with_suffix("").parts)
+            name = module.removeprefix("bench.")
+            found[name] = (module, (ast.get_docstring(tree) or "").partition("\n")[0])
     return found
 
 
@@ -33,14 +37,14 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         width = max(map(len, known))
         print("python -m bench NAME [OPTIONS], NAME being one of\n")
-        print("\n".join(f"  {name:<{width}}  {title}" for name, title in known.items()))
+        print("\n".join(f"  {name:<{width}}  {title}" for name, (_, title) in known.items()))
         return 0
     name, *options = arguments
     if name not in known:
         print(f"bench: no benchmark {name!r}; `python -m bench` lists them", file=sys.stderr)
         return 2
-    sys.path.insert(0, str(HERE.parent / "tests"))  # the reference components and checks that some of them use
-    module = import_module(f"bench.{name}")
+    sys.path.insert(0, str(TESTS))
+    module = import_module(known[name][0])
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(help=module.__doc__)(module.main)
     try:

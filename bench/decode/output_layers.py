@@ -1,19 +1,21 @@
 """Whole translations by output layer: the int8 scan, and the low-bit preview proven and calibrated.
 
-`python -m bench.decode.output_layers MODEL --text FILE --column 0` fits a low-bit preview into a copy of the model, by
+`python -m bench decode.output_layers MODEL --text FILE --column 0` fits a low-bit preview into a copy of the model, by
 other text than is timed (--fit), checks how many sentences are those of the exact layer, and then times one sentence at
 a time and batches of 32, greedily and with a beam of 5, on one thread, interleaved. Ratios are against the scan.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from bench.flags import Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
 from sharpbeam import Translator, fit_preview
@@ -73,25 +75,23 @@ def describe(line: dict[str, Any]) -> str:
     return f"{options['model']}, beam {options['beam_size']}, batch {options['batch']}: {each}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", help="a model folder")
-    parser.add_argument("--name", help="what to call it in the results (default: the folder's name)")
-    parser.add_argument("--text", required=True, help="source sentences to time, one a line")
-    parser.add_argument("--fit", required=True, help="source sentences to fit the preview to")
-    parser.add_argument("--column", type=int, default=0, help="of files with tabs")
-    parser.add_argument("--sentences", type=int, default=200)
-    arguments = parser.parse_args()
+def main(
+    model: Annotated[str, typer.Argument(help="a model folder")],
+    text: Annotated[str, typer.Option(help="source sentences to time, one a line")],
+    fit: Annotated[str, typer.Option(help="source sentences to fit the preview to")],
+    name: Annotated[
+        str | None, typer.Option(help="what to call it in the results (default: the folder's name)")
+    ] = None,
+    column: Annotated[int, typer.Option(help="of files with tabs")] = 0,
+    sentences: Sentences = 200,
+) -> None:
+    """Measure, print and record."""
     with tempfile.TemporaryDirectory() as work:
-        folder = Path(shutil.copytree(arguments.model, Path(work) / "model"))
+        folder = Path(shutil.copytree(model, Path(work) / "model"))
         fitted_to = Path(work) / "fit.txt"
-        fitted_to.write_text("\n".join(read(arguments.fit, arguments.column, 0, 2000)), encoding="utf-8")
+        fitted_to.write_text("\n".join(read(fit, column, 0, 2000)), encoding="utf-8")
         fit_preview(folder, fitted_to)
-        texts = read(arguments.text, arguments.column, 0, arguments.sentences)
+        texts = read(text, column, 0, sentences)
         for beam_size in (1, 5):
             for batch in (1, 32):
-                print(describe(measure(folder, arguments.name or Path(arguments.model).name, texts, beam_size, batch)))
-
-
-if __name__ == "__main__":
-    main()
+                print(describe(measure(folder, name or Path(model).name, texts, beam_size, batch)))

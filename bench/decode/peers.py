@@ -10,11 +10,12 @@ How the others are set is said in engines.py; CTranslate2's vocabulary map and M
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from bench.engines.run import (
     LENGTH,
@@ -30,6 +31,7 @@ from bench.engines.run import (
     onnx_runtime,
     pieces,
 )
+from bench.flags import Data, Rounds
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
@@ -147,36 +149,23 @@ def lines(line: dict[str, Any]) -> str:
     return "\n".join(said)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=DATA)
-    parser.add_argument("--shape", choices=sorted(shapes.SHAPES))
-    parser.add_argument("--model", help="a trained transformer of ours")
-    parser.add_argument("--layers", nargs="+", default=["scan", "shortlist", "screen"])
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--sentences", type=int, default=0, help="0: 8 at batch 1 and 64 otherwise; all of a test set")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--others",
-        nargs="+",
-        default=[],
-        choices=["hugging-face", "marian", "onnx-runtime"],
-        help="slow ones, to be timed as well",
-    )
-    arguments = parser.parse_args()
-    if (arguments.shape is None) == (arguments.model is None):
-        parser.error("give one of --shape and --model")
-    count = arguments.sentences or (0 if arguments.model else 8 if arguments.batch == 1 else 64)
-    job = task(
-        arguments.shape, arguments.model, arguments.data, count, arguments.batch, arguments.beam, arguments.threads
-    )
-    name = arguments.shape or Path(arguments.model).resolve().parent.name
-    line = measure(job, name, arguments.layers, arguments.rounds, arguments.others)
+def main(
+    data: Data = DATA,
+    shape: str | None = None,
+    model: Annotated[str | None, typer.Option(help="a trained transformer of ours")] = None,
+    layers: list[str] = ["scan", "shortlist", "screen"],
+    batch: int = 1,
+    beam: int = 5,
+    threads: int = 1,
+    sentences: Annotated[int, typer.Option(help="0: 8 at batch 1 and 64 otherwise; all of a test set")] = 0,
+    rounds: Rounds = 7,
+    others: Annotated[list[str], typer.Option(help="slow: hugging-face, marian, onnx-runtime")] = [],
+) -> None:
+    """Measure, print and record."""
+    if (shape is None) == (model is None):
+        raise typer.BadParameter("give one of --shape and --model")
+    count = sentences or (0 if model else 8 if batch == 1 else 64)
+    job = task(shape, model, data, count, batch, beam, threads)
+    line = measure(job, shape or Path(str(model)).resolve().parent.name, layers, rounds, others)
     print(lines(line))
     print(json.dumps(line))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 import signal
 import subprocess
@@ -10,7 +9,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from bench.flags import Data, Model
 from bench.harness.testset import DATA, german_english
 
 
@@ -45,21 +48,15 @@ def kill_and_resume(model: str, data: str, lines: int, times: int, beam: int, se
     return equal, moments
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
-    parser.add_argument("--lines", type=int, default=2000)
-    parser.add_argument("--times", type=int, default=10, help="kills")
-    parser.add_argument("--beam-size", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    equal, moments = kill_and_resume(
-        arguments.model, arguments.data, arguments.lines, arguments.times, arguments.beam_size, arguments.seed
-    )
-    print(f"{equal} of {arguments.times} resumed files are the same; killed after {moments} s")
-    sys.exit(equal != arguments.times)
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    data: Data = DATA,
+    model: Model = "de-en",
+    lines: int = 2000,
+    times: Annotated[int, typer.Option(help="kills")] = 10,
+    beam_size: int = 5,
+    seed: int = 1,
+) -> None:
+    """Measure, print and record."""
+    equal, moments = kill_and_resume(model, data, lines, times, beam_size, seed)
+    print(f"{equal} of {times} resumed files are the same; killed after {moments} s")
+    sys.exit(equal != times)

@@ -6,13 +6,13 @@ first: no time is printed when they disagree.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from bench.flags import Data, Model, Rounds, Sentences
 from bench.harness import machine, record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
@@ -120,21 +120,12 @@ def describe(line: dict[str, Any]) -> str:
     return f"batch {options['batch']}, beam {options['beam_size']}, {options['sentences']} sentences: {each}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
-    parser.add_argument("--sentences", type=int, default=320, help="sentences of the test set")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each contender")
-    arguments = parser.parse_args()
+def main(data: Data = DATA, model: Model = "de-en", sentences: Sentences = 320, rounds: Rounds = 5) -> None:
+    """Measure, print and record."""
     for batch in (1, 32):
-        found = speed(arguments.model, arguments.data, batch, arguments.sentences, arguments.rounds)
+        found = speed(model, data, batch, sentences, rounds)
         print(describe(found), flush=True)
-    shares = step_shares(arguments.model, arguments.data, arguments.sentences)
+    shares = step_shares(model, data, sentences)
     print(f"a step of batch 1, beam {BEAM}: {shares['step_ms']:.3f} ms, {shares['bookkeeping']:.1%} of it bookkeeping")
     print("  " + ", ".join(f"{name} {share:.1%}" for name, share in shares["shares"].items()))
     print(f"  output layer at the bandwidth ceiling: {shares['output_floor_ms']} ms")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,13 @@
-"""The ceilings of this machine, which every later figure is held against. `make bench PART=machine` runs it."""
+"""The ceilings of this machine, which every later figure is held against."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from bench.harness import record
 
@@ -33,20 +34,15 @@ def bandwidth(ceiling: dict[str, Any], megabytes: float) -> float:
     return float(rates[min((size for size in rates if size >= megabytes), default=max(rates))])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help="not needed here; every benchmark takes it")
-    parser.add_argument("--seconds", type=float, default=0.2, help="time of one measurement; five are taken of each")
-    parser.add_argument("--sets", type=int, nargs="+", default=SETS_MB, metavar="MB", help="sizes to read")
-    arguments = parser.parse_args()
+def main(
+    seconds: Annotated[float, typer.Option(help="time of one measurement; five are taken of each")] = 0.2,
+    sets: Annotated[list[int], typer.Option(help="sizes to read")] = list(SETS_MB),
+) -> None:
+    """Measure, print and record."""
     for threads in sorted({1, min(2, os.cpu_count() or 1)}):
-        figures = measure(threads, arguments.seconds, tuple(arguments.sets))
-        line = record.write("machine", figures, threads=threads, options={"seconds": arguments.seconds})
+        figures = measure(threads, seconds, tuple(sets))
+        line = record.write("machine", figures, threads=threads, options={"seconds": seconds})
         print(f"{line['cpu']}, {threads} thread(s), integers by {figures['integer_unit']}")
         print("  set, MB     " + "".join(f"{size:>7}" for size in figures["read_gb_s"]))
         print("  read, GB/s  " + "".join(f"{rate:>7.0f}" for rate in figures["read_gb_s"].values()))
         print("  GMAC/s      " + "  ".join(f"{kind} {rate}" for kind, rate in figures["gmac_s"].items()))
-
-
-if __name__ == "__main__":
-    main()

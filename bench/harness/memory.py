@@ -6,7 +6,6 @@ included (VmHWM); `anonymous` is what no file backs, which the system cannot tak
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -74,12 +73,6 @@ def describe(line: dict[str, Any]) -> str:
     return f"{line['options']['shape']}, peak memory: {', '.join(each)}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="not needed here; every benchmark takes it")
-    parser.add_argument("--shape", choices=sorted(shapes.SHAPES), default="nllb-600m")
-    print(describe(measure(parser.parse_args().shape)))
-
-
-if __name__ == "__main__":
-    main()
+def main(shape: str = "nllb-600m") -> None:
+    """Measure, print and record."""
+    print(describe(measure(shape)))

@@ -6,17 +6,18 @@ measured just before and after. The BLAS is the OpenBLAS of scipy-openblas32, wi
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
 import subprocess
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from bench.flags import Rounds
 from bench.harness import machine, record
-from bench.harness.testset import DATA
 
 PROGRAM = record.ROOT / "build" / "bench" / "products"
 SHAPES = ("1536x512", "1920x512", "1856x320", "320x512", "2000x1000")  # of de-en; of en-de-lstm
@@ -96,16 +97,11 @@ def describe(found: dict[str, Any]) -> str:
     return f"{found['out']} x {found['in']}, {found['rows']:>2} rows: BLAS {found['blas']['us']:.1f} us; {each}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=DATA, help="not needed here; every benchmark takes it")
-    parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="OUTxIN")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--isa", default="auto", help="kernel table")
-    arguments = parser.parse_args()
-    for found in measure(tuple(arguments.shapes), arguments.rounds, arguments.isa)["products"]:
+def main(
+    shapes: list[str] = list(SHAPES),
+    rounds: Rounds = 30,
+    isa: Annotated[str, typer.Option(help="kernel table")] = "auto",
+) -> None:
+    """Measure, print and record."""
+    for found in measure(tuple(shapes), rounds, isa)["products"]:
         print(describe(found))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from bench.flags import Data, Model
 from bench.harness import record
 from bench.harness.testset import DATA, NEWS_TEST, TEST, german_english
 from sharpbeam import MachineOptions, Translator
@@ -66,22 +67,12 @@ def describe(line: dict[str, Any]) -> str:
     return f"p50/p99 {each}; bookkeeping {line['bookkeeping']:.1%} of a step of {line['step_ms']:.3f} ms"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
-    parser.add_argument("--compute-type", default="int8")
-    parser.add_argument("--output-layer", default="scan")
-    parser.add_argument("--sentences", type=int, default=500, help="of each of the two test sets")
-    arguments = parser.parse_args()
-    print(
-        describe(
-            measure(
-                arguments.model, arguments.data, arguments.compute_type, arguments.output_layer, arguments.sentences
-            )
-        )
-    )
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    data: Data = DATA,
+    model: Model = "de-en",
+    compute_type: str = "int8",
+    output_layer: str = "scan",
+    sentences: Annotated[int, typer.Option(help="of each of the two test sets")] = 500,
+) -> None:
+    """Measure, print and record."""
+    print(describe(measure(model, data, compute_type, output_layer, sentences)))

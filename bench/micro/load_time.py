@@ -5,7 +5,6 @@ Each load is a fresh process, so that nothing is left from the one before; the m
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -72,15 +71,6 @@ def describe(line: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="not needed here; every benchmark takes it")
-    parser.add_argument("--shape", choices=sorted(shapes.SHAPES), default="nllb-600m")
-    parser.add_argument("--compute-type", default="int8")
-    parser.add_argument("--output-layer", default="scan")
-    arguments = parser.parse_args()
-    print(describe(measure(arguments.shape, arguments.compute_type, arguments.output_layer)))
-
-
-if __name__ == "__main__":
-    main()
+def main(shape: str = "nllb-600m", compute_type: str = "int8", output_layer: str = "scan") -> None:
+    """Measure, print and record."""
+    print(describe(measure(shape, compute_type, output_layer)))

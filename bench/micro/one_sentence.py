@@ -5,17 +5,17 @@ weights of a shape (`--shape opus-6+6`, `nllb-600m`), sources and answers of 32 
 number of threads are held to be the same bytes; then the contenders alternate. Ratios are against one thread of
 the same engine, medians and least over rounds.
 
-    python -m bench.micro.one_sentence --shape opus-6+6 --threads 2 --output-layer scan
+    python -m bench micro.one_sentence --shape opus-6+6 --threads 2 --output-layer scan
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Any
 
 from bench.decode import peers
 from bench.engines import run as engines
+from bench.flags import Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.papers.l2s import shapes
@@ -77,22 +77,16 @@ def describe(line: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
+def main(
+    shape: str = "opus-6+6",
+    threads: list[int] = [2],
+    output_layer: str = "scan",
+    beam: int = 5,
+    sentences: Sentences = 4,
+    rounds: Rounds = 9,
+) -> None:
     """Check, time, print and record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="not needed: the words are random")
-    parser.add_argument("--shape", choices=sorted(shapes.SHAPES), default="opus-6+6")
-    parser.add_argument("--threads", type=int, nargs="+", default=[2])
-    parser.add_argument("--output-layer", default="scan")
-    parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--sentences", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=9)
-    asked = parser.parse_args()
-    counts = [1, *asked.threads]
+    counts = [1, *threads]
     for engine in ("ours", "CTranslate2"):
-        line = measure(engine, asked.shape, counts, asked.beam, asked.output_layer, asked.sentences, asked.rounds)
+        line = measure(engine, shape, counts, beam, output_layer, sentences, rounds)
         print(describe(line), flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,11 +6,11 @@ the other figures of SHARP, on Tatoeba's test set.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.flags import Data, Models, Sentences
 from bench.harness import record
 from bench.harness.testset import DATA, NoDataError, german_english
 from bench.papers.l2s.subjects import MODELS, find_named
@@ -71,14 +71,6 @@ def describe(line: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that models are looked for in")
-    parser.add_argument("--sentences", type=int, default=1000, help="at equal distances; 0 = all")
-    arguments = parser.parse_args()
-    print(describe(measure(arguments.models, arguments.data, arguments.sentences)))
-
-
-if __name__ == "__main__":
-    main()
+def main(data: Data = DATA, models: Models = list(MODELS), sentences: Sentences = 1000) -> None:
+    """Measure, print and record."""
+    print(describe(measure(models, data, sentences)))

@@ -5,14 +5,16 @@ Throughput is interleaved in one process. Memory is the peak of a process of its
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from bench.flags import Data, Model, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
@@ -62,7 +64,7 @@ def measure(model: str, data: str, options: dict[str, Any], sentences: int, roun
 def _peak(model: str, data: str, compute_type: str, choices: dict[str, Any], sentences: int, workers: int) -> int:
     """The peak memory of a process that does the work with so many workers, in bytes."""
     given = json.dumps([model, data, compute_type, choices, sentences, workers])
-    command = [sys.executable, "-m", "bench.micro.workers", "--alone", given]
+    command = [sys.executable, "-m", "bench", "micro.workers", "--alone", given]
     return int(subprocess.run(command, check=True, capture_output=True, text=True, cwd=record.ROOT).stdout)
 
 
@@ -73,21 +75,21 @@ def _alone(given: str) -> None:
     print(peak_memory())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
-    parser.add_argument("--compute-type", default="int8")
-    parser.add_argument("--output-layer", default="scan")
-    parser.add_argument("--batch-tokens", type=int, default=0, help="0 = as the library chooses, 1 = one by one")
-    parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--alone", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.alone:
-        return _alone(arguments.alone)
-    options = {name: getattr(arguments, name) for name in ("compute_type", "output_layer", "batch_tokens")}
-    print(describe(measure(arguments.model, arguments.data, options, arguments.sentences, arguments.rounds)))
+def main(
+    data: Data = DATA,
+    model: Model = "de-en",
+    compute_type: str = "int8",
+    output_layer: str = "scan",
+    batch_tokens: Annotated[int, typer.Option(help="0 = as the library chooses, 1 = one by one")] = 0,
+    sentences: Sentences = 1000,
+    rounds: Rounds = 5,
+    alone: Annotated[str, typer.Option(hidden=True)] = "",
+) -> None:
+    """Measure, print and record."""
+    if alone:
+        return _alone(alone)
+    options = {"compute_type": compute_type, "output_layer": output_layer, "batch_tokens": batch_tokens}
+    print(describe(measure(model, data, options, sentences, rounds)))
     return None
 
 
@@ -100,7 +102,3 @@ def describe(line: dict[str, Any]) -> str:
         f"x{spent[1] / spent[0]:.2f} of the processor's time, memory x{line['memory_ratio']:.2f} "
         f"({line['peak_mib']['1']:.0f} -> {line['peak_mib']['2']:.0f} MiB)"
     )
-
-
-if __name__ == "__main__":
-    main()

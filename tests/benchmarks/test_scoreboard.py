@@ -21,7 +21,16 @@ def test_the_runner_lists_benchmarks_by_name_and_title(capsys):
     assert main([]) == 0
     listed = capsys.readouterr().out
     assert "decode.speed" in listed
-    assert all(title for title in benchmarks().values())
+    assert "parity.identity" in listed
+    assert all(title for _, title in benchmarks().values())
+
+
+@pytest.mark.parametrize("name", ["decode.speed", "micro.latency", "contract.truths", "scoreboard.run"])
+def test_a_benchmark_says_what_it_takes(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert "--data" in capsys.readouterr().out
 
 
 def test_an_unknown_benchmark_is_refused_by_name(capsys):

@@ -2,18 +2,18 @@
 
 No time is recorded where one of them is wrong: the differences are counted first.
 
-`python -m contract.proven` counts the differences of every model that is there, and takes no time.
+`python -m bench contract.proven` counts the differences of every model that is there, and takes no time.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bench.baselines.full_softmax import FullSoftmaxLayer
+from bench.flags import Data, Models
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA
@@ -130,17 +130,10 @@ def _times(layers: dict[str, RowLayer], hidden: Floats, rows: int) -> dict[str, 
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="proven", description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that the models are looked for in")
-    arguments = parser.parse_args()
-    for subject in (present(one, arguments.models) for one in SUBJECTS):
-        folder = find_folder(subject, arguments.models)
+def main(data: Data = DATA, models: Models = list(MODELS)) -> None:
+    """Measure, print and record."""
+    for subject in (present(one, models) for one in SUBJECTS):
+        folder = find_folder(subject, models)
         if folder is not None:
-            line = measure(collect_layer(subject, folder, arguments.data), quick=False, timed=False)
+            line = measure(collect_layer(subject, folder, data), quick=False, timed=False)
             print(f"{subject.name}: differences in {line['vectors']} vectors: {line['differences']}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

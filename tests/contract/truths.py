@@ -12,7 +12,6 @@ those that the same commit has already are not measured again, so an interrupted
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.flags import Data, Model, Sentences
 from bench.harness import record
 from bench.harness.testset import DATA, german_english
 from sharpbeam import MachineOptions, Translation, Translator
@@ -136,19 +136,11 @@ def _ids(translator: Translator, found: list[Translation]) -> list[list[int]]:
     return [[pieces[piece] for piece in translation.tokens] for translation in found]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
-    parser.add_argument("--sentences", type=int, default=1000, help="of the test set")
-    arguments = parser.parse_args()
-    for line in measure(arguments.model, arguments.data, arguments.sentences):
+def main(data: Data = DATA, model: Model = "de-en", sentences: Sentences = 1000) -> None:
+    """Measure, print and record."""
+    for line in measure(model, data, sentences):
         tried, wrong, on = line["tried"], line["wrong"], line["options"]
         print(
             f"{on['output_layer']}, {on['search']}: {tried - len(wrong)} of {tried} hold on {on['sentences']} sentences"
         )
         print("".join(f"  not: {said}\n" for said in wrong), end="", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -13,12 +13,13 @@ those that the same commit has already are not tried again.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import random
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import numpy as np
+import typer
 from reference.beam import reference_search
 
 from bench.harness import record
@@ -217,16 +218,11 @@ def _refuses(model: TableModel, requests: list[Request], options: SearchOptions,
     return False
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="not needed here; every benchmark takes it")
-    parser.add_argument("--cases", type=int, default=5000, help=f"each has {REQUESTS} requests")
-    parser.add_argument("--first", type=int, default=0, help="the seed of the first case")
-    arguments = parser.parse_args()
-    wrong = measure(arguments.cases, arguments.first)
-    print(f"{arguments.cases * REQUESTS} requests, {len(wrong)} misses")
+def main(
+    cases: Annotated[int, typer.Option(help=f"each has {REQUESTS} requests")] = 5000,
+    first: Annotated[int, typer.Option(help="the seed of the first case")] = 0,
+) -> None:
+    """Measure, print and record."""
+    wrong = measure(cases, first)
+    print(f"{cases * REQUESTS} requests, {len(wrong)} misses")
     print("\n".join(wrong[:20]))
-
-
-if __name__ == "__main__":
-    main()

@@ -10,14 +10,15 @@ a mistake.
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from bench.flags import Data, Sentences
 from bench.harness import record
 from bench.harness.testset import DATA, german_english, test_file
 from sharpbeam import Translator
@@ -227,19 +228,17 @@ def misses(folder: str | None, data: str, sentences: int, backend: Any = "native
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=DATA)
-    parser.add_argument("--folder", help="a MarianMT folder of Hugging Face; default: random weights")
-    parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--backend", choices=("native", "torch"), default="native")
-    arguments = parser.parse_args()
-    found = misses(arguments.folder, arguments.data, arguments.sentences, arguments.backend)
+def main(
+    data: Data = DATA,
+    folder: Annotated[
+        str | None, typer.Option(help="a MarianMT folder of Hugging Face; default: random weights")
+    ] = None,
+    sentences: Sentences = 1000,
+    backend: str = "native",
+) -> None:
+    """Measure, print and record."""
+    found = misses(folder, data, sentences, backend)
     for line in found:
         print(json.dumps(line, ensure_ascii=False))
     wrong = sum(line["wrong"] for line in found)
     print(f"{len(found)} ways, {wrong} wrong, {sum(line['ties'] for line in found)} ties")
-
-
-if __name__ == "__main__":
-    main()

@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
+import typer
 from fuzz import hostile_files as hostile
 from support import marian_writer
 
@@ -344,13 +345,9 @@ def _small_model(folder: Path) -> Path:
     return folder
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="not needed here; every benchmark takes it")
-    parser.add_argument("--cases", type=int, default=10_000, help="of each format")
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    found = fuzz(arguments.cases, arguments.seed)
+def main(cases: Annotated[int, typer.Option(help="of each format")] = 10_000, seed: int = 0) -> None:
+    """Measure, print and record."""
+    found = fuzz(cases, seed)
     for name, one in found.items():
         print(f"{name}: {one.refused} refused, {one.read} read, {len(one.wrong)} wrong")
         print("".join(f"  {said}\n" for said in one.wrong[:10]), end="")
@@ -361,9 +358,5 @@ def main() -> None:
         "imports",
         {"formats": figures},
         threads=1,
-        options={"cases": arguments.cases, "seed": arguments.seed, "left_out": list(LEFT_OUT)},
+        options={"cases": cases, "seed": seed, "left_out": list(LEFT_OUT)},
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Scores and translations of Marian itself against those of its converted models.
 
-`python -m parity.marian_identity` lets Marian (`pip install '.[marian]'`) train a small model of each kind that
+`python -m bench parity.marian_identity` lets Marian (`pip install '.[marian]'`) train a small model of each kind that
 `sharpbeam convert` reads, for a hundred updates on Tatoeba, and has it score given translations and translate greedily;
 the converted model must give the same scores and the same words. Greedily, since beams differ by rule: Marian's grow
 narrower with every finished hypothesis.
@@ -11,7 +11,6 @@ values of earlier words without their norm (`LayerAttention` in its src/models/t
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.flags import Data
 from bench.harness import record
 from bench.harness.testset import DATA
 from sharpbeam import Translator
@@ -161,15 +161,8 @@ def measure(kind: str, text: Text) -> dict[str, Any]:
     return record.write("marian_identity", figures, threads=1, options={"kind": kind, "updates": UPDATES})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=DATA)
-    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
-    arguments = parser.parse_args()
-    text = Text(arguments.data)
-    for kind in arguments.kinds:
+def main(data: Data = DATA, kinds: list[str] = list(KINDS)) -> None:
+    """Measure, print and record."""
+    text = Text(data)
+    for kind in kinds:
         print(json.dumps(measure(kind, text)), flush=True)
-
-
-if __name__ == "__main__":
-    main()

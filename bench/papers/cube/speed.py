@@ -10,15 +10,16 @@ already is not measured again.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib
+import typer
 
+from bench.flags import Data, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
@@ -234,22 +235,18 @@ def describe(line: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--model", default=PLAIN, help="the model trained without self-normalisation")
-    parser.add_argument("--self-normalised", default=SELF_NORMALISED, help="the one of the same recipe trained with it")
-    parser.add_argument("--sentences", type=int, default=100, help="sentences of the test set; 0 = all")
-    parser.add_argument("--beams", type=int, nargs="+", default=BEAMS)
-    parser.add_argument("--claim-beam", type=int, default=CLAIM_BEAM, help="beam size of the claim")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each contender of the claim")
-    arguments = parser.parse_args()
-    bench = Bench(arguments.model, arguments.self_normalised, arguments.data, arguments.sentences)
-    lines = curves(bench, arguments.beams, (arguments.model, arguments.self_normalised))
+def main(
+    data: Data = DATA,
+    model: Annotated[str, typer.Option(help="the model trained without self-normalisation")] = PLAIN,
+    self_normalised: Annotated[str, typer.Option(help="the one of the same recipe trained with it")] = SELF_NORMALISED,
+    sentences: Sentences = 100,
+    beams: list[int] = list(BEAMS),
+    claim_beam: Annotated[int, typer.Option(help="beam size of the claim")] = CLAIM_BEAM,
+    rounds: Rounds = 3,
+) -> None:
+    """Measure, print and record."""
+    bench = Bench(model, self_normalised, data, sentences)
+    lines = curves(bench, beams, (model, self_normalised))
     print(f"drawn: {draw(lines)}")
     others = [setting.name for setting in settings() if not setting.normalised and setting.name != "NBS+SN"]
-    print(describe(headline(bench, others, arguments.claim_beam, arguments.rounds, arguments.self_normalised)))
-
-
-if __name__ == "__main__":
-    main()
+    print(describe(headline(bench, others, claim_beam, rounds, self_normalised)))

@@ -1,6 +1,6 @@
 """One screen for each direction of a multilingual model, against one for each target and one for all (CVP section 2.2).
 
-`python -m bench.papers.cvp.directions MODEL` takes any multilingual model folder that knows English and German,
+`python -m bench papers.cvp.directions MODEL` takes any multilingual model folder that knows English and German,
 French or
 Spanish. Tatoeba's train sets, both ways, are decoded with their languages; of these vectors, as many of each direction,
 the screens of each scope are made: the paper's (k-means, the union of the best K words, nothing from all words), and
@@ -10,21 +10,21 @@ scored, P@1 and P@5 of the screen alone, rows from all words, BLEU, and translat
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from bench.flags import Data, Sentences
 from bench.harness import record
 from bench.harness.cache import COLLECTING, stamp
 from bench.harness.testset import DATA, NoDataError
 from bench.harness.vectors import KEPT, K
-from bench.papers.l2s.curves import one_thread
 from sharpbeam import Translator
 from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.fit.screen.collect import Collection, Collector
@@ -198,32 +198,30 @@ def _lined(head: str, rows: Sequence[tuple[str, dict[str, Any]]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", help="a folder of a multilingual model")
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--clusters", type=int, default=400, help="of each screen (paper: 400)")
-    parser.add_argument("--best", type=int, nargs="*", default=[1, K], help="K of the paper's sets; none: without them")
-    parser.add_argument("--fidelity", type=float, default=0.999, help="of the screens with a test; 0 = without them")
-    parser.add_argument("--vectors", type=int, default=300_000, help="of each direction to fit on, at least")
-    parser.add_argument("--sentences", type=int, default=0, help="of each test set; 0 = all")
-    parser.add_argument("--beam-size", type=int, default=5)
-    arguments = parser.parse_args()
-    one_thread("bench.papers.cvp.directions")
-    bench = Bench(arguments.model, arguments.data, arguments.vectors, arguments.sentences, arguments.beam_size)
-    for name, options in kinds(arguments.clusters, arguments.best, arguments.fidelity, arguments.beam_size).items():
+def main(
+    model: Annotated[str, typer.Argument(help="a folder of a multilingual model")],
+    data: Data = DATA,
+    clusters: Annotated[int, typer.Option(help="of each screen (paper: 400)")] = 400,
+    best: Annotated[list[int], typer.Option(help="K of the paper's sets; none: without them")] = [1, K],
+    fidelity: Annotated[float, typer.Option(help="of the screens with a test; 0 = without them")] = 0.999,
+    vectors: Annotated[int, typer.Option(help="of each direction to fit on, at least")] = 300_000,
+    sentences: Sentences = 0,
+    beam_size: int = 5,
+) -> None:
+    """Measure, print and record."""
+    bench = Bench(model, data, vectors, sentences, beam_size)
+    for name, options in kinds(clusters, best, fidelity, beam_size).items():
         whole: dict[Per, list[dict[str, Any]]] = {}
         for scope in SCOPES:
             found = whole[scope] = bench.measure(bench.screens(scope, options), options)
             print(table(name, scope, found), flush=True)
+            folder = bench.translator.loaded.folder
             asked = {
-                "model": bench.translator.loaded.folder.parent.name + "/" + bench.translator.loaded.folder.name,
+                "model": f"{folder.parent.name}/{folder.name}",
                 "scope": scope,
+                "kind": name,
+                "vectors": vectors,
+                "sentences": sentences,
             }
-            asked |= {"kind": name, "vectors": arguments.vectors, "sentences": arguments.sentences}
             record.write("directions", {"directions": found}, threads=1, options=asked | asdict(options))
         print(comparison(name, whole), flush=True)
-
-
-if __name__ == "__main__":
-    main()

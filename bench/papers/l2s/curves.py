@@ -1,6 +1,6 @@
 """Precision against speed of every output layer over its dial, on held-out hidden vectors of each model.
 
-`python -m bench.papers.l2s.curves` measures every model that it finds; for each a line goes to results/curves.jsonl
+`python -m bench papers.l2s.curves` measures every model that it finds; for each a line goes to results/curves.jsonl
 and a
 picture is drawn (L2S Figures 2 to 7 and 9). `--studies` adds what the paper asks of the small model: speed over the
 size of the vocabulary (Figure 8), over the number of clusters (Table 4) and over the budget.
@@ -8,15 +8,15 @@ size of the vocabulary (Figure 8), over the number of clusters (Table 4) and ove
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib
+import typer
 
+from bench.flags import Data, Models
 from bench.harness import record
 from bench.harness.precision import Point, measure
 from bench.harness.prepare import Prepared, prepare_all
@@ -108,37 +108,25 @@ def table(line: dict[str, Any], subject: Subject) -> str:
     return "\n".join(rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that models are looked for in")
-    parser.add_argument("--model", action="append", default=[], help="only this one; may be repeated")
-    parser.add_argument("--method", action="append", default=[], help="only this method of others; may be repeated")
-    parser.add_argument("--quick", action="store_true", help="fewer vectors, settings and rounds")
-    parser.add_argument("--studies", action="store_true", help="vocabulary, clusters and budget of lm-ptb-small")
-    arguments = parser.parse_args()
-    one_thread("bench.papers.l2s.curves")
-    everyone = [present(subject, arguments.models) for subject in SUBJECTS]
-    chosen = [subject for subject in everyone if not arguments.model or subject.name in arguments.model]
-    places = [(subject, find_folder(subject, arguments.models)) for subject in chosen]
+def main(
+    data: Data = DATA,
+    models: Models = list(MODELS),
+    model: Annotated[list[str], typer.Option(help="only this one; may be repeated")] = [],
+    method: Annotated[list[str], typer.Option(help="only this method of others; may be repeated")] = [],
+    quick: Annotated[bool, typer.Option(help="fewer vectors, settings and rounds")] = False,
+    studies: Annotated[bool, typer.Option(help="vocabulary, clusters and budget of lm-ptb-small")] = False,
+) -> None:
+    """Measure, print and record."""
+    everyone = [present(subject, models) for subject in SUBJECTS]
+    chosen = [subject for subject in everyone if not model or subject.name in model]
+    places = [(subject, find_folder(subject, models)) for subject in chosen]
     for subject, place in places:
         if place is None:
-            print(f"{subject.name} is missing: not in {', '.join(arguments.models)}", file=sys.stderr)
+            print(f"{subject.name} is missing: not in {', '.join(models)}", file=sys.stderr)
     found = [(subject, place) for subject, place in places if place is not None]
-    for prepared in prepare_all(found, arguments.data, arguments.quick):
-        print(table(curve(prepared, arguments.quick, arguments.method), prepared.subject), flush=True)
-        if arguments.studies and prepared.subject.name == "lm-ptb-small":
+    for prepared in prepare_all(found, data, quick):
+        print(table(curve(prepared, quick, method), prepared.subject), flush=True)
+        if studies and prepared.subject.name == "lm-ptb-small":
             from bench.papers.l2s.studies import study
 
-            study(prepared.layer, arguments.quick)
-
-
-def one_thread(module: str) -> None:
-    """Start again where NumPy and Faiss may use more than one thread, which they read when they are loaded."""
-    if os.environ.get("OMP_NUM_THREADS") != "1" or os.environ.get("OPENBLAS_NUM_THREADS") != "1":
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], environment)
-
-
-if __name__ == "__main__":
-    main()
+            study(prepared.layer, quick)

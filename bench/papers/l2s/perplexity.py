@@ -5,13 +5,12 @@ Next to it stands our own way: a residual mass for all words outside of the set,
 its exact logit, in the native core. Over the set alone a word outside it has probability zero, so that the perplexity
 of any text is infinite: how often that happens is said instead, with the perplexity of the other words.
 
-`python -m bench.papers.l2s.perplexity` records the perplexity of each language model that is there, with the exact
+`python -m bench papers.l2s.perplexity` records the perplexity of each language model that is there, with the exact
 layer.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from math import exp
 from pathlib import Path
@@ -23,6 +22,7 @@ from bench.baselines.adaptive_softmax import AdaptiveSoftmaxLayer
 from bench.baselines.candidates import largest, log_sum_exp
 from bench.baselines.fgd import FgdLayer
 from bench.baselines.svd_softmax import SvdSoftmaxLayer
+from bench.flags import Data, Models
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.prepare import Prepared
@@ -228,19 +228,12 @@ def describe(line: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="perplexity", description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that the models are looked for in")
-    arguments = parser.parse_args()
-    for subject in (present(one, arguments.models) for one in SUBJECTS if one.columns is None):
-        folder = find_folder(subject, arguments.models)
+def main(data: Data = DATA, models: Models = list(MODELS)) -> None:
+    """Measure, print and record."""
+    for subject in (present(one, models) for one in SUBJECTS if one.columns is None):
+        folder = find_folder(subject, models)
         if folder is None:
-            print(f"{subject.name}: no model below {', '.join(arguments.models)}")
+            print(f"{subject.name}: no model below {', '.join(models)}")
             continue
-        line = whole_text(subject, folder, arguments.data)
+        line = whole_text(subject, folder, data)
         print(f"{subject.name}: perplexity {line['perplexity']} on {line['words']} of {line['of']} words")
-
-
-if __name__ == "__main__":
-    main()

@@ -7,15 +7,16 @@ sentence at a time, are timed in turns: exact, scan, and --layers. No time is pr
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from bench.flags import Data
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, NoDataError
@@ -168,22 +169,20 @@ def valid_pairs(data: str, sentences: int) -> tuple[list[str], list[str]]:
     return [source for source, _ in chosen], [reference for _, reference in chosen]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", help="a folder of a German-English model with a shortlist (sharpbeam fit-shortlist)")
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--layers", nargs="+", default=["shortlist"], help="as --output-layer; some need a screen too")
-    parser.add_argument("--sentences", type=int, default=0, help="of the validation set; 0 = all")
-    parser.add_argument("--rounds", type=int, default=0, help="rounds of each contender; 0 = no times")
-    arguments = parser.parse_args()
-    given = (arguments.model, arguments.data, arguments.layers)
+def main(
+    model: Annotated[
+        str, typer.Argument(help="a folder of a German-English model with a shortlist (sharpbeam fit-shortlist)")
+    ],
+    data: Data = DATA,
+    layers: Annotated[list[str], typer.Option(help="as --output-layer; some need a screen too")] = ["shortlist"],
+    sentences: Annotated[int, typer.Option(help="of the validation set; 0 = all")] = 0,
+    rounds: Annotated[int, typer.Option(help="rounds of each contender; 0 = no times")] = 0,
+) -> None:
+    """Measure, print and record."""
+    given = (model, data, layers)
     for beam_size in (1, 5):
-        line = measure(*given, beam_size, arguments.sentences)
+        line = measure(*given, beam_size, sentences)
         print(json.dumps(line, indent=2), flush=True)
-        if arguments.rounds:
-            line = speed(*given, beam_size, arguments.sentences, arguments.rounds)
+        if rounds:
+            line = speed(*given, beam_size, sentences, rounds)
             print(json.dumps(line, indent=2), flush=True)
-
-
-if __name__ == "__main__":
-    main()

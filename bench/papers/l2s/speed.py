@@ -8,7 +8,6 @@ half is timed.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.flags import Data, Model, Rounds
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
@@ -120,18 +120,10 @@ def measure(model: str, data: str, coordinates: int | None, k: int, rows: int, r
     return record.write("output_layer", figures, threads=1, options={"model": model, "k": k, "rows": rows, **shape})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="de-en")
-    parser.add_argument("--data", default=DATA)
-    parser.add_argument("--coordinates", type=int, default=None)
-    parser.add_argument("--k", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=15)
-    arguments = parser.parse_args()
+def main(
+    model: Model = "de-en", data: Data = DATA, coordinates: int | None = None, k: int = 5, rounds: Rounds = 15
+) -> None:
+    """Measure, print and record."""
     for rows in (1, 5):
-        line = measure(arguments.model, arguments.data, arguments.coordinates, arguments.k, rows, arguments.rounds)
+        line = measure(model, data, coordinates, k, rows, rounds)
         print(json.dumps(line, indent=2))
-
-
-if __name__ == "__main__":
-    main()

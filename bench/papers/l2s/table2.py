@@ -8,17 +8,18 @@ The paper's ensembles are of S4 with other seeds; ours are of what is there: E1 
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import tempfile
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from bench.flags import Data, Models, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, NEWS_TEST, TEST, NoDataError, german_english
@@ -148,20 +149,12 @@ def describe(line: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--models", nargs="+", default=list(MODELS), help="folders that models are looked for in")
-    parser.add_argument("--compute-type", default="int8", help="of the models' products")
-    parser.add_argument("--sentences", type=int, default=0, help="of each test set; 0 = all")
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    print(
-        describe(
-            measure(arguments.models, arguments.data, arguments.compute_type, arguments.sentences, arguments.rounds)
-        )
-    )
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    data: Data = DATA,
+    models: Models = list(MODELS),
+    compute_type: Annotated[str, typer.Option(help="of the models' products")] = "int8",
+    sentences: Sentences = 0,
+    rounds: Rounds = 3,
+) -> None:
+    """Measure, print and record."""
+    print(describe(measure(models, data, compute_type, sentences, rounds)))

@@ -13,12 +13,14 @@ are beyond the paper, in the place of a shortlist: every word of the vocabulary,
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from bench.flags import Data, Model, Rounds
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, NEWS_TEST, TEST, german_english
@@ -167,23 +169,15 @@ def describe(line: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument(
-        "--model", default="de-en", help="German to English; a shortlist and a screen are fitted if need be"
-    )
-    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
-    parser.add_argument("--sentences", type=int, default=100, help="timed, of each set, at equal distances; 0 = all")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each contender")
-    parser.add_argument(
-        "--judged", type=int, default=1000, help="of each set, for BLEU and what stays the same; 0 = all"
-    )
-    arguments = parser.parse_args()
-    for name in arguments.sets:
-        chosen = (arguments.sentences, arguments.rounds, arguments.judged)
-        print(describe(ablation(arguments.model, arguments.data, name, *chosen)), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    data: Data = DATA,
+    model: Model = "de-en",
+    sets: list[str] = list(SETS),
+    sentences: Annotated[int, typer.Option(help="timed, of each set, at equal distances; 0 = all")] = 100,
+    rounds: Rounds = 5,
+    judged: Annotated[int, typer.Option(help="of each set, for BLEU and what stays the same; 0 = all")] = 1000,
+) -> None:
+    """Measure, print and record."""
+    for name in sets:
+        chosen = (sentences, rounds, judged)
+        print(describe(ablation(model, data, name, *chosen)), flush=True)

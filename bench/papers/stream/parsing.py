@@ -7,19 +7,20 @@ Checked first: VAR-STREAM says what VAR-BATCH says, token for token.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+import typer
 from PYEVALB import parser as evalb_parser
 from PYEVALB import scorer as evalb_scorer
 
+from bench.flags import Data, Rounds
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, NoDataError
@@ -200,27 +201,19 @@ def tasks(models: Path, data: Path, sentences: int) -> list[Task]:
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    given.add_argument("--data", default=DATA)
-    given.add_argument(
-        "--models", type=Path, default=Path("runs"), help="folder with semantic-atis, -jobs, -geo and parser"
-    )
-    given.add_argument("--sentences", type=int, default=300, help="of each tree bank; 0 = all")
-    given.add_argument("--rounds", type=int, default=3)
-    options = given.parse_args(arguments)
+def main(
+    data: Data = DATA,
+    models: Annotated[Path, typer.Option(help="folder with semantic-atis, -jobs, -geo and parser")] = Path("runs"),
+    sentences: Annotated[int, typer.Option(help="of each tree bank; 0 = all")] = 300,
+    rounds: Rounds = 3,
+) -> None:
+    """Measure, print and record."""
     torch.set_num_threads(1)
-    found = tasks(options.models, Path(options.data), options.sentences)
+    found = tasks(models, Path(data), sentences)
     if not found:
-        raise SystemExit(
-            f"no models in {options.models}: train them with recipes/semantic-*.toml and examples/constituency"
-        )
+        raise SystemExit(f"no models in {models}: train them with recipes/semantic-*.toml and examples/constituency")
     for task in found:
-        table = measure(task, options.rounds)
+        table = measure(task, rounds)
         show(task.name, table)
-        chosen = {"task": task.name, "requests": len(task.requests), "rounds": options.rounds}
+        chosen = {"task": task.name, "requests": len(task.requests), "rounds": rounds}
         record.write("parsing", {"strategies": table}, threads=1, options=chosen)
-
-
-if __name__ == "__main__":
-    main()

@@ -7,11 +7,13 @@ recorded already is not measured again.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from collections import defaultdict
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from bench.flags import Data, Model
 from bench.harness import record
 from bench.harness.testset import DATA, TATOEBA_VALID, TEST, german_english
 from sharpbeam import Translation, Translator
@@ -78,16 +80,12 @@ def describe(line: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
-    parser.add_argument("--sentences", type=int, default=3000, help="of the test and the valid set")
-    parser.add_argument("--output-layer", default="scan", help="output layer")
-    arguments = parser.parse_args()
-    for line in measure(arguments.model, arguments.data, arguments.sentences, arguments.output_layer):
+def main(
+    data: Data = DATA,
+    model: Model = "de-en",
+    sentences: Annotated[int, typer.Option(help="of the test and the valid set")] = 3000,
+    output_layer: Annotated[str, typer.Option(help="output layer")] = "scan",
+) -> None:
+    """Measure, print and record."""
+    for line in measure(model, data, sentences, output_layer):
         print(describe(line), flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -15,11 +15,13 @@ Answers are compared first: what a schedule does must not change a bit of them.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from bench.flags import Data, Model
 from bench.harness import record
 from bench.harness.interleave import Timing, interleave
 from bench.harness.testset import DATA, NEWS_TEST, NEWS_VALID, TATOEBA_VALID, TEST, german_english
@@ -229,20 +231,16 @@ def tune(model: str, data: str, output_layer: str, sentences: int) -> None:
                 )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=DATA, help="folder of the text")
-    parser.add_argument("--model", default="de-en", help="a model folder or a bundled name")
-    parser.add_argument("--output-layer", default="scan", help="output layer of all strategies")
-    parser.add_argument("--quick", action="store_true", help="a third of the sentences")
-    parser.add_argument("--full", action="store_true", help="all sentences of both sets: hours")
-    parser.add_argument("--tune", type=int, default=0, metavar="SENTENCES", help="only try options on valid sets")
-    arguments = parser.parse_args()
-    if arguments.tune:
-        tune(arguments.model, arguments.data, arguments.output_layer, arguments.tune)
+def main(
+    data: Data = DATA,
+    model: Model = "de-en",
+    output_layer: Annotated[str, typer.Option(help="output layer of all strategies")] = "scan",
+    quick: Annotated[bool, typer.Option(help="a third of the sentences")] = False,
+    full: Annotated[bool, typer.Option(help="all sentences of both sets: hours")] = False,
+    tried: Annotated[int, typer.Option("--tune", help="only try options, on so many sentences of valid sets")] = 0,
+) -> None:
+    """Measure, print and record."""
+    if tried:
+        tune(model, data, output_layer, tried)
     else:
-        tables(arguments.model, arguments.data, arguments.output_layer, quick=arguments.quick, full=arguments.full)
-
-
-if __name__ == "__main__":
-    main()
+        tables(model, data, output_layer, quick=quick, full=full)
