@@ -18,6 +18,7 @@ from sharpbeam.cli.verbs.info import info
 from sharpbeam.cli.verbs.profile import profile
 from sharpbeam.cli.verbs.score import score
 from sharpbeam.cli.verbs.screen_report import screen_report
+from sharpbeam.cli.verbs.serve import serve
 from sharpbeam.cli.verbs.trace import trace
 from sharpbeam.cli.verbs.train import train
 from sharpbeam.cli.verbs.translate import translate
@@ -28,6 +29,7 @@ VERBS = (
     translate,
     generate,
     score,
+    serve,
     evaluate,
     compare,
     info,

@@ -1,0 +1,49 @@
+"""`sharpbeam serve`: models as an HTTP server with a web page."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sharpbeam.cli.flags import with_options
+from sharpbeam.errors import needs_extra
+from sharpbeam.options.decode import MachineOptions, OutputLayerOptions, ScheduleOptions, SearchOptions
+from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.server import ServerOptions
+
+
+@with_options(without=("num_hypotheses", "return_alternatives", "return_attention", "sampling"))
+def serve(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="Folders or bundled names; SOURCE-TARGET=FOLDER where the name does not tell the direction.",
+        ),
+    ],
+    *,
+    server: ServerOptions,
+    options: Annotated[DecodeKeywords, SearchOptions, ScheduleOptions, OutputLayerOptions],
+    machine: MachineOptions,
+) -> None:
+    """Serve models over HTTP, with a web page, until Ctrl-C or SIGTERM.
+
+    The sentences of all clients are decoded together. The server speaks the APIs of LibreTranslate (`/translate`,
+    `/languages`, `/detect`), DeepL (`/v2/translate`) and NeMo Curator, streams sentences as they are done, and
+    describes itself at `/docs`. Each request is logged as one line of JSON on stderr, without its text.
+
+    Examples:
+
+    * `sharpbeam serve de-en` and open http://127.0.0.1:5000
+    * `curl -d q="Guten Morgen." -d source=de -d target=en http://127.0.0.1:5000/translate`
+    * `sharpbeam serve de-en en-fr=models/enfr --host 0.0.0.0 --api-keys keys.txt`
+    * `sharpbeam serve de-en en-fr=models/enfr --max-models 1 --idle-unload 600`
+    """
+    with needs_extra("sharpbeam serve", "server"):
+        from sharpbeam.server.app import create_app
+        from sharpbeam.server.run import run
+
+    app = create_app(models, server, machine, **options)
+    run(app, server, lambda url: print(f"Serving {', '.join(models)} at {url}; Ctrl-C ends.", file=sys.stderr))

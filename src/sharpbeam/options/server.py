@@ -1,0 +1,43 @@
+"""The choices of a server: what it accepts, how much of it, and how long it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sharpbeam.options.schema import Schema, option
+
+
+@dataclass(frozen=True)
+class ServerOptions(Schema):
+    """Address, limits, models in memory, and access of a server. A limit of 0 means none, where it is allowed."""
+
+    host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 = every network of the machine")
+    port: int = option(5000, "port to listen on; 0 = a free one", ge=0, le=65535)
+    api_keys: str = option(
+        "", "file with the API keys that are accepted, one a line, as they are or as sha256:HEX; empty: no key needed"
+    )
+    queue_limit: int = option(
+        2000, "sentences that may wait or be in flight; above it requests are refused (429, Retry-After)", ge=1
+    )
+    timeout: float = option(60.0, "seconds after which a request is refused and its work dropped (503)", gt=0)
+    char_limit: int = option(20_000, "characters of the texts of one request; 0 = no limit", ge=0)
+    batch_limit: int = option(256, "texts in one request; 0 = no limit", ge=0)
+    body_limit: int = option(2**20, "bytes of the body of a request", ge=1024, advanced=True)
+    file_limit: int = option(10 * 2**20, "bytes of a file to translate; 0 = no files", ge=0)
+    requests_per_minute: int = option(
+        0, "requests of one client, by its key or address, above which it is refused (429); 0 = no limit", ge=0
+    )
+    alternatives_limit: int = option(10, "alternatives of a translation that a request may ask for", ge=0, le=50)
+    max_models: int = option(0, "models in memory; the one that was used longest ago leaves first; 0 = all", ge=0)
+    max_model_memory: int = option(0, "MiB of weights in memory, as they lie on disk; 0 = no limit", ge=0)
+    idle_unload: float = option(0.0, "seconds without a request after which a model is unloaded; 0 = never", ge=0)
+    pivot: str = option("en", "language to translate through where no model translates directly; empty: none")
+    max_connections: int = option(4096, "open connections; above it requests are refused (503)", ge=1, advanced=True)
+    header_timeout: float = option(
+        10.0, "seconds that a new connection may take to send the head of a request", gt=0, advanced=True
+    )
+    body_timeout: float = option(30.0, "seconds that a client may take to send the body", gt=0, advanced=True)
+    drain: int = option(30, "seconds that requests in flight get to finish after SIGTERM", ge=0)
+    cors_origin: str = option("*", "origin of web pages that may call the server; empty: none", advanced=True)
+    page: bool = option(True, "serve the web page at /", advanced=True)
+    metrics: bool = option(True, "serve Prometheus metrics at /metrics", advanced=True)

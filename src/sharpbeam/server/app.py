@@ -1,0 +1,79 @@
+"""The application: endpoints, errors, start and end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from sharpbeam.options.machine import MachineOptions
+from sharpbeam.options.server import ServerOptions
+from sharpbeam.server.boundary import Boundary
+from sharpbeam.server.catalog import Catalog
+from sharpbeam.server.endpoint import Gate
+from sharpbeam.server.keys import Keys
+from sharpbeam.server.metrics import Metrics
+from sharpbeam.server.pool import Pool
+from sharpbeam.server.protocols import libretranslate
+from sharpbeam.server.protocols import page as pages
+from sharpbeam.server.refusals import Refused
+from sharpbeam.server.service import Service
+from sharpbeam.version import program_version
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sharpbeam.options.keywords import DecodeKeywords
+
+
+def create_app(
+    models: Sequence[str],
+    options: ServerOptions | None = None,
+    machine: MachineOptions | None = None,
+    **defaults: Unpack[DecodeKeywords],
+) -> Boundary:
+    """An ASGI application that serves `models`, named as on the command line.
+
+    `defaults` are options of decoding, as of `Translator`. Raises ModelError for what is no model, OptionError for a
+    model whose direction is not known.
+    """
+    options = options or ServerOptions()
+    catalog, metrics = Catalog(models, options.pivot), Metrics()
+    service = Service(catalog, Pool(catalog, options, machine, defaults), options, metrics)
+    metrics.watch(service)
+    gate = Gate(service, Keys(options.api_keys))
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        unloading = asyncio.create_task(service.pool.unload_idle())
+        if not (options.max_models or options.idle_unload):
+            async with service.pool.engine(next(iter(catalog.entries))):  # the first request finds it loaded
+                pass
+        yield
+        unloading.cancel()
+        await service.pool.close()
+
+    app = FastAPI(
+        title="Sharpbeam", version=program_version(), lifespan=lifespan, docs_url=None, redoc_url=None,
+        exception_handlers={Refused: _refused, HTTPException: _failed, Exception: _fault},
+    )  # fmt: skip
+    app.include_router(libretranslate.router(gate))
+    app.include_router(pages.router(gate))
+    return Boundary(app, metrics, options.cors_origin)
+
+
+async def _refused(request: Request, error: Any) -> Response:
+    return JSONResponse({"error": error.message}, error.status, error.headers)
+
+
+async def _failed(request: Request, error: Any) -> Response:
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _fault(request: Request, error: Any) -> Response:
+    return JSONResponse({"error": "internal error"}, 500)

@@ -1,0 +1,80 @@
+"""Bodies of requests: JSON objects or forms, bounded in size and time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import anyio
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
+
+from sharpbeam.server.refusals import Refused, bad_request
+
+T = TypeVar("T")
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+async def read_fields(request: Request, most: int, seconds: float) -> dict[str, Any]:
+    """The fields of a body of at most `most` bytes that arrives within `seconds`; raises Refused.
+
+    A field of a form that comes several times is a list.
+    """
+    if (request.headers.get("content-type") or "").partition(";")[0].strip().lower() in FORMS:
+        form = await read_form(request, most, seconds)
+        found = {name: form.getlist(name) for name in form}
+        return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+    body = await _bounded(request, most, seconds, lambda bounded: bounded.body())
+    if not body.strip():
+        return {}
+    try:
+        fields = json.loads(body)
+    except (UnicodeDecodeError, RecursionError):
+        raise bad_request("Invalid JSON format: the body is not UTF-8, or too deep") from None
+    except ValueError:
+        raise bad_request("Invalid JSON format") from None
+    if not isinstance(fields, dict):
+        raise bad_request("Invalid JSON format")
+    return fields
+
+
+async def read_form(request: Request, most: int, seconds: float) -> FormData:
+    """The form of a request, with at most one file; bounds and errors as in `read_fields`."""
+
+    async def read(bounded: Request) -> FormData:
+        return await bounded.form(max_files=1, max_fields=1000, max_part_size=most)
+
+    try:
+        return await _bounded(request, most, seconds, read)
+    except HTTPException as error:
+        raise bad_request(f"Invalid form: {error.detail}") from None
+    except (UnicodeDecodeError, LookupError):
+        raise bad_request("Invalid form: a field is not text in the charset that it names") from None
+
+
+async def _bounded(request: Request, most: int, seconds: float, read: Callable[[Request], Awaitable[T]]) -> T:
+    """The result of `read`; raises Refused when more than `most` bytes come, or when they take longer."""
+    left = most
+
+    async def counted() -> Message:
+        nonlocal left
+        message = await request.receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise too_large
+        return message
+
+    too_large = Refused(413, f"the request is larger than {most} bytes")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > most:
+        raise too_large
+    try:
+        with anyio.fail_after(seconds):
+            return await read(Request(request.scope, counted))
+    except TimeoutError:
+        raise Refused(408, "the body of the request did not arrive in time") from None
+    except ClientDisconnect:
+        raise Refused(499, "the client left") from None

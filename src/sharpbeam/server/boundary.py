@@ -1,0 +1,89 @@
+"""The boundary: the outermost layer, which counts, logs and answers what went wrong, and says nothing of the texts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import traceback
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sharpbeam.server.metrics import Metrics
+from sharpbeam.server.refusals import Refused
+
+log = logging.getLogger("sharpbeam.server")
+SECURITY = [
+    (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+     b"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]  # fmt: skip
+
+
+class Boundary:
+    """An ASGI application around another one."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, cors_origin: str) -> None:
+        self._app, self._metrics = app, metrics
+        self._headers = list(SECURITY)
+        if cors_origin:
+            self._headers += [
+                (b"access-control-allow-origin", cors_origin.encode()),
+                (b"access-control-allow-headers", b"Authorization, Content-Type, X-API-Key"),
+                (b"access-control-allow-methods", b"GET, POST"),
+            ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 0
+
+        async def told(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *self._headers]
+            await send(message)
+
+        try:
+            if scope["method"] == "OPTIONS":
+                await _respond(told, 204, b"")
+            else:
+                await self._app(scope, receive, told)
+        except Exception as error:
+            if not isinstance(error, Refused):
+                log.error("%s", json.dumps({"event": "fault", **_where(error)}))
+            if not status:
+                await _respond(told, 500, b'{"error": "internal error"}')
+        finally:
+            self._finish(scope, status or 499, time.perf_counter() - began)
+
+    def _finish(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "other")
+        self._metrics.count_request(route, status, seconds)
+        line: dict[str, Any] = {
+            "event": "request",
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "ms": round(1000 * seconds, 1),
+            "client": (scope.get("client") or ("",))[0],
+            **scope.get("sharpbeam.log", {}),
+        }
+        log.info("%s", json.dumps(line))
+
+
+async def _respond(send: Send, status: int, body: bytes) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _where(error: BaseException) -> dict[str, Any]:
+    """Kind and places of an error, without its message, which may hold text of a client."""
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    return {"error": type(error).__name__, "at": [f"{frame.name}:{frame.lineno}" for frame in frames]}

@@ -1,0 +1,115 @@
+"""The catalog: which models are served, in which directions they translate, and the route between two languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sharpbeam.decoding.languages import LanguageTags
+from sharpbeam.decoding.loading import find_models
+from sharpbeam.errors import OptionError
+from sharpbeam.server.refusals import bad_request
+from sharpbeam.storage.model_folder import read_facts
+
+CODE = r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"
+DIRECTION = re.compile(rf"(?:.*[-_./])?({CODE})-({CODE})/*|.*?\b([a-z]{{2}})([a-z]{{2}})/*")
+ALIASES = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}  # of LibreTranslate
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model that is served."""
+
+    name: str  # as it was given, without its direction
+    pairs: frozenset[tuple[str, str]]  # of languages, source and target
+    multilingual: bool  # whether requests must name the languages
+    size: int  # bytes of its files
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One model's part of a route."""
+
+    model: str
+    languages: dict[str, str] = field(default_factory=dict)  # keywords of a request: source_language, target_language
+
+
+class Catalog:
+    """The models by direction; the first one given that translates a direction serves it."""
+
+    def __init__(self, models: Sequence[str], pivot: str = "") -> None:
+        """Read the facts of `models`: bundled names, folders, or `de-en=FOLDER` where its name tells no direction.
+
+        Raises ModelError for what is no model, OptionError where a direction is missing.
+        """
+        self.entries = {entry.name: entry for entry in map(_entry, models)}
+        self.pivot = pivot
+        self._direct: dict[tuple[str, str], Hop] = {}
+        for entry in self.entries.values():
+            for source, target in sorted(entry.pairs):
+                keywords = {"source_language": source, "target_language": target} if entry.multilingual else {}
+                self._direct.setdefault((source, target), Hop(entry.name, keywords))
+        self._targets = {source: self._reachable(source) for source, _ in self._direct}
+
+    @property
+    def sources(self) -> list[str]:
+        """Codes of the languages that can be translated, in alphabetical order."""
+        return sorted(self._targets)
+
+    def targets(self, source: str) -> list[str]:
+        """Codes of the languages into which `source` can be translated, directly or through the pivot."""
+        return self._targets[source]
+
+    def languages(self) -> list[str]:
+        """All codes, of sources and targets."""
+        return sorted({code for pair in self._direct for code in pair})
+
+    def known(self, code: str) -> str:
+        """The code of a served language for one that a client sent: other case, an alias, or with a region.
+
+        Raises Refused.
+        """
+        every = {each.lower().replace("_", "-"): each for each in self.languages()}
+        asked = code.lower().replace("_", "-")
+        for each in (asked, ALIASES.get(asked, "").lower(), asked.split("-")[0]):
+            if each in every:
+                return every[each]
+        raise bad_request(f"{code[:40]} is not supported")
+
+    def route(self, source: str, target: str) -> tuple[Hop, ...]:
+        """The models from `source` to `target`, codes of served languages: none, one or two. Raises Refused."""
+        if source == target:
+            return ()
+        if (source, target) in self._direct:
+            return (self._direct[source, target],)
+        if target in self._targets.get(source, ()):
+            return (self._direct[source, self.pivot], self._direct[self.pivot, target])
+        raise bad_request(f"{target} is not available as a target language from {source}")
+
+    def _reachable(self, source: str) -> list[str]:
+        direct = {target for begin, target in self._direct if begin == source}
+        if self.pivot in direct:
+            direct |= {target for begin, target in self._direct if begin == self.pivot}
+        return sorted(direct - {source})
+
+
+def _entry(given: str) -> Entry:
+    """The entry of a model as it is named on the command line."""
+    direction, equals, name = given.partition("=")
+    if not equals or not re.fullmatch(f"{CODE}-{CODE}", direction):
+        direction, name = given, given
+    folders = find_models(name)
+    size = sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
+    tags = LanguageTags.of(read_facts(folders[0]).config)
+    if tags.tokens:
+        pairs = {(source, target) for source in tags.tokens for target in tags.tokens if source != target}
+        return Entry(name, frozenset(pairs), True, size)
+    found = DIRECTION.fullmatch(direction)
+    if found is None:
+        raise OptionError(
+            f"the model {given!r} has one direction, and its name does not say which; write SOURCE-TARGET=FOLDER, for "
+            f"example de-en={name}"
+        )
+    source, target = [code for code in found.groups() if code]
+    return Entry(name, frozenset({(source, target)}), False, size)

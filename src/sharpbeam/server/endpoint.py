@@ -1,0 +1,110 @@
+"""Help for endpoints: fields and keys of a request, and work that ends when its client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from sharpbeam.server.bodies import read_fields
+from sharpbeam.server.keys import Keys
+from sharpbeam.server.refusals import Refused, bad_request
+from sharpbeam.server.service import Service
+
+T = TypeVar("T")
+
+
+class Gate:
+    """Lets requests in: their key, their rate, their body."""
+
+    def __init__(self, service: Service, keys: Keys) -> None:
+        self.service, self.keys, self._admission = service, keys, service.admission
+
+    async def fields(self, request: Request) -> dict[str, Any]:
+        """The fields of the body of a request that may come in; raises Refused."""
+        options = self.service.options
+        fields = await read_fields(request, options.body_limit, options.body_timeout)
+        self.admit(request, fields.get("api_key"))
+        return fields
+
+    def admit(self, request: Request, key: object = None) -> None:
+        """Raise Refused unless the client has a key, where one is needed, and capacity left in this minute."""
+        name = self.keys.check(request.headers, key)
+        note(request, key=name)
+        self._admission.check_rate(name or (request.client.host if request.client else ""))
+
+    async def answer(self, request: Request, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, which is cancelled when the client leaves or the time is over; raises Refused."""
+        seconds = self.service.options.timeout
+        task, gone = asyncio.ensure_future(work), asyncio.ensure_future(left(request))
+        try:
+            await asyncio.wait({task, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if gone.done():
+                raise Refused(499, "the client left")
+            raise Refused(503, f"no answer within {seconds:g} seconds", seconds)
+        finally:
+            gone.cancel()
+            task.cancel()
+            await asyncio.wait({task, gone})
+
+
+async def left(request: Request) -> None:
+    """Wait until the client of a request, whose body was read, has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def note(request: Request, **facts: Any) -> None:
+    """Add facts to the line that is logged for a request. Never text, never a key."""
+    request.scope.setdefault("sharpbeam.log", {}).update(facts)
+
+
+def text_field(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    """A field that is a text; raises Refused where it is missing or something else."""
+    value = fields.get(name)
+    if value is None or value == "":
+        value = default
+    if value is None:
+        raise bad_request(f"Invalid request: missing {name} parameter")
+    if not isinstance(value, str):
+        raise bad_request(f"Invalid request: {name} parameter is not a text")
+    return value
+
+
+def number_field(fields: Mapping[str, Any], name: str, default: int) -> int:
+    """A field that is a whole number, or text that says one; raises Refused."""
+    value = fields.get(name)
+    if value is None or value == "":
+        return default
+    if isinstance(value, str) and value.lstrip("-").isascii() and value.lstrip("-").isdecimal() and len(value) < 10:
+        return int(value)
+    if type(value) is not int:
+        raise bad_request(f"Invalid request: {name} parameter is not a number")
+    return value
+
+
+def texts_field(fields: Mapping[str, Any], name: str) -> list[str]:
+    """A field that is a text or a list of texts; raises Refused."""
+    value = fields.get(name)
+    if value is None or value == []:
+        raise bad_request(f"Invalid request: missing {name} parameter")
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise bad_request(f"Invalid request: {name} parameter is not a text, or a list of texts")
+    return texts
+
+
+def flag_field(fields: Mapping[str, Any], name: str) -> bool:
+    """A field that is true or false, "1" or "true" in a form; anything else is false."""
+    return fields.get(name) in (True, "true", "1", "True")
+
+
+def document(summary: str, properties: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
+    """The OpenAPI description of an endpoint that takes JSON and forms."""
+    schema = {"schema": {"type": "object", "properties": dict(properties), "required": required}}
+    kinds = ("application/json", "application/x-www-form-urlencoded")
+    return {"summary": summary, "requestBody": {"required": True, "content": dict.fromkeys(kinds, schema)}}

@@ -1,0 +1,137 @@
+"""LibreTranslate's API, and NeMo Curator's on the same path: `texts` in place of `q`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from sharpbeam.server.detection import Detection, detections
+from sharpbeam.server.endpoint import (
+    Gate,
+    document,
+    flag_field,
+    note,
+    number_field,
+    text_field,
+    texts_field,
+)
+from sharpbeam.server.languages import name_of
+from sharpbeam.server.protocols.events import event_stream
+from sharpbeam.server.protocols.words import sentence_details
+from sharpbeam.server.refusals import Refused, bad_request
+from sharpbeam.server.service import Asked, Translated
+
+TEXT = {"type": "string"}
+TEXTS = {"oneOf": [TEXT, {"type": "array", "items": TEXT}]}
+FORMATS = ("text",)
+TRANSLATE = document(
+    "Translate a text or a list of texts",
+    {
+        "q": TEXTS | {"example": "Guten Morgen."},
+        "source": TEXT | {"description": "code of the language, or auto", "example": "de"},
+        "target": TEXT | {"example": "en"},
+        "format": {"enum": list(FORMATS), "default": "text"},
+        "alternatives": {"type": "integer", "default": 0},
+        "api_key": TEXT,
+        "stream": {"type": "boolean", "description": "server-sent events, one for each sentence that is done"},
+        "details": {"type": "boolean", "description": "words with confidence and alignment of each sentence"},
+        "texts": {"type": "array", "items": TEXT, "description": "NeMo Curator: instead of q"},
+        "src_lang": TEXT,
+        "tgt_lang": TEXT,
+    },
+    [],
+)
+
+
+def router(gate: Gate) -> APIRouter:
+    """The endpoints."""
+    routes, service = APIRouter(tags=["LibreTranslate"]), gate.service
+
+    @routes.post("/translate", openapi_extra=TRANSLATE)
+    async def translate(request: Request) -> Response:
+        fields = await gate.fields(request)
+        if "texts" in fields:
+            asked = Asked(texts_field(fields, "texts"), text_field(fields, "src_lang"), text_field(fields, "tgt_lang"))
+            note(request, texts=len(asked.texts), characters=sum(map(len, asked.texts)))
+            done = await gate.answer(request, service.translate(asked))
+            return JSONResponse({"translations": [each.text for each in done]})
+        asked, several = _asked(fields)
+        note(request, texts=len(asked.texts), characters=sum(map(len, asked.texts)))
+        if flag_field(fields, "stream"):
+            return await event_stream(gate, asked, lambda done: _answer(done, asked, several))
+        return JSONResponse(_answer(await gate.answer(request, service.translate(asked)), asked, several))
+
+    @routes.post("/detect", openapi_extra=document("Detect the language of a text", {"q": TEXT}, ["q"]))
+    async def detect(request: Request) -> list[dict[str, Any]]:
+        fields = await gate.fields(request)
+        texts = texts_field(fields, "q")
+        service.check(Asked(texts, "auto", ""))
+        return [_detected(each) for each in detections(" ".join(texts), service.catalog.languages())]
+
+    @routes.get("/languages", summary="The languages that are served")
+    async def languages() -> list[dict[str, Any]]:
+        catalog = service.catalog
+        return [
+            {"code": code, "name": name_of(code), "targets": sorted({code, *catalog.targets(code)})}
+            for code in catalog.sources
+        ]
+
+    @routes.get("/frontend/settings", summary="Settings of the server that pages need")
+    async def settings() -> dict[str, Any]:
+        options, catalog = service.options, service.catalog
+        target = catalog.targets(catalog.sources[0])[0]
+        return {
+            "charLimit": options.char_limit or -1,
+            "frontendTimeout": 500,
+            "apiKeys": gate.keys.required,
+            "keyRequired": gate.keys.required,
+            "suggestions": False,
+            "filesTranslation": False,
+            "supportedFilesFormat": [],
+            "language": {
+                "source": {"code": "auto", "name": "Auto Detect"},
+                "target": {"code": target, "name": name_of(target)},
+            },
+        }
+
+    @routes.post("/suggest", summary="Refused: suggestions are not stored")
+    async def suggest() -> Response:
+        raise Refused(403, "Suggestions are disabled on this server.")
+
+    return routes
+
+
+def _asked(fields: dict[str, Any]) -> tuple[Asked, bool]:
+    """The request in `fields`, and whether its texts came as a list."""
+    texts = texts_field(fields, "q")
+    source, target = text_field(fields, "source"), text_field(fields, "target")
+    form = text_field(fields, "format", "text")
+    if form not in FORMATS:
+        raise bad_request(f"{form[:40]} format is not supported")
+    asked = Asked(texts, source, target, number_field(fields, "alternatives", 0), flag_field(fields, "details"))
+    return asked, isinstance(fields["q"], list)
+
+
+def _detected(found: Detection) -> dict[str, Any]:
+    return {"confidence": found.confidence, "language": found.language}
+
+
+def _answer(done: list[Translated], asked: Asked, several: bool) -> dict[str, Any]:
+    """The answer in LibreTranslate's form."""
+    fields: dict[str, list[Any]] = {"translatedText": [each.text for each in done]}
+    if asked.source == "auto":
+        fields["detectedLanguage"] = [_detected(each.detected) for each in done if each.detected]
+    if asked.alternatives:
+        fields["alternatives"] = [
+            [each.alternative(rank) for rank in range(1, _most(each))] if each.sentences else [] for each in done
+        ]
+    if asked.details:
+        fields["details"] = [sentence_details(each) for each in done]
+    return dict(fields) if several else {name: values[0] for name, values in fields.items()}
+
+
+def _most(done: Translated) -> int:
+    """The number of different translations of a text."""
+    return max(len(sentence.translation.hypotheses) for sentence in done.sentences)

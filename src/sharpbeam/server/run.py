@@ -1,0 +1,119 @@
+"""Running the server: listening, connections that dawdle, an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from sharpbeam.errors import SharpbeamError
+from sharpbeam.options.server import ServerOptions
+
+MOST_HEADER = 64 * 1024  # bytes of the head of a request
+BACKLOG = 2048
+
+
+def run(app: Any, options: ServerOptions, ready: Callable[[str], None]) -> None:
+    """Serve `app` until SIGTERM or SIGINT; calls `ready` with the URL as soon as connections are accepted.
+
+    Raises SharpbeamError where the address cannot be had.
+    """
+    listener = listen(options.host, options.port)
+    _allow_files(options.max_connections)
+    _log_lines()
+    server = uvicorn.Server(configuration(app, options))
+    # Uvicorn raises the signal again at the end: a SIGTERM that was obeyed is no failure.
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        ready(url_of(listener))
+        server.run(sockets=[listener])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        listener.close()
+
+
+def configuration(app: Any, options: ServerOptions) -> uvicorn.Config:
+    """Uvicorn's configuration: without its logs, which name paths and addresses in a form of their own."""
+    return uvicorn.Config(
+        app, http=_protocol(options.header_timeout), ws="none", lifespan="on", log_config=None, log_level="error",
+        access_log=False, server_header=False, limit_concurrency=options.max_connections, backlog=BACKLOG,
+        timeout_graceful_shutdown=options.drain,
+    )  # fmt: skip
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; raises SharpbeamError."""
+    try:
+        kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(kind, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise SharpbeamError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another --port or --host."
+        ) from error
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where the server is."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _protocol(seconds: float) -> type[asyncio.Protocol]:
+    """Uvicorn's protocol, which lets a silent client stay, with bounds for the head of a request."""
+
+    class Connection(HttpToolsProtocol):
+        _head = 0
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._silent = self.loop.call_later(seconds, transport.abort)
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            self._head += len(name) + len(value)
+            if self._head > MOST_HEADER:
+                self.transport.abort()
+            super().on_header(name, value)
+
+        def on_headers_complete(self) -> None:
+            self._silent.cancel()
+            self._head = 0
+            super().on_headers_complete()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._silent.cancel()
+            super().connection_lost(exc)
+
+    return Connection
+
+
+def _allow_files(connections: int) -> None:
+    """Raise the number of files that this process may open, as far as it is allowed to."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = connections + 256
+        if soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard > 0 else wanted, hard))
+
+
+def _log_lines() -> None:
+    """Log one JSON object a line on stderr."""
+    log = logging.getLogger("sharpbeam.server")
+    if not log.handlers:
+        log.addHandler(logging.StreamHandler(sys.stderr))
+    log.setLevel(logging.INFO)
+    log.propagate = False

