@@ -24,8 +24,8 @@ FITTING = (
     "src/sharpbeam/fit/screen",
     "src/sharpbeam/options/screen.py",
     "bench/harness/vectors.py",
-    "bench/screens.py",
-    "bench/prepare.py",
+    "bench/papers/l2s/screens.py",
+    "bench/harness/prepare.py",
 )
 
 

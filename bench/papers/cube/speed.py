@@ -26,7 +26,6 @@ from bench.harness.testset import DATA, german_english
 from sharpbeam import Translator
 from sharpbeam.api.translator import Translation
 from sharpbeam.report.quality import quality
-from sharpbeam.search.work import Work
 
 PLAIN, SELF_NORMALISED = "runs/de-en-tuned/best", "runs/de-en-sn/best"  # recipes of these names
 BEAMS = (1, 2, 3, 4, 8, 10, 15, 18, 20, 30, 40)  # the paper's
@@ -100,14 +99,14 @@ class Bench:
         began = time.perf_counter()
         translations = self.translate(setting, beam)
         seconds = time.perf_counter() - began
-        count = {name: getattr(work, name) - getattr(before, name) for name in work.__slots__}
+        count = work.since(before)
         return {
             "beam_size": beam,
             "bleu": round(self.bleu(translations), 2),
             "ms_per_word": round(1e3 * seconds / self.words, 4),
-            "merging_rate": round(Work(**count).merging_rate, 3),
-            "rows_per_step": round(count["expansions"] / count["request_steps"], 2),
-            "model_rows_per_step": round((count["model_rows"] or count["expansions"]) / count["request_steps"], 2),
+            "merging_rate": round(count.merging_rate, 3),
+            "rows_per_step": round(count.expansions / count.request_steps, 2),
+            "model_rows_per_step": round((count.model_rows or count.expansions) / count.request_steps, 2),
         }
 
     def check(self, chosen: Sequence[Setting]) -> None:

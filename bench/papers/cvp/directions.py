@@ -89,7 +89,7 @@ class Bench:
         self.tests = {t.name: list(islice(t.pairs("test"), sentences or None)) for t in self.texts}
         english = {pair[t.columns.index(0)] for t in self.texts for pair in self.tests[t.name]}
         files = [t.data / f"{t.file}.{part}.tsv.gz" for t in self.texts for part in ("train", "test")]
-        digest = stamp(self.translator.loaded.folder, *files, code=(*COLLECTING, "bench/directions.py"))
+        digest = stamp(self.translator.loaded.folder, *files, code=(*COLLECTING, "bench/papers/cvp/directions.py"))
         self._parts = replace(parts, exact=ScanLayer.build(*parts.model.output()))  # the top k, sooner
         self._kept = KEPT / f"directions-{digest}-{beam_size}-{sentences}"
         self.fit = {t.direction.languages: self._collect(t, "train", t.sources(english), vectors) for t in self.texts}

@@ -93,8 +93,7 @@ class Contender:
     def __call__(self) -> list[Translation]:
         before = dataclasses.replace(self._translator.work)
         found = self._by_count() if self._at_once else self._translator.translate(self._sources, **self._options)
-        after = self._translator.work
-        self.work = Work(*(getattr(after, n) - getattr(before, n) for n in Work.__slots__))
+        self.work = self._translator.work.since(before)
         return found
 
     def _by_count(self) -> list[Translation]:
