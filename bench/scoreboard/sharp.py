@@ -12,8 +12,7 @@ from typing import Any
 from bench.harness import record
 from bench.micro import gemm as products
 from bench.micro import latency, rounding, workers
-from bench.papers.l2s import table2
-from bench.papers.sharp import sharp
+from bench.papers.sharp import sharp, table2
 from bench.scoreboard.claim import Claim, Settings, Verdict
 
 FASTEST = {"compute_type": "int8", "output_layer": "scan"}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 import typer
@@ -56,8 +56,8 @@ class Step:
     timed: bool = True
 
 
-def steps() -> dict[str, Step]:
-    """The rows by name: SHARP-0, then the others in float32, int16 and int8; of float32 the first is timed only."""
+def steps(beyond: Collection[str] = tuple(BEYOND)) -> dict[str, Step]:
+    """The rows by name: SHARP-0, the others in float32 (not all are timed), int16 and int8, and layers `beyond`."""
     options: dict[str, Any] = {"threads": 1, "compute_type": "blas", "isa": "plain", "merge_states": False}
     changes: tuple[dict[str, Any], ...] = (
         {"precomputed_embeddings": WORDS},
@@ -74,21 +74,29 @@ def steps() -> dict[str, Step]:
             exact = kind == "float32" or "precomputed_attention" not in change
             like, before = before if exact else None, f"{name} {kind}"
             rows[before] = Step(says, MachineOptions(**now), like=like, timed=kind in ROUNDED)
-    for output_layer, says in BEYOND.items():
-        rows[output_layer] = Step(says, rows["SHARP-5 int8"].machine, output_layer)
+    for output_layer in beyond:
+        rows[output_layer] = Step(BEYOND[output_layer], rows["SHARP-5 int8"].machine, output_layer)
     return rows
 
 
 def ablation(
-    model: str, data: str, name: str, sentences: int, rounds: int, judged: int, quick: bool = False
+    model: str,
+    data: str,
+    name: str,
+    sentences: int,
+    rounds: int,
+    judged: int,
+    quick: bool = False,
+    beyond: Collection[str] = tuple(BEYOND),
 ) -> dict[str, Any]:
     """The table on one test set: factors and words/s on `sentences`, BLEU and what stays the same on `judged` of them.
 
     A screen is fitted on fewer vectors where it is to be `quick`. Returns what it records.
     """
-    folders = {"shortlist": listed(model, data), "screen": screened(model, data, quick)}
+    folders = {"shortlist": listed(model, data)}
+    folders |= {"screen": screened(model, data, quick)} if "screen" in beyond else {}
     os.environ |= {"SHARPBEAM_BLAS": str(blas()), "OPENBLAS_NUM_THREADS": "1"}
-    rows = steps()
+    rows = steps(beyond)
     translators = {
         step: Translator(folders.get(row.output_layer, folders["shortlist"]), machine=row.machine)
         for step, row in rows.items()
@@ -142,7 +150,7 @@ def least_same(line: dict[str, Any]) -> float:
 def bleu_moved(line: dict[str, Any]) -> float:
     """The most that an exact step moves BLEU from that of the row before it."""
     bleu = {step: float(row["bleu"]) for step, row in line["steps"].items()}
-    return max(abs(bleu[step] - bleu[row.like]) for step, row in steps().items() if row.like)
+    return max(abs(bleu[step] - bleu[row.like]) for step, row in steps(()).items() if row.like)
 
 
 def bleu_off(line: dict[str, Any]) -> float:

@@ -1,0 +1,188 @@
+"""Each table of the papers runs on the bundled models and a little text, and records a line of the right form."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.harness import cache, prepare, record, vectors
+from bench.papers.l2s.subjects import SUBJECTS, Subject
+
+MODELS = record.ROOT / "models"
+PAIRS = [
+    ("Tom likes to read books.", "Tom liest gern Bücher."),
+    ("The weather is nice today.", "Das Wetter ist heute schön."),
+    ("Where is the station?", "Wo ist der Bahnhof?"),
+    ("I have never been to Berlin.", "Ich war noch nie in Berlin."),
+    ("She gave him a glass of water.", "Sie gab ihm ein Glas Wasser."),
+    ("We must leave at once.", "Wir müssen sofort gehen."),
+    ("My brother lives in a small house.", "Mein Bruder wohnt in einem kleinen Haus."),
+    ("It is too late to change the plan.", "Es ist zu spät, um den Plan zu ändern."),
+]
+LINES = [
+    "the company said it will sell its stock at the end of the year",
+    "mr. <unk> is chairman of the new york stock exchange",
+    "shares rose N cents to $ N a share in heavy trading",
+    "the government does n't expect prices to fall before next month",
+    "analysts said the third quarter was better than expected",
+]
+needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
+needs_sacrebleu = pytest.mark.skipif(find_spec("sacrebleu") is None, reason="sacreBLEU is not installed")
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as out:
+        out.writelines(f"{line}\n" for line in lines)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with the files of the benchmarks, a few sentences in each."""
+    folder = tmp_path_factory.mktemp("data")
+    rows = [f"{english}\t{german}" for english, german in PAIRS]
+    for part, times in (("train", 24), ("valid", 3), ("test", 3)):
+        write_lines(folder / f"tatoeba/eng-deu.{part}.tsv.gz", [row for i in range(times) for row in rows[i % 3 :]])
+        write_lines(folder / f"ptb/ptb.{part}.txt.gz", LINES * 60)
+    for year in ("2012", "2013"):
+        write_lines(folder / f"newstest/newstest{year}.eng-deu.tsv.gz", rows)
+    return str(folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Results and caches go to a folder of the tests."""
+    folder = tmp_path_factory.mktemp("bench")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record, "RESULTS", folder / "results")
+        patch.setattr(cache, "HOME", folder)
+        for module in (vectors, prepare):
+            patch.setattr(module, "KEPT", folder / "vectors")
+        patch.setattr(vectors, "HELD_OUT", 1000)
+        patch.setattr(vectors, "FLOATS", 200 * 1000)
+        patch.setattr(vectors, "LEAST", 1000)
+        patch.setattr(vectors, "MOST_TRANSLATED", 1000)
+        cache.stamp.cache_clear()
+        yield folder
+        cache.stamp.cache_clear()
+
+
+def subject(name: str) -> Subject:
+    return next(one for one in SUBJECTS if one.name == name)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """The only line of a result file."""
+    (line,) = record.read(name)
+    return line
+
+
+@needs_matplotlib
+def test_curves_and_perplexity_of_a_language_model(data, monkeypatch):
+    from bench.papers.l2s import curves, perplexity, screens
+
+    monkeypatch.setattr(screens, "STEPS", 20)
+    monkeypatch.setattr(perplexity, "QUICK_WORDS", 200)
+    monkeypatch.setattr(curves, "QUICK_SECONDS", 0.02)
+    prepared = prepare.prepare(subject("lm-ptb-small"), MODELS / "lm-ptb-small", data, quick=True)
+    line = curves.curve(prepared, quick=True, only=["SVD-softmax"])
+    methods = {point["method"] for point in line["points"]}
+    assert {"NumPy", "exact", "scan", "kmeans", "spherical", "l2s", "SVD-softmax"} <= methods
+    assert all(point["ratio"] > 0 for point in line["points"])
+    assert (record.RESULTS / "curves-lm-ptb-small.png").is_file()
+    assert "SVD-softmax" in curves.table(line, prepared.subject)
+    completed = perplexity.measure(prepared, data, quick=True)["completed"]
+    assert 1 < completed["full"]["perplexity"] < completed["l2s"]["perplexity"]
+    assert "l2s with a tail" in perplexity.describe(recorded("perplexity"))
+
+
+@needs_sacrebleu
+def test_the_layer_alone(data):
+    from bench.papers.l2s import speed
+
+    line = speed.measure("de-en", data, None, 5, rows=1, rounds=1)
+    assert line["contenders"]["numpy"]["ratio"] == 1
+
+
+@needs_sacrebleu
+def test_beam_search_on_a_screen(data, monkeypatch):
+    from bench.papers.l2s import screened_search
+
+    monkeypatch.setattr(screened_search, "QUICK_VECTORS", 400)
+    monkeypatch.setattr(screened_search, "CLUSTERS", 4)
+    monkeypatch.setattr(screened_search, "QUICK_TIMED", 3)
+    monkeypatch.setattr(screened_search, "FIDELITY", 0.5)
+    line = screened_search.measure(subject("de-en"), MODELS / "de-en", data, quick=True)
+    assert line["quality"]["test, beam 5"]["identical"] > 0.5
+    assert line["times"]["beam 1"]["exact"]["ratio"] == 1
+    assert "beam 5" in screened_search.describe(line)
+
+
+@needs_sacrebleu
+@pytest.mark.skipif(find_spec("scipy_openblas32") is None, reason="scipy-openblas32 is not installed")
+def test_the_ablation_of_sharp(data):
+    from bench.papers.sharp import sharp
+
+    line = sharp.ablation("de-en", data, "tatoeba", sentences=3, rounds=1, judged=4, beyond=())
+    assert line["steps"]["SHARP-0"]["ratio"] == 1
+    assert line["steps"]["SHARP-5 float32"]["same_as_like"] == 1
+    assert "SHARP-5 int8" in sharp.describe(line)
+
+
+@needs_sacrebleu
+def test_the_models_of_sharp(data, monkeypatch):
+    from bench.papers.sharp import table2
+
+    monkeypatch.setattr(table2, "find", lambda models, name: MODELS / "de-en")
+    line = table2.measure(["models"], data, "int8", sentences=2, rounds=1, steps=False)
+    assert line["rows"]["E1"]["ratio"] < line["rows"]["S1"]["ratio"] == 1
+    assert "E2" in table2.describe(line)
+
+
+@needs_sacrebleu
+@needs_matplotlib
+def test_cube_pruning(data):
+    from bench.papers.cube import speed
+
+    bench = speed.Bench("de-en", "de-en", data, sentences=4)
+    lines = speed.curves(bench, beams=(1, 4), model_names=("de-en", "de-en"))
+    assert [line["setting"] for line in lines[:3]] == ["NBS-SN", "NCP-SN", "ACP-SN"]
+    assert lines[1]["points"][1]["merging_rate"] > 1 == lines[0]["points"][1]["merging_rate"]
+    assert Path(speed.draw(lines)).is_file()
+    headline = speed.headline(bench, ["ACP+SN"], beam=4, rounds=1, model="de-en")
+    assert headline["contenders"]["NBS+SN"]["ratio"] == 1
+
+
+@needs_sacrebleu
+def test_streams(data):
+    from bench.papers.stream import stream
+
+    setting = stream.Setting("tatoeba", beam_size=5, sentences=6, threads=1, rounds=1)
+    line = stream.measure(stream.Translator("de-en"), data, "scan", setting)
+    assert line["contenders"]["VAR-BATCH"]["expansions"] < line["contenders"]["FIXED"]["expansions"]
+    assert "VAR-STREAM" in stream.describe(line)
+
+
+def test_the_proven_stop_rule(data):
+    from bench.papers.stream import stopping
+
+    lines = stopping.measure("de-en", data, sentences=4)
+    assert [line["options"]["length_penalty"] for line in lines] == list(stopping.PENALTIES)
+
+
+@pytest.mark.skipif(find_spec("PYEVALB") is None, reason="PYEVALB is not installed")
+def test_parsing(data, tmp_path):
+    """A translation model stands for a parser: its German is the question, its English the logical form."""
+    from bench.papers.stream import parsing
+
+    (tmp_path / "semantic-geo").mkdir()
+    (tmp_path / "semantic-geo/best").symlink_to(MODELS / "de-en")
+    write_lines(tmp_path / "semantic/geo.test.tsv.gz", [f"{german}\t{english}" for english, german in PAIRS * 3])
+    table = parsing.measure(parsing.semantic("geo", tmp_path, tmp_path), rounds=1)
+    assert table["VAR-STREAM"]["f1"] == table["VAR-BATCH"]["f1"] > 0
+    assert table["VAR-STREAM"]["expansions_per_step"] > table["VAR-BATCH"]["expansions_per_step"]
