@@ -1,4 +1,4 @@
-// Int8 logits of tokens, and how far they can be from the exact ones: what the scan and the certified layer share.
+// Int8 logits of tokens, and how far they can be from the exact ones: what the scan and the proven layer share.
 //
 // The proof. Let h be the hidden vector, h' what its int8 form stands for (scale times whole numbers), w and w' the
 // same of a token, b its bias, u = 2^-24, D the width, |.| the Euclidean norm.

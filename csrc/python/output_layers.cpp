@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "output/by_language.h"
-#include "output/certified.h"
 #include "output/exact.h"
 #include "output/interface.h"
 #include "output/scan.h"
@@ -128,9 +127,8 @@ FloatArray log_prob(const RowLayer& self, Floats hidden, Ids token) {
   return out.array;
 }
 
-// (log_prob, token, total, tokens that took exact logits or were left by the preview)
-template <typename Layer>
-Tuple<FloatArray, IdArray, FloatArray, IdArray> topk_details(const Layer& self, Floats hidden, int64_t k,
+// (log_prob, token, total, tokens that took exact logits)
+Tuple<FloatArray, IdArray, FloatArray, IdArray> topk_details(const ScanLayer& self, Floats hidden, int64_t k,
                                                              bool normalise) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
@@ -155,41 +153,6 @@ void construct_exact(ExactLayer* self, Floats weight, Floats bias, const char* i
 void construct_scan(ScanLayer* self, Floats weight, Floats bias, const char* isa, float trust) {
   const OutputArrays arrays(weight, bias);
   new (self) ScanLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, table_named(isa), trust);
-}
-
-void construct_certified(CertifiedLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center,
-                         Scores rows, Ids tokens, Ids start, Ids coordinates, Scores square, Scores mixed,
-                         Scores head_norm, double rest, double balance, const char* isa, float tolerance, float trust) {
-  const OutputArrays arrays(weight, bias);
-  const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
-  const PreviewView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
-                         checked<float>(shift, "shift", {arrays.dim}),
-                         checked<float>(center, "center", {arrays.dim}),
-                         checked<double>(rows, "rows", {arrays.vocab, arrays.dim}),
-                         levels,
-                         checked<int32_t>(tokens, "tokens", {arrays.vocab}),
-                         checked<int32_t>(start, "start", {levels + 1}),
-                         checked<int32_t>(coordinates, "coordinates", {levels}),
-                         checked<double>(square, "square", {levels, arrays.dim}),
-                         checked<double>(mixed, "mixed", {levels}),
-                         checked<double>(head_norm, "head_norm", {levels}),
-                         rest,
-                         balance};
-  new (self)
-      CertifiedLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view, table_named(isa), tolerance, trust);
-}
-
-// (total, error)
-Tuple<FloatArray, FloatArray> log_total(const CertifiedLayer& self, Floats hidden, int64_t refined, float tolerance) {
-  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
-  const size_t rows = hidden.shape(0);
-  auto total = new_array<float>({rows});
-  auto error = new_array<float>({rows});
-  {
-    nb::gil_scoped_release release;
-    self.log_total(x, static_cast<int64_t>(rows), refined, tolerance, total.data, error.data);
-  }
-  return nb::make_tuple(total.array, error.array);
 }
 
 void construct_suppressed(SuppressedLayer* self, const OutputLayer& layer, Ids suppressed) {
@@ -234,15 +197,8 @@ void bind_layers(nb::module_& module) {
       .def("__init__", &construct_exact, "weight"_a, "bias"_a, "isa"_a = "auto", "deferred"_a = false);
   nb::class_<ScanLayer, RowLayer>(module, "ScanLayer")
       .def("__init__", &construct_scan, "weight"_a, "bias"_a, "isa"_a = "auto", "trust"_a = 1.0f)
-      .def("topk_details", &topk_details<ScanLayer>, "hidden"_a, "k"_a, "normalise"_a = true,
+      .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalise"_a = true,
            "log_prob, token, normaliser, and how many tokens took exact logits.");
-  nb::class_<CertifiedLayer, RowLayer>(module, "CertifiedLayer")
-      .def("__init__", &construct_certified, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "rows"_a,
-           "tokens"_a, "start"_a, "coordinates"_a, "square"_a, "mixed"_a, "head_norm"_a, "rest"_a, "balance"_a,
-           "isa"_a = "auto", "tolerance"_a = 1e-3f, "trust"_a = 1.0f)
-      .def("topk_details", &topk_details<CertifiedLayer>, "hidden"_a, "k"_a, "normalise"_a = true,
-           "log_prob, token, normaliser, and how many tokens the preview left.")
-      .def("log_total", &log_total, "hidden"_a, "refined"_a, "tolerance"_a);
   nb::class_<SuppressedLayer, OutputLayer>(module, "SuppressedLayer")
       .def("__init__", &construct_suppressed, "layer"_a, "suppressed"_a, nb::keep_alive<1, 2>());
   nb::class_<LayerByLanguage, OutputLayer>(module, "LayerByLanguage")

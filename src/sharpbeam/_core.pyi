@@ -85,30 +85,6 @@ class ScanLayer(RowLayer):
     def __init__(self, weight: Floats, bias: Floats, isa: str = "auto", trust: float = 1.0) -> None: ...
     def topk_details(self, hidden: Floats, k: int, normalise: bool = True) -> tuple[Floats, Ids, Floats, Ids]: ...
 
-class CertifiedLayer(RowLayer):
-    def __init__(
-        self,
-        weight: Floats,
-        bias: Floats,
-        basis: Floats,
-        shift: Floats,
-        center: Floats,
-        rows: Scores,
-        tokens: Ids,
-        start: Ids,
-        coordinates: Ids,
-        square: Scores,
-        mixed: Scores,
-        head_norm: Scores,
-        rest: float,
-        balance: float,
-        isa: str = "auto",
-        tolerance: float = 0.0010000000474974513,
-        trust: float = 1.0,
-    ) -> None: ...
-    def topk_details(self, hidden: Floats, k: int, normalise: bool = True) -> tuple[Floats, Ids, Floats, Ids]: ...
-    def log_total(self, hidden: Floats, refined: int, tolerance: float) -> tuple[Floats, Floats]: ...
-
 class SuppressedLayer(OutputLayer):
     def __init__(self, layer: OutputLayer, suppressed: Ids) -> None: ...
 

@@ -20,10 +20,10 @@ from bench.harness.testset import DATA
 from bench.harness.vectors import Layer, collect_layer
 from bench.papers.l2s.methods import BASELINE, PREVIEWED
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder, present
-from sharpbeam.fit.preview import fit_preview
-from sharpbeam.output_layers.certified import ERROR, CertifiedLayer
+from sharpbeam.fit.low_bit import fit_low_bit
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.output_layers.proven import ProvenLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats
 
@@ -72,34 +72,30 @@ def differences(exact: RowLayer, others: dict[str, RowLayer], hidden: Floats) ->
 def measure(layer: Layer, quick: bool, timed: bool = True) -> dict[str, Any]:
     """Differences, times and the error of the log-sum-exp of one layer, recorded."""
     weight, bias = layer.weight, layer.bias
-    preview = fit_preview(weight, bias, layer.fit.hidden[:PREVIEWED])
-    exact, certified = ExactLayer.build(weight, bias), CertifiedLayer.build(weight, bias, preview)
+    preview = fit_low_bit(weight, bias, layer.fit.hidden[:PREVIEWED])
+    exact, proven = ExactLayer.build(weight, bias), ProvenLayer.build(weight, bias, preview)
     scan = ScanLayer.build(weight, bias)
     hidden = held_out(layer, QUICK_VECTORS if quick else VECTORS)
     # By their logits: a rounded difference to a normaliser may be equal for two words where logits are not.
-    raw, bare = exact.unnormalised(), certified.unnormalised()
-    wrong = differences(raw, {"certified": bare, "scan": scan.unnormalised()}, hidden)
+    raw, bare = exact.unnormalised(), proven.unnormalised()
+    wrong = differences(raw, {"proven": bare, "scan": scan.unnormalised()}, hidden)
     for name, (w, b, rows) in hard(layer).items():
         one = ExactLayer.build(w, b).unnormalised()
-        other = CertifiedLayer.build(w, b, preview).unnormalised()
-        wrong |= differences(one, {f"certified, {name}": other}, rows)
+        other = ProvenLayer.build(w, b, preview).unnormalised()
+        wrong |= differences(one, {f"proven, {name}": other}, rows)
     figures: dict[str, Any] = {"vectors": len(hidden), "tops": TOPS, "differences": wrong}
     if timed and not any(wrong.values()):
         layers = {
             BASELINE: FullSoftmaxLayer.build(weight, bias),
             "exact": exact,
             "scan": scan,
-            "certified": bare,
-            "certified, normalised": certified,
+            "proven": bare,
+            "proven, normalised": proven,
         }
         figures["times"] = {str(rows): _times(layers, layer.test.hidden, rows) for rows in (1, 5)}
-        figures["left"] = round(float(certified.left(hidden[:TOTALS], TOPS[0]).mean()), 1)
     some = hidden[:TOTALS]
-    total, proven = certified.log_total(some, ERROR)
-    logits = some.astype(np.float64) @ weight.T.astype(np.float64) + bias
-    top = logits.max(axis=1)
-    true = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-    figures["log_total"] = {"error": float(np.abs(total - true).max()), "proven": float(proven.max())}
+    off = proven.topk(some, 1).log_prob - exact.topk(some, 1).log_prob  # the logits are the same
+    figures["normaliser"] = {"mean": float(np.abs(off).mean()), "largest": float(np.abs(off).max())}
     vocab, width = weight.shape
     figures["coordinates"] = round(float(preview.coordinates.mean()), 1)
     options = {"model": layer.name, "vocab": vocab, "width": width, "quick": quick}

@@ -24,13 +24,13 @@ from bench.harness import record
 from bench.harness.testset import DATA, german_english
 from sharpbeam import MachineOptions, Translation, Translator
 from sharpbeam.output_layers.interface import OutputLayer
-from sharpbeam.storage import previews as preview_folder
+from sharpbeam.storage.low_bit import FILE as PREVIEW
 from sharpbeam.storage.screens import SCREEN
 from sharpbeam.storage.shortlists import SHORTLIST
 from sharpbeam.types import Request
 
-LAYERS = ("exact", "scan", "certified", "screen", "shortlist")  # those that the model has are taken
-NEEDS = {"certified": preview_folder.FILE, "screen": SCREEN.facts, "shortlist": SHORTLIST.facts}
+LAYERS = ("exact", "scan", "proven", "screen", "shortlist")  # those that the model has are taken
+NEEDS = {"proven": PREVIEW, "screen": SCREEN.facts, "shortlist": SHORTLIST.facts}
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"beam_size": 1},
     "beam": {"beam_size": 5, "num_hypotheses": 5},

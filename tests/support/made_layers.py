@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sharpbeam.fit.low_bit import fit_low_bit
-from sharpbeam.fit.preview import fit_preview
-from sharpbeam.output_layers.fitted import FallbackTest, Preview, ResidualMass, Screen, Screens, Shortlist
+from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen, Screens, Shortlist
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.output_layers.proven import LowBit
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer
@@ -44,13 +43,9 @@ class MadeArtifacts:
     fallback: bool = True
     _low_bit: LowBit | None = field(default=None, init=False)
 
-    def preview(self) -> Preview:
-        """A preview, fitted on noise: any will do."""
-        return fit_preview(self.weight, self.bias, self._samples())
-
     def low_bit(self) -> LowBit:
         """A low-bit preview, fitted on noise."""
-        self._low_bit = self._low_bit or fit_low_bit(self.weight, self.bias, self._samples(300))
+        self._low_bit = self._low_bit or fit_low_bit(self.weight, self.bias, self._samples())
         return self._low_bit
 
     def screens(self) -> Screens:
@@ -80,8 +75,8 @@ class MadeArtifacts:
         sizes = np.full(count, vocab) if self.full else draw.integers(1, most + 2, count)
         return [np.sort(draw.permutation(vocab)[:size]).astype(np.int32) for size in sizes]
 
-    def _samples(self, count: int = 60) -> Floats:
-        return normal(self.seed + 7, count, self.weight.shape[1])
+    def _samples(self) -> Floats:
+        return normal(self.seed + 7, 300, self.weight.shape[1])
 
 
 def build_layer(name: str, artifacts: MadeArtifacts, isa: str = "auto") -> OutputLayer:

@@ -28,7 +28,7 @@ from bench.papers.l2s.subjects import MODELS, SUBJECTS, Subject, find_folder, pr
 
 ROUNDS, QUICK_ROUNDS = 7, 5
 SECONDS, QUICK_SECONDS = 1.0, 0.3  # that the precision of one setting may take
-OURS = ("exact", "scan", "certified")
+OURS = ("exact", "scan", "proven")
 
 
 def curve(prepared: Prepared, quick: bool, only: Sequence[str] = ()) -> dict[str, Any]:

@@ -21,17 +21,17 @@ from bench.baselines.svd_softmax import SvdSoftmaxLayer
 from bench.harness.vectors import K, Layer
 from bench.papers.l2s.screens import Fit
 from sharpbeam.errors import SharpbeamError
-from sharpbeam.fit.preview import fit_preview
-from sharpbeam.output_layers.certified import CertifiedLayer
+from sharpbeam.fit.low_bit import fit_low_bit
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.output_layers.proven import ProvenLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.types import Floats, TopK
 
 BASELINE = "NumPy"  # the full softmax, as in the paper
 CALL = "call alone"  # a screen of one cluster with K words: what a call costs that has next to nothing to do
-PROVEN = ("exact", "scan", "certified")  # whose k best are the exact layer's, always
+PROVEN = ("exact", "scan", "proven")  # whose k best are the exact layer's, always
 Dial = dict[str, int]
 
 
@@ -78,7 +78,7 @@ def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial
 
 
 SAMPLES = 2_000  # vectors that the methods of others are fitted on
-PREVIEWED = 10_000  # vectors that the preview of the certified layer is fitted on
+PREVIEWED = 10_000  # vectors that the preview of the proven layer is fitted on
 SHARING = (FgdLayer, GreedyMipsLayer, FaissIvfLayer, ScannLayer)  # one structure for every dial
 
 
@@ -104,14 +104,14 @@ def others(layer: Layer, quick: bool, only: list[str], said: Callable[[str], Non
 def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
     """The baseline, our exact layers, and the screens that were fitted."""
     weight, bias = layer.weight, layer.bias
-    preview = fit_preview(weight, bias, layer.fit.hidden[:PREVIEWED])
+    preview = fit_low_bit(weight, bias, layer.fit.hidden[:PREVIEWED])
     exact, scan = ExactLayer.build(weight, bias), ScanLayer.build(weight, bias)
-    certified = CertifiedLayer.build(weight, bias, preview).unnormalised()
+    proven = ProvenLayer.build(weight, bias, preview).unnormalised()
     found = [
         Contender(BASELINE, {}, FullSoftmaxLayer.build(weight, bias)),
         Contender("exact", {}, exact),
         Contender("scan", {}, scan),
-        Contender("certified", {"coordinates": round(float(preview.coordinates.mean()))}, certified),
+        Contender("proven", {"coordinates": round(float(preview.coordinates.mean()))}, proven),
     ]
     few = Screen(np.zeros_like(weight[:1]), bias[:1], np.array([0, K], np.int32), np.arange(K, dtype=np.int32))
     found.append(Contender(CALL, {"clusters": 1, "set": K}, ScreenLayer.build(weight, bias, few)))

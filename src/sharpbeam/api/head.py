@@ -30,7 +30,7 @@ class Head:
     >>> head.topk([[0.0, 2.0, 1.0]], 2).token.tolist()
     [[1, 2]]
 
-    The result of a row has the same bits whatever the other rows are. `scan` and `certified` return the k best tokens
+    The result of a row has the same bits whatever the other rows are. `scan` and `proven` return the k best tokens
     of `exact`, proven; `screen` does so as often as it was fitted to (`fit_head`). A screen or preview works only with
     the weights that it was fitted for.
     """
@@ -48,7 +48,7 @@ class Head:
     @classmethod
     def load(cls, folder: str | Path, output_layer: str = "screen") -> Head:
         """Load the head in a folder made by `fit_head`; raises ModelError if it is not complete."""
-        allowed = output_layers(artifacts=("low_bit", "preview", "screens"))
+        allowed = output_layers(artifacts=("low_bit", "screens"))
         require(output_layer in allowed, "output_layer", output_layer, " or ".join(allowed))
         head = cls.__new__(cls)
         head._open(*_read(Path(folder)), output_layer, Path(folder))

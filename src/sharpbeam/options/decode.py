@@ -112,6 +112,7 @@ class OutputLayerOptions(Schema):
         "; ".join(f"{name}: {summary}" for name, summary in _output_layers().items()),
         choices=_output_layers,
         other_names=("projection",),  # vocabulary: an old name
+        replaced={"certified": "proven"},
     )
     normalise: bool = option(
         True,

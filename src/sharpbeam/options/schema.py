@@ -31,17 +31,19 @@ def option(
     choices: Callable[[], Iterable[str]] | None = None,
     advanced: bool = False,
     other_names: tuple[str, ...] = (),
+    replaced: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Any:
     """A field of a `Schema` with its help text; a default of `dataclasses.MISSING` makes it required.
 
     `ge`, `gt`, `le` and `lt` bound numbers as in Pydantic: at least, above, at most, below. Choices are those of the
     Literal that annotates the field, or those that `choices` returns at the time, where they can become more. An
     advanced option is left out of the short help. `other_names` are those of older versions and other programs; they
-    are not accepted, but an error that meets one tells the right name.
+    are not accepted, but an error that meets one tells the right name. `replaced` are choices of older versions, each
+    with the choice that took its place, which the error for it names.
     """
     bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}
-    metadata = {"help": text, "bounds": bounds, "choices": choices, "advanced": advanced, "other_names": other_names}
-    return dataclasses.field(default=default, metadata=metadata)
+    facts = {"help": text, "bounds": bounds, "choices": choices, "advanced": advanced, "other_names": other_names}
+    return dataclasses.field(default=default, metadata=facts | {"replaced": replaced})
 
 
 class Schema:
@@ -130,8 +132,8 @@ def _checked(hint: Any, value: Any, name: str, metadata: Mapping[str, Any]) -> A
     """`value` as the annotated type, within its bounds and among its choices, or raise OptionError."""
     value, bounds = _typed(hint, value, name), metadata.get("bounds", {})
     if metadata.get("choices"):
-        allowed = tuple(metadata["choices"]())
-        require(value in allowed, name, value, _either(allowed))
+        allowed, now = tuple(metadata["choices"]()), metadata["replaced"].get(value)
+        require(value in allowed, name, value, f"{now!r}, which took its place" if now else _either(allowed))
     if bounds and value is not None:
         inside = (  # written so that NaN is outside
             value >= bounds.get("ge", value),

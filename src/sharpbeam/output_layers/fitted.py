@@ -1,4 +1,4 @@
-"""Screens, shortlists and previews: what is fitted for a model's output layer.
+"""Screens and shortlists: what is fitted for a model's output layer.
 
 `fit` makes them, `storage` keeps them in the model folder, and the layers of this package are built from them.
 """
@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sharpbeam.errors import OptionError
 from sharpbeam.types import Floats, Ids, Per
 
 
@@ -87,29 +85,3 @@ class Shortlist:
         """The set of a source [S]: ascending ids, each once."""
         found = [self.token[self.start[word] : self.start[word + 1]] for word in set(source.tolist())]
         return np.unique(np.concatenate([self.always, *found]))
-
-
-@dataclass(frozen=True)
-class Preview:
-    """A basis [D, D] and shift [D], float32, and how many coordinates of each token are looked at, [V].
-
-    A hidden vector h has the coordinates `basis @ h + shift`.
-    """
-
-    basis: Floats
-    shift: Floats
-    coordinates: Ids
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """The arrays by name, for saving."""
-        return {"basis": self.basis, "shift": self.shift, "coordinates": self.coordinates}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Preview:
-        """The preview of `arrays()`; any finite values are safe, bad ones only make it slow. Raises OptionError."""
-        missing = sorted({"basis", "shift", "coordinates"} - arrays.keys())
-        if missing:
-            raise OptionError(f"the preview has no {', '.join(missing)}; fit it again")
-        basis = np.ascontiguousarray(arrays["basis"], np.float32)
-        shift = np.ascontiguousarray(arrays["shift"], np.float32)
-        return cls(basis, shift, np.ascontiguousarray(arrays["coordinates"], np.int32))

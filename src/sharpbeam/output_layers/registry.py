@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 from sharpbeam.errors import OptionError, nearest
 
 if TYPE_CHECKING:  # the names are for --help too, which should not wait for NumPy and the core
-    from sharpbeam.output_layers.fitted import Preview, Screen, Screens, Shortlist
+    from sharpbeam.output_layers.fitted import Screen, Screens, Shortlist
     from sharpbeam.output_layers.interface import OutputLayer, RowLayer
     from sharpbeam.output_layers.native import AnyNativeLayer, AnyNativeRowLayer
     from sharpbeam.output_layers.proven import LowBit
     from sharpbeam.output_layers.shortlist import Join
     from sharpbeam.types import Floats
 
-Artifact = Literal["low_bit", "preview", "screens", "shortlist"]
+Artifact = Literal["low_bit", "screens", "shortlist"]
 
 
 class Artifacts(Protocol):
@@ -32,9 +32,6 @@ class Artifacts(Protocol):
 
     def low_bit(self) -> LowBit:
         """The low-bit preview of the output matrix."""
-
-    def preview(self) -> Preview:
-        """The preview of the output matrix, for `certified`."""
 
     def screens(self) -> Screens:
         """The screen, or one for each target language or direction."""
@@ -135,12 +132,6 @@ def _proven(*, calibrated: bool) -> Callable[[LayerInputs], RowLayer]:
     return build
 
 
-def _certified(given: LayerInputs) -> RowLayer:
-    from sharpbeam.output_layers.certified import CertifiedLayer
-
-    return CertifiedLayer.build(given.weight, given.bias, given.artifacts.preview(), given.isa)
-
-
 def _screen(given: LayerInputs) -> OutputLayer:
     from sharpbeam.output_layers.by_language import for_screens
     from sharpbeam.output_layers.screen import ScreenLayer
@@ -179,7 +170,6 @@ _ENTRIES: dict[str, Entry] = {
         _proven(calibrated=False), "the same from a 4-bit preview of each token (see fit-preview)", ("low_bit",)
     ),
     "calibrated": Entry(_proven(calibrated=True), "nearly the same, faster", ("low_bit",)),
-    "certified": Entry(_certified, "the same from a preview of each token (the model needs one)", ("preview",)),
     "screen": Entry(_screen, "from those that the model's screen picks (see fit-screen)", ("screens",)),
     "shortlist": Entry(
         _shortlist, "from the likely translations of the source's tokens (see fit-shortlist)", ("shortlist",)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sharpbeam.errors import OptionError
-from sharpbeam.output_layers.fitted import Preview, Screens, Shortlist
+from sharpbeam.output_layers.fitted import Screens, Shortlist
 from sharpbeam.output_layers.proven import LowBit
 from sharpbeam.storage.low_bit import read_low_bit
-from sharpbeam.storage.previews import read_preview
 from sharpbeam.storage.screens import read_screens
 from sharpbeam.storage.shortlists import read_shortlist, shortlist_identity
 from sharpbeam.types import Floats
@@ -28,10 +27,6 @@ class FolderArtifacts:
     def low_bit(self) -> LowBit:
         """The low-bit preview of the output matrix."""
         return LowBit.from_arrays(read_low_bit(self.folder, self.weight, self.bias))
-
-    def preview(self) -> Preview:
-        """The preview of the output matrix, for `certified`."""
-        return Preview.from_arrays(read_preview(self.folder, self.weight, self.bias))
 
     def screens(self) -> Screens:
         """The screen, or one for each target language or direction."""

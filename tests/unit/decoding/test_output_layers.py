@@ -11,10 +11,10 @@ import pytest
 
 from sharpbeam import Translator
 from sharpbeam.errors import ModelError, OptionError
-from sharpbeam.fit.preview import fit_preview
+from sharpbeam.fit.low_bit import fit_low_bit
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen
-from sharpbeam.storage.previews import save_preview
+from sharpbeam.storage.low_bit import save_low_bit
 from sharpbeam.storage.screens import save_screen
 
 TEXTS = ["das ist ein haus", "wir gehen nach hause", "ein hund", "der mann sieht das haus"]
@@ -28,7 +28,7 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
 def fit(folder: Path) -> None:
     weight, bias = Translator(folder).loaded.model.output()
     samples = np.random.default_rng(0).normal(size=(100, weight.shape[1])).astype(np.float32)
-    save_preview(folder, fit_preview(weight, bias, samples).arrays(), weight, bias)
+    save_low_bit(folder, fit_low_bit(weight, bias, samples).arrays(), weight, bias)
 
 
 def test_layers_share_what_they_have_in_common(folder):
@@ -63,7 +63,7 @@ def test_logits_are_no_log_probabilities(choices, said):
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-@pytest.mark.parametrize("output_layer", ["scan", "certified"])
+@pytest.mark.parametrize("output_layer", ["scan", "proven"])
 def test_translations_are_those_of_the_exact_layer(folder, output_layer, beam_size):
     fit(folder)
     translator = Translator(folder)
@@ -77,21 +77,26 @@ def test_translations_are_those_of_the_exact_layer(folder, output_layer, beam_si
     assert [a.score for a in scores] == pytest.approx([a.score for a in wanted], abs=2e-2)
 
 
-def test_without_a_preview_certified_says_what_to_do(folder):
-    with pytest.raises(ModelError, match=r"has no preview\.safetensors.*use another output_layer: exact or scan"):
-        Translator(folder).translate(TEXTS, output_layer="certified")
+def test_without_a_preview_the_proven_layer_says_what_to_do(folder):
+    with pytest.raises(ModelError, match=r"has no low_bit\.safetensors.*use another output_layer: exact or scan"):
+        Translator(folder).translate(TEXTS, output_layer="proven")
 
 
 def test_a_preview_of_other_weights_is_refused(folder):
     weight, bias = Translator(folder).loaded.model.output()
     samples = np.ones((3, weight.shape[1]), np.float32)
-    save_preview(folder, fit_preview(weight, bias, samples).arrays(), weight, bias + 1)
+    save_low_bit(folder, fit_low_bit(weight, bias, samples).arrays(), weight, bias + 1)
     with pytest.raises(ModelError, match="fitted for other output weights"):
-        Translator(folder).translate(TEXTS, output_layer="certified")
+        Translator(folder).translate(TEXTS, output_layer="proven")
 
 
 @pytest.mark.parametrize("damage", [b"", b"not tensors at all"])
 def test_a_damaged_preview_is_refused(folder, damage):
-    (folder / "preview.safetensors").write_bytes(damage)
+    (folder / "low_bit.safetensors").write_bytes(damage)
     with pytest.raises(ModelError, match="cannot be read as safetensors"):
+        Translator(folder).translate(TEXTS, output_layer="proven")
+
+
+def test_the_layer_that_proven_replaced_is_named(folder):
+    with pytest.raises(OptionError, match="output_layer is 'certified'; it must be 'proven', which took its place"):
         Translator(folder).translate(TEXTS, output_layer="certified")

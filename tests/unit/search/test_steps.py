@@ -12,12 +12,12 @@ import pytest
 from sharpbeam import MachineOptions, ModelError, Translator
 from sharpbeam.decoding.lanes import Setup
 from sharpbeam.decoding.loop import Forward, decode
-from sharpbeam.fit.preview import fit_preview
+from sharpbeam.fit.low_bit import fit_low_bit
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.output_layers.certified import CertifiedLayer
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen, Shortlist
 from sharpbeam.output_layers.interface import OutputLayer
+from sharpbeam.output_layers.proven import ProvenLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.output_layers.shortlist import ShortlistLayer
@@ -75,12 +75,12 @@ def layers(translator: Translator) -> dict[str, OutputLayer]:
     scan = ScanLayer.build(weight, bias)
     lists = np.arange(vocab + 1, dtype=np.int32) * 3, draw.integers(0, vocab, 3 * vocab, np.int32)
     shortlist = Shortlist(np.arange(8, dtype=np.int32), *lists)
-    preview = fit_preview(weight, bias, draw.normal(size=(200, dim)).astype(np.float32))
+    preview = fit_low_bit(weight, bias, draw.normal(size=(200, dim)).astype(np.float32))
     plain: dict[str, OutputLayer] = {
         "exact": ExactLayer.build(weight, bias),
         "logits": ExactLayer.build(weight, bias).unnormalised(),
         "scan": scan,
-        "certified": CertifiedLayer.build(weight, bias, preview),
+        "proven": ProvenLayer.build(weight, bias, preview),
         "screen": ScreenLayer.build(weight, bias, make_screen(vocab, dim), scan),
         "shortlist": ShortlistLayer(weight, bias, shortlist),
     }

@@ -53,8 +53,7 @@ def fit_screen(
     reaches the fidelity and reads less than a scan of all tokens, an old screen stays and the status is 1.
 
     After the first 20,000 vectors a forecast says what a screen can gain on this model. An interrupted fit resumes when
-    the same command is given again. From the same vectors comes preview.safetensors, which --output-layer certified
-    needs.
+    the same command is given again.
 
     A multilingual model gets one screen for each direction that there is text of, each fitted on --vectors of its own.
     --per target gives one for each target language (a text may then be fra=FILE), --per all one for everything, from

@@ -61,8 +61,8 @@ def _installation() -> dict[str, Any]:
 def _model(model: str, verify: bool) -> dict[str, Any]:
     from sharpbeam.decoding.loading import find_model
     from sharpbeam.models.registry import architecture_of
+    from sharpbeam.storage.low_bit import FILE as PREVIEW
     from sharpbeam.storage.model_folder import read_facts, read_tensors, verify_weights, weight_types
-    from sharpbeam.storage.previews import FILE as PREVIEW
     from sharpbeam.storage.screens import SCREEN
     from sharpbeam.storage.shortlists import SHORTLIST
     from sharpbeam.text.vocabulary import read_vocabularies

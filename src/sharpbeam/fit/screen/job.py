@@ -1,4 +1,4 @@
-"""`fit_screen`: unlabelled text in, the screens and the preview of a model folder out."""
+"""`fit_screen`: unlabelled text in, the screens of a model folder out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.errors import InputError, OptionError
-from sharpbeam.fit.preview import fit_preview
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collection, Collector
 from sharpbeam.fit.screen.forecast import ENOUGH, forecast
@@ -26,7 +25,6 @@ from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.output_layers.fitted import Screens
 from sharpbeam.storage.artifacts import OUTPUT, output_digest
 from sharpbeam.storage.model_folder import read_config
-from sharpbeam.storage.previews import save_preview
 from sharpbeam.storage.screens import FACTS, save_screens
 from sharpbeam.text.lines import read_all
 from sharpbeam.types import Languages, Per
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from sharpbeam.options.keywords import ScreenKeywords
-
-PREVIEW_SHARE = 10  # a preview needs only the moments of hidden vectors: those of every tenth sentence
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ def fit_screen(
     The text is decoded with the exact output layer (a language model reads it), and the hidden vectors are kept in a
     work folder; they are clustered, and each cluster keeps the tokens that it needs. Of all settings that may win the
     cheapest is chosen whose fidelity, with 95% confidence, is at least `options.fidelity` on sentences that it was not
-    fitted on. screen.json says what was measured. From the same vectors comes the preview of the certified layer.
+    fitted on. screen.json says what was measured.
 
     `model` is a model folder, which the screen is written to. `text` names files with one source sentence a line (.gz
     too); those of a multilingual model with their direction, as "de-en=news.de". `per` is "all", "target" or
@@ -165,8 +161,6 @@ class _Job:
         if not keep_best:
             for scope, found in fitted.items():
                 self._check_good(found, scope, weight.size)
-        samples = Collection.of(list(collections.values())).read(lambda sentence: sentence % PREVIEW_SHARE == 0)
-        save_preview(self.folder, fit_preview(weight, bias, samples["hidden"]).arrays(), weight, bias)
         facts = {
             scope: facts_of(found, self.options) | {"text": self._files(self.groups[scope])}
             for scope, found in fitted.items()
