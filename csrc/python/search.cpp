@@ -110,6 +110,7 @@ SearchOptions read_options(nb::dict given) {
   reader.choice("finishing", options.finishing);
   read("repetition_penalty", options.repetition_penalty);
   read("no_repeat_ngram_size", options.no_repeat_ngram_size);
+  read("forced_eos", options.forced_eos);
   read("prefix_bias_beta", options.prefix_bias_beta);
   read("min_alternative_expansion_prob", options.min_alternative_expansion_prob);
   reader.choice("cube_pruning", options.cube_pruning);

@@ -124,7 +124,8 @@ void Constraints::complete(const RowView& rows, Forward& forward, const float* h
 
 Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob) {
   check(rows, k, log_prob);
-  if (!repetition_ && !prefixes_ && options_.min_length == 0 && k <= keep_) return {k, token, log_prob, log_prob};
+  if (!repetition_ && !prefixes_ && !options_.forced_eos && options_.min_length == 0 && k <= keep_)
+    return {k, token, log_prob, log_prob};
   const auto cells = static_cast<size_t>(rows.rows * k);
   token_.resize(cells);
   log_prob_.resize(cells);
@@ -135,7 +136,8 @@ Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* tok
       const float value = log_prob[row * k + i];
       row_[static_cast<size_t>(i)] = {token[row * k + i], value, value};
     }
-    apply_to(rules_[static_cast<size_t>(row)], rows.length[row] < options_.min_length, row_.data(), k);
+    apply_to(rules_[static_cast<size_t>(row)], rows.length[row] < options_.min_length);
+    if (options_.forced_eos && rows.length[row] + 1 == options_.max_length) leave_only(options_.eos, 0.0f, row_);
     for (int64_t i = 0; i < k; ++i) {
       const Candidate& candidate = row_[static_cast<size_t>(i)];
       const auto cell = static_cast<size_t>(row * k + i);
@@ -147,33 +149,35 @@ Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* tok
   return {k, token_.data(), log_prob_.data(), value_.data()};
 }
 
-// The rules for the candidates [k] of one row.
-void Constraints::apply_to(const RowRules& rules, bool early, Candidate* candidates, int64_t k) const {
-  Candidate* const end = candidates + k;
+// The rules for the candidates row_ [k] of one row.
+void Constraints::apply_to(const RowRules& rules, bool early) {
   const bool biased = bias_ && rules.next != kNone;
   const auto among = [](const std::vector<int32_t>& set, int64_t first, int64_t last, int32_t token) {
     return std::binary_search(set.begin() + first, set.begin() + last, token);
   };
-  for (Candidate* each = candidates; each != end; ++each) {
-    float& value = each->value;
-    if (options_.repetition_penalty > 1.0f && among(worse_, rules.worse_begin, rules.worse_end, each->token))
+  for (Candidate& each : row_) {
+    float& value = each.value;
+    if (options_.repetition_penalty > 1.0f && among(worse_, rules.worse_begin, rules.worse_end, each.token))
       value = value > 0.0f ? value / options_.repetition_penalty : value * options_.repetition_penalty;
-    if (among(banned_, rules.banned_begin, rules.banned_end, each->token)) value = kBanned;
-    if (early && each->token == options_.eos) value = kBanned;
+    if (among(banned_, rules.banned_begin, rules.banned_end, each.token)) value = kBanned;
+    if (early && each.token == options_.eos) value = kBanned;
     if (!biased) continue;
     const double with_bias = static_cast<double>(value) + less_;
-    value = static_cast<float>(each->token == rules.next ? log_add(with_bias, more_) : with_bias);
+    value = static_cast<float>(each.token == rules.next ? log_add(with_bias, more_) : with_bias);
   }
   if (repetition_ || biased)
-    std::sort(candidates, end, [](const Candidate& a, const Candidate& b) {
+    std::sort(row_.begin(), row_.end(), [](const Candidate& a, const Candidate& b) {
       return a.value != b.value ? a.value > b.value : a.token < b.token;
     });
   int64_t allowed = 0;
-  for (Candidate* each = candidates; each != end; ++each)
-    if (each->value > kBanned && ++allowed > keep_) each->value = kBanned;
-  if (bias_ || rules.next == kNone) return;
-  for (Candidate* each = candidates; each != end; ++each) each->value = kBanned;
-  *candidates = {rules.next, rules.next_log_prob, rules.next_log_prob};
+  for (Candidate& each : row_)
+    if (each.value > kBanned && ++allowed > keep_) each.value = kBanned;
+  if (!bias_ && rules.next != kNone) leave_only(rules.next, rules.next_log_prob, row_);
+}
+
+void Constraints::leave_only(int32_t token, float log_prob, std::vector<Candidate>& candidates) {
+  for (Candidate& each : candidates) each.value = kBanned;
+  candidates.front() = {token, log_prob, log_prob};
 }
 
 void Constraints::check(const RowView& rows, int64_t k, const float* log_prob) const {

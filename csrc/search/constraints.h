@@ -17,6 +17,7 @@
 // * Without that bias a target prefix is forced: while a row is shorter, its one candidate is the next token of the
 //   prefix. It adds what the prefix says, which is nothing in `Translator`, as in CTranslate2; like there its tokens
 //   count for min_length, max_length and the length penalty.
+// * With forced_eos the one candidate for the last token that max_length allows is eos, which adds nothing.
 //
 // Repetition is looked for in what was generated and in the target prefix, as in CTranslate2; not in the source or the
 // prompt. Eos is never in a row, so neither rule changes it. Both are exact, though the output layer finds the best
@@ -76,7 +77,8 @@ class Constraints {
   void find_repeats(const RowView& rows, const TokenTree& tree);
   void find_next(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
   bool follows(const TokenTree& tree, int32_t node, const std::vector<int32_t>& prefix, int64_t length);
-  void apply_to(const RowRules& rules, bool early, Candidate* candidates, int64_t k) const;
+  void apply_to(const RowRules& rules, bool early);
+  static void leave_only(int32_t token, float log_prob, std::vector<Candidate>& candidates);
 
   SearchOptions options_;
   int64_t keep_, least_;

@@ -33,6 +33,7 @@ struct SearchOptions {
   Finishing finishing = Finishing::kLeave;
   float repetition_penalty = 1.0f;
   int64_t no_repeat_ngram_size = 0;
+  bool forced_eos = false;
   double prefix_bias_beta = 0.0;
   double min_alternative_expansion_prob = 0.0;
   CubePruning cube_pruning = CubePruning::kNone;

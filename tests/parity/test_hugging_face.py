@@ -91,7 +91,9 @@ def test_equals_generate(marian, beam_size: int, early_stopping: str) -> None:
     requests = [Request(i, source) for i, source in enumerate(sources)]
     output_layer = ToyLayer(marian.lm_head.weight.numpy(), marian.final_logits_bias[0].numpy())
     lengths = set()
-    for length_penalty, min_length in ((1.0, 0), (0.0, 3), (2.0, 0), (-1.0, 0)):
+    for length_penalty, min_length, forced_eos in (
+        (1.0, 0, False), (0.0, 3, False), (2.0, 0, False), (-1.0, 0, False), (1.0, 0, True), (2.0, 5, True),
+    ):  # fmt: skip
         options = SearchOptions(
             beam_size=beam_size,
             num_hypotheses=beam_size,
@@ -99,6 +101,7 @@ def test_equals_generate(marian, beam_size: int, early_stopping: str) -> None:
             early_stopping=early_stopping,
             min_length=min_length,
             max_length=9,
+            forced_eos=forced_eos,
         )
         search = BeamSearch(options, PAD, EOS, VOCAB)
         found = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(RequestQueue(requests))))
@@ -110,6 +113,7 @@ def test_equals_generate(marian, beam_size: int, early_stopping: str) -> None:
             early_stopping={"true": True, "false": False, "never": "never"}[early_stopping],
             min_new_tokens=min_length,
             max_new_tokens=9,
+            forced_eos_token_id=EOS if forced_eos else None,
             do_sample=False,
             output_scores=True,
             return_dict_in_generate=True,

@@ -36,6 +36,8 @@ def continuations(
     if len(beam.tokens) < len(prefix):
         value = 0.0 if len(beam.tokens) < len(prefix) - 1 else last
         return [Beam((*beam.tokens, prefix[len(beam.tokens)]), (*beam.log_probs, value), beam.total + value)]
+    if options.forced_eos and len(beam.tokens) + 1 == options.max_length:
+        return [Beam((*beam.tokens, eos_id), (*beam.log_probs, 0.0), beam.total)]
     log_probs = next_log_probs(beam.tokens)
     values = log_probs.astype(np.float32)
     for token in set(beam.tokens):

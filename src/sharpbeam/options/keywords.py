@@ -28,6 +28,7 @@ class DecodeKeywords(TypedDict, total=False):
     finishing: Finishing
     repetition_penalty: float
     no_repeat_ngram_size: int
+    forced_eos: bool
     coverage_penalty: float
     prefix_bias_beta: float
     return_alternatives: bool

@@ -91,6 +91,12 @@ class SearchOptions(Schema):
     no_repeat_ngram_size: int = option(
         0, "no hypothesis repeats a sequence of this many tokens; 0 = no such rule", ge=0, advanced=True
     )
+    forced_eos: bool = option(
+        False,
+        "the last token that max_length allows is eos, at no cost: an answer that is cut ends as a whole one does "
+        "(forced_eos_token_id of Hugging Face)",
+        advanced=True,
+    )
     coverage_penalty: float = option(
         0.0,
         "beta of GNMT: finished hypotheses that leave source tokens without attention rank lower; 0 = none. "
@@ -243,6 +249,7 @@ _FOR_SAMPLING = (
     "length_penalty",
     "repetition_penalty",
     "no_repeat_ngram_size",
+    "forced_eos",
     "return_alternatives",
     "return_attention",
     "min_alternative_expansion_prob",

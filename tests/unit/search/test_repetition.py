@@ -43,6 +43,7 @@ RULES: list[dict[str, Any]] = [
     length_penalty=st.sampled_from([0.0, 1.0]),
     min_length=st.sampled_from([0, 4]),
     max_children=st.sampled_from([None, 2]),
+    forced_eos=st.booleans(),
 )
 def test_equals_the_reference(seed, rules, beam_size, schedule, **values) -> None:
     model = ToyModel(seed, vocab=9, eos_bias=-1.0, scale=0.7)  # a small vocabulary, so that much is repeated

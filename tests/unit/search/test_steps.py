@@ -141,6 +141,7 @@ def test_a_layer_of_another_width_is_refused(tiny_model: Path, sentences: list[s
 RULES = [
     {"repetition_penalty": 1.4},
     {"no_repeat_ngram_size": 2},
+    {"forced_eos": True, "max_length": 6},
     {"cube_pruning": "exact", "merge_by": "both"},
     {"cube_pruning": "approximate"},
     {"target_prefix": "Bade ki"},
