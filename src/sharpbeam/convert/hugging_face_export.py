@@ -35,7 +35,9 @@ _FACTS: dict[str, tuple[Any, ...]] = {
     "decoder_kind": ("attention",),
     "source_tag": ("none", "target"),
     "target_tag": (False,),
+    "source_begin": ((),),
     "source_eos": (True,),
+    "target_begin": ((),),
 }
 
 

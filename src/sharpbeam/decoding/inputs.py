@@ -58,6 +58,7 @@ def encode_texts(
         if not ids:
             inputs.append(Input(text, None, False, direction))
             continue
+        loaded.language_tags.check_named(direction, place, ids)
         if cut := most < len(ids):
             log.warning("text %d has %d tokens; all after the first %d are cut off (%s)", place, len(ids), most, why)
             del ids[int(most) :]
@@ -91,7 +92,7 @@ def encode_prefixes(
     """
     tag, beta, most = direction.prefix, options.search.prefix_bias_beta, options.search.max_length
     require(not beta or prefixes is not None, "prefix_bias_beta", beta, "0 without a target_prefix")
-    require(not beta or not tag, "prefix_bias_beta", beta, "0 for a model whose answers begin with a language tag")
+    require(not beta or not tag, "prefix_bias_beta", beta, "0 for a model that forces the first token")
     if prefixes is None or isinstance(prefixes, str):
         prefixes = [prefixes] * count
     if not isinstance(prefixes, Sequence):

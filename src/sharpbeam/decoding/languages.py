@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sharpbeam.errors import OptionError, nearest
@@ -36,7 +36,9 @@ class LanguageTags:
     target: str = ""
     source_tag: str = "none"  # as in TransformerConfig
     target_tag: bool = False
+    begin: tuple[int, ...] = ()  # what every source begins with
     end: tuple[int, ...] = ()  # end of every source: eos, or nothing
+    prefix: tuple[int, ...] = ()  # what every translation begins with
 
     @classmethod
     def of(cls, config: Config) -> LanguageTags:
@@ -45,7 +47,10 @@ class LanguageTags:
             return cls(end=(config.eos_id,))
         c = config
         end = (c.eos_id,) if c.source_eos else ()
-        return cls(c.languages, c.source_language, c.target_language, c.source_tag, c.target_tag, end)
+        return cls(
+            c.languages, c.source_language, c.target_language, c.source_tag, c.target_tag, c.source_begin, end,
+            c.target_begin,
+        )  # fmt: skip
 
     def direction(self, asked: LanguageOptions) -> Direction:
         """Tokens for the languages of a request; raises OptionError for one that the model lacks.
@@ -62,13 +67,29 @@ class LanguageTags:
         for name, code, needed in (("source", source, by_source), ("target", target, self.target_tag)):
             if needed and not code:
                 raise OptionError(f"{name}_language is missing; the model needs one of {self._all}.")
+        if target != self.target and not self.chooses_target:
+            only = f"{self.target!r}, the only one of the model" if self.target else "left out: the model has one"
+            raise OptionError(f"target_language is {target!r}; it must be {only}.")
         said = source if by_source else target if self.source_tag == "target" else ""
         tag = (self.tokens[said],) if said else ()
-        prefix = (self.tokens[target],) if self.target_tag else ()
+        prefix = (*self.prefix, *((self.tokens[target],) if self.target_tag else ()))
         languages = Languages(source, target)
         if self.source_tag == "source-behind":  # vocabulary: stored
-            return Direction(languages, (), (*self.end, *tag), prefix)
-        return Direction(languages, tag, self.end, prefix)
+            return Direction(languages, self.begin, (*self.end, *tag), prefix)
+        return Direction(languages, (*self.begin, *tag), self.end, prefix)
+
+    @property
+    def chooses_target(self) -> bool:
+        """Whether a request can say which language to translate into."""
+        return self.target_tag or self.source_tag == "target"
+
+    def check_named(self, direction: Direction, place: int, ids: Sequence[int]) -> None:
+        """Raise OptionError where neither options nor the `ids` of a text, number `place`, name the target."""
+        if self.source_tag == "target" and not direction.languages.target and ids[0] not in self.tokens.values():
+            raise OptionError(
+                f"target_language is missing, and text {place} does not begin with the tag of one; give one of "
+                f"{self._all}."
+            )
 
     def again(self, languages: Languages) -> Direction:
         """Direction of a request with known languages."""

@@ -43,6 +43,9 @@ class TranslationTask:
             facts |= {"languages": tags, "source_tag": "target"}
         config: Any = build(self.architecture.config, facts, "recipe: model")
         require(getattr(config, "source_eos", True), "model.source_eos", False, "true, which training puts there")
+        for name in ("source_begin", "target_begin"):
+            put = getattr(config, name, ())
+            require(not put, f"model.{name}", put, "empty, for training puts nothing there")
         self.config: TranslationConfig = config
         longest = getattr(config, "max_positions", 0) or 1 << 20
         self.train_data = ParallelData(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sharpbeam import Translator
+from sharpbeam import OptionError, Translator
 from sharpbeam.decoding.attention import LEAST, of_text
 from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.options.decode import DecodeOptions
@@ -89,3 +89,33 @@ def test_tags_and_eos_take_their_positions(
     (found,) = translator.translate(["ba di ko " * 3], max_length=6)
     assert found.truncated
     assert "after the first 4 are cut off (the model has positions for 6, of which eos and tags take 2)" in caplog.text
+
+
+def test_what_every_source_and_every_translation_begins_with(make_transformer: Callable[..., Path]) -> None:
+    """BART has <s> in front of both; a tag follows it."""
+    for facts, before, prefix in (
+        ({}, [5], [6, 7]),
+        ({"source_tag": "source", "target_tag": True, **LANGUAGES}, [5, 9], [6, 7, 10]),
+    ):
+        translator = Translator(make_transformer(source_begin=(5,), target_begin=(6, 7), **facts))
+        ids, eos = translator.loaded.source.encode("ba di ko"), translator.loaded.model.eos_id
+        (given,) = encode_texts(translator.loaded, ["ba di ko"], None, DecodeOptions())
+        assert given.request is not None and given.request.prefix is not None
+        assert given.request.source.tolist() == [*before, *ids, eos]
+        assert given.request.prefix.token.tolist() == prefix
+        (found,) = translator.translate(["ba di ko"], max_length=6)
+        assert list(found.tokens[: len(prefix)]) == [translator.loaded.target.piece(token) for token in prefix]
+        assert list(found.token_scores[: len(prefix)]) == [0.0] * len(prefix)
+
+
+def test_a_target_language_that_is_not_named_or_cannot_be_chosen(make_transformer: Callable[..., Path]) -> None:
+    codes = {"aa": 9, "bb": 10}
+    chosen = Translator(make_transformer(source_tag="target", languages=codes))
+    with pytest.raises(OptionError, match="target_language is missing, and text 0 does not begin with .* aa, bb"):
+        chosen.translate(["ba di ko"])
+    assert chosen.translate(["ba di ko"], target_language="aa", max_length=4)[0].text
+    for default in ("", "bb"):
+        fixed = Translator(make_transformer(source_tag="source", languages=codes, target_language=default))
+        with pytest.raises(OptionError, match="target_language is 'aa'; it must be (left out|'bb', the only one)"):
+            fixed.translate(["ba di ko"], source_language="aa", target_language="aa")
+        assert fixed.translate(["ba di ko"], source_language="aa", max_length=4)[0].text

@@ -75,7 +75,7 @@ def answers(translator: Translator, sentences: list[str], **options: Any) -> lis
     [
         {"source_tag": "target"},
         {"source_tag": "source", "target_tag": True},
-        {"source_tag": "source-behind"},  # vocabulary: stored
+        {"source_tag": "source-behind", "target_tag": True},  # vocabulary: stored
     ],  # vocabulary: stored
     ids=lambda facts: "-".join(map(str, facts.values())),
 )

@@ -52,8 +52,10 @@ class TransformerConfig:
     target_language: str = ""
     # Whose language's token is put before the source; "source-behind": the source's, after eos.  vocabulary: stored
     source_tag: Literal["none", "source", "target", "source-behind"] = "none"  # vocabulary: stored
+    source_begin: tuple[int, ...] = ()  # tokens before every source, before its tag
     source_eos: bool = True  # whether sources end in eos; those of OpenNMT-py do not
     target_tag: bool = False  # every translation begins with the token of its language, which adds nothing to its score
+    target_begin: tuple[int, ...] = ()  # tokens that every translation begins with too, before the tag
     suppressed_ids: tuple[int, ...] = ()  # words that are never produced, though the normaliser counts them
 
     def __post_init__(self) -> None:
@@ -114,9 +116,11 @@ class TransformerConfig:
                 f"source_tag is {self.source_tag!r} and target_tag {self.target_tag}; with no languages there are "
                 "no tokens to put there."
             )
-        for token in self.suppressed_ids:
-            if not 0 <= token < self.target_vocab_size:
-                raise ModelError(f"suppressed_ids has {token}; it must be below {self.target_vocab_size}.")
+        for name in ("source_begin", "target_begin", "suppressed_ids"):
+            side = self.source_vocab_size if name == "source_begin" else self.target_vocab_size
+            for token in getattr(self, name):
+                if not 0 <= token < side:
+                    raise ModelError(f"{name} has {token}; it must be from 0 to below {side}.")
 
     @property
     def embedding_dim(self) -> int:
