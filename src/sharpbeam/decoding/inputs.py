@@ -50,6 +50,7 @@ def encode_texts(
         return _prompts(loaded, texts, prefixes, options, numbers)
     check_texts(texts, "text")
     direction = loaded.language_tags.direction(options.languages)
+    loaded.language_tags.check_named(direction, loaded.source.piece)
     begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
     most, why = _longest(loaded, direction, options.schedule.max_input_length)
     inputs = []
@@ -58,7 +59,6 @@ def encode_texts(
         if not ids:
             inputs.append(Input(text, None, False, direction))
             continue
-        loaded.language_tags.check_named(direction, place, ids)
         if cut := most < len(ids):
             log.warning("text %d has %d tokens; all after the first %d are cut off (%s)", place, len(ids), most, why)
             del ids[int(most) :]

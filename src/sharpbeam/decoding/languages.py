@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sharpbeam.errors import OptionError, nearest
 from sharpbeam.models.registry import Config
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import LanguageOptions
+from sharpbeam.text.pieces import is_tag
 from sharpbeam.types import Languages
 
 
@@ -83,13 +84,15 @@ class LanguageTags:
         """Whether a request can say which language to translate into."""
         return self.target_tag or self.source_tag == "target"
 
-    def check_named(self, direction: Direction, place: int, ids: Sequence[int]) -> None:
-        """Raise OptionError where neither options nor the `ids` of a text, number `place`, name the target."""
-        if self.source_tag == "target" and not direction.languages.target and ids[0] not in self.tokens.values():
-            raise OptionError(
-                f"target_language is missing, and text {place} does not begin with the tag of one; give one of "
-                f"{self._all}."
-            )
+    def check_named(self, direction: Direction, pieces: Callable[[int], str]) -> None:
+        """Raise OptionError where the tag of the target is missing; tags of the form >>fra<< a text may have itself."""
+        if (
+            self.source_tag != "target"
+            or direction.languages.target
+            or any(map(is_tag, map(pieces, self.tokens.values())))
+        ):
+            return
+        raise OptionError(f"target_language is missing; the model needs one of {self._all}.")
 
     def again(self, languages: Languages) -> Direction:
         """Direction of a request with known languages."""

@@ -276,9 +276,14 @@ def _load_member(folder: Path, machine: MachineOptions, task: Task | None) -> Lo
 
 
 def _own_options(folder: Path, facts: FolderFacts) -> DecodeOptions:
-    """The options that the model in `folder` brings along; raises ModelError where they are not sound."""
+    """The options that the model in `folder` brings along; raises ModelError where they are not sound.
+
+    A model with fewer positions than the default max_length has tokens gets a lower one.
+    """
+    positions = getattr(facts.config, "max_positions", 0)
     try:
-        return DecodeOptions.of(**facts.decoding)
+        own = DecodeOptions.of(**facts.decoding)
+        return own.changed(max_length=positions) if 0 < positions < own.search.max_length else own
     except OptionError as error:
         raise ModelError(f"{folder / 'config.json'}: decoding: {error}") from None
 

@@ -1,7 +1,7 @@
-"""Vocabularies of imported models: SentencePiece cuts the text, a list says which id each piece has.
+"""Vocabularies of imported models: SentencePiece or byte-level BPE cuts the text, a list says which id each piece has.
 
 Hugging Face's MarianMT, M2M100 and NLLB number the pieces otherwise than the SentencePiece model does, and have words
-that it lacks. Without a SentencePiece model the text is pieces already, with spaces between, as CTranslate2 takes it.
+that it lacks. Without either the text is pieces already, with spaces between, as CTranslate2 takes it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import sentencepiece
 
 from sharpbeam.errors import ModelError
+from sharpbeam.text.byte_level import ByteLevelBpe
 from sharpbeam.text.piece_table import PieceTable
 
 FORMAT_VERSION = 1
@@ -27,13 +28,23 @@ class PieceVocabulary:
     """
 
     def __init__(
-        self, pieces: Sequence[str], special_ids: Mapping[str, int], silent: Collection[int], spm: bytes | None
+        self,
+        pieces: Sequence[str],
+        special_ids: Mapping[str, int],
+        silent: Collection[int],
+        spm: bytes | None,
+        merges: Sequence[str] | None = None,
     ) -> None:
-        """`special_ids` has unk_id, bos_id, eos_id and pad_id; `spm` is a serialized SentencePiece model."""
+        """`special_ids` has unk_id, bos_id, eos_id and pad_id; `spm` is a serialized SentencePiece model.
+
+        With `merges` text is cut by byte-level BPE instead. Raises ModelError where they are no merges of `pieces`.
+        """
         self._special = {name: special_ids[name] for name in _SPECIAL}
         self._silent = frozenset(silent)
         self._spm = spm
         self._processor = None if spm is None else _processor(spm)
+        self._merges = merges
+        self._bpe = None if merges is None else ByteLevelBpe(pieces, merges, pieces[self._special["unk_id"]])
         hidden = {self._special[name] for name in ("bos_id", "eos_id", "pad_id")} | self._silent
         self._hidden = frozenset(hidden)
         # Text cannot name a special word: a "</s>" in a text is pieces, or unknown.
@@ -51,7 +62,7 @@ class PieceVocabulary:
         except (ValueError, RecursionError) as error:
             raise ModelError(f"{path} is not JSON ({error}); convert the model again.") from error
         _check(path, facts)
-        return cls(facts["pieces"], facts, facts["silent"], data)
+        return cls(facts["pieces"], facts, facts["silent"], data, facts.get("merges"))
 
     @property
     def special_ids(self) -> dict[str, int]:
@@ -67,6 +78,8 @@ class PieceVocabulary:
     def listed(self) -> bytes:
         """The bytes of the list's file, which `load` reads."""
         facts: dict[str, Any] = {"format_version": FORMAT_VERSION, **self._special, "silent": sorted(self._silent)}
+        if self._merges is not None:
+            facts["merges"] = list(self._merges)
         return (json.dumps(facts | {"pieces": list(self._pieces)}, ensure_ascii=False, indent=0) + "\n").encode()
 
     @property
@@ -90,6 +103,8 @@ class PieceVocabulary:
     def decode(self, ids: Sequence[int]) -> str:
         """Ids -> text; bos, eos, pad and what is silent are left out."""
         pieces = [self._pieces.piece(i) for i in map(int, ids) if i not in self._hidden]
+        if self._bpe is not None:
+            return self._bpe.join(pieces)
         if self._processor is None:
             return " ".join(pieces)
         # Pieces of the other side's vocabulary are no pieces to the processor, which leaves their sign for a space.
@@ -100,6 +115,8 @@ class PieceVocabulary:
         return self._pieces.piece(int(token))
 
     def _cut(self, text: str) -> list[str]:
+        if self._bpe is not None:
+            return self._bpe.cut(text)
         if self._processor is None:
             return text.split()
         return list(self._processor.EncodeAsPieces(text.replace("\0", " ")))
@@ -127,6 +144,9 @@ def _check(path: Path, facts: Any) -> None:
     pieces, silent = facts.get("pieces"), facts.get("silent")
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
         raise ModelError(f"{path}: pieces must be a list of texts; {again}")
+    merges = facts.get("merges", [])
+    if not isinstance(merges, list) or not all(isinstance(merge, str) for merge in merges):
+        raise ModelError(f"{path}: merges must be a list of texts; {again}")
     ids = [facts.get(name) for name in _SPECIAL]
     ids += silent if isinstance(silent, list) else [None]
     if not all(type(token) is int and 0 <= token < len(pieces) for token in ids):

@@ -86,13 +86,16 @@ def test_tags_and_eos_take_their_positions(
     facts = {"source_tag": "source", "positions": "learned", "max_positions": 6}
     translator = Translator(make_transformer(**facts, **LANGUAGES))
     assert len(translator.loaded.source.encode("ba di ko " * 3)) > 4
-    (found,) = translator.translate(["ba di ko " * 3], max_length=6)
+    assert translator.defaults.search.max_length == 6
+    (found,) = translator.translate(["ba di ko " * 3])
     assert found.truncated
+    with pytest.raises(OptionError, match="max_length is 7; it must be at most 6"):
+        translator.translate(["ba"], max_length=7)
     assert "after the first 4 are cut off (the model has positions for 6, of which eos and tags take 2)" in caplog.text
 
 
 def test_what_every_source_and_every_translation_begins_with(make_transformer: Callable[..., Path]) -> None:
-    """BART has <s> in front of both; a tag follows it."""
+    """BART has <s> before both; a tag follows it."""
     for facts, before, prefix in (
         ({}, [5], [6, 7]),
         ({"source_tag": "source", "target_tag": True, **LANGUAGES}, [5, 9], [6, 7, 10]),
@@ -111,11 +114,11 @@ def test_what_every_source_and_every_translation_begins_with(make_transformer: C
 def test_a_target_language_that_is_not_named_or_cannot_be_chosen(make_transformer: Callable[..., Path]) -> None:
     codes = {"aa": 9, "bb": 10}
     chosen = Translator(make_transformer(source_tag="target", languages=codes))
-    with pytest.raises(OptionError, match="target_language is missing, and text 0 does not begin with .* aa, bb"):
+    with pytest.raises(OptionError, match="target_language is missing; the model needs one of aa, bb"):
         chosen.translate(["ba di ko"])
     assert chosen.translate(["ba di ko"], target_language="aa", max_length=4)[0].text
     for default in ("", "bb"):
         fixed = Translator(make_transformer(source_tag="source", languages=codes, target_language=default))
-        with pytest.raises(OptionError, match="target_language is 'aa'; it must be (left out|'bb', the only one)"):
+        with pytest.raises(OptionError, match=r"target_language is 'aa'; it must be (left out|'bb', the only one)"):
             fixed.translate(["ba di ko"], source_language="aa", target_language="aa")
         assert fixed.translate(["ba di ko"], source_language="aa", max_length=4)[0].text

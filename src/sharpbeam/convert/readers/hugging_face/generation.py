@@ -37,14 +37,16 @@ def refuse_lacking_options(generation: Facts) -> None:
             raise generation.refusal(name, "left out; Sharpbeam lacks it")
 
 
-def with_forced_language(words: Words, generation: Facts) -> Words:
-    """`words`, with the language that `generate` forces as the first word for the default target language.
+def with_forced_tokens(words: Words, generation: Facts) -> Words:
+    """`words`, with the token that `generate` forces first: a language's makes that the default target language.
 
-    Raises ModelError where that is another word, for then our answers would begin otherwise.
+    Raises ModelError where that is another token of a model with languages: then our answers would begin otherwise.
     """
     forced = generation.get("forced_bos_token_id")
     if forced is None:
         return words
+    if not words.languages:
+        return replace(words, target_begin=(generation.integer("forced_bos_token_id"),))
     code = next((code for code, token in words.languages.items() if type(forced) is int and token == forced), None)
     if code is None or not words.target_tag:
         raise generation.refusal("forced_bos_token_id", "left out, or the id of one of the target's languages")
@@ -53,9 +55,7 @@ def with_forced_language(words: Words, generation: Facts) -> Words:
 
 def special_ids(facts: Facts, generation: Facts) -> dict[str, int]:
     """The ids of eos, pad and of what the decoder is fed first."""
-    eos = generation.get("eos_token_id")
-    if isinstance(eos, list) and len(eos) == 1:
-        eos = eos[0]
+    eos = _one(generation.get("eos_token_id"))
     if type(eos) is not int or eos < 0:
         raise generation.refusal("eos_token_id", "one id; Sharpbeam lacks several ends")
     return {
@@ -88,17 +88,19 @@ def search_options(generation: Facts) -> dict[str, Any]:
         found["early_stopping"] = str(found["early_stopping"]).lower()
     if found.get("beam_size") == 1:
         found.pop("early_stopping", None)  # greedy search has nothing to choose from
+    if (forced := _one(generation.get("forced_eos_token_id"))) is not None:
+        if forced != (eos := _one(generation.get("eos_token_id"))):
+            raise generation.refusal("forced_eos_token_id", f"left out, or that of eos, {eos}")
+        found["forced_eos"] = True
     return checked_decoding(generation.path, found)
+
+
+def _one(found: Any) -> Any:
+    """The one item of a list, and anything else as it is."""
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
 
 
 def notes(generation: Facts) -> tuple[str, ...]:
     """Notes for the user."""
-    notes = []
-    if (forced := generation.get("forced_eos_token_id")) is not None:
-        notes.append(
-            f"At max_length `generate` puts forced_eos_token_id={forced!r} in place of the last token, at no cost; "
-            "Sharpbeam keeps the token, so only answers that are cut at max_length differ."
-        )
-    if generation.get("do_sample"):
-        notes.append("`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked.")
-    return tuple(notes)
+    said = "`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked."
+    return (said,) if generation.get("do_sample") else ()

@@ -1,6 +1,6 @@
-"""MarianMT, M2M100 and NLLB: what the classes of `transformers` compute, in TransformerConfig's words.
+"""MarianMT, M2M100, NLLB, BART and mBART: what the classes of `transformers` compute, in TransformerConfig's words.
 
-A fact that they would heed and we cannot say is refused by name (models/marian, models/m2m_100).
+A fact that they would heed and we cannot say is refused by name (models/marian, m2m_100, bart, mbart).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights
+from sharpbeam.convert.readers.hugging_face.bart_words import read_bart_words
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
 from sharpbeam.convert.readers.hugging_face.generation import special_ids
 from sharpbeam.convert.readers.hugging_face.marian_words import read_words
@@ -37,6 +38,18 @@ _SIZES = {
     "d_model": 1024,
     "tie_word_embeddings": True,
 }
+_BART = _SIZES | {
+    "vocab_size": 50265,
+    "activation_function": "gelu",
+    "scale_embedding": False,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "forced_eos_token_id": 2,
+    "share_encoder_decoder_embeddings": True,
+}
+_NORMS = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
+_LEARNED = {"static_position_embeddings": False, "add_bias_logits": False}
 DEFAULTS: dict[str, dict[str, Any]] = {
     "marian": _SIZES
     | {
@@ -59,21 +72,34 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "eos_token_id": 2,
         "share_encoder_decoder_embeddings": True,
     },
+    "bart": _BART | {"decoder_start_token_id": 2},
+    "mbart": _BART,
 }
+# Facts that older versions wrote into config.json, and the classes compute whatever stands there.
+_FIXED: dict[str, dict[str, bool]] = {
+    "marian": dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True},
+    "m2m_100": dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True},
+    "bart": {"normalize_before": False, "normalize_embedding": True, "add_final_layer_norm": False} | _LEARNED,
+    "mbart": dict.fromkeys(_NORMS, True) | _LEARNED,
+}
+_SKIPPED = 2  # rows of BART's tables of positions that stand for no position
 
 
 def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Words]:
-    """What `Family.read` says, of MarianMT, M2M100 and NLLB."""
+    """What `Family.read` says, of these models."""
     facts = checkpoint.facts
-    for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm", "add_bias_logits"):
-        facts.require(name, [False])
-    facts.require("static_position_embeddings", [True])
+    for name, value in _FIXED[checkpoint.kind].items():
+        facts.require(name, [value])
     model = _Transformer(checkpoint.kind, facts, checkpoint.weights)
     sizes = model.sizes()
     tensors = model.all_tensors(sizes)  # first, so that the sizes are sure
+    if checkpoint.generation.get("decoder_start_token_id") is None:
+        start = "a token's id: that of </s> for mBART-50, of the language to translate into for mBART-cc25"
+        raise checkpoint.generation.refusal("decoder_start_token_id", start)
     special = special_ids(facts, checkpoint.generation)
     vocabularies = sizes["source_vocab_size"], sizes["target_vocab_size"]
-    return sizes, tensors, read_words(checkpoint.folder, checkpoint.kind, *vocabularies, special)
+    read = read_bart_words if checkpoint.kind == "bart" else read_words
+    return sizes, tensors, read(checkpoint.folder, checkpoint.kind, *vocabularies, special)
 
 
 class _Transformer:
@@ -91,9 +117,10 @@ class _Transformer:
             "source_vocab_size": vocab,
             "target_vocab_size": vocab if shared else decoder_vocab or vocab,
             "hidden_dim": facts.integer("d_model"),
-            "norm": "post" if self.kind == "marian" else "pre",
-            "encoder_final_norm": self.kind != "marian",
-            "decoder_final_norm": self.kind != "marian",
+            "norm": "post" if self.kind in ("marian", "bart") else "pre",
+            "encoder_final_norm": self.kind not in ("marian", "bart"),
+            "decoder_final_norm": self.kind not in ("marian", "bart"),
+            "embedding_norm": self.kind in ("bart", "mbart"),
             "activation": facts.choice("activation_function", _ACTIVATIONS),
             "scaled_embedding": facts.flag("scale_embedding"),
             "shared_embedding": shared,
@@ -126,9 +153,12 @@ class _Transformer:
                 self._layer(side, layer, dim, sizes[f"{side}_ffn_dim"])
             if sizes[f"{side}_final_norm"]:
                 self._norm(f"{side}_norm", f"model.{side}.layer_norm", dim)
-        if sizes["positions"] == "learned":
-            for side, name in (("source", "encoder"), ("target", "decoder")):
-                t[f"{side}_positions"] = w.take(_position_table(w, name), sizes["max_positions"], dim)
+        for ours, side in (("source", "encoder"), ("target", "decoder")):
+            if sizes["embedding_norm"]:
+                self._norm(f"{ours}_embedding_norm", f"model.{side}.layernorm_embedding", dim)
+            if sizes["positions"] == "learned":
+                table, skipped = _position_table(w, side), _SKIPPED * sizes["embedding_norm"]
+                t[f"{ours}_positions"] = w.take(table, sizes["max_positions"] + skipped, dim)[skipped:]
         w.ignore(*(_position_table(w, side) for side in ("encoder", "decoder")), "lm_head.weight")
         w.check_all_taken()
         return t
@@ -162,6 +192,8 @@ class _Transformer:
     def _positions(self, dim: int) -> dict[str, Any]:
         """The tables of positions, where they are there; else as the classes make them."""
         w = self.weights
+        if self.kind in ("bart", "mbart"):
+            return {"positions": "learned", "max_positions": self.facts.integer("max_position_embeddings")}
         names = [name for name in (_position_table(w, "encoder"), _position_table(w, "decoder")) if name in w]
         offset = 0 if self.kind == "marian" else self.facts.integer("pad_token_id") + 1
         made = {"positions": "sinusoidal" if self.kind == "marian" else "sinusoidal-t2t", "position_offset": offset}

@@ -1,10 +1,13 @@
-"""The words of MarianMT, M2M100 and NLLB: SentencePiece models, and which id each piece has.
+"""The words of MarianMT, M2M100, NLLB and mBART: SentencePiece models, and which id each piece has.
 
 * MarianMT: source.spm, target.spm, and vocab.json for both sides (or target_vocab.json for the target). Models with
   several target languages have pieces >>code<<.
 * M2M100: sentencepiece.bpe.model and vocab.json; after them a token __code__ for each language, and some unused ones.
+  SMaLL-100 has the same, and the tag of the target's language before the source.
 * NLLB: sentencepiece.bpe.model, whose pieces are one id higher, after <s> <pad> </s> <unk>; then the languages'
   tokens, whose ids tokenizer.json has, and <mask>.
+* mBART: as NLLB, with languages that the class of the tokenizer knows. mBART-50 has the source's tag before the source,
+  mBART-cc25 after it, and its decoder starts from the tag of the one language that it translates into.
 """
 
 from __future__ import annotations
@@ -28,8 +31,16 @@ from sharpbeam.convert.readers.hugging_face.words import (
 from sharpbeam.convert.readers.target_tags import TargetTags
 from sharpbeam.text.pieces import PieceVocabulary
 
-# The order of the language tokens of M2M-100 (Fan et al. 2020) and of Facebook's models for WMT21, of which the files
-# of these models name none.
+# The order of the language tokens of M2M-100 (Fan et al. 2020), Facebook's models for WMT21, mBART (Liu et al. 2020)
+# and mBART-50 (Tang et al. 2020), of which the files of these models name none, or need not.
+_MBART = (
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
+    "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
+)
+_MBART_50 = (
+    "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN "
+    "te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
+)
 _LANGUAGES = {
     "m2m100": (
         "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu "
@@ -38,7 +49,9 @@ _LANGUAGES = {
     ),
     "wmt21": "en ha is ja cs ru zh de",
 }
+_M2M_CLASSES = ("M2M100Tokenizer", "SMALL100Tokenizer")
 _NLLB_CLASSES = ("NllbTokenizer", "NllbTokenizerFast")
+_MBART_CLASSES = ("MBartTokenizer", "MBartTokenizerFast", "MBart50Tokenizer", "MBart50TokenizerFast")
 _BEGIN_NLLB = ("<s>", "<pad>", "</s>", "<unk>")
 _MASK = "<mask>"
 
@@ -49,9 +62,12 @@ def read_words(folder: Path, kind: str, source_size: int, target_size: int, spec
     said = Facts(path, read_json(path) if path.is_file() else {})
     if kind == "marian":
         return _marian(folder, said, source_size, target_size, special)
+    if kind == "mbart":
+        return _mbart(folder, said, source_size, special)
     # One class of weights has several tokenizers, which differ in the ids of words and in where languages' tags stand.
     if said.text("tokenizer_class"):
-        read = said.choice("tokenizer_class", {"M2M100Tokenizer": _m2m, **dict.fromkeys(_NLLB_CLASSES, _nllb)})
+        classes = {**dict.fromkeys(_M2M_CLASSES, _m2m), **dict.fromkeys(_NLLB_CLASSES, _nllb)}
+        read = said.choice("tokenizer_class", classes)
     else:
         read = _m2m if (folder / "vocab.json").is_file() else _nllb
     return read(folder, said, source_size, special)
@@ -83,16 +99,31 @@ def _m2m(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> Wo
     languages = {code: first + i for i, code in enumerate(codes.split())}
     pieces = ids | {f"__{code}__": token for code, token in languages.items()}
     special = {"unk_id": id_of(folder / "vocab.json", ids, said.text("unk_token") or "<unk>"), **special}
-    return multilingual(folder, said, by_id(pieces, size), special, languages, "source")
+    tag: SourceTag = "target" if said.text("tokenizer_class") == "SMALL100Tokenizer" else "source"
+    return multilingual(folder, by_id(pieces, size), special, languages, tag)
 
 
 def _nllb(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> Words:
+    pieces, first = _fairseq_pieces(folder)
+    languages = {code: token for code, token in added_tokens(folder, first) if token >= first and code != _MASK}
+    tag: SourceTag = "source-behind" if said.flag("legacy_behaviour") else "source"  # vocabulary: stored
+    return multilingual(folder, by_id(pieces | languages, size), {"unk_id": 3, **special}, languages, tag)
+
+
+def _mbart(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> Words:
+    pieces, first = _fairseq_pieces(folder)
+    fifty = size >= first + len(f"{_MBART} {_MBART_50}".split())
+    if said.text("tokenizer_class"):
+        fifty = said.choice("tokenizer_class", {name: "50" in name for name in _MBART_CLASSES})
+    codes = f"{_MBART} {_MBART_50}" if fifty else _MBART
+    languages = {code: first + i for i, code in enumerate(codes.split())}
+    target = next((code for code, token in languages.items() if token == special["bos_id"]), None)
+    tag: SourceTag = "source" if fifty else "source-behind"  # vocabulary: stored
+    return multilingual(folder, by_id(pieces | languages, size), {"unk_id": 3, **special}, languages, tag, target)
+
+
+def _fairseq_pieces(folder: Path) -> tuple[dict[str, int], int]:
+    """The pieces of a SentencePiece model one id higher, after four special ones; and the first id after them."""
     spm = read_spm(folder / "sentencepiece.bpe.model")[1]
     pieces = dict(zip(_BEGIN_NLLB, range(4), strict=True))
-    pieces |= {piece: i + 1 for i, piece in enumerate(spm) if i >= 3}
-    languages = {
-        code: token for code, token in added_tokens(folder, len(spm) + 1) if token > len(spm) and code != _MASK
-    }
-    special = {"unk_id": 3, **special}
-    tag: SourceTag = "source-behind" if said.flag("legacy_behaviour") else "source"  # vocabulary: stored
-    return multilingual(folder, said, by_id(pieces | languages, size), special, languages, tag)
+    return pieces | {piece: i + 1 for i, piece in enumerate(spm) if i >= 3}, len(spm) + 1

@@ -35,7 +35,7 @@ def read_hugging_face(folder: Path) -> Converted:
         raise facts.refusal("quantization_config", "left out; convert the model before it was quantised")
     options.refuse_lacking_options(generation)
     sizes, tensors, words = FAMILIES[kind].read(checkpoint)
-    words = options.with_forced_language(words, generation)
+    words = options.with_forced_tokens(words, generation)
     suppressed = options.suppressed_ids(generation)
     if suppressed and generation.flag("renormalize_logits"):
         bias = np.array(values(tensors["output_bias"]))

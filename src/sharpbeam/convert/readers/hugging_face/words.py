@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.json import WORDS, check_words, read_json
 from sharpbeam.convert.formats.spm import read_spm
 from sharpbeam.errors import ModelError
@@ -28,30 +27,35 @@ class Words:
     target_language: str
     source_tag: SourceTag
     target_tag: bool
+    source_begin: tuple[int, ...] = ()
+    target_begin: tuple[int, ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
         """The facts of TransformerConfig on tokens and languages."""
-        names = ("languages", "source_language", "target_language", "source_tag", "target_tag")
-        return {**self.special, **{name: getattr(self, name) for name in names}}
+        own = {name: getattr(self, name) for name in vars(self) if name not in ("source", "target", "special")}
+        return {**self.special, **own}
 
 
 def multilingual(
     folder: Path,
-    said: Facts,
     pieces: list[str],
     special: Mapping[str, int],
     languages: dict[str, int],
     tag: SourceTag,
+    target: str | None = None,
 ) -> Words:
-    """The words of a model with a vocabulary for all languages."""
+    """The words of a model with a vocabulary for all languages.
+
+    Each answer begins with the tag of its language, unless the model has one `target` only, or a source names it.
+    """
     outside = [code for code, token in languages.items() if token >= len(pieces)]
     if not languages or outside:
         what = f"language {outside[0]!r} has a token outside the embedding" if outside else "it names no languages"
         raise ModelError(f"{folder}: {what}; its tokenizer files are not those of the weights.")
     words = PieceVocabulary(pieces, special, languages.values(), read_spm(folder / "sentencepiece.bpe.model")[0])
     # src_lang and tgt_lang of tokenizer_config.json are whatever the tokenizer was saved with, so nothing is a default.
-    return Words(words, words, special, languages, "", "", tag, True)
+    return Words(words, words, special, languages, "", target or "", tag, target is None and tag != "target")
 
 
 def added_tokens(folder: Path, first: int) -> Iterable[tuple[str, int]]:
@@ -75,8 +79,12 @@ def added_tokens(folder: Path, first: int) -> Iterable[tuple[str, int]]:
 
 
 def read_ids(path: Path) -> dict[str, int]:
-    """Pieces and their ids; raises ModelError for ids that are no numbers, or given twice."""
-    found = read_json(path, WORDS)
+    """Pieces and their ids; raises ModelError as `check_ids`."""
+    return check_ids(path, read_json(path, WORDS))
+
+
+def check_ids(path: Path, found: dict[str, Any]) -> dict[str, int]:
+    """`found`; raises ModelError for ids that are no numbers, or given twice, and for pieces that are no text."""
     if not all(type(token) is int and token >= 0 for token in found.values()):
         raise ModelError(f"{path} must give each piece an id of 0 or more.")
     if len(set(found.values())) != len(found):

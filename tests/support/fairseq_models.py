@@ -1,0 +1,124 @@
+"""Folders of BART, mBART and SMaLL-100 as `transformers` writes them: random weights, and tokenizers trained here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from support.foreign import pieces_of, train_pieces
+
+SHAPE: dict[str, Any] = {
+    "d_model": 40,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 5,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 52,
+    "decoder_ffn_dim": 36,
+    "max_position_embeddings": 90,
+}
+SMALL_100 = SHAPE | {"encoder_layers": 12, "decoder_layers": 3}
+
+
+def write_bart(folder: Path, lines: Sequence[str], seed: int = 1, size: int = 400, **facts: Any) -> Any:
+    """A folder of BART with vocab.json and merges.txt of byte-level BPE; returns the model."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size - 1, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(lines, trainer)
+    tokenizer.model.save(str(folder))
+    path = folder / "vocab.json"
+    vocab = json.loads(path.read_text(encoding="utf-8"))
+    vocab["<mask>"] = len(vocab)
+    path.write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
+    given: dict[str, Any] = {"forced_bos_token_id": 0, "max_length": 30} | facts
+    given, generation = _split(SHAPE | given)
+    config = BartConfig(vocab_size=len(vocab), **given)
+    return _save(BartForConditionalGeneration(config), folder, seed, generation)
+
+
+def write_mbart(folder: Path, lines: Sequence[str], fifty: bool, seed: int = 1, size: int = 300, **facts: Any) -> Any:
+    """A folder of mBART-50, or of mBART-cc25 that translates into Romanian; returns the model."""
+    from transformers import MBartConfig, MBartForConditionalGeneration
+
+    folder.mkdir(parents=True, exist_ok=True)
+    spm = train_pieces(list(lines), size, unk_id=0, bos_id=1, eos_id=2, pad_id=-1)
+    (folder / "sentencepiece.bpe.model").write_bytes(spm)
+    name = "MBart50Tokenizer" if fifty else "MBartTokenizer"
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": name, "src_lang": "en_XX"}))
+    first = len(pieces_of(spm)) + 1
+    given: dict[str, Any] = {"scale_embedding": True, "activation_function": "relu" if fifty else "gelu"}
+    given |= {"decoder_start_token_id": 2 if fifty else first + 19, "max_length": 30}
+    given, generation = _split(SHAPE | given | facts)
+    config = MBartConfig(vocab_size=first + (52 if fifty else 25) + 1, **given)
+    return _save(MBartForConditionalGeneration(config), folder, seed, generation)
+
+
+def write_small100(folder: Path, lines: Sequence[str], seed: int = 1, size: int = 300, **facts: Any) -> Any:
+    """A folder of SMaLL-100: M2M100 with a deep encoder, whose sources name the target; returns the model."""
+    from transformers import M2M100Config, M2M100ForConditionalGeneration
+
+    folder.mkdir(parents=True, exist_ok=True)
+    spm = train_pieces(list(lines), size, unk_id=0, bos_id=1, eos_id=2, pad_id=-1)
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(spm)[3:]]
+    (folder / "sentencepiece.bpe.model").write_bytes(spm)
+    (folder / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
+    said = {"tokenizer_class": "SMALL100Tokenizer", "language_codes": "m2m100", "tgt_lang": "en"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    given, generation = _split(SMALL_100 | facts)
+    config = M2M100Config(vocab_size=len(pieces) + 100 + 8, **given)
+    return _save(M2M100ForConditionalGeneration(config), folder, seed, generation)
+
+
+_GENERATION = (
+    "forced_bos_token_id", "max_length", "min_length", "num_beams", "length_penalty", "no_repeat_ngram_size",
+    "early_stopping",
+)  # fmt: skip
+
+
+def _split(facts: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Facts of the config, and those of generation_config.json."""
+    return {n: v for n, v in facts.items() if n not in _GENERATION}, {n: facts[n] for n in _GENERATION if n in facts}
+
+
+def _save(model: Any, folder: Path, seed: int, generation: dict[str, Any]) -> Any:
+    """Random weights in all tensors, so that none can stand for another, with answers that vary and end."""
+    import torch
+
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            if "norm" in name:  # of any sign: else the last token is said again and again, where embeddings are tied
+                tensor.normal_(0.0, 0.2, generator=draw)
+                if name.endswith("weight"):
+                    tensor.add_(tensor.sign())
+            elif name.endswith("bias"):
+                tensor.normal_(0.0, 0.1, generator=draw)
+            elif "shared" in name:
+                tensor.normal_(0.0, 0.4, generator=draw)
+            else:  # attention and positions weigh most, so that an answer depends on more than its last token
+                post = model.config.model_type == "bart"  # where large ones would drown what came in
+                large = "positions" in name or (not post and ("out_proj" in name or "v_proj" in name))
+                tensor.normal_(0.0, 1.0 if large else 0.25, generator=draw)
+        eos = model.config.eos_token_id
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_(0.0, 0.3, generator=draw)
+            model.final_logits_bias[0, eos] = 6.0
+        else:  # eos points where the last norm adds a constant
+            added = model.model.decoder.layer_norm.bias
+            added.normal_(0.0, 0.4, generator=draw)
+            model.model.shared.weight[eos] = 6.0 * added / (added * added).sum()
+    for name, value in generation.items():
+        setattr(model.generation_config, name, value)
+    model.save_pretrained(folder)
+    return model.eval()

@@ -1,0 +1,236 @@
+"""BART, mBART and SMaLL-100 of Hugging Face: the ids of their tokenizers, and the answers of `generate`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.fairseq_models import write_bart, write_mbart, write_small100
+from support.foreign import ENGLISH, demo_sentences
+
+from sharpbeam import ModelError, OptionError, SharpbeamError, Translator
+from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
+
+LINES = [*demo_sentences(), *ENGLISH.split(". ")]
+TEXTS = [*demo_sentences()[:7], "Was 😀 ist das?", " zwei   Leerzeichen\tund ein Tabulator "]
+CLOSE = 1e-4
+# beam_size, length_penalty, early_stopping, min_length, max_length, no_repeat_ngram_size
+WAYS: list[tuple[int, float, bool | str, int, int, int]] = [
+    (1, 1.0, False, 0, 20, 0),
+    (1, 1.0, False, 6, 12, 2),
+    (4, 2.0, True, 8, 20, 3),
+    (4, 0.0, "never", 0, 20, 0),
+    (5, 1.0, False, 3, 9, 2),
+]
+
+
+class Pair:
+    """A model here and there, and the options that select its languages."""
+
+    def __init__(self, folder: Path, model: Any, **languages: str) -> None:
+        self.folder, self.model, self.languages = folder, model, languages
+        ours = folder.with_name(folder.name + "-ours")
+        read_hugging_face(folder).save(ours, "toy")
+        self.ours = Translator(ours)
+
+    def ids(self, text: str) -> list[int]:
+        """The source of `text` as our tokenizer and tags make it."""
+        direction = self.ours.loaded.language_tags.named("-".join(self.languages.values())) if self.languages else None
+        direction = direction or self.ours.loaded.language_tags.direction(self.ours.defaults.languages)
+        return [*direction.before, *self.ours.loaded.source.encode(text), *direction.after]
+
+    def check(
+        self, texts: list[str], way: tuple[int, float, bool | str, int, int, int], forced: int | None
+    ) -> set[Any]:
+        """Raise AssertionError where an answer differs; returns all answers."""
+        import torch
+
+        beam, penalty, early, least, most, ngram = way
+        options: dict[str, Any] = {"length_penalty": penalty, "early_stopping": early} if beam > 1 else {}
+        answers = self.ours.translate(
+            texts, beam_size=beam, min_length=least, max_length=most, no_repeat_ngram_size=ngram, **options,
+            **self.languages,
+        )  # fmt: skip
+        for text, answer in zip(texts, answers, strict=True):
+            out = self.model.generate(
+                input_ids=torch.tensor([self.ids(text)]), num_beams=beam, min_new_tokens=least, max_new_tokens=most,
+                no_repeat_ngram_size=ngram, forced_bos_token_id=forced, do_sample=False,
+                return_dict_in_generate=True, output_scores=True, **options,
+            )  # fmt: skip
+            eos = self.model.config.eos_token_id
+            wanted = [token for token in out.sequences[0].tolist()[1:] if token != eos]
+            assert [self.ours.loaded.target.piece(token) for token in wanted] == list(answer.tokens), (text, way)
+            if beam > 1:
+                assert float(out.sequences_scores[0]) == pytest.approx(answer.score, rel=1e-4, abs=CLOSE)
+        return {answer.tokens for answer in answers}
+
+
+@pytest.fixture(scope="module")
+def bart(transformers, tmp_path_factory) -> Pair:
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    folder = tmp_path_factory.mktemp("bart") / "bart"
+    own = {"num_beams": 4, "length_penalty": 2.0, "no_repeat_ngram_size": 3, "min_length": 9, "early_stopping": True}
+    return Pair(folder, write_bart(folder, LINES, seed=8, **own))
+
+
+@pytest.fixture(scope="module")
+def fifty(transformers, tmp_path_factory) -> Pair:
+    folder = tmp_path_factory.mktemp("mbart50") / "fifty"
+    languages = {"source_language": "de_DE", "target_language": "fr_XX"}
+    return Pair(folder, write_mbart(folder, LINES, fifty=True, seed=4), **languages)
+
+
+@pytest.fixture(scope="module")
+def cc25(transformers, tmp_path_factory) -> Pair:
+    folder = tmp_path_factory.mktemp("mbart25") / "cc25"
+    languages = {"source_language": "de_DE", "target_language": "ro_RO"}
+    return Pair(folder, write_mbart(folder, LINES, fifty=False, seed=5), **languages)
+
+
+@pytest.fixture(scope="module")
+def small(transformers, tmp_path_factory) -> Pair:
+    folder = tmp_path_factory.mktemp("small") / "small"
+    return Pair(folder, write_small100(folder, LINES, seed=4), target_language="fr")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("name", ["bart", "fifty", "cc25", "small"])
+def test_tokens_and_scores_are_those_of_generate(request, name: str, way: tuple[Any, ...]) -> None:
+    pair: Pair = request.getfixturevalue(name)
+    forced = {"bart": 0, "fifty": pair.ours.loaded.language_tags.tokens.get("fr_XX")}.get(name)
+    if name == "small":  # M2M100 forces no end
+        pair.model.generation_config.forced_eos_token_id = None
+    assert len(pair.check(TEXTS, way, forced)) > 3  # or little was compared
+
+
+def test_ids_of_bart_are_those_of_its_tokenizer(transformers, bart: Pair) -> None:
+    tokenizer = transformers.BartTokenizer.from_pretrained(bart.folder)
+    for text in [*TEXTS, "", "\n\nnew\r\nlines\0", "naïve ﬁ 你好"]:
+        assert bart.ids(text) == tokenizer(text)["input_ids"]
+        assert bart.ours.loaded.target.decode(bart.ids(text)) == text
+    # There a special token in the text is taken for one; here it is text.
+    assert 2 not in bart.ours.loaded.source.encode("Ende </s> hier")
+    assert bart.ours.loaded.target.decode(bart.ours.loaded.source.encode("a</s><mask>")) == "a</s><mask>"
+
+
+def test_a_tokenizer_json_says_the_same(transformers, bart: Pair, tmp_path: Path) -> None:
+    """As newer versions of transformers save it, and older ones had it next to the others."""
+    folder = tmp_path / "bart"
+    shutil.copytree(bart.folder, folder)
+    transformers.BartTokenizer.from_pretrained(folder).save_pretrained(folder)
+    for name in ("vocab.json", "merges.txt"):
+        (folder / name).unlink()
+    found, wanted = read_hugging_face(folder), read_hugging_face(bart.folder)
+    assert found.source.listed == wanted.source.listed and found.config == wanted.config
+    path = folder / "tokenizer.json"
+    whole = json.loads(path.read_text())
+    for name, value, said in (
+        ("normalizer", {"type": "Lowercase"}, r"tokenizer\.json: normalizer is"),
+        ("pre_tokenizer", {"type": "Whitespace"}, "type is 'Whitespace'; it must be 'ByteLevel'"),
+        ("pre_tokenizer", {"type": "ByteLevel", "add_prefix_space": True}, "add_prefix_space is True"),
+        ("model", whole["model"] | {"type": "Unigram"}, "type is 'Unigram'"),
+        ("model", whole["model"] | {"merges": ["nothing of it"]}, "merge 0 of the vocabulary is 'nothing of it'"),
+        ("model", whole["model"] | {"merges": [["a", 3]]}, "each of merges must be two pieces"),
+        ("model", None, "model is None"),
+    ):
+        path.write_text(json.dumps(whole | {name: value}))
+        with pytest.raises(ModelError, match=said):
+            read_hugging_face(folder)
+
+
+def test_its_own_settings_are_the_defaults(bart: Pair) -> None:
+    """Summarization as BART-large-cnn has it: long sources, a least length, no trigram twice."""
+    search = bart.ours.defaults.search
+    assert (search.beam_size, search.length_penalty, search.no_repeat_ngram_size) == (4, 2.0, 3)
+    assert (search.min_length, search.max_length, search.early_stopping, search.forced_eos) == (8, 29, "true", True)
+    import torch
+
+    long = " ".join(demo_sentences())
+    with torch.no_grad():
+        for text in (TEXTS[0], long):
+            ids = [*bart.ids(text)[:89], 2][: len(bart.ids(text))]
+            wanted = bart.model.generate(input_ids=torch.tensor([ids]))[0].tolist()
+            (found,) = bart.ours.translate([text])
+            assert list(found.tokens) == [bart.ours.loaded.target.piece(token) for token in wanted[1:] if token != 2]
+    assert found.truncated and len(bart.ids(long)) > 90
+
+
+def test_a_longer_answer_than_there_are_positions_is_refused_and_not_the_default(bart: Pair, tmp_path: Path) -> None:
+    folder = shutil.copytree(bart.folder, tmp_path / "bart")
+    facts = json.loads((folder / "generation_config.json").read_text())
+    for most in (None, 500):
+        (folder / "generation_config.json").write_text(json.dumps(facts | {"max_length": most}))
+        read_hugging_face(folder).save(tmp_path / "ours", "toy")
+        ours = Translator(tmp_path / "ours")
+        assert ours.defaults.search.max_length == 90
+        assert ours.translate(["Guten Tag."], min_length=89)[0].tokens
+        with pytest.raises(OptionError, match="max_length is 91; it must be at most 90"):
+            ours.translate(["Guten Tag."], max_length=91)
+
+
+def test_languages_of_mbart(fifty: Pair, cc25: Pair, tmp_path: Path) -> None:
+    tags = fifty.ours.loaded.language_tags
+    assert len(tags.tokens) == 52 and len(cc25.ours.loaded.language_tags.tokens) == 25
+    assert fifty.ids("x") == [tags.tokens["de_DE"], *fifty.ours.loaded.source.encode("x"), 2]
+    assert cc25.ids("x") == [*cc25.ours.loaded.source.encode("x"), 2, cc25.ours.loaded.language_tags.tokens["de_DE"]]
+    with pytest.raises(OptionError, match="source_language is missing"):
+        fifty.ours.translate(TEXTS[:1], target_language="fr_XX")
+    with pytest.raises(OptionError, match="target_language is missing"):
+        fifty.ours.translate(TEXTS[:1], source_language="de_DE")
+    with pytest.raises(OptionError, match="target_language is 'fr_XX'; it must be 'ro_RO', the only one of the model"):
+        cc25.ours.translate(TEXTS[:1], source_language="de_DE", target_language="fr_XX")
+    folder = shutil.copytree(fifty.folder, tmp_path / "one")
+    facts = json.loads((folder / "generation_config.json").read_text())
+    forced = tags.tokens["en_XX"]
+    (folder / "generation_config.json").write_text(json.dumps(facts | {"forced_bos_token_id": forced}))
+    assert read_hugging_face(folder).config.target_language == "en_XX"  # type: ignore[union-attr]
+    (folder / "tokenizer_config.json").unlink()
+    assert read_hugging_face(folder).config.languages == tags.tokens  # type: ignore[union-attr]
+    for path in folder.glob("*config.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"decoder_start_token_id": None}))
+    with pytest.raises(ModelError, match=r"decoder_start_token_id is None; it must be .* mBART-cc25"):
+        read_hugging_face(folder)
+
+
+def test_small_100_needs_the_target_alone(small: Pair) -> None:
+    tags = small.ours.loaded.language_tags
+    assert small.ids("x") == [tags.tokens["fr"], *small.ours.loaded.source.encode("x"), 2]
+    with pytest.raises(OptionError, match="target_language is missing; the model needs one of af, "):
+        small.ours.translate(TEXTS[:1])
+    assert small.ours.translate(TEXTS[:2], target_language="fr", max_length=9) != small.ours.translate(
+        TEXTS[:2], target_language="de", max_length=9
+    )
+
+
+@pytest.mark.parametrize(
+    ("fact", "value"),
+    [
+        ("normalize_before", True),
+        ("static_position_embeddings", True),
+        ("forced_eos_token_id", 5),
+        ("forced_bos_token_id", "x"),
+        ("forced_bos_token_id", 10**6),
+        ("max_position_embeddings", 91),
+        ("activation_function", "gelu_new"),
+    ],
+)
+def test_what_we_lack_is_refused_by_name(bart: Pair, tmp_path: Path, fact: str, value: Any) -> None:
+    folder = shutil.copytree(bart.folder, tmp_path / "other")
+    for name in ("config.json", "generation_config.json"):
+        facts = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(facts | {fact: value}))
+    said = {"max_position_embeddings": "embed_positions", 10**6: "target_begin has 1000000"}
+    with pytest.raises(ModelError, match=said.get(value) or said.get(fact) or f"{fact} is"):
+        read_hugging_face(folder)
+
+
+def test_without_tokenizers_it_says_what_to_install(bart: Pair, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(SharpbeamError, match=r"byte-level BPE needs .*tokenizers.*'sharpbeam\[tokenizers\]'"):
+        read_hugging_face(bart.folder)
+    with pytest.raises(SharpbeamError, match=r"'sharpbeam\[tokenizers\]'"):
+        Translator(bart.ours.loaded.folder)
