@@ -9,6 +9,7 @@
 #include <string>
 
 #include "output/joined.h"
+#include "output/screen_union.h"
 #include "output/shortlist.h"
 #include "python/output_layers.h"
 
@@ -51,6 +52,13 @@ void construct_screen(ScreenLayer* self, Floats weight, Floats bias, Floats clus
   const float* centers = center ? checked<float>(*center, "center", {screen.clusters, arrays.dim}) : nullptr;
   screen.fallback = {centers, fallback_k, margin, mass_weight, distance_weight, threshold, max_log_share};
   new (self) ScreenLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, screen, int8, fallback, table_named(isa));
+}
+
+void construct_union(ScreenUnionLayer* self, Floats weight, Floats bias, Floats cluster_weight, Floats cluster_bias,
+                     Ids start, Ids token, const char* isa) {
+  const OutputArrays arrays(weight, bias);
+  const ScreenView screen = clusters_of(cluster_weight, cluster_bias, start, token, arrays.dim);
+  new (self) ScreenUnionLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, screen, table_named(isa));
 }
 
 IdArray assign(const ScreenLayer& self, Floats hidden) {
@@ -115,6 +123,9 @@ void bind(nb::module_& module) {
       .def_prop_ro("rows_seen", &ScreenLayer::rows_seen)
       .def_prop_ro("rows_fallen_back", &ScreenLayer::rows_fallen_back)
       .def_prop_ro("packed_bytes", &ScreenLayer::packed_bytes);
+  nb::class_<ScreenUnionLayer, RowLayer>(module, "ScreenUnionLayer")
+      .def("__init__", &construct_union, "weight"_a, "bias"_a, "cluster_weight"_a, "cluster_bias"_a, "start"_a,
+           "token"_a, "isa"_a = "auto");
   nb::class_<ShortlistLayer, OutputLayer>(module, "ShortlistLayer")
       .def("__init__", &construct_shortlist, "weight"_a, "bias"_a, "always"_a, "start"_a, "token"_a, "isa"_a = "auto");
   nb::class_<JoinedLayer, OutputLayer>(module, "JoinedLayer")

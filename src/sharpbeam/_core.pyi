@@ -158,6 +158,18 @@ class ScreenLayer(RowLayer):
     @property
     def packed_bytes(self) -> int: ...
 
+class ScreenUnionLayer(RowLayer):
+    def __init__(
+        self,
+        weight: Floats,
+        bias: Floats,
+        cluster_weight: Floats,
+        cluster_bias: Floats,
+        start: Ids,
+        token: Ids,
+        isa: str = "auto",
+    ) -> None: ...
+
 class ShortlistLayer(OutputLayer):
     def __init__(
         self, weight: Floats, bias: Floats, always: Ids, start: Ids, token: Ids, isa: str = "auto"

@@ -86,6 +86,7 @@ class ScreenKeywords(TypedDict, total=False):
     tolerance: float
     top_k: int
     set_k: int
+    neighbours: bool
     beam_size: int
     vectors: int
     rounds: int

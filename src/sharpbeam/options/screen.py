@@ -37,6 +37,12 @@ class ScreenOptions(Schema):
         ge=0,
     )
     set_k: int = option(0, "a set is made of this many best tokens of each step; 0 = top_k", ge=0, advanced=True)
+    neighbours: bool = option(
+        True,
+        "whether the tokens of a vector count a little in the four next clusters, too; off, a set is made of its own "
+        "members' tokens, as published",
+        advanced=True,
+    )
     beam_size: int = option(
         5, "of the search that the hidden vectors are collected from; language models read the text", ge=1
     )

@@ -66,6 +66,8 @@ class Entry:
     """One phrase for --help."""
     needs: tuple[Artifact, ...] = ()
     """The fitted artifacts that it reads. A layer that needs none serves ensembles, and `Head` without a folder."""
+    by_step: bool = False
+    """Whether a row's answer depends on the other rows of its step, so that it changes with the batch."""
 
 
 def register_output_layer(
@@ -143,6 +145,29 @@ def _screen(given: LayerInputs) -> OutputLayer:
     return for_screens(given.artifacts.screens(), build)
 
 
+def _screen_alone(given: LayerInputs) -> OutputLayer:
+    from dataclasses import replace
+
+    from sharpbeam.output_layers.by_language import for_screens
+    from sharpbeam.output_layers.screen import ScreenLayer
+
+    def build(screen: Screen) -> AnyNativeLayer:
+        return ScreenLayer.build(
+            given.weight, given.bias, replace(screen, residual=None, fallback=None), None, given.isa
+        )
+
+    return for_screens(given.artifacts.screens(), build)
+
+
+def _screen_union(given: LayerInputs) -> OutputLayer:
+    from sharpbeam.output_layers.by_language import for_screens
+    from sharpbeam.output_layers.screen import ScreenUnionLayer
+
+    return for_screens(
+        given.artifacts.screens(), lambda screen: ScreenUnionLayer(given.weight, given.bias, screen, given.isa)
+    )
+
+
 def _shortlist(given: LayerInputs) -> OutputLayer:
     from sharpbeam.output_layers.shortlist import ShortlistLayer
 
@@ -171,6 +196,12 @@ _ENTRIES: dict[str, Entry] = {
     ),
     "calibrated": Entry(_proven(calibrated=True), "nearly the same, faster", ("low_bit",)),
     "screen": Entry(_screen, "from those that the model's screen picks (see fit-screen)", ("screens",)),
+    "screen-alone": Entry(
+        _screen_alone, "from the row's set alone, as published: others have probability 0, none fall back", ("screens",)
+    ),
+    "screen-union": Entry(
+        _screen_union, "from the sets of all rows of a step, as published: changes with the batch", ("screens",), True
+    ),
     "shortlist": Entry(
         _shortlist, "from the likely translations of the source's tokens (see fit-shortlist)", ("shortlist",)
     ),

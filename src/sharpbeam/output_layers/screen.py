@@ -74,6 +74,20 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
         return self.native.assign(hidden)
 
 
+class ScreenUnionLayer(NativeRowLayer[_core.ScreenUnionLayer]):
+    """The published layer of CVP (section 2.3): the rows of a step share the union of their sets.
+
+    One gathered matmul over the union, and a softmax over it; tokens outside have probability zero. A row's answer
+    depends on the other rows of its step, unlike that of every other layer: it changes with the batch.
+    """
+
+    def __init__(self, weight: Floats, bias: Floats, screen: Screen, isa: str = "auto") -> None:
+        """Share the output matrix [V, D] with bias [V]; residual mass and fallback test of `screen` are not used."""
+        super().__init__(
+            _core.ScreenUnionLayer(weight, bias, screen.weight, screen.bias, screen.start, screen.token, isa)
+        )
+
+
 class FallbackFeatures:
     """The features of the fallback test of a screen, of each row [n]."""
 

@@ -61,6 +61,18 @@ def folder(tiny_model: Path, tmp_path: Path, fitted: Fitted, output: Output) -> 
     return folder
 
 
+def test_without_neighbours_a_set_is_the_union_of_its_members(collection: Collection, output: Output) -> None:
+    """CVP section 2.2: the best `set_k` tokens of the vectors of each cluster, and the end of the sentence."""
+    options = ScreenOptions(method="kmeans", clusters=6, fidelity=0.0, top_k=3, set_k=2, neighbours=False)
+    screen, fit = find_screen(collection, output, 2, options).screen, deal(collection)[0]
+    layer = ScreenLayer.build(output.weight, output.bias, screen, int8=False)
+    label = layer.assign(np.ascontiguousarray(fit["hidden"]))
+    for cluster in range(6):
+        members = fit["token"][label == cluster, :2]
+        wanted = np.union1d(members, [2])
+        assert screen.token[screen.start[cluster] : screen.start[cluster + 1]].tolist() == wanted.tolist()
+
+
 # ---- collecting
 
 

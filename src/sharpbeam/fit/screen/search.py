@@ -169,7 +169,7 @@ class Search:
             task = Task(hidden, top, vocab, self.always, options.budget or LEARNED * start.everything)
             weight = learn(task, weight, options.rounds, options.seed)
         label = assign(hidden, weight, bias)
-        after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1))
+        after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1)) if options.neighbours else None
         counts = count(label, top, clusters, vocab, self.always, after)
         mass = weigh(hidden, self.fit.total, label, clusters, self.output)
         return Clustering(method, weight, bias, counts, mass, _centers(hidden, label, clusters))
