@@ -47,6 +47,7 @@ def write(benchmark: str, figures: dict[str, Any], *, threads: int, options: dic
     """Append one line to results/BENCHMARK.jsonl and return it."""
     time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     line = {"benchmark": benchmark, "time": time, **commit(), **machine(), "threads": threads, "options": options}
+    line["load"] = round(os.getloadavg()[0], 1)  # processes that wanted to run, this one too; above the cores: busy
     line |= figures
     RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / f"{benchmark}.jsonl").open("a", encoding="utf-8") as out:
