@@ -22,11 +22,13 @@ from sharpbeam.cli.verbs.serve import serve
 from sharpbeam.cli.verbs.trace import trace
 from sharpbeam.cli.verbs.train import train
 from sharpbeam.cli.verbs.translate import translate
+from sharpbeam.cli.verbs.translate_document import translate_document
 from sharpbeam.cli.verbs.tune import tune
 from sharpbeam.version import program_version
 
 VERBS = (
     translate,
+    translate_document,
     generate,
     score,
     serve,

@@ -1,0 +1,47 @@
+"""`sharpbeam translate-document`: a page or another document in, the same document in another language out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from sharpbeam.cli.flags import with_options
+from sharpbeam.options.decode import LanguageOptions, MachineOptions, OutputLayerOptions, ScheduleOptions, SearchOptions
+from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.options.keywords import DecodeKeywords
+
+
+@with_options()
+def translate_document(
+    model: Annotated[str, typer.Argument(help="A folder, or a bundled model's name (`sharpbeam info`).")],
+    source: Annotated[Path, typer.Argument(help="The document.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write to this file, which appears when complete.")],
+    format_: Annotated[
+        str, typer.Option("--format", metavar="NAME", help="Format of the document; auto = by its suffix.")
+    ] = "auto",
+    documents: DocumentOptions,
+    options: Annotated[DecodeKeywords, SearchOptions, ScheduleOptions, OutputLayerOptions, LanguageOptions],
+    machine: MachineOptions,
+) -> None:
+    """Translate a document, with its markup.
+
+    Paragraphs, tags, attributes and code stay as they are; bold text, links and other inline markup move with their
+    words. Text is split into sentences, so a paragraph may be long.
+
+    Examples:
+
+    * `sharpbeam translate-document de-en page.html --output page.en.html`
+    * `sharpbeam translate-document de-en notes.txt --output notes.en.txt --beam-size 6`
+    """
+    from sharpbeam.api.translator import Translator
+    from sharpbeam.documents.translation import translate_document as run
+    from sharpbeam.jobs.progress import progress_bar
+
+    hint: Any = {name: dict(options).get(name) for name in ("source_language", "target_language") if name in options}
+    options = cast(DecodeKeywords, {name: value for name, value in options.items() if name not in hint})
+    translator = Translator(model, machine=machine, **options)
+    with progress_bar("translating", None) as bar:
+        run(translator, source, output, format=format_, documents=documents, progress=bar, **hint)

@@ -1,0 +1,128 @@
+"""HTML: text between tags is translated, tags are copied byte for byte, and inline ones are moved with their words.
+
+The document is cut at block elements and line breaks; what is between is a segment. Elements that hold no prose
+(script, style, code, pre and others) and those with translate="no" or the class notranslate are copied as they are.
+Translated text is escaped, so it cannot become markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape, unescape
+
+from sharpbeam.documents.formats.html_tokens import Token, html_tokens
+from sharpbeam.documents.formats.interface import Template
+from sharpbeam.documents.segment import Part, SegmentBuilder, is_translatable, written
+
+_INLINE = (
+    "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark nobr q ruby rb rp rt s small span strike "
+    "strong sub sup time tt u"
+)
+INLINE = frozenset(_INLINE.split())
+VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
+INLINE_VOID = frozenset(["img", "wbr"])
+FIXED = frozenset(["code", "kbd", "samp", "var"])  # inline, not translated
+_OPAQUE = (
+    "script style pre textarea svg math template noscript iframe object canvas audio video xmp noembed noframes "
+    "plaintext select"
+)
+OPAQUE = frozenset(_OPAQUE.split())
+FOREIGN = frozenset(("svg", "math"))  # their own rules; browsers read CDATA in them
+MOST_FIXED = 60  # characters of fixed text that the model reads as a part of its sentence
+
+
+class HtmlDocument(Template):
+    """A page, or a part of one."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        reader = _Reader(self)
+        for token in html_tokens(content):
+            reader.take(token)
+        reader.end()
+
+    def write(self, translated: Sequence[Sequence[Part]]) -> str:
+        """The page."""
+        return self.filled([written(list(parts), _escape) for parts in translated])
+
+
+def _escape(text: str) -> str:
+    return escape(text, quote=False).replace("\u00a0", "&nbsp;")
+
+
+class _Reader:
+    """Makes segments of tokens."""
+
+    def __init__(self, template: Template) -> None:
+        self._template = template
+        self._builder = SegmentBuilder()
+        self._raw: list[str] = []  # of the segment, for one without text
+        self._text: list[str] = []
+        self._skipped = ""  # the element that is copied as it is, and how deep its name is nested
+        self._depth = 0
+        self._kept: list[str] = []
+        self._kept_text: list[str] = []
+        self._inline = False
+        self._frozen = False  # tags stay where they are: it is not sure that a browser sees the same ones
+
+    def take(self, token: Token) -> None:
+        """The next token."""
+        name, raw = token.name, token.raw
+        if self._skipped:
+            self._skip(token)
+        elif token.kind == "text":
+            self._raw.append(raw)
+            self._text.append(unescape(raw))
+            self._builder.add(unescape(raw))
+        elif token.kind == "open" and name not in VOID and (name in FIXED | OPAQUE or _not_translated(token)):
+            self._inline = name in FIXED | INLINE and not self._frozen
+            self._skipped, self._depth, self._kept, self._kept_text = name, 1, [raw], []
+        elif name in INLINE and not self._frozen:
+            self._raw.append(raw)
+            (self._builder.open if token.kind == "open" else self._builder.close)(name, raw)
+        elif (token.kind == "other" or name in INLINE_VOID) and token.ends and not self._frozen:
+            self._raw.append(raw)
+            self._builder.point(raw)
+        else:
+            self._flush()
+            self._template.keep(raw)
+
+    def end(self) -> None:
+        """The end of the page."""
+        if self._skipped:  # it is never closed, so it may end inside of a tag
+            self._inline = False
+            self._unskip()
+        self._flush()
+
+    def _skip(self, token: Token) -> None:
+        self._kept.append(token.raw)
+        if token.kind == "text":
+            self._kept_text.append(unescape(token.raw))
+        elif token.name == self._skipped:
+            self._depth += 1 if token.kind == "open" else -1
+            if not self._depth:
+                self._unskip()
+
+    def _unskip(self) -> None:
+        raw, text = "".join(self._kept), "".join(self._kept_text)
+        self._frozen = self._frozen or (self._skipped in FOREIGN and "<![cdata[" in raw.lower())
+        self._skipped = ""
+        if not self._inline:
+            self._flush()
+            self._template.keep(raw)
+            return
+        self._raw.append(raw)
+        readable = len(text) <= MOST_FIXED and "\n" not in text and text == text.strip()
+        self._builder.fixed(text if readable else "", raw)
+
+    def _flush(self) -> None:
+        """End the segment."""
+        if is_translatable("".join(self._text)):
+            self._template.add(self._builder.build(), _escape)
+        else:
+            self._template.keep("".join(self._raw))
+        self._builder, self._raw, self._text = SegmentBuilder(), [], []
+
+
+def _not_translated(token: Token) -> bool:
+    return token.attribute("translate").lower() == "no" or "notranslate" in token.attribute("class").split()

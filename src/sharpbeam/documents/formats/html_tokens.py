@@ -1,0 +1,115 @@
+"""The tokens of HTML, cut where browsers cut them, with their raw text.
+
+Python's html.parser recovers from broken markup in other ways than browsers do: it takes an unclosed comment for text.
+What one takes for text and the other for markup could be made to run by moving a tag, so the rules here are those of
+the HTML standard, section 13.2.5: comments, bogus comments, quoted attributes, raw text, script data with its escapes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+from typing import Literal
+
+# elements without tags inside
+RAW = frozenset("script style xmp iframe noembed noframes noscript textarea title".split())  # noqa: SIM905
+_TAG = re.compile(r"</?([a-zA-Z][^\t\n\f\r />]*)")
+_NAME = re.compile(r"[\t\n\f\r /]*(=?[^\t\n\f\r />=]*)[\t\n\f\r ]*")  # of an attribute, which may begin with "="
+_VALUE = re.compile(r"""=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|(?!["'])([^\t\n\f\r >]*))""")
+_COMMENT_END = re.compile(r"--!?>")
+_SCRIPT = re.compile(r"<!--|-->|<(/?)script(?=[\t\n\f\r />])", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A part of a page; the raw texts of all tokens make it up."""
+
+    kind: Literal["open", "close", "text", "other"]
+    raw: str
+    name: str = ""  # of a tag, in lower case
+    attributes: tuple[tuple[str, str], ...] = ()
+    ends: bool = True  # not so if the page ends inside of it
+
+    def attribute(self, name: str) -> str:
+        """The value of an attribute, the first one of its name; empty if there is none."""
+        return next((value for known, value in self.attributes if known == name), "")
+
+
+def html_tokens(page: str) -> Iterator[Token]:
+    """The tokens of a page, in order."""
+    at = text = 0
+    while (at := page.find("<", at)) >= 0:
+        token = _markup(page, at)
+        if token is None:
+            at += 1
+            continue
+        if text < at:
+            yield Token("text", page[text:at])
+        yield token
+        at += len(token.raw)
+        if token.kind == "open" and (token.name in RAW or token.name == "plaintext"):
+            end = _raw_end(page, at, token.name)
+            if at < end:
+                yield Token("text", page[at:end])
+            at = end
+        text = at
+    if text < len(page):
+        yield Token("text", page[text:])
+
+
+def _markup(page: str, at: int) -> Token | None:
+    """The markup that begins at `at`, or None if the sign there is text. Markup without an end is all that is left."""
+    tag = _TAG.match(page, at)
+    if tag:
+        return _tag(page, at, tag)
+    if page.startswith("<!--", at):
+        short = next((sign for sign in (">", "->") if page.startswith(sign, at + 4)), "")
+        found = _COMMENT_END.search(page, at + 4)
+        end = at + 4 + len(short) if short else found.end() if found else len(page)
+        return Token("other", page[at:end], ends=bool(short or found))
+    if page[at + 1 : at + 2] in ("!", "?") or (page.startswith("</", at) and at + 2 < len(page)):
+        end = page.find(">", at + 2)
+        return Token("other", page[at : end + 1] if end >= 0 else page[at:], ends=end >= 0)
+    return None
+
+
+def _tag(page: str, at: int, begun: re.Match[str]) -> Token:
+    place, attributes = begun.end(), []
+    while name := _NAME.match(page, place):
+        place = name.end()
+        sign = page[place : place + 1]
+        if sign == ">":
+            kind: Literal["open", "close"] = "close" if page[at + 1] == "/" else "open"
+            if name[1]:
+                attributes.append((name[1].lower(), ""))
+            return Token(kind, page[at : place + 1], begun[1].lower(), tuple(attributes))
+        value = _VALUE.match(page, place) if sign == "=" else None
+        if not sign or (sign == "=" and value is None):  # the page ends here, or the quote is never closed
+            break
+        if value:
+            place = value.end()
+        attributes.append((name[1].lower(), unescape(next(filter(None, value.groups()), "")) if value else ""))
+    return Token("other", page[at:], ends=False)
+
+
+def _raw_end(page: str, at: int, name: str) -> int:
+    """Where the text of an element without tags ends: at its closing tag, or at the end of the page."""
+    if name == "plaintext":
+        return len(page)
+    if name != "script":
+        found = re.compile(rf"</{name}(?=[\t\n\f\r />])", re.I).search(page, at)
+        return found.start() if found else len(page)
+    escaped = double = False
+    while found := _SCRIPT.search(page, at):
+        at = found.end()
+        if found[0] == "<!--":
+            escaped, at = True, at - 2
+        elif found[0] == "-->":
+            escaped = double = False
+        elif found[1] and not double:
+            return found.start()
+        else:
+            double = escaped and not found[1]
+    return len(page)

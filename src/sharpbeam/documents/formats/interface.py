@@ -1,0 +1,57 @@
+"""The interface of document formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from sharpbeam.documents.segment import Escape, Part, Segment
+
+Content = TypeVar("Content", str, bytes)
+Content_co = TypeVar("Content_co", str, bytes, covariant=True)
+
+
+class Document(Protocol[Content_co]):
+    """A document that was read."""
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The texts to translate, in order."""
+
+    def write(self, translated: Sequence[Sequence[Part]]) -> Content_co:
+        """The document with the translation of each segment in its place."""
+
+
+class Template:
+    """A text document: what is kept as it is, and places of segments in between."""
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._items: list[str | int] = []  # text to keep, and indices of segments
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The texts to translate, in order."""
+        return self._segments
+
+    def keep(self, text: str) -> None:
+        """Add text that stays as it is."""
+        if text:
+            self._items.append(text)
+
+    def put(self, segment: Segment) -> None:
+        """Add a segment."""
+        self._items.append(len(self._segments))
+        self._segments.append(segment)
+
+    def add(self, built: Sequence[str | Segment | Part], escape: Escape) -> None:
+        """Add what a SegmentBuilder built."""
+        for item in built:
+            if isinstance(item, Segment):
+                self.put(item)
+            else:
+                self.keep(item.text if isinstance(item, Part) else escape(item))
+
+    def filled(self, texts: Sequence[str]) -> str:
+        """The document with `texts` in the places of the segments."""
+        return "".join(item if isinstance(item, str) else texts[item] for item in self._items)

@@ -1,0 +1,95 @@
+"""The formats of documents by name and by suffix."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from sharpbeam.documents.formats.html import HtmlDocument
+from sharpbeam.documents.formats.interface import Content, Document
+from sharpbeam.documents.formats.text import TextDocument
+from sharpbeam.documents.segment import Part, Segment
+from sharpbeam.errors import InputError, OptionError, nearest
+
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.I)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: its suffixes, and what reads it."""
+
+    suffixes: tuple[str, ...]
+    text: Callable[[str], Document[str]] | None = None
+    binary: Callable[[bytes], Document[bytes]] | None = None
+
+
+FORMATS = {
+    "text": Format((".txt", ".text"), text=TextDocument),
+    "html": Format((".html", ".htm", ".xhtml"), text=HtmlDocument),
+}
+
+
+def format_names() -> tuple[str, ...]:
+    """Names of all formats."""
+    return tuple(FORMATS)
+
+
+def format_of(path: Path) -> str:
+    """The format of a file by its suffix; raises OptionError for one that is not known."""
+    for name, known in FORMATS.items():
+        if path.suffix.lower() in known.suffixes:
+            return name
+    raise OptionError(
+        f"the format of {path.name} is not known by its suffix; name it: one of {', '.join(FORMATS)} as `format`."
+    )
+
+
+def read_document(content: Content, format: str) -> Document[Content]:
+    """A document from its text or the bytes of its file.
+
+    Raises OptionError for an unknown format, and InputError for content that is not of it.
+    """
+    if format not in FORMATS:
+        raise OptionError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}.{nearest(format, FORMATS)}")
+    known = FORMATS[format]
+    if isinstance(content, str):
+        if known.text is None:
+            raise InputError(f"a document of the format {format} is given as bytes, not as str.")
+        return known.text(content)
+    if known.binary is not None:
+        return known.binary(content)
+    assert known.text is not None
+    found = _CHARSET.search(content[:4096]) if format == "html" else None
+    return cast("Document[Content]", _Encoded(content, found[1].decode() if found else "utf-8", known.text))
+
+
+class _Encoded:
+    """A text document as the bytes of a file; a byte order mark stays."""
+
+    def __init__(self, content: bytes, charset: str, read: Callable[[str], Document[str]]) -> None:
+        self._mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
+        try:
+            self._charset = "utf-8" if self._mark else codecs.lookup(charset).name
+            text = content[len(self._mark) :].decode(self._charset)
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"byte {error.start + 1} of the document is not valid {self._charset}; convert it to UTF-8."
+            ) from error
+        except (LookupError, AttributeError) as error:
+            raise InputError(f"the document says that it is in {charset!r}, which is not known.") from error
+        self._document = read(text)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Those of the text."""
+        return self._document.segments
+
+    def write(self, translated: Sequence[Sequence[Part]]) -> bytes:
+        """The bytes; in HTML what the encoding lacks is written by its number."""
+        how = "xmlcharrefreplace" if isinstance(self._document, HtmlDocument) else "strict"
+        text: Any = self._document.write(translated)
+        return self._mark + cast(bytes, text.encode(self._charset, how))

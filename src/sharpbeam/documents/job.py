@@ -1,0 +1,55 @@
+"""Decoding jobs: what a document asks a decoder for, so that a batch, a session or a server can do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from sharpbeam.api.translator import Translator
+from sharpbeam.decoding.results import Translation
+from sharpbeam.options.decode import DecodeOptions
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A text to decode, and what is changed in the options for it: {"return_attention": True}."""
+
+    text: str
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+Steps = Generator[Sequence[Job], Sequence[Translation], R]
+"""Yields jobs and is sent their translations, in the same order; returns the result. It does no decoding itself."""
+
+
+def run_steps(
+    steps: Steps[R],
+    translator: Translator,
+    options: DecodeOptions,
+    progress: Callable[[int], None] | None = None,
+) -> R:
+    """Decode the jobs of `steps` with a translator; `progress` is called with the number of jobs that just finished."""
+    try:
+        jobs = next(steps)
+        while True:
+            jobs = steps.send(_decode(jobs, translator, options, progress))
+    except StopIteration as done:
+        result: R = done.value
+        return result
+
+
+def _decode(
+    jobs: Sequence[Job], translator: Translator, options: DecodeOptions, progress: Callable[[int], None] | None
+) -> list[Translation]:
+    groups: dict[tuple[tuple[str, Any], ...], list[int]] = {}
+    for index, job in enumerate(jobs):
+        groups.setdefault(tuple(sorted(job.changes.items())), []).append(index)
+    found: dict[int, Translation] = {}
+    for changes, indices in groups.items():
+        texts = [jobs[index].text for index in indices]
+        answers = translator.translate(texts, options=options.changed(**dict(changes)), progress=progress)
+        found.update(zip(indices, answers, strict=True))
+    return [found[index] for index in range(len(jobs))]

@@ -1,0 +1,93 @@
+"""Segments to sentences and back: what is decoded for a segment, and how its translation is put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sharpbeam.decoding.results import Translation
+from sharpbeam.documents.segment import Segment, is_translatable
+from sharpbeam.documents.sentences import split_sentences
+from sharpbeam.documents.transfer import Aligned
+from sharpbeam.documents.words import WordAttention, word_attention
+from sharpbeam.options.documents import DocumentOptions
+
+_SIGNS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
+_WIDE = re.compile(r"[⺀-鿿豈-﫿＀-￯]")  # scripts without spaces
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of a source text and its translation."""
+
+    start: int
+    end: int
+    translation: Translation
+
+
+def sentence_ranges(segment: Segment, options: DocumentOptions, language: str) -> list[tuple[int, int]]:
+    """Ranges of the sentences of a segment; none ends inside of fixed text."""
+    if not segment.text:
+        return []
+    found = split_sentences(segment.text, language) if options.split_sentences else [(0, len(segment.text))]
+    merged: list[tuple[int, int]] = []
+    fixed = [(tag.start, tag.end) for tag in segment.tags if tag.fixed]
+    for start, end in found:
+        if merged and any(first < start and merged[-1][1] < last for first, last in fixed):
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    return [part for one in merged for part in _cut(segment.text, *one, options.max_sentence)]
+
+
+def _cut(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
+    """A sentence in ranges of at most so many characters, cut after a sign or at a space."""
+    while end - start > most:
+        window = text[start : start + most]
+        places = [window.rfind(sign) + 1 for sign in _SIGNS]
+        at = next((place for place in places if place > most // 2), window.rfind(" ") + 1 or most)
+        yield start, start + len(text[start : start + at].rstrip())
+        start += at
+        start += len(text[start:end]) - len(text[start:end].lstrip())
+    if start < end:
+        yield start, end
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a sentence needs translation."""
+    return is_translatable(text)
+
+
+def joined(segment: Segment, pieces: list[Piece]) -> Aligned:
+    """The translation of a segment; `pieces` are in order, and what is between them is copied.
+
+    Spaces between sentences follow the script: ideographs have none, and other scripts get one.
+    """
+    text, sentences, at = "", [], 0
+    for piece in pieces:
+        between, answer = segment.text[at : piece.start], piece.translation.text.strip()
+        if between.isspace() or not between:
+            between = _between(text, between, answer)
+        text += between
+        found = word_attention(segment.text[piece.start : piece.end], answer, piece.translation)
+        sentences.append(_moved(found, piece.start, len(text)))
+        text += answer
+        at = piece.end
+    rest = segment.text[at:]
+    return Aligned(text + rest, sentences)
+
+
+def _between(before: str, between: str, after: str) -> str:
+    if not before or not after:
+        return between
+    wide = bool(_WIDE.match(before[-1]) and _WIDE.match(after[0]))
+    if not between:
+        return "" if wide or before[-1].isspace() else " "
+    return "" if wide and between == " " else between
+
+
+def _moved(found: WordAttention, source: int, target: int) -> WordAttention:
+    left = [(start + source, end + source) for start, end in found.source]
+    right = [(start + target, end + target) for start, end in found.target]
+    return WordAttention(left, right, found.weights)

@@ -1,0 +1,38 @@
+"""Sentence splitting and the white space between sentences."""
+
+from __future__ import annotations
+
+from sharpbeam.errors import needs_extra
+
+# ISO 639-3 codes, as NLLB has them, of languages for which the splitter has rules under the shorter code.
+_CODES = (
+    "eng:en deu:de fra:fr spa:es por:pt ita:it nld:nl pol:pl ces:cs slk:sk slv:sl hrv:hr srp:sr bos:bs bul:bg mkd:mk "
+    "rus:ru ukr:uk bel:be lit:lt lvs:lv est:et fin:fi hun:hu ron:ro ell:el tur:tr swe:sv dan:da nob:no nno:nn isl:is "
+    "cat:ca glg:gl eus:eu gle:ga cym:cy mlt:mt arb:ar heb:he pes:fa urd:ur hin:hi ben:bn mar:mr guj:gu pan:pa tam:ta "
+    "tel:te kan:kn mal:ml sin:si npi:ne mya:my khm:km lao:lo tha:th vie:vi ind:id zsm:ms tgl:tl jav:jv zho:zh jpn:ja "
+    "kor:ko kat:ka hye:hy azj:az kaz:kk uzn:uz khk:mn amh:am swh:sw som:so afr:af"
+)
+_SHORT = dict(pair.split(":") for pair in _CODES.split())
+
+
+def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
+    """Ranges (start, end) of the sentences of `text`, without the white space around them.
+
+    `language` is a code such as de, pt-BR or por_Latn; other codes, and none, have the rules of English. Nothing but
+    white space lies between the ranges. Raises SharpbeamError where the package sentencex is not installed.
+    """
+    with needs_extra("splitting sentences", "documents"):
+        import sentencex
+    code = language.replace("_", "-").split("-")[0].lower()
+    found, at = [], 0
+    for piece in sentencex.segment(_SHORT.get(code, code) or "en", text):
+        end = at + len(piece)
+        inside = text[at:end].strip()
+        if inside:
+            start = at + len(text[at:end]) - len(text[at:end].lstrip())
+            found.append((start, start + len(inside)))
+        at = end
+    if at != len(text):  # the splitter changed the text, so its lengths mean nothing
+        start = len(text) - len(text.lstrip())
+        return [(start, len(text.rstrip()))] if text.strip() else []
+    return found

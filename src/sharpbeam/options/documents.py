@@ -1,0 +1,20 @@
+"""Choices for documents: what is done with text before and after it is decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sharpbeam.options.schema import Schema, option
+
+
+@dataclass(frozen=True)
+class DocumentOptions(Schema):
+    """How the text of a document is translated."""
+
+    split_sentences: bool = option(
+        True, "each sentence is decoded by itself; if not, each paragraph, line or cell is taken for one"
+    )
+    max_sentence: int = option(
+        1000, "characters; a longer sentence is cut at a comma or a space", ge=50, le=100_000, advanced=True
+    )
+    at_once: int = option(2000, "sentences that are decoded together; bounds memory", ge=1, advanced=True)

@@ -1,0 +1,14 @@
+"""A share of the fuzz programs of documents."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("sentencex", reason="the extra documents is not installed")
+pytest.importorskip("selectolax", reason="selectolax is not installed")
+
+from fuzz import html_documents
+
+
+def test_random_html_keeps_its_markup_and_gains_no_script() -> None:
+    html_documents.main(150, seed=7)

@@ -1,0 +1,100 @@
+"""HTML in, HTML out."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+pytest.importorskip("sentencex", reason="the extra documents is not installed")
+
+from support.decoders import Decoder, hostile, reverse, run, same
+
+from sharpbeam.documents import document_steps, read_document
+from sharpbeam.documents.formats.html_tokens import html_tokens
+from sharpbeam.errors import InputError
+from sharpbeam.options.documents import DocumentOptions
+
+
+def translated(page: str, decode: Decoder = reverse) -> str:
+    return run(document_steps(read_document(page, "html"), DocumentOptions()), decode).content
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("<p>one <b>two</b> three</p>", "<p>three <b>two</b> one</p>"),
+        ("<p>one <b>two <i>three</i></b> four</p>", "<p>four <b><i>three</i> two</b> one</p>"),
+        ("<p><b>one two</b></p>", "<p><b>two one</b></p>"),
+        ('<a href="?a=1&amp;b=2">one</a> two', 'two <a href="?a=1&amp;b=2">one</a>'),
+        ("one <b>two</b> <i>three</i><sup>4</sup>", "<i>three</i><sup>4</sup> <b>two</b> one"),
+        ("one<br>two three", "one<br>three two"),
+        ("one <img src=x> two", "<img src=x>two one"),
+        ("see <code>a &lt; b</code> here", "here <code>a &lt; b</code> see"),
+        ("  <p>\n one\n two </p>\n", "  <p> two one </p>\n"),
+        ("<span><p>one two</p></span>", "<span><p>two one</p></span>"),
+        ("one <b>two<p>three</b> four", "one <b>two<p>three</b> four"),
+        ("R&amp;D &eacute;t&eacute;", "été R&amp;D"),
+        ("one<!-- note --> two", "<!-- note -->two one"),
+    ],
+)
+def test_inline_markup_follows_its_words(page: str, expected: str) -> None:
+    assert translated(page) == expected
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<script>let a = 'one two';</script>",
+        "<style>one two {}</style>",
+        "<pre>one two</pre>",
+        '<p translate="no">one two</p>',
+        "<div class='x notranslate'>one <b>two</b></div>",
+        "<textarea>one two</textarea>",
+        "<svg><text>one two</text></svg>",
+        "<!-- one two",
+        "<p title='one two",
+        "12 3.5 %",
+    ],
+)
+def test_what_is_no_prose_stays(page: str) -> None:
+    assert translated(page) == page
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!--<img src=x onerror=alert(1)> one two",
+        "<script><!--<script></script>alert(1)--></script> one two",
+        '<noscript><p title="</noscript><img src=x onerror=alert(1)>"> one',
+        "<title><b title='</title><script>alert(1)</script>'>one two</title>",
+        "<svg><![CDATA[</svg><b title=']]>one'>two <img src=x onerror=alert(1)>",
+        "one <a href='javascript:alert(1) two",
+    ],
+)
+@pytest.mark.parametrize("decode", [reverse, hostile])
+def test_nothing_new_would_run(page: str, decode: Decoder) -> None:
+    parser = pytest.importorskip("fuzz.html_documents", reason="selectolax is not installed")
+    assert parser.executable(translated(page, decode)) <= parser.executable(page)
+
+
+def test_text_of_a_translation_is_never_markup() -> None:
+    out = translated("<p>Anything</p>", hostile)
+    assert [token.raw for token in html_tokens(out) if token.kind != "text"] == ["<p>", "</p>"]
+
+
+def test_bytes_are_read_in_the_encoding_that_the_page_names() -> None:
+    page = '<meta charset="iso-8859-1"><p>\u00e9t\u00e9 one</p>'.encode("latin-1")
+    out = run(document_steps(read_document(page, "html"), DocumentOptions()), reverse).content
+    assert out == '<meta charset="iso-8859-1"><p>one \u00e9t\u00e9</p>'.encode("latin-1")
+    with pytest.raises(InputError, match="byte 4 of the document is not valid utf-8"):
+        read_document(b"one\xff", "html")
+
+
+@pytest.mark.parametrize(
+    "page", ["<" * 50_000, "<b>" * 20_000 + "one", "<a b" * 20_000, "one <i></i>" * 2_000, "<!--" * 20_000]
+)
+def test_odd_pages_take_no_long_time(page: str) -> None:
+    since = time.process_time()
+    translated(page, same)
+    assert time.process_time() - since < 10

@@ -1,0 +1,71 @@
+"""Plain text, sentences, and documents through a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sentencex", reason="the extra documents is not installed")
+
+from support.decoders import reverse, run
+
+from sharpbeam import InputError, OptionError, Translator
+from sharpbeam.documents import (
+    document_steps,
+    format_names,
+    read_document,
+    split_sentences,
+    translate_document,
+    translate_text,
+)
+from sharpbeam.options.documents import DocumentOptions
+
+
+def test_sentences_are_split_and_nothing_but_space_is_between() -> None:
+    text = "Dr. Smith came.  He slept.\tThen? "
+    ranges = split_sentences(text, "eng_Latn")
+    assert [text[start:end] for start, end in ranges] == ["Dr. Smith came.", "He slept.", "Then?"]
+    assert split_sentences("一。二。", "zho_Hans") == [(0, 2), (2, 4)]
+    assert split_sentences("  ") == []
+
+
+def test_line_ends_and_white_space_stay() -> None:
+    text = "\n  one two. three four.\r\n\r\n12\n\tfive six"
+    out = run(document_steps(read_document(text, "text"), DocumentOptions()), reverse).content
+    assert out == "\n  two. one four. three\r\n\r\n12\n\tsix five"
+
+
+def test_a_long_sentence_is_cut_and_nothing_is_lost() -> None:
+    text = ", ".join(f"word{i}" for i in range(60))
+    done = run(document_steps(read_document(text, "text"), DocumentOptions(max_sentence=50)), reverse)
+    assert all(len(sentence.source) <= 50 for sentence in done.sentences)
+    assert sorted(done.content.split()) == sorted(text.split())
+
+
+def test_equal_sentences_are_decoded_once_and_groups_change_nothing() -> None:
+    text = "one two.\n" * 5 + "three four. five six."
+    asked = []
+    steps = document_steps(read_document(text, "text"), DocumentOptions(at_once=2))
+    whole = run(document_steps(read_document(text, "text"), DocumentOptions()), lambda t: asked.append(t) or reverse(t))  # type: ignore[func-returns-value]
+    assert run(steps, reverse).content == whole.content
+    assert sorted(asked) == ["five six.", "one two.", "three four."]
+
+
+def test_a_document_is_what_its_lines_are(tiny_model: Path, tmp_path: Path, sentences: list[str]) -> None:
+    translator = Translator(tiny_model)
+    (tmp_path / "in.txt").write_text("\n".join(sentences[:8]) + "\n", encoding="utf-8")
+    translate_document(translator, tmp_path / "in.txt", tmp_path / "out.txt", beam_size=3)
+    lines = [found.text for found in translator.translate(sentences[:8], beam_size=3)]
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "\n".join(lines) + "\n"
+    assert translate_text(translator, sentences[0], source_language="de", beam_size=3).content == lines[0]
+
+
+def test_errors_say_what_is_wrong(tiny_model: Path, tmp_path: Path) -> None:
+    translator = Translator(tiny_model)
+    with pytest.raises(OptionError, match=r"format is 'htm'; it must be one of .* Did you mean 'html'"):
+        translate_text(translator, "one", format="htm")
+    with pytest.raises(OptionError, match=f"one of {', '.join(format_names())}"):
+        translate_document(translator, tmp_path / "x.unknown", tmp_path / "y")
+    with pytest.raises(InputError, match=r"cannot read .*x.txt: No such file"):
+        translate_document(translator, tmp_path / "x.txt", tmp_path / "y")
