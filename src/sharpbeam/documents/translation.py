@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic
 
 from sharpbeam.api.translator import Translator
-from sharpbeam.decoding.results import EMPTY, Translation
+from sharpbeam.documents.decoding import Decoded, decode_steps, kept
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.registry import format_of, read_document
-from sharpbeam.documents.job import Job, Steps, run_steps
+from sharpbeam.documents.guards import Flag
+from sharpbeam.documents.job import Steps, run_steps
 from sharpbeam.documents.paragraphs import Piece, is_sentence, joined, sentence_ranges
 from sharpbeam.documents.segment import Part, Segment
 from sharpbeam.documents.transfer import transfer
 from sharpbeam.errors import InputError, OutputError
+from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.storage.atomic import write_bytes
@@ -32,6 +34,8 @@ class Sentence:
 
     source: str
     text: str  # its translation, without markup
+    flags: tuple[Flag, ...] = ()  # how it is unsound: omission, loop, copy, cut
+    repaired: bool = False  # the first translation was unsound; this is a better one
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,12 @@ class DocumentTranslation(Generic[Content]):
     """A translated document."""
 
     content: Content  # the document, in its format
-    sentences: tuple[Sentence, ...]  # in order, without those that have no letter
+    sentences: tuple[Sentence, ...]  # in order
+
+    @property
+    def flagged(self) -> tuple[Sentence, ...]:
+        """Sentences that the guards found unsound, and could not repair."""
+        return tuple(sentence for sentence in self.sentences if sentence.flags)
 
 
 def translate_text(
@@ -65,7 +74,8 @@ def translate_text(
         keywords.update(languages)  # type: ignore[typeddict-item]
     chosen = (options or translator.defaults).changed(**keywords)
     language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source
-    steps = document_steps(document, documents or DocumentOptions(), language)
+    attends = isinstance(translator.loaded.model.open(), Attending)
+    steps = document_steps(document, documents or DocumentOptions(), language, attends)
     return run_steps(steps, translator, chosen, progress)
 
 
@@ -102,40 +112,39 @@ def translate_document(
 
 
 def document_steps(
-    document: Document[Content], options: DocumentOptions, language: str = ""
+    document: Document[Content], options: DocumentOptions, language: str = "", attends: bool = True
 ) -> Steps[DocumentTranslation[Content]]:
-    """The jobs of a document, at most `options.at_once` at a time; returns the translated document."""
+    """The jobs of a document, at most `options.at_once` at a time; returns the translated document.
+
+    `language` is that of the source, for splitting sentences. Without attention (`attends`) markup is moved by the
+    order of words, and omissions are not seen.
+    """
     parts: list[list[Part]] = []
     sentences: list[Sentence] = []
     ranges = [sentence_ranges(segment, options, language) for segment in document.segments]
     first = 0
-    while first < len(document.segments):
+    while first < len(ranges):
         last, count = first, 0
         while last < len(ranges) and (last == first or count + len(ranges[last]) <= options.at_once):
             count += len(ranges[last])
             last += 1
-        group = document.segments[first:last]
-        pieces = yield from _segment_steps(group, ranges[first:last])
-        for segment, own in zip(group, pieces, strict=True):
-            parts.append(transfer(segment, joined(segment, own)))
-            sentences += [Sentence(segment.text[one.start : one.end], one.translation.text) for one in own]
+        group = list(zip(document.segments[first:last], ranges[first:last], strict=True))
+        texts = {segment.text[start:end]: bool(segment.tags) for segment, own in group for start, end in own}
+        texts |= {segment.text[start:end]: True for segment, own in group if segment.tags for start, end in own}
+        asked = [text for text in texts if is_sentence(text)]
+        attended = {text for text in asked if attends and texts[text]}
+        found = yield from decode_steps(asked, attended, options.guards, attends, language)
+        for segment, own in group:
+            pieces = []
+            for start, end in own:
+                decoded = found.get(segment.text[start:end]) or kept(segment.text[start:end])
+                pieces += [Piece(start + a, start + b, answer) for (a, b), answer in decoded.parts]
+                sentences.append(_sentence(segment.text[start:end], decoded))
+            parts.append(transfer(segment, joined(segment, pieces)))
         first = last
     return DocumentTranslation(document.write(parts), tuple(sentences))
 
 
-def _segment_steps(segments: Sequence[Segment], ranges: Sequence[list[tuple[int, int]]]) -> Steps[list[list[Piece]]]:
-    """Decode the sentences of segments; equal ones once."""
-    wanted: dict[str, bool] = {}  # sentences, and whether their attention is needed
-    for segment, own in zip(segments, ranges, strict=True):
-        for start, end in own:
-            text = segment.text[start:end]
-            if is_sentence(text):
-                wanted[text] = wanted.get(text, False) or bool(segment.tags)
-    jobs = [Job(text, {"return_attention": True} if attention else {}) for text, attention in wanted.items()]
-    answers = dict(zip(wanted, (yield jobs) if jobs else (), strict=True))
-
-    def piece(segment: Segment, start: int, end: int) -> Piece:
-        text = segment.text[start:end]
-        return Piece(start, end, answers.get(text) or Translation(text, (replace(EMPTY, text=text),)))
-
-    return [[piece(segment, start, end) for start, end in own] for segment, own in zip(segments, ranges, strict=True)]
+def _sentence(source: str, decoded: Decoded) -> Sentence:
+    text = joined(Segment(source), [Piece(*place, answer) for place, answer in decoded.parts]).text
+    return Sentence(source, text, decoded.verdict.flags, decoded.repaired)

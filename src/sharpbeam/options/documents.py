@@ -14,6 +14,11 @@ class DocumentOptions(Schema):
     split_sentences: bool = option(
         True, "each sentence is decoded by itself; if not, each paragraph, line or cell is taken for one"
     )
+    guards: bool = option(
+        True,
+        "translations that lost a part of the source, loop, copy it or were cut off are decoded again, and flagged if "
+        "they stay so",
+    )
     max_sentence: int = option(
         1000, "characters; a longer sentence is cut at a comma or a space", ge=50, le=100_000, advanced=True
     )
