@@ -7,8 +7,9 @@ Grave et al. train the head, its tokens and the narrower tails together with the
 model that is given has neither, so here the words keep the rows that they have, which makes their logits exact, and
 the token of a tail is the ridge regression, on sampled hidden vectors, of the highest logit in the tail: it says
 whether a word of the tail is likely to be among the best. (The mass of the tail, which a trained token holds, would be
-a poor sign: thousands of words that are all unlikely outweigh one good one.) The figures are therefore those of
-adaptive softmax for a model that is not trained again.
+a poor sign: thousands of words that are all unlikely outweigh one good one.) With `trained`, the tokens are then
+trained for what they are for: by gradient descent on the logistic loss of whether one of the K best words is in the
+tail. The words' own rows stay those of the model, so that their logits are exact.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from bench.baselines.candidates import (
     CandidateLayer,
@@ -30,6 +33,8 @@ from sharpbeam.types import Floats, Ids
 
 ROWS = 256  # samples whose logits are in memory at once
 RIDGE = 1e-3  # of the samples' mean squared coordinate
+K = 5  # best words of a sample that must be found
+MISSED = 20.0  # what a tail that is wrongly left out costs, against one that is gone down into for nothing
 
 
 class AdaptiveSoftmaxLayer(CandidateLayer):
@@ -53,12 +58,13 @@ class AdaptiveSoftmaxLayer(CandidateLayer):
         head: int = 2000,
         tails: int = 4,
         depth: int = 5,
+        trained: bool = False,
     ) -> AdaptiveSoftmaxLayer:
         """Cut the words of the output matrix [V, D] with bias [V] by how often they are the best of samples [N, D].
 
         Dials: `head`, the number of words in the head, 1 to V: with V it is the full softmax; `tails`, 1 or more, each
         larger than the one before by one factor; `depth`, 1 or more: a tail is gone down into where fewer than `depth`
-        words of the head have higher logits than its token; more than `head` count as `head`.
+        words of the head have higher logits than its token; more than `head` count as `head`. `trained`: see above.
         """
         check_layer(weight, bias)
         full = _SampledLayer(weight, bias, need_samples("adaptive softmax", samples, weight.shape[1]))
@@ -68,7 +74,10 @@ class AdaptiveSoftmaxLayer(CandidateLayer):
         order = full.order()
         cuts = np.round(np.geomspace(head, len(weight), tails + 1)).astype(np.int64)
         parts = [np.sort(order[a:b]) for a, b in pairwise(cuts) if b > a]
-        return cls(weight, bias, np.sort(order[:head]), parts, full.tokens(parts), depth)
+        tokens, first = full.tokens(parts), np.sort(order[:head])
+        if trained and parts:
+            tokens = full.trained(parts, first, min(depth, head), tokens)
+        return cls(weight, bias, first, parts, tokens, depth)
 
     def candidates(self, h: Floats) -> Ids:
         """The head, and the tails whose tokens are among its best."""
@@ -114,6 +123,31 @@ class _SampledLayer:
         ridge = RIDGE * np.trace(moment) / (width + 1) * np.eye(width + 1)
         ridge[-1, -1] = 0.0  # the bias is not held small
         return np.linalg.solve(moment + ridge, points.T @ best).T.astype(np.float32)
+
+    def trained(self, groups: Sequence[Ids], head: Ids, depth: int, start: Floats) -> Floats:
+        """Rows and biases [T, D + 1], from `start`, that are above the `depth`-th best of the head where the group has
+        one of the K best words, and below it elsewhere."""
+        least, inside = [], []
+        group_of = np.full(len(self._weight), -1)
+        for t, group in enumerate(groups):
+            group_of[group] = t
+        for logits in self._logits():
+            least.append(np.partition(logits[:, head], -depth, axis=1)[:, -depth])
+            best = group_of[np.argpartition(-logits, min(K, logits.shape[1] - 1), axis=1)[:, :K]]
+            inside.append((best[:, :, None] == np.arange(len(groups))).any(axis=1))
+        bar, wanted = np.concatenate(least).astype(np.float64), np.concatenate(inside)
+        points = np.column_stack([self._samples, np.ones(len(self._samples))]).astype(np.float64)
+        cost, sign = np.where(wanted, MISSED, 1.0), np.where(wanted, 1.0, -1.0)
+
+        def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            apart = flat.reshape(start.shape) - start
+            margin = sign * (points @ flat.reshape(start.shape).T - bar[:, None])
+            gradient = (-cost * sign / (1 + np.exp(margin))).T @ points / len(points)
+            value = (cost * np.logaddexp(0, -margin)).sum() / len(points) + RIDGE * (apart**2).sum()
+            return float(value), (gradient + 2 * RIDGE * apart).ravel()
+
+        found = minimize(loss, start.astype(np.float64).ravel(), jac=True, method="L-BFGS-B")
+        return np.asarray(found.x.reshape(start.shape), np.float32)
 
     def _logits(self) -> Iterator[Floats]:
         for start in range(0, len(self._samples), ROWS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import sys
 from importlib.util import find_spec
 
@@ -188,6 +189,26 @@ def test_a_structure_serves_several_dials(method, first, second):
     if method is not ScannLayer:  # no two trees of it are the same
         anew = method.build(WEIGHT, BIAS, **second).topk(HIDDEN, 5)
         assert other.token.tobytes() == anew.token.tobytes() and other.log_prob.tobytes() == anew.log_prob.tobytes()
+
+
+def test_trained_tokens_of_tails_find_more_than_those_of_a_regression():
+    found = [AdaptiveSoftmaxLayer.build(WEIGHT, BIAS, SAMPLES, head=60, trained=trained) for trained in (False, True)]
+    assert recall(found[0]) < recall(found[1])
+
+
+@pytest.mark.parametrize("budget", [1, 10, 90, VOCAB - 1])
+def test_greedy_mips_takes_the_words_of_the_merged_lists(budget):
+    """As by the heap of Yu et al., algorithm 3."""
+    layer, rows = GreedyMipsLayer.build(WEIGHT, BIAS, budget=budget), np.column_stack([WEIGHT, BIAS])
+    for h in HIDDEN[:10]:
+        product = rows * np.append(h, np.float32(1))  # [V, D + 1]
+        lists = [sorted((-p, j, i) for i, p in enumerate(product[:, j])) for j in range(WIDTH + 1)]
+        found: dict[int, None] = {}
+        for _, _, word in heapq.merge(*lists):
+            found[word] = None
+            if len(found) == budget:
+                break
+        assert layer.candidates(h).tolist() == sorted(found)
 
 
 def test_ties_go_to_the_lower_id():

@@ -105,7 +105,7 @@ def test_curves_and_perplexity_of_a_language_model(data, monkeypatch):
 def test_the_layer_alone(data):
     from bench.papers.l2s import speed
 
-    line = speed.measure("de-en", data, None, 5, rows=1, rounds=1)
+    line = speed.measure("de-en", data, 5, rows=1, rounds=1)
     assert line["contenders"]["numpy"]["ratio"] == 1
 
 
@@ -186,3 +186,16 @@ def test_parsing(data, tmp_path):
     table = parsing.measure(parsing.semantic("geo", tmp_path, tmp_path), rounds=1)
     assert table["VAR-STREAM"]["f1"] == table["VAR-BATCH"]["f1"] > 0
     assert table["VAR-STREAM"]["expansions_per_step"] > table["VAR-BATCH"]["expansions_per_step"]
+
+
+def test_the_published_screens(data, monkeypatch):
+    from bench.papers.l2s import published, screens
+
+    monkeypatch.setattr(screens, "STEPS", 20)
+    monkeypatch.setattr(published, "SECONDS", 0.02)
+    layer = vectors.collect_layer(subject("lm-ptb-small"), MODELS / "lm-ptb-small", data, 0.5)
+    line = published.curve(layer, clusters=10, budgets=[30], rounds=1)
+    methods = ["NumPy", "spherical", "spherical, native", "l2s", "l2s, native"]
+    assert [point["method"] for point in line["points"]] == methods
+    assert all(point["p_at_5"] > 0.3 for point in line["points"])
+    assert "r = 10" in published.describe(line)

@@ -56,7 +56,7 @@ def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial
     few = min(8 * K, vocab)  # words that are rescored where a search gives them in order
     lists = max(1, round(vocab**0.5))
     probes = sorted({min(lists, p) for p in (4, 8, 16, 32, 64, 128)})
-    ranks = sorted({max(1, round(width * share)) for share in (0.05, 0.1, 0.2, 0.4)})
+    ranks = sorted({max(1, round(width * share)) for share in (0.02, 0.05, 0.1, 0.2, 0.4)})
     heads = sorted({max(1, round(vocab * share)) for share in (0.02, 0.05, 0.1, 0.2, 0.4)})
     budgets = sorted({max(1, round(vocab * share)) for share in (0.005, 0.02, 0.1)})
     deepest = min(vocab.bit_length() - 1, width)
@@ -64,6 +64,7 @@ def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial
     found: dict[str, tuple[Any, list[Dial]]] = {
         "SVD-softmax": (SvdSoftmaxLayer, [{"rank": r, "rescored": few * 5} for r in ranks]),
         "adaptive softmax": (AdaptiveSoftmaxLayer, [{"head": head} for head in heads]),
+        "adaptive softmax, trained": (AdaptiveSoftmaxLayer, [{"head": head, "trained": True} for head in heads]),
         "FGD": (
             FgdLayer,
             [{"links": links, "built": built, "searched": few * s, "kept": few} for s in (1, 2, 5, 20)],
@@ -72,7 +73,10 @@ def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial
         "PCA tree": (PcaTreeLayer, [{"depth": d} for d in (6, 4, 3, 2) if d <= deepest]),
         "LSH": (SimpleLshLayer, [{"bits": b, "tables": 16} for b in (8, 6, 4)]),
         "Faiss IVF": (FaissIvfLayer, [{"lists": lists, "probed": p, "kept": few} for p in probes]),
-        "ScaNN": (ScannLayer, [{"leaves": lists, "probed": p, "kept": few * 2} for p in probes]),
+        "ScaNN": (
+            ScannLayer,
+            [{"leaves": lists, "probed": p, "kept": min(few * 2 * more, vocab)} for more in (1, 5, 25) for p in probes],
+        ),
     }
     return {name: (method, settings[::-2][::-1] if quick else settings) for name, (method, settings) in found.items()}
 

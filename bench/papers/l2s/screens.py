@@ -55,14 +55,19 @@ class Fit:
     screen: Screen
 
 
-def cluster(layer: Layer, method: str, clusters: int, budget: float = 0.0, seed: int = 1) -> Clusters:
-    """`method` is kmeans, spherical or l2s; only l2s needs to know the `budget` that its sets will have."""
+def cluster(
+    layer: Layer, method: str, clusters: int, budget: float = 0.0, seed: int = 1, *, near: bool = True
+) -> Clusters:
+    """`method` is kmeans, spherical or l2s; only l2s needs to know the `budget` that its sets will have.
+
+    `near`: the tokens of a vector count a little in the next clusters too, which the papers do not do.
+    """
     began, always = time.perf_counter(), np.array([layer.eos_id], np.int32)
     hidden, top, vocab = layer.fit.hidden, layer.fit.top, len(layer.bias)
     weight, bias = kmeans(hidden, clusters, seed, spherical=method != "kmeans")
     if method == "l2s":
         weight = learn(Task(hidden, top, vocab, always, budget), weight, ROUNDS, seed, STEPS)
-    after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1))
+    after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1)) if near else None
     counts = count(assign(hidden, weight, bias), top, clusters, vocab, always, after)
     return Clusters(method, weight, bias, counts, time.perf_counter() - began)
 

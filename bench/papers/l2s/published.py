@@ -1,0 +1,85 @@
+"""The published layer of L2S: learned clusters and sets, probability 0 outside of a set, no fallback (Tables 2, 4, 5).
+
+For each number of clusters r the sets are learned to three budgets, from the spherical k-means of the same r, and next
+to each stands that start with sets of the same budget. Precision is on held-out vectors. Time is like for like: a
+screen in NumPy beside the full softmax in NumPy, one row at a time, as in the paper; and next to it the native layer
+(`screen-alone`). The sets are those of the paper: counts of a cluster's own members, no neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bench.baselines.full_softmax import FullSoftmaxLayer
+from bench.baselines.screen_numpy import ScreenNumpyLayer
+from bench.flags import Data
+from bench.harness import record
+from bench.harness.precision import measure
+from bench.harness.testset import DATA
+from bench.harness.vectors import K, Layer, collect_layer
+from bench.papers.l2s.methods import BASELINE, Contender
+from bench.papers.l2s.screens import Clusters, cluster, screen_at
+from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder
+from sharpbeam.output_layers.screen import ScreenLayer
+
+CLUSTERS = (50, 100, 200, 250)  # r of the paper's Table 4
+BUDGETS = (50, 100, 200, 400)  # average tokens of a set
+ROUNDS, SECONDS = 5, 1.0
+NATIVE = "native"
+
+
+def curve(layer: Layer, clusters: int, budgets: Sequence[int], rounds: int = ROUNDS) -> dict[str, Any]:
+    """One number of clusters, recorded: L2S and its start at each budget, in NumPy and native."""
+    options = {"model": layer.name, "clusters": clusters, "budgets": list(budgets), "fitted_on": len(layer.fit), "k": K}
+    if known := record.find("published_screens", options):
+        return known
+    start = cluster(layer, "spherical", clusters, near=False)
+    contenders = [Contender(BASELINE, {}, FullSoftmaxLayer.build(layer.weight, layer.bias))]
+    for budget in budgets:
+        for found in (start, cluster(layer, "l2s", clusters, budget, near=False)):
+            contenders += _contenders(layer, found, budget)
+    points = measure(contenders, layer.test, rounds, SECONDS)
+    return record.write("published_screens", {"baseline": BASELINE, "points": points}, threads=1, options=options)
+
+
+def _contenders(layer: Layer, found: Clusters, budget: int) -> list[Contender]:
+    screen = screen_at(found, budget)
+    dial = {"clusters": len(found.weight), "budget": budget}
+    return [
+        Contender(found.method, dial, ScreenNumpyLayer.build(layer.weight, layer.bias, screen=screen)),
+        Contender(f"{found.method}, {NATIVE}", dial, ScreenLayer.build(layer.weight, layer.bias, screen)),
+    ]
+
+
+def describe(line: dict[str, Any]) -> str:
+    """The table of one number of clusters, for people."""
+    options = line["options"]
+    rows = [f"{options['model']}, r = {options['clusters']}, fitted on {options['fitted_on']} vectors"]
+    for point in line["points"]:
+        rows.append(
+            f"  {point['method']:<20} budget {point['dial'].get('budget', '-'):>4}  P@1 {point['p_at_1']:.4f}  "
+            f"P@5 {point['p_at_5']:.4f}  {point['us']:8.1f} us  x{point['ratio']:.2f} "
+            f"({point['least_ratio']:.2f}-{point['most_ratio']:.2f})"
+        )
+    return "\n".join(rows)
+
+
+def main(
+    model: Annotated[str, typer.Option(help="one of the subjects of L2S, with a model below `models` or `runs`")],
+    data: Data = DATA,
+    clusters: list[int] = list(CLUSTERS),
+    budgets: list[int] = list(BUDGETS),
+    share: Annotated[float, typer.Option(help="of the usual number of vectors to fit on")] = 1.0,
+) -> None:
+    """Measure, record and print each number of clusters; those that this commit has recorded are not measured again."""
+    subject = next(one for one in SUBJECTS if one.name == model)
+    folder = find_folder(subject, MODELS)
+    if folder is None:
+        raise typer.BadParameter(f"no model {model} below {', '.join(MODELS)}")
+    layer = collect_layer(subject, Path(folder), data, share)
+    for number in clusters:
+        print(describe(curve(layer, number, budgets)), flush=True)
