@@ -12,6 +12,7 @@ import pytest
 
 from bench.harness import cache, prepare, record, vectors
 from bench.papers.l2s.subjects import SUBJECTS, Subject
+from sharpbeam import Translator
 
 MODELS = record.ROOT / "models"
 PAIRS = [
@@ -199,3 +200,21 @@ def test_the_published_screens(data, monkeypatch):
     assert [point["method"] for point in line["points"]] == methods
     assert all(point["p_at_5"] > 0.3 for point in line["points"])
     assert "r = 10" in published.describe(line)
+
+
+@needs_sacrebleu
+def test_published_screens_in_beam_search(data, monkeypatch):
+    from bench.papers.cvp import clusters
+    from bench.papers.l2s import published, screens
+
+    monkeypatch.setattr(screens, "STEPS", 20)
+    layer, translator = vectors.collect_layer(subject("de-en"), MODELS / "de-en", data, 0.5), Translator("de-en")
+    pairs = subject("de-en").pairs(data, "test", 20)
+    line = published.search(layer, translator, pairs, pairs[:2], clusters=4, budget=100)
+    assert line["beams"]["beam 1"]["identical"] > 0.5
+    assert "beam 5" in published.describe(line)
+    found = clusters.sweep(translator, layer, 4, pairs, clusters.texts(translator, pairs, "exact", 5))
+    assert found["best"]["1"]["active"] < found["best"]["5"]["active"] < found["best"]["5"]["most_active"]
+    timed = clusters.union(layer, clusters.steps(translator, pairs), 4, rounds=1)
+    assert timed["active"]["1"] < timed["most_active"]["5"]
+    assert "K = 3" in clusters.describe(found) and "union, K = 1" in clusters.describe(timed)

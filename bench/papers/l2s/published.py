@@ -16,20 +16,25 @@ import typer
 
 from bench.baselines.full_softmax import FullSoftmaxLayer
 from bench.baselines.screen_numpy import ScreenNumpyLayer
-from bench.flags import Data
+from bench.flags import Data, Sentences
 from bench.harness import record
 from bench.harness.precision import measure
 from bench.harness.testset import DATA
 from bench.harness.vectors import K, Layer, collect_layer
+from bench.harness.with_screen import against, texts, with_screen
 from bench.papers.l2s.methods import BASELINE, Contender
+from bench.papers.l2s.screened_search import time_layers
 from bench.papers.l2s.screens import Clusters, cluster, screen_at
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder
+from sharpbeam import Translator
 from sharpbeam.output_layers.screen import ScreenLayer
+from sharpbeam.text.pairs import Pair
 
 CLUSTERS = (50, 100, 200, 250)  # r of the paper's Table 4
 BUDGETS = (50, 100, 200, 400)  # average tokens of a set
 ROUNDS, SECONDS = 5, 1.0
-NATIVE = "native"
+NATIVE, LAYER = "native", "screen-alone"
+TIMED = 60  # sentences whose translation is timed
 
 
 def curve(layer: Layer, clusters: int, budgets: Sequence[int], rounds: int = ROUNDS) -> dict[str, Any]:
@@ -55,9 +60,30 @@ def _contenders(layer: Layer, found: Clusters, budget: int) -> list[Contender]:
     ]
 
 
+def search(
+    layer: Layer, translator: Translator, pairs: Sequence[Pair], timed: Sequence[Pair], clusters: int, budget: int
+) -> dict[str, Any]:
+    """Beam search on the published layer (L2S-11), recorded: BLEU and time at beam 1 and 5, against the exact layer."""
+    options = {"model": layer.name, "clusters": clusters, "budget": budget, "fitted_on": len(layer.fit)}
+    options |= {"sentences": len(pairs), "timed": len(timed)}
+    if known := record.find("published_search", options):
+        return known
+    screen = screen_at(cluster(layer, "l2s", clusters, budget, near=False), budget)
+    figures: dict[str, Any] = {}
+    with with_screen(translator.loaded.folder, screen, layer.weight, layer.bias) as screened:
+        for beam in (1, 5):
+            exact, found = (texts(screened, pairs, name, beam) for name in ("exact", LAYER))
+            sources = [source for source, _ in timed]
+            times = time_layers(screened, sources, beam, ("exact", "scan", LAYER))
+            figures[f"beam {beam}"] = against(exact, found, pairs) | {"times": times}
+    return record.write("published_search", {"baseline": "exact", "beams": figures}, threads=1, options=options)
+
+
 def describe(line: dict[str, Any]) -> str:
     """The table of one number of clusters, for people."""
     options = line["options"]
+    if "beams" in line:
+        return "\n".join(_beam(options, name, found) for name, found in line["beams"].items())
     rows = [f"{options['model']}, r = {options['clusters']}, fitted on {options['fitted_on']} vectors"]
     for point in line["points"]:
         rows.append(
@@ -68,11 +94,21 @@ def describe(line: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
+def _beam(options: dict[str, Any], name: str, found: dict[str, Any]) -> str:
+    exact, own = found["times"]["exact"], found["times"][LAYER]
+    return (
+        f"{options['model']}, r = {options['clusters']}, budget {options['budget']}, {name}: BLEU "
+        f"{found['screen']:.2f} against {found['exact']:.2f} ({found['difference']:+.2f}), {found['identical']:.2%} identical; output layer "
+        f"x{exact['layer_ms'] / own['layer_ms']:.1f}, whole translation x{own['ratio']:.2f} over the native exact layer"
+    )
+
+
 def main(
     model: Annotated[str, typer.Option(help="one of the subjects of L2S, with a model below `models` or `runs`")],
     data: Data = DATA,
     clusters: list[int] = list(CLUSTERS),
     budgets: list[int] = list(BUDGETS),
+    sentences: Sentences = 1000,
     share: Annotated[float, typer.Option(help="of the usual number of vectors to fit on")] = 1.0,
 ) -> None:
     """Measure, record and print each number of clusters; those that this commit has recorded are not measured again."""
@@ -81,5 +117,10 @@ def main(
     if folder is None:
         raise typer.BadParameter(f"no model {model} below {', '.join(MODELS)}")
     layer = collect_layer(subject, Path(folder), data, share)
+    if subject.columns is not None:
+        translator, pairs = Translator(folder), subject.pairs(data, "test", sentences)
+        for budget in budgets:
+            found = search(layer, translator, pairs, pairs[:TIMED], clusters[0], budget)
+            print(describe(found), flush=True)
     for number in clusters:
         print(describe(curve(layer, number, budgets)), flush=True)

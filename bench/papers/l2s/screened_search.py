@@ -80,7 +80,7 @@ def measure(subject: Subject, folder: Path, data: str, quick: bool) -> dict[str,
         for beam in (1, 5)
     }
     timed = subject.pairs(data, "test", QUICK_TIMED if quick else TIMED)
-    times = {f"beam {beam}": _time(translator, [source for source, _ in timed], beam) for beam in (1, 5)}
+    times = {f"beam {beam}": time_layers(translator, [source for source, _ in timed], beam) for beam in (1, 5)}
     screen = SCREEN.read_facts(translator.loaded.folder)
     chosen = {name: screen.get(name) for name in ("method", "clusters", "budget", "fidelity_reached", "held_out")}
     return record.write(
@@ -162,9 +162,11 @@ def _clocked(translator: Translator, layer: str, clock: Clock) -> Iterator[None]
         translator.loaded = parts
 
 
-def _time(translator: Translator, sources: list[str], beam: int) -> dict[str, Any]:
+def time_layers(
+    translator: Translator, sources: list[str], beam: int, layers: Sequence[str] = LAYERS
+) -> dict[str, Any]:
     """Milliseconds a sentence, one at a time: of the whole translation and of its output layer, and ratios."""
-    spent: dict[str, list[float]] = {layer: [] for layer in LAYERS}
+    spent: dict[str, list[float]] = {layer: [] for layer in layers}
 
     def contender(layer: str) -> Callable[[], None]:
         def run() -> None:
@@ -177,7 +179,7 @@ def _time(translator: Translator, sources: list[str], beam: int) -> dict[str, An
         return run
 
     began = time.perf_counter()
-    timings = interleave({layer: contender(layer) for layer in LAYERS}, "exact", ROUNDS, lambda _: None)
+    timings = interleave({layer: contender(layer) for layer in layers}, "exact", ROUNDS, lambda _: None)
     scale = 1e3 / len(sources)
     return {"seconds": round(time.perf_counter() - began, 1)} | {
         layer: {
@@ -185,7 +187,7 @@ def _time(translator: Translator, sources: list[str], beam: int) -> dict[str, An
             "ratio": round(timings[layer].ratio, 3),
             "layer_ms": round(sorted(spent[layer][1:])[ROUNDS // 2] * scale, 3),
         }
-        for layer in LAYERS
+        for layer in layers
     }
 
 

@@ -1,0 +1,46 @@
+"""A model with a screen that a benchmark has made, and how its beam search compares with the exact layer's."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sharpbeam import Translator
+from sharpbeam.output_layers.fitted import Screen, Screens
+from sharpbeam.report.quality import quality
+from sharpbeam.storage.screens import save_screens
+from sharpbeam.text.pairs import Pair
+from sharpbeam.types import Floats
+
+
+@contextmanager
+def with_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats) -> Iterator[Translator]:
+    """The model in `folder` with `screen` in place of its own; its other files are links."""
+    with tempfile.TemporaryDirectory() as work:
+        for path in folder.resolve().iterdir():
+            if not path.name.startswith("screen."):
+                (Path(work) / path.name).symlink_to(path)
+        save_screens(Path(work), Screens("all", {"": screen}), weight, bias, {"": {"method": "benchmark"}})
+        yield Translator(work)
+
+
+def texts(translator: Translator, pairs: Sequence[Pair], output_layer: str, beam_size: int) -> list[str]:
+    """Translations of the sources."""
+    sources = [source for source, _ in pairs]
+    return [t.text for t in translator.translate(sources, beam_size=beam_size, output_layer=output_layer)]
+
+
+def against(exact: Sequence[str], found: Sequence[str], pairs: Sequence[Pair]) -> dict[str, Any]:
+    """BLEU of the exact layer's texts and of those `found`, and the share that is the same."""
+    references = [reference for _, reference in pairs]
+    bleu = [quality(list(one), references).bleu for one in (exact, found)]
+    same = sum(a == b for a, b in zip(exact, found, strict=True)) / len(pairs)
+    return {
+        "exact": round(bleu[0], 3),
+        "screen": round(bleu[1], 3),
+        "difference": round(bleu[1] - bleu[0], 3),
+        "identical": round(same, 5),
+    }
