@@ -1,6 +1,5 @@
-// The table in use, but with plain loops and the C library for tanh and sigmoid, in double: a decoder without
-// SHARP 4.4, for comparisons. Its results equal those of the other tables but for the rounding of some of 10,000
-// numbers.
+// The table in use, but with plain loops in float and the C library for tanh and sigmoid, as a compiler builds them by
+// default: a decoder without SHARP 4.4, for comparisons. Its last bits are not those of the other tables.
 #pragma once
 
 #include "kernels/table.h"

@@ -96,11 +96,12 @@ def describe(line: dict[str, Any]) -> str:
 
 def _beam(options: dict[str, Any], name: str, found: dict[str, Any]) -> str:
     exact, own = found["times"]["exact"], found["times"][LAYER]
-    return (
-        f"{options['model']}, r = {options['clusters']}, budget {options['budget']}, {name}: BLEU "
-        f"{found['screen']:.2f} against {found['exact']:.2f} ({found['difference']:+.2f}), {found['identical']:.2%} identical; output layer "
-        f"x{exact['layer_ms'] / own['layer_ms']:.1f}, whole translation x{own['ratio']:.2f} over the native exact layer"
+    said = (
+        f"{options['model']}, r = {options['clusters']}, budget {options['budget']}, {name}: BLEU {found['screen']:.2f}"
     )
+    said += f" against {found['exact']:.2f} ({found['difference']:+.2f}), {found['identical']:.2%} identical; "
+    layer = exact["layer_ms"] / own["layer_ms"]
+    return said + f"output layer x{layer:.1f}, whole translation x{own['ratio']:.2f} over the native exact layer"
 
 
 def main(
