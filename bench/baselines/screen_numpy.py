@@ -1,4 +1,4 @@
-"""The screened softmax of L2S (section 3) in NumPy: what the paper times beside the full softmax in NumPy."""
+"""The screened softmax of L2S (section 3) in NumPy: what the paper times next to the full softmax in NumPy."""
 
 from __future__ import annotations
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sharpbeam.text.lines import read_lines
 from sharpbeam.text.pairs import column_pairs
 
 DATA = "../shared/data"  # where the text is looked for, from the root of the project
 TEST = "tatoeba/eng-deu.test.tsv.gz"
 TATOEBA_VALID = "tatoeba/eng-deu.valid.tsv.gz"
+MULTI30K = ("multi30k/test_2016_flickr.de.gz", "multi30k/test_2016_flickr.en.gz")  # German, English
+NTREX = "ntrex/eng-deu.tsv.gz"
 NEWS_VALID = "newstest/newstest2012.eng-deu.tsv.gz"
 NEWS_TEST = "newstest/newstest2013.eng-deu.tsv.gz"
+
+
+TestSet = str | tuple[str, str]  # pairs in one file, or a file of sources and one of references
 
 
 class NoDataError(Exception):
@@ -25,8 +31,11 @@ def test_file(data: str, name: str = TEST) -> Path:
     return path
 
 
-def german_english(data: str, sentences: int = 0, name: str = TEST) -> tuple[list[str], list[str]]:
+def german_english(data: str, sentences: int = 0, name: TestSet = TEST) -> tuple[list[str], list[str]]:
     """German sources and English references of a set; `sentences` (0 = all) are taken at equal distances."""
-    pairs = list(column_pairs(test_file(data, name), 1, 0))
+    if isinstance(name, str):
+        pairs = list(column_pairs(test_file(data, name), 1, 0))
+    else:
+        pairs = list(zip(*(read_lines(test_file(data, one)) for one in name), strict=True))
     chosen = pairs if not 0 < sentences < len(pairs) else [pairs[i * len(pairs) // sentences] for i in range(sentences)]
     return [source for source, _ in chosen], [reference for _, reference in chosen]

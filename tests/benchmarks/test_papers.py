@@ -169,6 +169,16 @@ def test_streams(data):
     assert "VAR-STREAM" in stream.describe(line)
 
 
+@needs_sacrebleu
+def test_streams_at_equal_memory(data):
+    from bench.papers.stream import memory
+
+    line = memory.measure(Translator("de-en"), data, "tatoeba", beam_size=5, rows=16, sentences=8, rounds=1)
+    found = line["contenders"]
+    assert found["VAR-STREAM"]["expansions"] == found["VAR-BATCH"]["expansions"] < found["FIXED"]["expansions"]
+    assert "16 rows" in memory.describe(line)
+
+
 def test_the_proven_stop_rule(data):
     from bench.papers.stream import stopping
 

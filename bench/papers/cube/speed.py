@@ -23,6 +23,7 @@ from bench.flags import Data, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
+from bench.papers.stream.stream import SETS
 from sharpbeam import Translator
 from sharpbeam.api.translator import Translation
 from sharpbeam.report.quality import quality
@@ -78,9 +79,10 @@ def settings() -> list[Setting]:
 class Bench:
     """Two models of one recipe, and a test set."""
 
-    def __init__(self, plain: str, self_normalised: str, data: str, sentences: int) -> None:
+    def __init__(self, plain: str, self_normalised: str, data: str, sentences: int, name: str = "tatoeba") -> None:
         """`sentences` (0 = all) of the test set, at equal distances."""
-        self.sources, self.references = german_english(data, sentences)
+        self.name = name
+        self.sources, self.references = german_english(data, sentences, SETS[name])
         self.words = sum(len(source.split()) for source in self.sources)
         self._translators = {True: Translator(plain), False: Translator(self_normalised)}
 
@@ -96,9 +98,9 @@ class Bench:
         """BLEU, time and work of one setting."""
         work = self._translators[setting.normalised].work
         before = dataclasses.replace(work)
-        began = time.perf_counter()
+        began = time.process_time()
         translations = self.translate(setting, beam)
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         count = work.since(before)
         return {
             "beam_size": beam,
@@ -133,7 +135,7 @@ def curves(bench: Bench, beams: Sequence[int], model_names: tuple[str, str]) -> 
     lines = []
     for setting in chosen:
         options = {"model": model_names[not setting.normalised], "sentences": len(bench.sources)} | setting.options
-        options["beams"] = list(beams)
+        options |= {"beams": list(beams), "set": bench.name}
         line = record.find("cube", options)
         if line is None:
             points = [bench.point(setting, beam) for beam in beams]
@@ -156,7 +158,7 @@ def headline(bench: Bench, names: Sequence[str], beam: int, rounds: int, model: 
     def note(outputs: dict[str, list[Translation]]) -> None:
         bleu.update({name: round(bench.bleu(found), 2) for name, found in outputs.items()})
 
-    timings = interleave({s.name: contender(s) for s in chosen}, "NBS+SN", rounds, note)
+    timings = interleave({s.name: contender(s) for s in chosen}, "NBS+SN", rounds, note, time.process_time)
     figures = {
         "baseline": "NBS+SN",
         "bleu": bleu,
@@ -165,7 +167,7 @@ def headline(bench: Bench, names: Sequence[str], beam: int, rounds: int, model: 
             for name, timing in timings.items()
         },
     }
-    options = {"model": model, "beam_size": beam, "sentences": len(bench.sources), "rounds": rounds}
+    options = {"model": model, "beam_size": beam, "sentences": len(bench.sources), "rounds": rounds, "set": bench.name}
     return record.write("cube-headline", figures, threads=1, options=options)
 
 
@@ -239,12 +241,13 @@ def main(
     model: Annotated[str, typer.Option(help="the model trained without self-normalisation")] = PLAIN,
     self_normalised: Annotated[str, typer.Option(help="the one of the same recipe trained with it")] = SELF_NORMALISED,
     sentences: Sentences = 100,
+    name: Annotated[str, typer.Option("--set", help=" or ".join(SETS))] = "tatoeba",
     beams: list[int] = list(BEAMS),
     claim_beam: Annotated[int, typer.Option(help="beam size of the claim")] = CLAIM_BEAM,
     rounds: Rounds = 3,
 ) -> None:
     """Measure, print and record."""
-    bench = Bench(model, self_normalised, data, sentences)
+    bench = Bench(model, self_normalised, data, sentences, name)
     lines = curves(bench, beams, (model, self_normalised))
     print(f"drawn: {draw(lines)}")
     others = [setting.name for setting in settings() if not setting.normalised and setting.name != "NBS+SN"]

@@ -8,6 +8,7 @@ of a step (CVP section 2.3): the time of a call for 20 requests with beams of 2,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -111,7 +112,7 @@ def union(layer: Layer, batches: list[Floats], centroids: int, rounds: int) -> d
             right[name] = round(float((np.concatenate([top.token[:, 0] for top in found]) == best).mean()), 5)
         assert right["scan"] == 1.0, "the scan is not the exact layer"
 
-    timings = interleave({name: run(one) for name, one in layers.items()}, "exact", rounds, check)
+    timings = interleave({name: run(one) for name, one in layers.items()}, "exact", rounds, check, time.process_time)
     figures = {
         name: {
             "us": round(1e6 * t.median_s / len(batches), 1),

@@ -11,6 +11,7 @@ layer.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from math import exp
 from pathlib import Path
@@ -115,7 +116,9 @@ def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
         for name, total in sums.items():
             assert total < 1 + MOST_OVER, f"the probabilities of {name} sum to {total:.4f} on average"
 
-    timings = interleave({name: _all(run, timed) for name, run in runs.items()}, "full", ROUNDS, check)
+    timings = interleave(
+        {name: _all(run, timed) for name, run in runs.items()}, "full", ROUNDS, check, time.process_time
+    )
     screens = {
         fit.name: set_only(weight, bias, fit.screen, hidden, word)
         for fit in prepared.fits

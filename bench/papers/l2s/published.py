@@ -2,7 +2,7 @@
 
 For each number of clusters r the sets are learned to three budgets, from the spherical k-means of the same r, and next
 to each stands that start with sets of the same budget. Precision is on held-out vectors. Time is like for like: a
-screen in NumPy beside the full softmax in NumPy, one row at a time, as in the paper; and next to it the native layer
+screen in NumPy next to the full softmax in NumPy, one row at a time, as in the paper; and next to it the native layer
 (`screen-alone`). The sets are those of the paper: counts of a cluster's own members, no neighbours.
 """
 

@@ -85,7 +85,9 @@ def _times(found: dict[str, Callable[[], Floats]], rounds: int) -> dict[str, flo
 
         return repeat
 
-    timings = interleave({name: repeated(run) for name, run in found.items()}, "OpenBLAS", rounds, lambda _: None)
+    timings = interleave(
+        {name: repeated(run) for name, run in found.items()}, "OpenBLAS", rounds, lambda _: None, time.process_time
+    )
     return {name: round(1e6 * timing.least_s / calls, 2) for name, timing in timings.items()}
 
 

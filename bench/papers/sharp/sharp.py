@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
 
@@ -119,7 +120,7 @@ def ablation(
         return lambda: run(step, sources)
 
     timed = {step: contender(step) for step, row in rows.items() if row.timed}
-    timings = interleave(timed, BASELINE, rounds, lambda _: None)
+    timings = interleave(timed, BASELINE, rounds, lambda _: None, time.process_time)
     words = sum(len(source.split()) for source in sources)
     for step, timing in timings.items():
         said[step] |= {k: round(v, 4) for k, v in dataclasses.asdict(timing).items()}

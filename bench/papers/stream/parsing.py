@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +173,7 @@ def measure(task: Task, rounds: int) -> dict[str, Any]:
             }  # fmt: skip
 
     contenders: dict[str, Callable[[], tuple[Answers, Work]]] = {n: functools.partial(run, task, n) for n in strategies}
-    for name, timing in interleave(contenders, "FIXED", rounds, check).items():
+    for name, timing in interleave(contenders, "FIXED", rounds, check, time.process_time).items():
         table[name] |= {key: round(value, 4) for key, value in dataclasses.asdict(timing).items()}
     return table
 

@@ -16,6 +16,7 @@ Answers are compared first: what a schedule does must not change a bit of them.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -24,13 +25,23 @@ import typer
 from bench.flags import Data, Model
 from bench.harness import record
 from bench.harness.interleave import Timing, interleave
-from bench.harness.testset import DATA, NEWS_TEST, NEWS_VALID, TATOEBA_VALID, TEST, german_english
+from bench.harness.testset import (
+    DATA,
+    MULTI30K,
+    NEWS_TEST,
+    NEWS_VALID,
+    NTREX,
+    TATOEBA_VALID,
+    TEST,
+    TestSet,
+    german_english,
+)
 from sharpbeam import MachineOptions, Translation, Translator
 from sharpbeam.report.quality import quality
 from sharpbeam.search.work import Work
 
 VARIABLE = {"max_score_margin": 2.5, "max_children": 5, "finishing": "stay"}
-SETS = {"tatoeba": TEST, "newstest2013": NEWS_TEST}
+SETS: dict[str, TestSet] = {"tatoeba": TEST, "newstest2013": NEWS_TEST, "multi30k": MULTI30K, "ntrex": NTREX}
 VALID_SETS = {"tatoeba valid": TATOEBA_VALID, "newstest2012": NEWS_VALID}
 BASELINE = "FIXED"
 EQUAL = (("FIXED", "FIXED-STREAM"), ("VAR-BATCH", "VAR-BATCH-n", "VAR-STREAM", "VAR-STR-FIFO", "STREAM"))
@@ -129,11 +140,12 @@ def measure(translator: Translator, data: str, output_layer: str, setting: Setti
         for name, found in outputs.items():
             bleu[name] = quality([translation.text for translation in found], references).bleu
 
+    clock = time.process_time if setting.threads == 1 else time.perf_counter
     runs: dict[str, Callable[[], list[Translation]]] = dict(contenders)
-    timings = interleave(runs, BASELINE, setting.rounds, check)
+    timings = interleave(runs, BASELINE, setting.rounds, check, clock)
     figures = {
         "baseline": BASELINE,
-        "contenders": {name: _figures(timings[name], contenders[name].work, bleu[name]) for name in contenders},
+        "contenders": {name: table_row(timings[name], contenders[name].work, bleu[name]) for name in contenders},
     }
     options = dataclasses.asdict(setting) | {
         "output_layer": output_layer,
@@ -143,7 +155,8 @@ def measure(translator: Translator, data: str, output_layer: str, setting: Setti
     return record.write("stream", figures, threads=setting.threads, options=options)
 
 
-def _figures(timing: Timing, work: Work, bleu: float) -> dict[str, Any]:
+def table_row(timing: Timing, work: Work, bleu: float) -> dict[str, Any]:
+    """Times, BLEU and work of one strategy."""
     return {name: round(value, 4) for name, value in dataclasses.asdict(timing).items()} | {
         "bleu": round(bleu, 2),
         "steps": work.steps,
