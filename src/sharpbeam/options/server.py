@@ -24,6 +24,7 @@ class ServerOptions(Schema):
     batch_limit: int = option(256, "texts in one request; 0 = no limit", ge=0)
     body_limit: int = option(2**20, "bytes of the body of a request", ge=1024, advanced=True)
     file_limit: int = option(10 * 2**20, "bytes of a file to translate; 0 = no files", ge=0)
+    file_timeout: float = option(600.0, "seconds after which the translation of a file is given up (503)", gt=0)
     requests_per_minute: int = option(
         0, "requests of one client, by its key or address, above which it is refused (429); 0 = no limit", ge=0
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.refusals import Refused
@@ -39,23 +37,47 @@ class Admission:
         if left < 1:
             raise Refused(429, f"Slowdown: {self._per_minute} requests per minute", (1 - left) * 60 / most)
 
-    @contextmanager
-    def accept(self, sentences: int) -> Iterator[None]:
-        """Accept a request with so many sentences while this context is open; raises Refused where it is too much."""
-        if self.pending + sentences > self._limit:
-            if sentences > self._limit:
-                raise Refused(413, f"the request has {sentences} sentences; the server takes {self._limit} at a time")
+    def accept(self, sentences: int, before: int, begun: bool) -> None:
+        """Count sentences of a request that has so many `before`, unless it has `begun` to be served.
+
+        Raises Refused where they are too many.
+        """
+        if self.pending + sentences > self._limit and not begun:
+            if before + sentences > self._limit:
+                raise Refused(413, f"the request has more than {self._limit} sentences; split it")
             raise Refused(429, "the server is busy; try again later", self.pending * self._seconds)
         if not self.pending:
             self._last = time.monotonic()
         self.pending += sentences
-        try:
-            yield
-        finally:
-            self.pending -= sentences
+
+    def leave(self, sentences: int, finished: int) -> None:
+        """Count sentences that are not pending any more, of which so many are finished."""
+        self.pending -= sentences
+        if finished:
+            now = time.monotonic()
+            self._seconds += (1 - FORGET) * ((now - self._last) / finished - self._seconds)
+            self._last = now
+
+
+class Ticket:
+    """The sentences of one request, counted until it ends: `with Ticket(admission) as ticket`."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission, self._pending, self._begun = admission, 0, False
+
+    def __enter__(self) -> Ticket:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._admission.leave(self._pending, 0)
+
+    def add(self, sentences: int) -> None:
+        """Count sentences; raises Refused as `Admission.accept`."""
+        self._admission.accept(sentences, self._pending, self._begun)
+        self._pending += sentences
 
     def finished(self) -> None:
-        """Count a finished sentence, for Retry-After."""
-        now = time.monotonic()
-        self._seconds += (1 - FORGET) * (now - self._last - self._seconds)
-        self._last = now
+        """Count a finished sentence."""
+        self._admission.leave(1, 1)
+        self._pending -= 1
+        self._begun = True

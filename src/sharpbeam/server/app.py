@@ -16,10 +16,11 @@ from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.boundary import Boundary
 from sharpbeam.server.catalog import Catalog
 from sharpbeam.server.endpoint import Gate
+from sharpbeam.server.files import Files
 from sharpbeam.server.keys import Keys
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Pool
-from sharpbeam.server.protocols import libretranslate
+from sharpbeam.server.protocols import deepl, files, libretranslate
 from sharpbeam.server.protocols import page as pages
 from sharpbeam.server.refusals import Refused
 from sharpbeam.server.service import Service
@@ -48,27 +49,35 @@ def create_app(
     metrics.watch(service)
     gate = Gate(service, Keys(options.api_keys))
 
+    kept = Files()
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         unloading = asyncio.create_task(service.pool.unload_idle())
         if not (options.max_models or options.idle_unload):
-            async with service.pool.engine(next(iter(catalog.entries))):  # the first request finds it loaded
+            async with service.pool.hold([next(iter(catalog.entries))]):  # the first request finds it loaded
                 pass
         yield
         unloading.cancel()
         await service.pool.close()
+        kept.close()
 
     app = FastAPI(
         title="Sharpbeam", version=program_version(), lifespan=lifespan, docs_url=None, redoc_url=None,
         exception_handlers={Refused: _refused, HTTPException: _failed, Exception: _fault},
     )  # fmt: skip
     app.include_router(libretranslate.router(gate))
+    app.include_router(files.router(gate, kept))
+    app.include_router(deepl.router(gate))
     app.include_router(pages.router(gate))
     return Boundary(app, metrics, options.cors_origin)
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    return JSONResponse({"error": error.message}, error.status, error.headers)
+    said = {"error": error.message}
+    if request.url.path.startswith("/v2/"):
+        said["message"] = error.message  # where DeepL's clients look for it
+    return JSONResponse(said, error.status, error.headers)
 
 
 async def _failed(request: Request, error: Any) -> Response:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
+import anyio
 from fastapi import Request
 
 from sharpbeam.server.bodies import read_fields
@@ -35,27 +36,25 @@ class Gate:
         note(request, key=name)
         self._admission.check_rate(name or (request.client.host if request.client else ""))
 
-    async def answer(self, request: Request, work: Coroutine[Any, Any, T]) -> T:
+    async def answer(self, request: Request, work: Coroutine[Any, Any, T], seconds: float = 0.0) -> T:
         """The result of `work`, which is cancelled when the client leaves or the time is over; raises Refused."""
-        seconds = self.service.options.timeout
-        task, gone = asyncio.ensure_future(work), asyncio.ensure_future(left(request))
-        try:
-            await asyncio.wait({task, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            if gone.done():
-                raise Refused(499, "the client left")
-            raise Refused(503, f"no answer within {seconds:g} seconds", seconds)
-        finally:
-            gone.cancel()
-            task.cancel()
-            await asyncio.wait({task, gone})
+        seconds = seconds or self.service.options.timeout
+        with anyio.move_on_after(seconds) as scope:
+            watcher = asyncio.create_task(_watch(request, scope))
+            try:
+                return await work
+            finally:
+                watcher.cancel()
+        if watcher.done() and not watcher.cancelled():
+            raise Refused(499, "the client left")
+        raise Refused(503, f"no answer within {seconds:g} seconds", seconds)
 
 
-async def left(request: Request) -> None:
-    """Wait until the client of a request, whose body was read, has left."""
+async def _watch(request: Request, scope: anyio.CancelScope) -> None:
+    """Cancel `scope` when the client of a request, whose body was read, has left."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+    scope.cancel()
 
 
 def note(request: Request, **facts: Any) -> None:

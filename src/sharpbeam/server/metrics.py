@@ -18,6 +18,8 @@ class Metrics:
     """The counters of one server."""
 
     def __init__(self) -> None:
+        self.characters = 0
+        """Characters of all texts so far."""
         self._registry = CollectorRegistry()
         labels = ("endpoint", "status")
         self._requests = Counter("sharpbeam_requests", "Requests.", labels, registry=self._registry)
@@ -26,16 +28,21 @@ class Metrics:
             buckets=SECONDS, registry=self._registry,
         )  # fmt: skip
         self._characters = Counter("sharpbeam_characters", "Characters of texts.", registry=self._registry)
-        self._sentences = Counter("sharpbeam_sentences", "Sentences to translate.", registry=self._registry)
+        self._sentences = Counter("sharpbeam_sentences", "Sentences that were translated.", registry=self._registry)
 
     def watch(self, service: Service) -> None:
         """Report the state of `service` too: waiting and live requests, models in memory."""
         self._registry.register(_State(service))
 
-    def count_texts(self, texts: list[str], sentences: int) -> None:
-        """Count the texts of a request, and their sentences."""
-        self._characters.inc(sum(map(len, texts)))
-        self._sentences.inc(sentences)
+    def count_texts(self, texts: list[str]) -> None:
+        """Count the texts of a request."""
+        characters = sum(map(len, texts))
+        self.characters += characters
+        self._characters.inc(characters)
+
+    def count_sentence(self) -> None:
+        """Count a sentence that is done."""
+        self._sentences.inc()
 
     def count_request(self, endpoint: str, status: int, seconds: float) -> None:
         """Count a request; `endpoint` is its route, never a path that a client made up."""

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,7 @@ class Engine:
 class Pool:
     """The models in memory: loaded when they are first asked for, unloaded when others need the place or when idle.
 
-    Its methods belong to the event loop; loading happens in another thread.
+    Its methods belong to the event loop; loading happens in another thread, one model at a time.
     """
 
     def __init__(
@@ -49,64 +49,73 @@ class Pool:
         self._catalog, self._options, self._machine, self._defaults = catalog, options, machine, defaults
         self.engines: dict[str, Engine] = {}
         """The models in memory by name."""
-        self._loading: dict[str, asyncio.Task[None]] = {}
-        self._freed = asyncio.Event()  # set, and replaced, when there may be a place
+        self._changing = asyncio.Lock()  # held while models come and go
+        self._freed = asyncio.Event()  # a model is not held any more
 
     @asynccontextmanager
-    async def engine(self, name: str) -> AsyncIterator[Engine]:
-        """The model `name`, which stays in memory while it is held; waits until there is a place for it.
+    async def hold(self, names: Collection[str]) -> AsyncIterator[dict[str, Engine]]:
+        """The models `names`, which stay in memory while they are held; waits until there is a place for them.
 
-        Raises Refused if it cannot be loaded.
+        All are taken at once, so no two requests wait for each other. Raises Refused if one cannot be loaded.
         """
-        while (engine := self.engines.get(name)) is None:
-            await self._load(name)
-        engine.users += 1
+        if not self.engines.keys() >= set(names):
+            async with self._changing:
+                for name in names:
+                    await self._load(name, names)
+                held = self._take(names)
+        else:
+            held = self._take(names)
         try:
-            yield engine
+            yield held
         finally:
-            engine.users -= 1
-            engine.used = time.monotonic()
-            if not engine.users:
-                self._free()
+            for engine in held.values():
+                engine.users -= 1
+                engine.used = time.monotonic()
+            self._freed.set()
 
     async def unload_idle(self) -> None:
         """Unload what was not used for `idle_unload` seconds; does not return."""
         seconds = self._options.idle_unload
         while seconds:
             await asyncio.sleep(min(1.0, seconds / 2))
-            before = time.monotonic() - seconds
-            idle = [name for name, engine in self.engines.items() if not engine.users and engine.used < before]
-            await self._close([self.engines.pop(name) for name in idle])
+            async with self._changing:
+                before = time.monotonic() - seconds
+                idle = [name for name, engine in self.engines.items() if not engine.users and engine.used < before]
+                await self._unload(idle)
 
     async def close(self) -> None:
         """Unload all models."""
-        for task in list(self._loading.values()):
-            await asyncio.wait([task])
-        await self._close([self.engines.pop(name) for name in list(self.engines)])
+        async with self._changing:
+            await self._unload(list(self.engines))
 
-    async def _load(self, name: str) -> None:
-        """Wait until the model is loaded, or until there may be a place for it."""
-        if name not in self._loading:
-            leaving = self._leaving(name)
+    def _take(self, names: Collection[str]) -> dict[str, Engine]:
+        held = {name: self.engines[name] for name in names}
+        for engine in held.values():
+            engine.users += 1
+        return held
+
+    async def _load(self, name: str, staying: Collection[str]) -> None:
+        """Load a model as soon as there is a place for it; those of `staying` are not unloaded for it."""
+        while name not in self.engines:
+            self._freed.clear()
+            leaving = self._leaving(name, staying)
             if leaving is None:
                 await self._freed.wait()
-                return
-            # A task of its own: a client that leaves does not stop what others wait for.
-            task = asyncio.create_task(self._replace([self.engines.pop(other) for other in leaving], name))
-            task.add_done_callback(lambda done: done.exception())  # it may be that no request waits for it any more
-            self._loading[name] = task
-        await asyncio.shield(self._loading[name])
+                continue
+            task = asyncio.create_task(self._replace(leaving, name))
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:  # the client left; others may wait for the same model
+                await asyncio.wait([task])
+                raise
 
-    async def _replace(self, leaving: list[Engine], name: str) -> None:
+    async def _replace(self, leaving: list[str], name: str) -> None:
+        await self._unload(leaving)
         try:
-            await self._close(leaving)
             self.engines[name] = await asyncio.to_thread(self._open, name)
         except SharpbeamError as error:
             logging.getLogger("sharpbeam").error("the model %s cannot be loaded: %s", name, error)
             raise Refused(500, f"the model {Path(name).name} cannot be loaded") from error
-        finally:
-            del self._loading[name]
-            self._free()
 
     def _open(self, name: str) -> Engine:
         translator = Translator(name, machine=self._machine, **self._defaults)
@@ -118,31 +127,25 @@ class Pool:
             return Engine(translator, session, attends=False)
         return Engine(translator, session)
 
-    def _leaving(self, name: str) -> list[str] | None:
+    def _leaving(self, name: str, staying: Collection[str]) -> list[str] | None:
         """The models to unload so that there is a place for `name`; None while too many are held by requests."""
-        entries, options = self._catalog.entries, self._options
-        idle = sorted((engine.used, other) for other, engine in self.engines.items() if not engine.users)
-        staying, leaving = [*self.engines, *self._loading], []
-        while staying:  # alone, a model of any size may be loaded
-            size = sum(entries[each].size for each in (*staying, name))
-            too_many = 0 < options.max_models <= len(staying)
+        sizes, options = {each: entry.size for each, entry in self._catalog.entries.items()}, self._options
+        there, leaving = list(self.engines), []
+        idle = sorted((e.used, other) for other, e in self.engines.items() if not e.users and other not in staying)
+        while not set(there) <= set(staying):  # what one request needs is loaded, whatever its size
+            size = sum(sizes[each] for each in (*there, name))
+            too_many = 0 < options.max_models <= len(there)
             if not too_many and not 0 < options.max_model_memory * 2**20 < size:
                 break
             if not idle:
                 return None
             _, other = idle.pop(0)
-            staying.remove(other)
+            there.remove(other)
             leaving.append(other)
         return leaving
 
-    @staticmethod
-    async def _close(engines: list[Engine]) -> None:
-        for engine in engines:
-            await asyncio.to_thread(engine.session.close)
-        if engines:
-            engines.clear()
+    async def _unload(self, names: list[str]) -> None:
+        for name in names:
+            await asyncio.to_thread(self.engines.pop(name).session.close)
+        if names:
             gc.collect()  # sessions, lanes and requests refer to each other
-
-    def _free(self) -> None:
-        self._freed.set()
-        self._freed = asyncio.Event()

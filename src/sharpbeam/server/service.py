@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
 
-from sharpbeam.decoding.results import Translation
+from sharpbeam.decoding.results import EMPTY, Translation
+from sharpbeam.documents import DocumentTranslation, document_steps, read_document
+from sharpbeam.documents.job import Steps
 from sharpbeam.errors import SharpbeamError
+from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.server import ServerOptions
-from sharpbeam.server.admission import Admission
+from sharpbeam.server.admission import Admission, Ticket
 from sharpbeam.server.catalog import Catalog, Hop
+from sharpbeam.server.decoder import Decoder, decode
 from sharpbeam.server.detection import Detection, detect
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Engine, Pool
-from sharpbeam.server.refusals import Refused, bad_request
-from sharpbeam.server.segments import Segments, split_text
+from sharpbeam.server.refusals import bad_request
 
-AT_ONCE = 32  # sentences of one request in flight, so that a long one leaves capacity to others
+T = TypeVar("T")
+LONG = 4000  # characters of a text whose splitting takes so long that it gets a thread
+Tell = Callable[[int, str, str], None]
 
 
 @dataclass(frozen=True)
@@ -29,36 +34,19 @@ class Asked:
     texts: list[str]
     source: str  # a code as the client sent it; "auto": detected for each text
     target: str
+    format: str = "text"
     alternatives: int = 0
     details: bool = False  # whether words, their confidence and alignment are returned
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A translated sentence. With a pivot, `first` is its translation into that."""
-
-    source: str
-    translation: Translation
-    first: Translation | None = None
-
-
-@dataclass(frozen=True)
+@dataclass
 class Translated:
     """A translated text."""
 
-    segments: Segments
-    sentences: list[Sentence]
-    detected: Detection | None  # where the source was "auto"
-
-    @property
-    def text(self) -> str:
-        """The translation."""
-        return self.alternative(0)
-
-    def alternative(self, rank: int) -> str:
-        """The text made of the hypothesis number `rank` of each sentence, or of its last one."""
-        found = [sentence.translation.hypotheses for sentence in self.sentences]
-        return self.segments.joined([answers[min(rank, len(answers) - 1)].text for answers in found])
+    text: str
+    detected: Detection | None = None  # where the source was "auto"
+    alternatives: list[str] = field(default_factory=list)
+    sentences: list[tuple[str, Translation]] = field(default_factory=list)
 
 
 class Service:
@@ -67,15 +55,13 @@ class Service:
     def __init__(self, catalog: Catalog, pool: Pool, options: ServerOptions, metrics: Metrics) -> None:
         self.catalog, self.pool, self.options, self.metrics = catalog, pool, options, metrics
         self.admission = Admission(options)
+        self.documents = DocumentOptions()
 
     def check(self, asked: Asked) -> None:
         """Raise Refused where the request is larger than the limits."""
-        options = self.options
-        characters = sum(map(len, asked.texts))
-        if 0 < options.batch_limit < len(asked.texts):
-            raise bad_request(
-                f"Invalid request: request ({len(asked.texts)}) exceeds text limit ({options.batch_limit})"
-            )
+        options, texts, characters = self.options, len(asked.texts), sum(map(len, asked.texts))
+        if 0 < options.batch_limit < texts:
+            raise bad_request(f"Invalid request: request ({texts}) exceeds text limit ({options.batch_limit})")
         if 0 < options.char_limit < characters:
             raise bad_request(f"Invalid request: request ({characters}) exceeds text limit ({options.char_limit})")
         if not 0 <= asked.alternatives <= options.alternatives_limit:
@@ -84,97 +70,101 @@ class Service:
                 f"{options.alternatives_limit}"
             )
 
-    async def translate(self, asked: Asked) -> list[Translated]:
-        """Translate the texts of a request; raises Refused. Cancelling it frees what is in flight."""
-        done: dict[tuple[int, int], Sentence] = {}
-        plan: list[tuple[Segments, Detection | None]] = []
-        async for text, number, sentence in self.stream(asked, plan):
-            done[text, number] = sentence
-        return [
-            Translated(segments, [done[text, number] for number in range(len(segments.sentences))], detected)
-            for text, (segments, detected) in enumerate(plan)
-        ]
+        for text in asked.texts:
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise bad_request("Invalid request: a text holds half a character (a surrogate)") from None
 
-    async def stream(
-        self, asked: Asked, plan: list[tuple[Segments, Detection | None]]
-    ) -> AsyncGenerator[tuple[int, int, Sentence], None]:
-        """Yield (index of the text, of the sentence, the sentence) as they finish.
+    async def translate(self, asked: Asked, tell: Tell | None = None) -> list[Translated]:
+        """Translate the texts of a request; raises Refused. Cancelling it frees what is in flight.
 
-        Fills `plan` with the segments and the detected language of each text, before the first sentence.
+        `tell` is called with (index of the text, sentence, its translation) as sentences are done.
         """
         self.check(asked)
         target = self.catalog.known(asked.target)
-        jobs: list[tuple[int, int, str, tuple[Hop, ...]]] = []
-        for index, text in enumerate(asked.texts):
-            detected = detect(text, self.catalog.sources) if asked.source == "auto" else None
-            source = self.catalog.known(detected.language if detected else asked.source)
-            route = self.catalog.route(source, target)
-            segments = split_text(text, source) if route else Segments([], [text])
-            plan.append((segments, detected))
-            jobs += [(index, number, sentence, route) for number, sentence in enumerate(segments.sentences)]
-        self.metrics.count_texts(asked.texts, len(jobs))
-        with self.admission.accept(len(jobs)):
-            async with AsyncExitStack() as held:
-                names = {hop.model for *_, route in jobs for hop in route}
-                engines = {name: await held.enter_async_context(self.pool.engine(name)) for name in sorted(names)}
-                async with aclosing(self._run(jobs, engines, asked)) as found:
-                    async for sentence in found:
-                        yield sentence
+        detected = [detect(text, self.catalog.sources) if asked.source == "auto" else None for text in asked.texts]
+        sources = [self.catalog.known(found.language if found else asked.source) for found in detected]
+        routes = [self.catalog.route(source, target) for source in sources]
+        self.metrics.count_texts(asked.texts)
+        with Ticket(self.admission) as ticket:
+            async with self.pool.hold({hop.model for route in routes for hop in route}) as engines:
+                work = []
+                for index, (text, source, route) in enumerate(zip(asked.texts, sources, routes, strict=True)):
+                    told = None if tell is None else partial(tell, index)
+                    keywords = _keywords(asked, engines, route)
+                    decoder = Decoder(engines, route, ticket, self.metrics, keywords, told)
+                    work.append(self._text(text, source, asked, decoder))
+                done = [await work[0]] if len(work) == 1 else await all_of(work)
+        return [replace(each, detected=found) for each, found in zip(done, detected, strict=True)]
 
-    async def _run(
-        self, jobs: list[tuple[int, int, str, tuple[Hop, ...]]], engines: dict[str, Engine], asked: Asked
-    ) -> AsyncGenerator[tuple[int, int, Sentence], None]:
-        waiting = iter(jobs)
-        running: dict[asyncio.Task[Sentence], tuple[int, int]] = {}
+    async def _text(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Translated:
+        if not decoder.route:
+            return Translated(text)
         try:
-            while True:
-                for text, number, sentence, route in waiting:
-                    task = asyncio.create_task(self._sentence(sentence, route, engines, asked))
-                    running[task] = (text, number)
-                    if len(running) >= AT_ONCE:
-                        break
-                if not running:
-                    return
-                finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in finished:
-                    yield (*running.pop(task), task.result())
-        finally:
-            for task in running:
-                task.cancel()  # and with it the handle, which frees its rows
-
-    async def _sentence(self, text: str, route: tuple[Hop, ...], engines: dict[str, Engine], asked: Asked) -> Sentence:
-        first = None
-        for hop in route[:-1]:
-            first = await self._decode(text, hop, engines[hop.model], replace(asked, alternatives=0))
-        translation = await self._decode(first.text if first else text, route[-1], engines[route[-1].model], asked)
-        self.admission.finished()
-        return Sentence(text, translation, first)
-
-    async def _decode(self, text: str, hop: Hop, engine: Engine, asked: Asked) -> Translation:
-        keywords: dict[str, Any] = dict(hop.languages)
-        if asked.alternatives:
-            beam = max(engine.translator.defaults.search.beam_size, asked.alternatives + 1)
-            keywords |= {"beam_size": beam, "num_hypotheses": asked.alternatives + 1}
-        if asked.details and engine.attends:
-            keywords["return_attention"] = True
-        return await self.submit(engine, text, keywords)
-
-    async def submit(self, engine: Engine, text: str, keywords: dict[str, Any]) -> Translation:
-        """Decode a text with the others that are in flight; raises Refused for what the model cannot do."""
-        try:
-            return await asyncio.wrap_future(engine.session.submit(text, **keywords))
+            document = await decoder.run(self._steps(text, source, asked), len(text) > LONG)
         except SharpbeamError as error:
-            raise Refused(400, f"Invalid request: {error}") from None
+            raise bad_request(f"Invalid request: {error}") from None
+        done = Translated(document.content)
+        if asked.details:
+            known = decoder.found
+            done.sentences = [(one.source, known[one.source]) for one in document.sentences if one.source in known]
+        for rank in range(1, asked.alternatives + 1):
+            if any(len(answer.hypotheses) > rank for answer in decoder.found.values()):
+                other = await asyncio.to_thread(decoder.again, self._steps(text, source, asked), rank)
+                done.alternatives.append(other.content)
+        return done
+
+    async def translate_file(self, content: bytes, format: str, source: str, target: str) -> bytes:
+        """Translate the bytes of a file; raises Refused. Its source may be "auto"."""
+        known = self.catalog.known(target)
+        try:
+            document = await asyncio.to_thread(read_document, content, format)
+            if source == "auto":
+                begin = " ".join(segment.text for segment in document.segments[:20])
+                source = detect(begin, self.catalog.sources).language
+            source = self.catalog.known(source)
+            route = self.catalog.route(source, known)
+            if not route:
+                return content
+            with Ticket(self.admission) as ticket:
+                async with self.pool.hold({hop.model for hop in route}) as engines:
+                    decoder = Decoder(engines, route, ticket, self.metrics)
+                    return (await decoder.run(document_steps(document, self.documents, source), True)).content
+        except SharpbeamError as error:
+            raise bad_request(f"Invalid file: {error}") from None
+
+    def _steps(self, text: str, source: str, asked: Asked) -> Steps[DocumentTranslation[str]]:
+        return document_steps(read_document(text, asked.format), self.documents, source)
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""
-        with self.admission.accept(1):
-            async with AsyncExitStack() as held:
+        found = Translation(sentence, (EMPTY,))
+        with Ticket(self.admission) as ticket:
+            ticket.add(1)
+            async with self.pool.hold({hop.model for hop in route}) as engines:
                 for hop in route:
-                    engine = await held.enter_async_context(self.pool.engine(hop.model))
-                    keywords: dict[str, Any] = dict(hop.languages)
-                    if hop is route[-1]:
-                        keywords |= {"return_alternatives": True, "num_hypotheses": count, "target_prefix": prefix}
-                    found = await self.submit(engine, sentence, keywords)
+                    wanted = {"return_alternatives": True, "num_hypotheses": count, "target_prefix": prefix}
+                    keywords = {**hop.languages, **(wanted if hop is route[-1] else {})}
+                    found = await decode(engines[hop.model], sentence, keywords)
                     sentence = found.text
-                return list(dict.fromkeys(answer.text for answer in found.hypotheses))
+        return list(dict.fromkeys(answer.text for answer in found.hypotheses))
+
+
+def _keywords(asked: Asked, engines: Mapping[str, Engine], route: Sequence[Hop]) -> dict[str, Any]:
+    """The options that a request asks for, of the last model of its route."""
+    keywords: dict[str, Any] = {"return_attention": True} if asked.details else {}
+    if asked.alternatives and route:
+        least = engines[route[-1].model].translator.defaults.search.beam_size
+        keywords |= {"beam_size": max(least, asked.alternatives + 1), "num_hypotheses": asked.alternatives + 1}
+    return keywords
+
+
+async def all_of(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all; the first error, or cancelling, ends the others."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -42,7 +42,7 @@ async function start() {
   fill(from, sources.length > 1 ? [["auto", "Detect"], ...sources] : sources, remembered.from);
   fillTargets();
   at("key-field").hidden = !settings.keyRequired;
-  at("format-choice").hidden = !settings.htmlFormat;
+  at("format-choice").hidden = false;
   if (settings.filesTranslation) offerFiles(settings.supportedFilesFormat);
   source.addEventListener("input", () => { grow(); later(); });
   at("format").addEventListener("change", translate);

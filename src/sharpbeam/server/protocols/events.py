@@ -2,60 +2,60 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
 from typing import Any
 
-import anyio
+from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from sharpbeam.server.detection import Detection
 from sharpbeam.server.endpoint import Gate
 from sharpbeam.server.refusals import Refused
-from sharpbeam.server.segments import Segments
-from sharpbeam.server.service import Asked, Sentence, Translated
+from sharpbeam.server.service import Asked, Translated
 
 
 async def event_stream(
-    gate: Gate, asked: Asked, answer: Callable[[list[Translated]], dict[str, Any]]
+    gate: Gate, request: Request, asked: Asked, answer: Callable[[list[Translated]], dict[str, Any]]
 ) -> StreamingResponse:
-    """Events `sentence` {text, sentence, translation}, both indices from 0, and `done`, the answer; or `error`.
+    """Events `sentence` {text, source, translation}, with the index of the text, and `done`, the answer; or `error`.
 
-    The first sentence is waited for, so that a refusal has its status. When the client leaves, the work is cancelled.
+    The first event is waited for, so that a refusal has its status. When the client leaves, the work is cancelled.
     """
-    plan: list[tuple[Segments, Detection | None]] = []
-    found = gate.service.stream(asked, plan)
-    first: tuple[int, int, Sentence] | None = None
-    seconds = gate.service.options.timeout
+    events: asyncio.Queue[str] = asyncio.Queue()
+
+    def tell(text: int, source: str, translation: str) -> None:
+        events.put_nowait(event("sentence", {"text": text, "source": source, "translation": translation}))
+
+    async def work() -> None:
+        events.put_nowait(event("done", answer(await gate.service.translate(asked, tell))))
+
+    task = asyncio.create_task(gate.answer(request, work()))
+    first = asyncio.create_task(events.get())
     try:
-        with anyio.fail_after(seconds):
-            first = await anext(found, None)
-    except TimeoutError:
-        raise Refused(503, f"no answer within {seconds:g} seconds", seconds) from None
+        await asyncio.wait({task, first}, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if task.done() and not first.done() and events.empty():
+        first.cancel()
+        task.result()  # raises
 
-    async def events() -> AsyncIterator[str]:
-        done: dict[tuple[int, int], Sentence] = {}
-        sentence = first
-        async with aclosing(found):
-            try:
-                with anyio.fail_after(seconds):
-                    while sentence is not None:
-                        text, number, translated = sentence
-                        done[text, number] = translated
-                        said = {"text": text, "sentence": number, "translation": translated.translation.text}
-                        yield event("sentence", said)
-                        sentence = await anext(found, None)
-            except (Refused, TimeoutError) as error:
-                yield event("error", {"error": str(error) or f"no answer within {seconds:g} seconds"})
-                return
-        whole = [
-            Translated(segments, [done[text, number] for number in range(len(segments.sentences))], detected)
-            for text, (segments, detected) in enumerate(plan)
-        ]
-        yield event("done", answer(whole))
+    async def said() -> AsyncIterator[str]:
+        try:
+            yield await first
+            while not (task.done() and events.empty()):
+                following = asyncio.create_task(events.get())
+                await asyncio.wait({task, following}, return_when=asyncio.FIRST_COMPLETED)
+                if following.done():
+                    yield following.result()
+                following.cancel()
+            if isinstance(error := task.exception(), Refused):
+                yield event("error", {"error": error.message})
+        finally:
+            task.cancel()
 
-    return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    return StreamingResponse(said(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 def event(name: str, data: dict[str, Any]) -> str:

@@ -19,13 +19,14 @@ from sharpbeam.server.endpoint import (
 )
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.protocols.events import event_stream
+from sharpbeam.server.protocols.files import suffixes
 from sharpbeam.server.protocols.words import sentence_details
 from sharpbeam.server.refusals import Refused, bad_request
 from sharpbeam.server.service import Asked, Translated
 
 TEXT = {"type": "string"}
 TEXTS = {"oneOf": [TEXT, {"type": "array", "items": TEXT}]}
-FORMATS = ("text",)
+FORMATS = ("text", "html")
 TRANSLATE = document(
     "Translate a text or a list of texts",
     {
@@ -53,14 +54,15 @@ def router(gate: Gate) -> APIRouter:
     async def translate(request: Request) -> Response:
         fields = await gate.fields(request)
         if "texts" in fields:
-            asked = Asked(texts_field(fields, "texts"), text_field(fields, "src_lang"), text_field(fields, "tgt_lang"))
-            note(request, texts=len(asked.texts), characters=sum(map(len, asked.texts)))
+            texts = texts_field(fields, "texts")
+            note(request, texts=len(texts), characters=sum(map(len, texts)))
+            asked = Asked(texts, text_field(fields, "src_lang"), text_field(fields, "tgt_lang"))
             done = await gate.answer(request, service.translate(asked))
             return JSONResponse({"translations": [each.text for each in done]})
         asked, several = _asked(fields)
         note(request, texts=len(asked.texts), characters=sum(map(len, asked.texts)))
         if flag_field(fields, "stream"):
-            return await event_stream(gate, asked, lambda done: _answer(done, asked, several))
+            return await event_stream(gate, request, asked, lambda done: _answer(done, asked, several))
         return JSONResponse(_answer(await gate.answer(request, service.translate(asked)), asked, several))
 
     @routes.post("/detect", openapi_extra=document("Detect the language of a text", {"q": TEXT}, ["q"]))
@@ -88,8 +90,8 @@ def router(gate: Gate) -> APIRouter:
             "apiKeys": gate.keys.required,
             "keyRequired": gate.keys.required,
             "suggestions": False,
-            "filesTranslation": False,
-            "supportedFilesFormat": [],
+            "filesTranslation": bool(options.file_limit),
+            "supportedFilesFormat": suffixes() if options.file_limit else [],
             "language": {
                 "source": {"code": "auto", "name": "Auto Detect"},
                 "target": {"code": target, "name": name_of(target)},
@@ -110,7 +112,8 @@ def _asked(fields: dict[str, Any]) -> tuple[Asked, bool]:
     form = text_field(fields, "format", "text")
     if form not in FORMATS:
         raise bad_request(f"{form[:40]} format is not supported")
-    asked = Asked(texts, source, target, number_field(fields, "alternatives", 0), flag_field(fields, "details"))
+    alternatives, details = number_field(fields, "alternatives", 0), flag_field(fields, "details")
+    asked = Asked(texts, source, target, form, alternatives, details)
     return asked, isinstance(fields["q"], list)
 
 
@@ -124,14 +127,7 @@ def _answer(done: list[Translated], asked: Asked, several: bool) -> dict[str, An
     if asked.source == "auto":
         fields["detectedLanguage"] = [_detected(each.detected) for each in done if each.detected]
     if asked.alternatives:
-        fields["alternatives"] = [
-            [each.alternative(rank) for rank in range(1, _most(each))] if each.sentences else [] for each in done
-        ]
+        fields["alternatives"] = [each.alternatives for each in done]
     if asked.details:
-        fields["details"] = [sentence_details(each) for each in done]
+        fields["details"] = [[sentence_details(*sentence) for sentence in each.sentences] for each in done]
     return dict(fields) if several else {name: values[0] for name, values in fields.items()}
-
-
-def _most(done: Translated) -> int:
-    """The number of different translations of a text."""
-    return max(len(sentence.translation.hypotheses) for sentence in done.sentences)

@@ -6,35 +6,29 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from sharpbeam.decoding.results import Answer
-from sharpbeam.server.service import Sentence, Translated
+from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.documents.words import piece_ranges
 
 SPACE = "\u2581"  # with which SentencePiece begins a word
 
 
-def sentence_details(done: Translated) -> list[dict[str, Any]]:
-    """For each sentence its source and translation with their words.
+def sentence_details(source: str, translation: Translation) -> dict[str, Any]:
+    """A sentence and its translation with their words.
 
     A word has `begin` and `end` (characters of its sentence); one of a translation also `confidence` (0 to 1, the
     probability of its tokens) and `source` (indices of source words).
     """
-    return [_details(sentence) for sentence in done.sentences]
-
-
-def _details(sentence: Sentence) -> dict[str, Any]:
-    translation = sentence.translation
     answer = translation.hypotheses[0]
     groups, source_groups = _groups(answer.tokens), _groups(translation.source_tokens)
+    source_spans = _spans(source, translation.source_tokens, source_groups)
+    aligned = _aligned(answer, groups, source_groups)
     spans = _spans(answer.text, answer.tokens, groups)
-    direct = sentence.first is None  # through a pivot, the source of the last model is no text of the client
-    source_spans = _spans(sentence.source, translation.source_tokens, source_groups) if direct else []
-    aligned = _aligned(answer, groups, source_groups) if source_spans else [[] for _ in groups]
     words = [
         {"begin": begin, "end": end, "confidence": round(_confidence(answer, group), 4), "source": sources}
-        for (begin, end), group, sources in zip(spans, groups, aligned, strict=False)
+        for (begin, end), group, sources in zip(spans, groups, aligned, strict=True)
     ]
     return {
-        "source": sentence.source,
+        "source": source,
         "translation": answer.text,
         "score": round(answer.score, 4),
         "words": words,
@@ -49,16 +43,9 @@ def _groups(tokens: Sequence[str]) -> list[range]:
 
 
 def _spans(text: str, tokens: Sequence[str], groups: list[range]) -> list[tuple[int, int]]:
-    """Begin and end of each word in the text; none where the tokens do not spell it (unknown characters)."""
-    spans, end = [], 0
-    for group in groups:
-        word = "".join(tokens[n] for n in group).replace(SPACE, " ").strip()
-        begin = text.find(word, end)
-        if begin < 0 or text[end:begin].strip():
-            return []
-        end = begin + len(word)
-        spans.append((begin, end))
-    return spans
+    """Begin and end of each word in the text."""
+    ranges = piece_ranges(tokens, text)
+    return [(ranges[group[0]][0], ranges[group[-1]][1]) for group in groups]
 
 
 def _aligned(answer: Answer, groups: list[range], source_groups: list[range]) -> list[list[int]]:

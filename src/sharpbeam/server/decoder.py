@@ -1,0 +1,116 @@
+"""The decoder of one request: its sentences go through the models of a route, with those of other requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from sharpbeam.decoding.results import EMPTY, Translation
+from sharpbeam.documents.job import Job, Steps
+from sharpbeam.errors import SharpbeamError
+from sharpbeam.server.admission import Ticket
+from sharpbeam.server.catalog import Hop
+from sharpbeam.server.metrics import Metrics
+from sharpbeam.server.pool import Engine
+from sharpbeam.server.refusals import Refused
+
+T = TypeVar("T")
+AT_ONCE = 32  # sentences of one request in flight, so that a long one leaves capacity to others
+Tell = Callable[[str, str], None]
+
+
+@dataclass
+class Decoder:
+    """Decodes sentences for one text, and remembers their translations."""
+
+    engines: Mapping[str, Engine]
+    route: tuple[Hop, ...]
+    ticket: Ticket
+    metrics: Metrics
+    options: dict[str, Any] = field(default_factory=dict)  # keywords of the last model of the route
+    tell: Tell | None = None  # called with each sentence and its translation
+    found: dict[str, Translation] = field(default_factory=dict)
+
+    async def run(self, steps: Steps[T], in_thread: bool) -> T:
+        """The result of `steps`, whose jobs are decoded; raises Refused. Cancelling it frees what is in flight.
+
+        Work between decoding is done `in_thread` where it may take more than some milliseconds.
+        """
+        answers: list[Translation] | None = None
+        while True:
+            done, value = await asyncio.to_thread(_next, steps, answers) if in_thread else _next(steps, answers)
+            if done:
+                result: T = value
+                return result
+            self.ticket.add(len(value))
+            answers = await self._decode(value)
+
+    def again(self, steps: Steps[T], rank: int) -> T:
+        """The result of `steps` with hypothesis number `rank` of each sentence that `run` decoded, or its last one."""
+        answers: list[Translation] | None = None
+        while True:
+            done, value = _next(steps, answers)
+            if done:
+                result: T = value
+                return result
+            answers = [self._ranked(job.text, rank) for job in value]
+
+    def _ranked(self, text: str, rank: int) -> Translation:
+        found = self.found.get(text) or Translation(text, (replace(EMPTY, text=text),))
+        best = found.hypotheses[min(rank, len(found.hypotheses) - 1)]
+        return replace(found, hypotheses=(best,))
+
+    async def _decode(self, jobs: Sequence[Job]) -> list[Translation]:
+        """The translations of all jobs, of which at most AT_ONCE are in flight."""
+        if len(jobs) == 1:
+            return [await self._sentence(jobs[0])]
+        answers: dict[int, Translation] = {}
+        running: dict[asyncio.Task[Translation], int] = {}
+        waiting = iter(enumerate(jobs))
+        try:
+            while len(answers) < len(jobs):
+                while len(running) < AT_ONCE and (job := next(waiting, None)) is not None:
+                    running[asyncio.create_task(self._sentence(job[1]))] = job[0]
+                finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                answers |= {running.pop(task): task.result() for task in finished}
+        finally:
+            for task in running:
+                task.cancel()  # and with it the request of the session, which frees its rows
+        return [answers[index] for index in range(len(jobs))]
+
+    async def _sentence(self, job: Job) -> Translation:
+        text, keywords = job.text, job.changes
+        for hop in self.route:
+            engine = self.engines[hop.model]
+            last = {**self.options, **keywords} if hop is self.route[-1] else {}
+            if last.get("return_attention") and not engine.attends:
+                last = {**last, "return_attention": False}
+            translation = await decode(engine, text, {**hop.languages, **last})
+            text = translation.text
+        self.ticket.finished()
+        self.metrics.count_sentence()
+        if len(self.route) > 1:  # attention is to the words of the pivot, which are not the client's
+            answers = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
+            translation = Translation(job.text, answers, translation.truncated)
+        self.found[job.text] = translation
+        if self.tell is not None:
+            self.tell(job.text, translation.text)
+        return translation
+
+
+async def decode(engine: Engine, text: str, keywords: dict[str, Any]) -> Translation:
+    """Decode a sentence with the others that are in flight; raises Refused for what the model cannot do."""
+    try:
+        return await asyncio.wrap_future(engine.session.submit(text, **keywords))
+    except SharpbeamError as error:
+        raise Refused(400, f"Invalid request: {error}") from None
+
+
+def _next(steps: Steps[Any], answers: list[Translation] | None) -> tuple[bool, Any]:
+    """Whether `steps` are done, and their result or their next jobs."""
+    try:
+        return False, next(steps) if answers is None else steps.send(answers)
+    except StopIteration as done:
+        return True, done.value

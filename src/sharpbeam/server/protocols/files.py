@@ -1,0 +1,69 @@
+"""LibreTranslate's API for files: a file in, the address of its translation out."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, Response
+from starlette.datastructures import UploadFile
+
+from sharpbeam.documents.formats.registry import FORMATS
+from sharpbeam.server.bodies import read_form
+from sharpbeam.server.endpoint import Gate, note, text_field
+from sharpbeam.server.files import Files
+from sharpbeam.server.refusals import Refused, bad_request
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "file": {"type": "string", "format": "binary"},
+        "source": {"type": "string"},
+        "target": {"type": "string"},
+    },
+    "required": ["file", "source", "target"],
+}
+BODY = {"requestBody": {"content": {"multipart/form-data": {"schema": FORM}}}}
+OVERHEAD = 4096  # bytes of a form around its file
+
+
+def suffixes() -> list[str]:
+    """The suffixes of files that can be translated."""
+    return [suffix for known in FORMATS.values() for suffix in known.suffixes]
+
+
+def router(gate: Gate, files: Files) -> APIRouter:
+    """The endpoints."""
+    routes, service = APIRouter(tags=["LibreTranslate"]), gate.service
+    options = service.options
+
+    @routes.post("/translate_file", openapi_extra=BODY, summary="Translate a file")
+    async def translate_file(request: Request) -> dict[str, Any]:
+        if not options.file_limit:
+            raise Refused(403, "Files translation are disabled on this server.")
+        form = await read_form(request, options.file_limit + OVERHEAD, options.body_timeout)
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        gate.admit(request, fields.get("api_key"))
+        given = form.get("file")
+        if not isinstance(given, UploadFile) or not given.filename:
+            raise bad_request("Invalid request: missing file parameter")
+        source, target = text_field(fields, "source"), text_field(fields, "target")
+        suffix = PurePosixPath(given.filename.replace("\\", "/")).suffix.lower()
+        if suffix not in suffixes():
+            raise bad_request("Invalid request: file format not supported")
+        content = await given.read()
+        await form.close()
+        note(request, bytes=len(content), suffix=suffix)
+        format_ = next(name for name, known in FORMATS.items() if suffix in known.suffixes)
+        work = service.translate_file(content, format_, source, target)
+        name = files.put(await gate.answer(request, work, options.file_timeout), suffix)
+        return {"translatedFileUrl": str(request.url_for("download_file", name=name))}
+
+    @routes.get("/download_file/{name}", summary="The translation of a file")
+    async def download_file(name: str) -> Response:
+        path = files.path(name)
+        headers = {"Content-Disposition": f'attachment; filename="translation{path.suffix}"'}
+        return FileResponse(path, media_type="application/octet-stream", headers=headers)
+
+    return routes

@@ -1,0 +1,108 @@
+"""Markup and files over HTTP."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from server.conftest import Live
+
+pytest.importorskip("sentencex", reason="needs the extra sharpbeam[documents]")
+
+
+def send(live: Live, name: str, content: bytes, **fields: str) -> Any:
+    form = {"source": "xx", "target": "yy"} | fields
+    return live.client.post("/translate_file", data=form, files={"file": (name, content)})
+
+
+def test_html_keeps_its_tags_and_nothing_becomes_executable(live: Live) -> None:
+    source = '<p class="a">Balo <b>mike</b> nodi.</p>&lt;script&gt;alert(1)&lt;/script&gt; <script>var balo;</script>'
+    answer = live.translate(source, format="html").json()["translatedText"]
+    for tag in ('<p class="a">', "<b>", "</b>", "</p>", "<script>var balo;</script>"):
+        assert answer.count(tag) == 1
+    assert answer.count("<script") == 1
+    several = live.translate([source, "<i>Balo</i>"], format="html", alternatives=1).json()
+    assert several["translatedText"][0] == answer
+    assert [each[0].count("<") for each in several["alternatives"]] == [source.count("<"), 2]
+
+
+def test_a_file_is_translated_and_downloaded(live: Live, sentences: list[str]) -> None:
+    text = f"{sentences[0]}\r\n\r\n{sentences[1]}\n"
+    answer = send(live, "letter.txt", text.encode())
+    assert answer.status_code == 200
+    got = live.client.get(urlsplit(answer.json()["translatedFileUrl"]).path)
+    assert got.text == live.translate(text).json()["translatedText"]
+    assert got.headers["content-disposition"] == 'attachment; filename="translation.txt"'
+    assert "default-src 'none'" in got.headers["content-security-policy"]
+    assert live.client.get("/frontend/settings").json()["filesTranslation"] is True
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd.txt", "..\\..\\a.txt", "/etc/cron.d/x.txt", "a\x00b.txt", "ä 🎉.txt"]
+)
+def test_names_of_files_lead_nowhere(live: Live, name: str) -> None:
+    answer = send(live, name, b"Balo.")
+    assert answer.status_code in (200, 400)
+    if answer.status_code == 200:
+        made = urlsplit(answer.json()["translatedFileUrl"]).path.rpartition("/")[2]
+        assert made.isascii() and "passwd" not in made and ".." not in made
+
+
+@pytest.mark.parametrize("name", ["%2e%2e%2fetc%2fpasswd", "anything.txt", "..%5c..%5ca", "%00"])
+def test_only_files_that_were_made_are_served(live: Live, name: str) -> None:
+    assert live.client.get(f"/download_file/{name}").status_code == 404
+    assert live.client.get(f"/page/{name}").status_code == 404
+
+
+def test_files_that_cannot_be_translated(serve: Callable[..., Live]) -> None:
+    live = serve(file_limit=5000)
+    for answer, status, said in (
+        (send(live, "program.exe", b"MZ\x90\x00"), 400, "Invalid request: file format not supported"),
+        (send(live, "a.txt", b"\xff\xfe\x00"), 400, "Invalid file:"),
+        (send(live, "a.txt", b"x" * 10_000), 413, "the request is larger than"),
+        (send(live, "a.txt", b"Balo.", target="zz"), 400, "zz is not supported"),
+        (
+            live.client.post("/translate_file", data={"source": "xx", "target": "yy"}),
+            400,
+            "Invalid request: missing file",
+        ),
+    ):
+        assert answer.status_code == status
+        assert answer.json()["error"].startswith(said)
+    none = serve(file_limit=0)
+    assert send(none, "a.txt", b"Balo.").status_code == 403
+    assert none.client.get("/frontend/settings").json()["supportedFilesFormat"] == []
+
+
+def test_a_full_disk_is_a_refusal(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    answer = send(live, "a.txt", b"Balo.")
+    assert (answer.status_code, answer.json()) == (507, {"error": "the disk of the server is full"})
+    monkeypatch.undo()
+    assert send(live, "a.txt", b"Balo.").status_code == 200
+
+
+def test_deepls_python_client(serve: Callable[..., Live], models: list[str], tmp_path: Path) -> None:
+    deepl = pytest.importorskip("deepl", reason="deepl is not installed")
+    (tmp_path / "keys").write_text("my key\n")
+    live = serve([models[0].replace("xx-yy", "de-en")], api_keys=str(tmp_path / "keys"))
+    client = deepl.Translator("my key", server_url=live.url, send_platform_info=False)
+    one, two = client.translate_text(["Balo mike.", "Nodi."], source_lang="DE", target_lang="EN-US")
+    plain = live.translate(["Balo mike.", "Nodi."], source="de", target="en", api_key="my key").json()
+    assert [one.text, two.text] == plain["translatedText"]
+    assert one.detected_source_lang == "DE"
+    marked = client.translate_text("Balo <b>mike</b>.", target_lang="EN-US", tag_handling="html")
+    assert "<b>" in marked.text
+    assert [each.code for each in client.get_target_languages()] == ["EN"]
+    assert client.get_usage().character.count > 0
+    with pytest.raises(deepl.DeepLException, match="formality is not supported"):
+        client.translate_text("Balo.", source_lang="DE", target_lang="EN-US", formality="less")
+    with pytest.raises(deepl.AuthorizationException):
+        deepl.Translator("no key", server_url=live.url).translate_text("Balo.", target_lang="EN-US")

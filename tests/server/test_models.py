@@ -1,0 +1,142 @@
+"""Models of a server: directions, pivots, memory."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from server.conftest import Live
+
+from sharpbeam import Translator
+from sharpbeam.errors import OptionError
+from sharpbeam.options.server import ServerOptions
+
+
+@pytest.fixture
+def several(tiny_model: Path) -> list[str]:
+    return [f"de-en={tiny_model}", f"en-fr={tiny_model}/.", f"fr-en={tiny_model}/./."]
+
+
+def test_a_pivot_joins_two_models(serve: Callable[..., Live], several: list[str], library: Translator) -> None:
+    live = serve(several)
+    text = "Balo mike."
+    (english,) = library.translate([text], max_length=40)
+    (french,) = library.translate([english.text], max_length=40)
+    answer = live.translate(text, source="de", target="fr", alternatives=2, details=True).json()
+    assert answer["translatedText"] == french.text
+    assert len(answer["alternatives"]) == 2
+    assert answer["details"][0]["translation"] == french.text
+    assert all(not word["source"] for word in answer["details"][0]["words"])  # of the pivot, not of the text
+    targets = {each["code"]: each["targets"] for each in live.client.get("/languages").json()}
+    assert targets == {"de": ["de", "en", "fr"], "en": ["en", "fr"], "fr": ["en", "fr"]}
+    other = live.translate(text, source="fr", target="de")
+    assert (other.status_code, other.json()) == (400, {"error": "de is not available as a target language from fr"})
+
+
+def test_codes_may_have_another_case_or_a_region(serve: Callable[..., Live], several: list[str]) -> None:
+    live = serve(several)
+    wanted = live.translate("Balo.", source="de", target="en").json()
+    for source, target in (("DE", "EN"), ("de-AT", "en_GB"), ("de", "en-US")):
+        assert live.translate("Balo.", source=source, target=target).json() == wanted
+    assert live.translate("Balo.", source="de", target="de").json() == {"translatedText": "Balo."}
+
+
+def test_models_are_loaded_when_asked_for_and_leave_when_others_come(
+    serve: Callable[..., Live], several: list[str]
+) -> None:
+    live = serve(several, max_models=1)
+    assert live.metric("sharpbeam_models") == 0
+    pairs = [("de", "en"), ("en", "fr"), ("fr", "en")] * 4
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda pair: live.translate("Balo.", source=pair[0], target=pair[1]), pairs))
+    assert [each.status_code for each in found] == [200] * 12
+    assert len({each.json()["translatedText"] for each in found}) == 1  # it is one model under three names
+    assert live.metric("sharpbeam_models") == 1
+
+
+def test_memory_bounds_the_models_and_one_is_always_loaded(
+    serve: Callable[..., Live], several: list[str], tiny_model: Path, tmp_path: Path
+) -> None:
+    from sharpbeam.server.catalog import Catalog
+
+    large = tmp_path / "large"
+    shutil.copytree(tiny_model, large)
+    (large / "padding").write_bytes(bytes(2**20))
+    live = serve([*several, f"de-fr={large}"], max_model_memory=1)
+    for source, target in (("de", "en"), ("en", "fr"), ("de", "fr"), ("de", "en")):
+        assert live.translate("Balo.", source=source, target=target).status_code == 200
+        assert live.metric("sharpbeam_models") == (2 if target == "fr" and source == "en" else 1)
+    assert Catalog([f"de-fr={large}"]).entries[str(large)].size > 2**20
+
+
+def test_idle_models_leave(serve: Callable[..., Live], several: list[str]) -> None:
+    live = serve(several, idle_unload=0.2)
+    assert live.translate("Balo.", source="de", target="en").status_code == 200
+    deadline = time.monotonic() + 10
+    while live.metric("sharpbeam_models"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert live.translate("Balo.", source="de", target="en").status_code == 200
+
+
+def test_a_model_that_cannot_be_loaded_is_a_refusal(
+    serve: Callable[..., Live], several: list[str], tiny_model: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_model, broken)
+    (broken / "model.safetensors").write_bytes(b"nothing")
+    live = serve([*several, f"de-es={broken}"])
+    answer = live.translate("Balo.", source="de", target="es")
+    assert (answer.status_code, answer.json()) == (500, {"error": "the model broken cannot be loaded"})
+    assert str(tmp_path) not in answer.text
+    assert live.translate("Balo.", source="de", target="en").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"),
+    [
+        ("de-en", ("de", "en")),
+        ("opus-mt-de-en", ("de", "en")),
+        ("enpt", ("en", "pt")),
+        ("my-model_en-pt_BR", ("en", "pt_BR")),
+        ("xx-yyy=anything", ("xx", "yyy")),
+    ],
+)
+def test_the_direction_is_in_the_name(tiny_model: Path, tmp_path: Path, name: str, pair: Any) -> None:
+    pytest.importorskip("fastapi", reason="needs the extra sharpbeam[server]")
+    from sharpbeam.server.catalog import Catalog
+
+    direction, _, folder = name.rpartition("=")
+    shutil.copytree(tiny_model, tmp_path / folder)
+    given = f"{direction}={tmp_path / folder}" if direction else str(tmp_path / folder)
+    (entry,) = Catalog([given]).entries.values()
+    assert entry.pairs == {pair}
+
+
+def test_a_name_without_direction_is_an_error(tiny_model: Path) -> None:
+    pytest.importorskip("fastapi", reason="needs the extra sharpbeam[server]")
+    from sharpbeam.server.catalog import Catalog
+
+    with pytest.raises(OptionError, match="write SOURCE-TARGET=FOLDER"):
+        Catalog([str(tiny_model)])
+
+
+def test_a_multilingual_model_has_all_its_directions(
+    serve: Callable[..., Live], make_transformer: Callable[..., Path]
+) -> None:
+    folder = make_transformer(languages={"de": 190, "en": 191, "fr": 192}, source_tag="source", target_tag=True)
+    live = serve([str(folder)])
+    translator = Translator(folder, threads=1)
+    for source, target in (("de", "en"), ("en", "fr"), ("de", "fr")):
+        (wanted,) = translator.translate(["Balo mike."], source_language=source, target_language=target, max_length=40)
+        assert live.translate("Balo mike.", source=source, target=target).json()["translatedText"] == wanted.text
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(OptionError, match="port is 70000; it must be between 0 and 65535"):
+        ServerOptions(port=70000)
