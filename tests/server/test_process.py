@@ -1,0 +1,86 @@
+"""`sharpbeam serve` as a process: start, orderly end, help."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+for _package in ("fastapi", "uvicorn", "httptools", "prometheus_client", "multipart", "httpx", "sharpbeam._core"):
+    pytest.importorskip(_package, reason="needs the extra sharpbeam[server], httpx and the native core")
+
+COMMAND = [sys.executable, "-m", "sharpbeam", "serve"]
+
+
+def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    """A server and its URL."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    process = subprocess.Popen(
+        [*COMMAND, *arguments, "--port", "0", "--threads", "1"], stderr=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    found = re.search(r"http://\S+\d", line)
+    assert found, line
+    return process, found[0]
+
+
+def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
+    import httpx
+
+    process, url = start(f"xx-yy={tiny_model}", "--char-limit", "0", "--batch-limit", "0", "--max-length", "250")
+    answers: list[httpx.Response] = []
+    texts = [" ".join(["balo"] * 300) + f" {number}." for number in range(60)]
+
+    def ask() -> None:
+        fields = {"q": texts, "source": "xx", "target": "yy"}
+        answers.append(httpx.post(f"{url}/translate", json=fields, timeout=60))
+
+    try:
+        with httpx.Client(base_url=url, timeout=30) as client:
+            while client.get("/health").status_code != 200:
+                time.sleep(0.05)
+            asking = threading.Thread(target=ask)
+            asking.start()
+            while "sharpbeam_pending_sentences 0.0" in client.get("/metrics").text:
+                time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        lines = [json.loads(line) for line in process.stderr.read().splitlines()]
+        assert process.wait(30) == 0
+        asking.join(30)
+    finally:
+        process.kill()
+    assert [answer.status_code for answer in answers] == [200]
+    assert len(answers[0].json()["translatedText"]) == 60
+    last = lines[-1]
+    assert (last["route"], last["status"], last["texts"]) == ("/translate", 200, 60)
+    assert not any("balo" in json.dumps(line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing"], "there is no model 'nothing'"),
+        (["{model}"], "write SOURCE-TARGET=FOLDER"),
+        (["xx-yy={model}", "--port", "70000"], "port is 70000; it must be between 0 and 65535"),
+        (["xx-yy={model}", "--api-keys", "missing"], "cannot read the API keys in missing"),
+        (["xx-yy={model}", "--host", "not an address"], "cannot listen on not an address port 5000"),
+        ([], "Missing argument 'MODEL...'"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_a_line(tiny_model: Path, arguments: list[str], said: str) -> None:
+    given = [argument.format(model=tiny_model) for argument in arguments]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([*COMMAND, *given], capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
