@@ -19,7 +19,6 @@ class TransformerEncoder {
 
  private:
   struct Layer {
-    const RelativeBias* bias;
     Residual residual;
     Linear qkv, out;
     FeedForward ffn;
@@ -31,7 +30,6 @@ class TransformerEncoder {
   int64_t dim_;
   Embedding embedding_;
   Heads heads_;
-  RelativeBiases biases_;
   std::vector<Layer> layers_;
   bool final_norm_;
   Norm norm_;
