@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from bench.scoreboard.claim import Claim, pending
+from collections.abc import Callable
+from typing import Any
+
+from bench.scoreboard.claim import Claim, Verdict, pending, recorded
 
 NO_GPU = pending("no GPU here")
 NOT_YET = pending("nothing measures it yet")
+
+
+def attached(least: float) -> Callable[[dict[str, Any]], Verdict]:
+    """Judge a line of bench/results/attached_head.jsonl: the speed in float32, and the tokens."""
+
+    def judge(line: dict[str, Any]) -> Verdict:
+        ratio, same = line["speed"]["head"]["ratio"], line["identity"]
+        holds = ratio[0] >= least and not same["texts_that_differ"] and same["steps"] >= 10_000
+        figure = f"x{ratio[0]:.2f} ({ratio[1]:.2f} to {ratio[2]:.2f}) of float32, random weights"
+        return Verdict(holds, f"{figure}; {same['texts_that_differ']} texts differ in {same['steps']} steps")
+
+    return judge
+
 
 CLAIMS = [
     Claim(
@@ -26,10 +42,16 @@ CLAIMS = [
     Claim("3b", "end to end, mixture of experts", "at least +10%, BLEU within 0.3", NO_GPU),
     Claim("3c", "STREAM at k = 50", "at least -60% against FIXED and -14% against VAR-BATCH", NO_GPU),
     Claim(
-        "4",
-        "attach() on a CPU, on the two language-model shapes, whole step",
-        "at least x1.5 and x1.3, identical greedy tokens over 10,000 steps",
-        NOT_YET,
+        "4a",
+        "attach() on a CPU, Gemma-3-270M's shape, whole step",
+        "at least x1.5, identical greedy tokens over 10,000 steps",
+        recorded("attached_head", attached(1.5), shape="gemma-3-270m"),
+    ),
+    Claim(
+        "4b",
+        "attach() on a CPU, Qwen3-0.6B's shape, whole step",
+        "at least x1.3, identical greedy tokens over 10,000 steps",
+        recorded("attached_head", attached(1.3), shape="qwen3-0.6b"),
     ),
     Claim(
         "5",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.trace import Trace
     from sharpbeam.fit.head import fit_head
     from sharpbeam.fit.low_bit_job import PreviewFit, fit_preview
+    from sharpbeam.fit.model_head import fit_model_head
     from sharpbeam.fit.progress import FitProgress
     from sharpbeam.fit.screen.job import ScreenFit, fit_screen
     from sharpbeam.fit.shortlist.job import ShortlistFit, export_shortlist, fit_shortlist
@@ -72,6 +73,7 @@ __all__ = [
     "compare",
     "export_shortlist",
     "fit_head",
+    "fit_model_head",
     "fit_preview",
     "fit_screen",
     "fit_shortlist",
@@ -110,6 +112,7 @@ _HOMES = {
     "compare": "sharpbeam.report.compare",
     "export_shortlist": "sharpbeam.fit.shortlist.job",
     "fit_head": "sharpbeam.fit.head",
+    "fit_model_head": "sharpbeam.fit.model_head",
     "fit_preview": "sharpbeam.fit.low_bit_job",
     "fit_screen": "sharpbeam.fit.screen.job",
     "fit_shortlist": "sharpbeam.fit.shortlist.job",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,9 @@ from sharpbeam.output_layers.interface import OutputLayer, RowLayer
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
 from sharpbeam.storage.fitted import FolderArtifacts
 from sharpbeam.types import Floats, Ids, TopK
+
+if TYPE_CHECKING:
+    from sharpbeam.api.attached import AttachedHead
 
 LARGEST = 1e12  # of a value: beyond it dot products overflow float32, and no bound holds
 HEAD = "head.safetensors"  # weight [V, D] and bias [V] in a folder made by `fit_head`
@@ -53,6 +56,32 @@ class Head:
         head = cls.__new__(cls)
         head._open(*_read(Path(folder)), output_layer, Path(folder))
         return head
+
+    @classmethod
+    def attach(cls, model: Any, output_layer: str = "scan", folder: str | Path | None = None) -> AttachedHead:
+        """Put a head in the place of the `lm_head` of a Hugging Face model on the CPU, for its `generate`.
+
+        The model's matrix is shared if it is float32, else copied. `exact` and `scan` need no fit; other layers are
+        read from a `folder` that `fit_model_head` has made for this model. The tokens are those of the model in
+        float32: greedy, beams, and sampling with `top_k`. Returns an AttachedHead, whose `detach()` undoes it all;
+        attach again after a change of the weights. Needs PyTorch.
+
+        Raises InputError for models on other devices, without a plain `lm_head`, or that scale or cap its logits;
+        ModelError for a folder that was made for other weights.
+        """
+        from sharpbeam.api.attached import AttachedHead, added_to_logits, output_linear
+
+        layer = output_linear(model)
+        allowed = output_layers(artifacts=("low_bit", "screens") if folder else ())
+        need = "" if folder else "; others need the `folder` of a fit"
+        require(output_layer in allowed, "output_layer", output_layer, f"{' or '.join(allowed)}{need}")
+        weight = float_array("lm_head.weight", layer.weight.detach().float().numpy())
+        bias = None if layer.bias is None else layer.bias.detach().float().numpy()
+        added = added_to_logits(model, layer)
+        total = sum((part for part in (bias, added) if part is not None), np.zeros(len(weight), np.float32))
+        head = cls.__new__(cls)
+        head._open(weight, float_array("bias of lm_head", total), output_layer, Path(folder or ""))
+        return AttachedHead(model, layer, head, added)
 
     def _open(self, weight: Floats, bias: Floats, output_layer: str, folder: Path) -> None:
         self.vocab_size, self.dim = weight.shape

@@ -1,0 +1,146 @@
+"""A Head in the place of a Hugging Face model's `lm_head`, for the time of its `generate` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from sharpbeam.api.generation_need import tokens_needed
+from sharpbeam.errors import InputError
+from sharpbeam.types import Floats, TopK
+
+if TYPE_CHECKING:
+    from sharpbeam.api.head import Head
+
+CLOSE = 1e-4  # of a logit: what a model may add to the output of its lm_head, or lose of it, by rounding
+
+
+@dataclass
+class AttachedStats:
+    """How many rows went through each output matrix since the head was attached."""
+
+    head_rows: int = 0
+    original_rows: int = 0
+
+
+class AttachedHead:
+    """The result of `Head.attach`: the head in its model, until `detach()` or the end of a `with` block.
+
+    `model.generate` of the model then scores with `head` wherever the k best tokens decide: greedy search, beam search,
+    and sampling with `top_k`. What needs other tokens' scores as well goes through the model's own matrix as before:
+    repetition penalties, n-gram bans, sequence biases, processors of your own, `output_scores`, sampling without
+    `top_k`. So does every call outside of `generate`. `stats` counts the rows of both.
+
+    Not for several threads that generate with one model at the same time.
+    """
+
+    def __init__(self, model: Any, layer: torch.nn.Linear, head: Head, added: Floats | None) -> None:
+        self.model, self.head, self.stats = model, head, AttachedStats()
+        self._layer, self._added, self._k = layer, added, 0
+        self._forward: Callable[[torch.Tensor], torch.Tensor] = layer.forward
+        self._generate: Callable[..., Any] = model.generate
+        self._attached = False
+        self.attach()
+
+    def attach(self) -> None:
+        """Put the head in its model again, after `detach()`; nothing is packed anew."""
+        if not self._attached:
+            self._attached = True
+            vars(self._layer)["forward"], vars(self.model)["generate"] = self._score, self._with_head  # not the class's
+
+    def detach(self) -> None:
+        """Give the model its own `lm_head` and `generate` back; a second call does nothing."""
+        if self._attached:
+            self._attached = False
+            del vars(self._layer)["forward"], vars(self.model)["generate"]  # the class's own appear again
+
+    def __enter__(self) -> AttachedHead:
+        self.attach()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.detach()
+
+    def _with_head(self, *arguments: Any, **options: Any) -> Any:
+        need = tokens_needed(self.model.generation_config, arguments, options)
+        self._k = need if need is not None and need < self.head.vocab_size else 0
+        try:
+            return self._generate(*arguments, **options)
+        finally:
+            self._k = 0
+
+    def _score(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Logits [..., V]: of the k best tokens as log probabilities, of the others their mean (`logits_of`)."""
+        rows = hidden.reshape(-1, hidden.shape[-1])
+        one_position = hidden.dim() < 3 or hidden.shape[-2] == 1  # a prompt whose positions are all scored is not ours
+        if not self._k or not one_position or (torch.is_grad_enabled() and hidden.requires_grad):
+            self.stats.original_rows += len(rows)
+            return self._forward(hidden)
+        self.stats.head_rows += len(rows)
+        logits = logits_of(self.head.topk(rows.detach().float().numpy(), self._k), self.head.vocab_size)
+        if self._added is not None:
+            logits -= self._added  # the model adds it again
+        return torch.from_numpy(logits).reshape(*hidden.shape[:-1], -1)
+
+
+def logits_of(best: TopK, vocab_size: int) -> Floats:
+    """Logits [R, V] whose softmax has the k best tokens' exact probabilities, and spreads the rest evenly.
+
+    The mean of the other probabilities is at most the largest of them, which is at most the k-th best. So the k best
+    stay the k best, and both argmax and log-softmax of them are those of the full matrix.
+    """
+    log_prob = np.asarray(best.log_prob, np.float64)
+    rest = np.maximum(-np.expm1(np.logaddexp.reduce(log_prob, axis=1)), np.finfo(np.float32).tiny)
+    others = np.log(rest) - np.log(vocab_size - log_prob.shape[1])
+    below = np.nextafter(best.log_prob[:, -1].astype(np.float32), np.float32(-np.inf))  # even where rounding says no
+    logits: Floats = np.empty((len(log_prob), vocab_size), np.float32)
+    logits[:] = np.minimum(others.astype(np.float32), below)[:, None]
+    np.put_along_axis(logits, best.token.astype(np.int64), best.log_prob.astype(np.float32), axis=1)
+    return logits
+
+
+def output_linear(model: Any) -> torch.nn.Linear:
+    """The output matrix of a Hugging Face model; raises InputError for what cannot be attached to."""
+    find = getattr(model, "get_output_embeddings", None)
+    layer = find() if callable(find) and callable(getattr(model, "generate", None)) else None
+    if not isinstance(layer, torch.nn.Linear):
+        wanted = "give a Hugging Face causal language model or encoder-decoder whose lm_head is a torch.nn.Linear"
+        raise InputError(f"model is a {type(model).__name__} with the output {type(layer).__name__}; {wanted}.")
+    if layer.weight.device.type != "cpu":
+        raise InputError(
+            f"model is on the device {layer.weight.device}; Head.attach works on the CPU: model.to('cpu')."
+        )
+    if "forward" in vars(layer) or "generate" in vars(model):
+        raise InputError(f"this {type(model).__name__} has a head attached already; call detach() of that one first.")
+    return layer
+
+
+def added_to_logits(model: Any, layer: torch.nn.Linear) -> Floats | None:
+    """The vector [V] that the model adds to the output of `layer` (`final_logits_bias`), None for nothing.
+
+    One short forward pass shows what the model does with that output. Raises InputError where it does more than add.
+    """
+    seen: list[torch.Tensor] = []
+    hook = layer.register_forward_hook(lambda module, given, logits: seen.append(logits))
+    size = layer.weight.shape[0]
+    ids = torch.tensor([[size // 2, size // 3, size - 1]])  # no padding, whose embedding may be zero
+    both = {"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}
+    try:
+        with torch.no_grad():
+            logits = model(input_ids=ids, **both).logits[0, -1].float()
+    finally:
+        hook.remove()
+    before = seen[-1].reshape(-1, logits.shape[-1])[-1].float()
+    bias = getattr(model, "final_logits_bias", None)
+    added = torch.zeros_like(logits) if bias is None else bias.reshape(-1).float()
+    if not torch.allclose(logits, before + added, atol=CLOSE, rtol=CLOSE):
+        known = "(final_logit_softcapping, logits_scaling and the like)"
+        raise InputError(f"{type(model).__name__} scales or caps its logits after lm_head {known}: not supported yet.")
+    return np.array(added.numpy(), np.float32) if bool(added.any()) else None
