@@ -68,11 +68,14 @@ SHARPBEAM_PROFILED(MultiheadContext, multihead_context, Floats, int64_t, const F
   return {positions * heads * dim * kFloat, positions * heads * dim}; } };
 SHARPBEAM_PROFILED(AddNorm, add_norm, float*, Floats, Floats, Floats, float, float*, int64_t n) {
   return {4 * n * kFloat, 3 * n}; } };
+SHARPBEAM_PROFILED(AddRmsNorm, add_rms_norm, float*, Floats, Floats, float, float*, int64_t n) {
+  return {4 * n * kFloat, 2 * n}; } };
 SHARPBEAM_PROFILED(Add, add, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(Mul, mul, float*, Floats, int64_t n) { return {3 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(Relu, relu, float*, int64_t n) { return {2 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(Swish, swish, float*, float, int64_t n) { return {2 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(Gelu, gelu, float*, int64_t n) { return {2 * n * kFloat, n}; } };
+SHARPBEAM_PROFILED(GeluTanh, gelu_tanh, float*, int64_t n) { return {2 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(Ssru, ssru, Floats, Floats, float*, float*, int64_t dim) { return {5 * dim * kFloat, dim}; } };
 SHARPBEAM_PROFILED(LogSumExp, log_sum_exp, Floats, int64_t n) { return {n * kFloat, n}; } };
 SHARPBEAM_PROFILED(TopK, top_k, Floats, int64_t n, int64_t, float*, int32_t*) { return {n * kFloat, n}; } };
@@ -132,7 +135,7 @@ struct List {
 using All =
     List<Gemm, GemmInt8, GemmInt16, GatherDot, GatherDotInt8, QuantizeInt8, QuantizeWeights, QuantizeInt16, Tanh,
          Sigmoid, Gru, Lstm, MlpKeys, MlpScores, DotScores, Softmax, WeightedSum, MultiheadScores, MultiheadContext,
-         AddNorm, Add, Mul, Relu, Swish, Gelu, Ssru, LogSumExp, TopK, FindAtLeast, PreviewInt4>;
+         AddNorm, AddRmsNorm, Add, Mul, Relu, Swish, Gelu, GeluTanh, Ssru, LogSumExp, TopK, FindAtLeast, PreviewInt4>;
 
 }  // namespace
 

@@ -114,13 +114,17 @@ struct Kernels {
   // weight + bias, all [n]; y may be x.
   void (*add_norm)(float* x, const float* added, const float* weight, const float* bias, float epsilon, float* y,
                    int64_t n);
+  // The same with an RMS norm (Zhang & Sennrich 2019): y = x / sqrt(mean of x^2 + epsilon) * weight.
+  void (*add_rms_norm)(float* x, const float* added, const float* weight, float epsilon, float* y, int64_t n);
   // Element-wise and in place, all [n]: x + y; x * y; max(x, 0); x * sigmoid(slope * x); x * Phi(x), where Phi is the
-  // distribution function of the normal distribution, within 2e-7 |x|.
+  // distribution function of the normal distribution, within 2e-7 |x|; and x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
+  // x^3))) / 2, which is close to it.
   void (*add)(float* x, const float* y, int64_t n);
   void (*mul)(float* x, const float* y, int64_t n);
   void (*relu)(float* x, int64_t n);
   void (*swish)(float* x, float slope, int64_t n);
   void (*gelu)(float* x, int64_t n);
+  void (*gelu_tanh)(float* x, int64_t n);
   // One row of a simpler simple recurrent unit (SSRU): next = x + sigmoid(f) * (cell - x), output = max(next, 0);
   // `input` is [x, f], 2 * dim; `next` may be `cell`.
   void (*ssru)(const float* input, const float* cell, float* next, float* output, int64_t dim);

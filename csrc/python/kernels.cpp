@@ -164,6 +164,17 @@ TwoFloatArrays add_norm(Floats x, Floats added, Floats weight, Floats bias, floa
   return nb::make_tuple(total.array, y.array);
 }
 
+TwoFloatArrays add_rms_norm(Floats x, Floats added, Floats weight, float epsilon, const char* isa) {
+  const float* from = checked(x, "x", {kAnySize});
+  const int64_t size = size_of(x, 0);
+  const float* more = checked(added, "added", {size});
+  const float* w = checked(weight, "weight", {size});
+  auto total = new_array<float>({x.shape(0)}), y = new_array<float>({x.shape(0)});
+  std::copy(from, from + size, total.data);
+  table_named(isa).add_rms_norm(total.data, more, w, epsilon, y.data, size);
+  return nb::make_tuple(total.array, y.array);
+}
+
 Tuple<IdArray, double> quantize_weights(Scores weight, float scale, const char* isa) {
   const double* from = checked(weight, "weight", {kAnySize});
   std::vector<uint8_t> q(weight.shape(0));
@@ -233,11 +244,13 @@ void bind_vectors(nb::module_& module) {
   module.def("sigmoid", &elementwise<&Kernels::sigmoid>, "x"_a, "isa"_a = "auto");
   module.def("relu", &elementwise<&Kernels::relu>, "x"_a, "isa"_a = "auto");
   module.def("gelu", &elementwise<&Kernels::gelu>, "x"_a, "isa"_a = "auto");
+  module.def("gelu_tanh", &elementwise<&Kernels::gelu_tanh>, "x"_a, "isa"_a = "auto");
   module.def("swish", &swish, "x"_a, "slope"_a, "isa"_a = "auto");
   module.def("add", &elementwise_pair<&Kernels::add>, "x"_a, "y"_a, "isa"_a = "auto");
   module.def("mul", &elementwise_pair<&Kernels::mul>, "x"_a, "y"_a, "isa"_a = "auto");
   module.def("softmax", &softmax, "x"_a, "isa"_a = "auto", "rows"_a = 1);
   module.def("add_norm", &add_norm, "x"_a, "added"_a, "weight"_a, "bias"_a, "epsilon"_a, "isa"_a = "auto");
+  module.def("add_rms_norm", &add_rms_norm, "x"_a, "added"_a, "weight"_a, "epsilon"_a, "isa"_a = "auto");
   module.def("quantize_weights", &quantize_weights, "weight"_a, "scale"_a, "isa"_a = "auto",
              "The quantized weights + 128, and the squared norm of the quantization error.");
   module.def("log_sum_exp", &log_sum_exp, "x"_a, "isa"_a = "auto");

@@ -274,6 +274,9 @@ void check_transformer(const Kernels& table) {
     scalar.add_norm(x.get(), dim % 2 ? added.get() : nullptr, weight.get(), bias.get(), 1e-5f, m.get(), dim);
     table.add_norm(y.get(), dim % 2 ? added.get() : nullptr, weight.get(), bias.get(), 1e-5f, n.get(), dim);
     CHECK(same(x.get(), y.get(), dim) && same(m.get(), n.get(), dim), table.name, dim);
+    scalar.add_rms_norm(x.get(), dim % 2 ? added.get() : nullptr, weight.get(), 1e-6f, m.get(), dim);
+    table.add_rms_norm(y.get(), dim % 2 ? added.get() : nullptr, weight.get(), 1e-6f, n.get(), dim);
+    CHECK(same(x.get(), y.get(), dim) && same(m.get(), n.get(), dim), table.name, dim);
     for (const auto kernel : {&Kernels::add, &Kernels::mul}) {
       (scalar.*kernel)(x.get(), added.get(), dim);
       (table.*kernel)(y.get(), added.get(), dim);
@@ -328,6 +331,7 @@ TEST(kernels_activations) {
     check_in_place(table, &Kernels::sigmoid, true);
     check_in_place(table, &Kernels::relu, true);
     check_in_place(table, &Kernels::gelu, true);
+    check_in_place(table, &Kernels::gelu_tanh, true);
   });
 }
 

@@ -101,6 +101,12 @@ def add_norm(x: Array, added: Array, weight: Array, bias: Array, epsilon: float)
     return total, norm * _double(weight) + _double(bias)
 
 
+def add_rms_norm(x: Array, added: Array, weight: Array, epsilon: float) -> tuple[Doubles, Doubles]:
+    """x + added [D], and its RMS norm (Zhang & Sennrich 2019) times weight."""
+    total = _double(x) + _double(added)
+    return total, total / np.sqrt(np.square(total).mean() + epsilon) * _double(weight)
+
+
 def ssru(inputs: Array, cell: Array) -> tuple[Doubles, Doubles]:
     """A step of a simpler simple recurrent unit (Kim et al. 2019): `inputs` [2 D] are x and f, cell [D].
 
@@ -124,6 +130,12 @@ def swish(x: Array, slope: float) -> Doubles:
 def gelu(x: Array) -> Doubles:
     """x times the chance that a normal variable is below x (Hendrycks & Gimpel 2016), element-wise."""
     return _double(_double(x) * np.array([0.5 * erfc(-v * 0.5**0.5) for v in _double(x).tolist()]))
+
+
+def gelu_tanh(x: Array) -> Doubles:
+    """The approximation of gelu by tanh (Hendrycks & Gimpel 2016), element-wise."""
+    x = _double(x)
+    return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
 
 
 def log_sum_exp(x: Array) -> Doubles:

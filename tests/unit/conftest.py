@@ -104,7 +104,29 @@ TRANSFORMER_GRID: dict[str, dict[str, Any]] = {
         "tied_output": True,
         "positions": "none",
     },
+    "transformer rms, narrow heads, relative": TRANSFORMER
+    | {
+        "source_vocab_size": 37,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "norm_kind": "rms",
+        "norm_epsilon": 1e-6,
+        "activation": "gelu_tanh",
+        "gated_ffn": True,
+        "head_dim": 3,
+        "scaled_attention": False,
+        "positions": "relative",
+        "relative_buckets": 6,
+        "relative_distance": 4,
+        "attention_bias": False,
+        "ffn_bias": False,
+        "shared_embedding": True,
+    },
+    "transformer shared relative": TRANSFORMER
+    | {"positions": "relative-shared", "relative_buckets": 7, "relative_distance": 9, "decoder_layers": 3},
     "ssru": TRANSFORMER | {"decoder_kind": "ssru", "norm": "post", "decoder_final_norm": False},
+    "ssru relative": TRANSFORMER
+    | {"decoder_kind": "ssru", "positions": "relative", "relative_buckets": 4, "relative_distance": 3, "head_dim": 3},
     "ssru pre, projection": TRANSFORMER | {"decoder_kind": "ssru", "ssru_projection": True},
 }
 CONFIGS: dict[str, TranslationConfig] = {name: GruConfig(**facts) for name, facts in GRID.items()}

@@ -27,6 +27,20 @@ void add_norm_kernel(float* x, const float* added, const float* weight, const fl
   });
 }
 
+void add_rms_norm_kernel(float* x, const float* added, const float* weight, float epsilon, float* y, int64_t n) {
+  Vec squares = set(0.0f);
+  for_each(n, [&](auto at, auto put) {
+    Vec a = at(x, 0.0f);
+    if (added != nullptr) {
+      a = add(a, at(added, 0.0f));
+      put(x, a);
+    }
+    squares = fma(a, a, squares);
+  });
+  const Vec inverse = set(1.0f / __builtin_sqrtf(sum(squares) / static_cast<float>(n) + epsilon));
+  for_each(n, [&](auto at, auto put) { put(y, mul(mul(at(x, 0.0f), inverse), at(weight, 0.0f))); });
+}
+
 void add_kernel(float* x, const float* y, int64_t n) {
   for_each(n, [&](auto at, auto put) { put(x, add(at(x, 0.0f), at(y, 0.0f))); });
 }
@@ -61,6 +75,16 @@ inline Vec gelu_vec(Vec x) {
 
 void gelu_kernel(float* x, int64_t n) {
   for_each(n, [&](auto at, auto put) { put(x, gelu_vec(at(x, 0.0f))); });
+}
+
+// (1 + tanh(a)) / 2 = sigmoid(2 a).
+void gelu_tanh_kernel(float* x, int64_t n) {
+  for_each(n, [&](auto at, auto put) {
+    const Vec a = at(x, 0.0f);
+    const Vec twice =
+        mul(a, fma(mul(a, a), set(0.0713548128f), set(1.59576912f)));  // 2 sqrt(2 / pi) (a + 0.044715 a^3)
+    put(x, mul(a, sigmoid_vec(twice)));
+  });
 }
 
 void ssru_kernel(const float* input, const float* cell, float* next, float* output, int64_t dim) {

@@ -10,13 +10,17 @@
 namespace sharpbeam {
 
 enum class NormPlacement { post, pre };
-enum class Activation { relu, gelu, gelu_sigmoid, swish };
-enum class Positions { sinusoidal, sinusoidal_t2t, learned, none };
+enum class NormKind { layer, rms };
+enum class Activation { relu, gelu, gelu_sigmoid, gelu_tanh, swish };
+enum class Positions { sinusoidal, sinusoidal_t2t, learned, relative, relative_shared, none };
 enum class DecoderKind { attention, ssru };
 
 constexpr auto choice_names(NormPlacement) { return std::array{"post", "pre"}; }
-constexpr auto choice_names(Activation) { return std::array{"relu", "gelu", "gelu_sigmoid", "swish"}; }
-constexpr auto choice_names(Positions) { return std::array{"sinusoidal", "sinusoidal-t2t", "learned", "none"}; }
+constexpr auto choice_names(NormKind) { return std::array{"layer", "rms"}; }
+constexpr auto choice_names(Activation) { return std::array{"relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"}; }
+constexpr auto choice_names(Positions) {
+  return std::array{"sinusoidal", "sinusoidal-t2t", "learned", "relative", "relative-shared", "none"};
+}
 constexpr auto choice_names(DecoderKind) { return std::array{"attention", "ssru"}; }
 
 #define SHARPBEAM_TRANSFORMER_FIELDS(SIZE, NUMBER, FLAG, CHOICE)       \
@@ -27,18 +31,23 @@ constexpr auto choice_names(DecoderKind) { return std::array{"attention", "ssru"
   SIZE(decoder_layers, 1)                                              \
   SIZE(encoder_heads, 1)                                               \
   SIZE(decoder_heads, 1)                                               \
+  SIZE(head_dim, 0)                                                    \
   SIZE(encoder_ffn_dim, 1)                                             \
   SIZE(decoder_ffn_dim, 1)                                             \
   SIZE(position_offset, 0)                                             \
   SIZE(max_positions, 0)                                               \
+  SIZE(relative_buckets, 0)                                            \
+  SIZE(relative_distance, 0)                                           \
   NUMBER(norm_epsilon, 1e-5f)                                          \
   CHOICE(NormPlacement, norm, pre)                                     \
+  CHOICE(NormKind, norm_kind, layer)                                   \
   FLAG(encoder_final_norm, true)                                       \
   FLAG(decoder_final_norm, true)                                       \
   FLAG(embedding_norm, false)                                          \
   FLAG(gated_ffn, false)                                               \
   FLAG(scaled_embedding, true)                                         \
   FLAG(shared_embedding, false)                                        \
+  FLAG(scaled_attention, true)                                         \
   FLAG(attention_bias, true)                                           \
   FLAG(ffn_bias, true)                                                 \
   FLAG(ssru_projection, false) /* vocabulary: a name in config.json */ \
@@ -52,11 +61,15 @@ struct TransformerConfig {
   // Whether the decoder's self-attention or SSRU has an output matrix; self-attention always has.
   bool self_out() const { return decoder_kind == DecoderKind::attention || ssru_projection; }  // vocabulary: as above
 
+  // Width of the queries, keys and values of `heads` heads together.
+  int64_t attention_dim(int64_t heads) const { return heads * (head_dim > 0 ? head_dim : hidden_dim / heads); }
+
   // Padding so that consecutive KV vectors do not map to the same cache sets.
   static constexpr int64_t kKvPadding = 16;
   // Floats that one token adds to the KV cache: a key and a value of each layer, or the cell of each SSRU.
   int64_t kv_floats_per_token() const {
-    return decoder_layers * hidden_dim * (decoder_kind == DecoderKind::ssru ? 1 : 2) + kKvPadding;
+    const int64_t width = decoder_kind == DecoderKind::ssru ? hidden_dim : 2 * attention_dim(decoder_heads);
+    return decoder_layers * width + kKvPadding;
   }
 };
 

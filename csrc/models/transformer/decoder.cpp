@@ -8,29 +8,31 @@ TransformerDecoder::TransformerDecoder(const Weights& weights, const Transformer
     : config_(config),
       dim_(config.hidden_dim),
       embedding_(weights, "target", config),
-      heads_(config.decoder_heads, config.hidden_dim) {
+      heads_(config.decoder_heads, config),
+      biases_(weights, config, Side::decoder) {
   const TransformerConfig& c = config;
   const bool attends = c.decoder_kind == DecoderKind::attention, bias = c.attention_bias;
+  const int64_t width = heads_.width();
   for (int64_t i = 0; i < c.decoder_layers; ++i) {
     const std::string name = "decoder." + std::to_string(i), cross = name + ".cross";
     const std::string self = name + (attends ? ".attention" : ".ssru");
-    layers_.push_back({Residual(weights, self, c), Residual(weights, cross, c),
-                       attends ? linear(weights, self + ".qkv", 3 * dim_, dim_, bias, dim_, heads_.scale())
+    layers_.push_back({biases_.of(i), Residual(weights, self, c), Residual(weights, cross, c),
+                       attends ? linear(weights, self + ".qkv", 3 * width, dim_, bias, width, heads_.scale)
                                : linear(weights, self + ".cell", 2 * dim_, dim_, true),
-                       c.self_out() ? linear(weights, self + ".out", dim_, dim_, bias) : Linear(),
-                       linear(weights, cross + ".query", dim_, dim_, bias, dim_, heads_.scale()),
-                       linear(weights, cross + ".key_value", 2 * dim_, dim_, bias),
-                       linear(weights, cross + ".out", dim_, dim_, bias),
+                       c.self_out() ? linear(weights, self + ".out", dim_, attends ? width : dim_, bias) : Linear(),
+                       linear(weights, cross + ".query", width, dim_, bias, width, heads_.scale),
+                       linear(weights, cross + ".key_value", 2 * width, dim_, bias),
+                       linear(weights, cross + ".out", dim_, width, bias),
                        FeedForward(weights, name + ".ffn", c, c.decoder_ffn_dim)});
   }
-  if (c.decoder_final_norm) norm_ = Norm(weights, "decoder_norm", dim_, c.norm_epsilon);
+  if (c.decoder_final_norm) norm_ = Norm(weights, "decoder_norm", c);
 }
 
 std::vector<CrossAttentionCache> TransformerDecoder::cross_attention_caches(const Kernels& table,
                                                                             const Sources& sources,
                                                                             const float* encoded,
                                                                             TransformerBuffers& buffers) const {
-  const int64_t stride = 2 * dim_;
+  const int64_t stride = 2 * heads_.width();
   std::vector<CrossAttentionCache> caches(sources.count);
   for (int64_t i = 0; i < sources.count; ++i) {
     caches[i].positions = sources.length[i];
@@ -88,20 +90,21 @@ void TransformerDecoder::self_attention(const Kernels& table, const TransformerR
                                         int64_t layer, TransformerBuffers& buffers) const {
   const Layer& part = layers_[layer];
   float* x = buffers.x.get();
-  float* qkv = reserved(buffers.qkv, step.rows * 3 * dim_);
-  float* context = reserved(buffers.context, step.rows * dim_);
+  const int64_t width = heads_.width();
+  float* qkv = reserved(buffers.qkv, step.rows * 3 * width);
+  float* context = reserved(buffers.context, step.rows * width);
   float* output = reserved(buffers.output, step.rows * dim_);
-  part.self.apply(table, part.self_residual.before(table, x, buffers.normalized, step.rows), dim_, qkv, 3 * dim_,
+  part.self.apply(table, part.self_residual.before(table, x, buffers.normalized, step.rows), dim_, qkv, 3 * width,
                   step.rows, buffers.input);
-  const int64_t key = layer * 2 * dim_;
+  const int64_t key = layer * 2 * width;
   for (int64_t row = 0; row < step.rows; ++row) {
-    const float* query = qkv + row * 3 * dim_;
-    std::copy_n(query + dim_, 2 * dim_, cache.at(step.state[row]) + key);
+    const float* query = qkv + row * 3 * width;
+    std::copy_n(query + width, 2 * width, cache.at(step.state[row]) + key);
     const int64_t size = cache.length(step.state[row]);
-    heads_.attend(table, query, buffers.positions.data() + buffers.first_position[row], size, key, key + dim_,
-                  reserved(buffers.scores, heads_.count * size), context + row * dim_);
+    heads_.attend(table, query, size - 1, buffers.positions.data() + buffers.first_position[row], size, key,
+                  key + width, part.bias, reserved(buffers.scores, heads_.count * size), context + row * width);
   }
-  part.self_out.apply(table, context, dim_, output, dim_, step.rows, buffers.input);
+  part.self_out.apply(table, context, width, output, dim_, step.rows, buffers.input);
   part.self_residual.after(table, x, output, step.rows);
 }
 
@@ -128,10 +131,11 @@ void TransformerDecoder::cross_attention(const Kernels& table, const Transformer
                                          TransformerBuffers& buffers) const {
   const Layer& part = layers_[layer];
   float* x = buffers.x.get();
-  float* query = reserved(buffers.qkv, step.rows * dim_);
-  float* context = reserved(buffers.context, step.rows * dim_);
+  const int64_t width = heads_.width();
+  float* query = reserved(buffers.qkv, step.rows * width);
+  float* context = reserved(buffers.context, step.rows * width);
   float* output = reserved(buffers.output, step.rows * dim_);
-  part.query.apply(table, part.cross_residual.before(table, x, buffers.normalized, step.rows), dim_, query, dim_,
+  part.query.apply(table, part.cross_residual.before(table, x, buffers.normalized, step.rows), dim_, query, width,
                    step.rows, buffers.input);
   const bool asked = step.attention != nullptr && layer + 1 == config_.decoder_layers;
   for (int64_t row = 0, count = 0; row < step.rows; row += count) {  // `count` rows of the same request
@@ -139,15 +143,15 @@ void TransformerDecoder::cross_attention(const Kernels& table, const Transformer
     for (count = 1; row + count < step.rows && step.source[row + count] == &source;) ++count;
     const int64_t size = source.positions;
     float* scores = reserved(buffers.scores, count * heads_.count * size);
-    heads_.attend_packed(table, query + row * dim_, count, source.key_values.get() + layer * heads_.packed(size), size,
-                         scores, context + row * dim_);
+    heads_.attend_packed(table, query + row * width, count, source.key_values.get() + layer * heads_.packed(size), size,
+                         scores, context + row * width);
     for (int64_t r = 0; asked && r < count; ++r) {
       float* attention = step.attention + (row + r) * step.width;  // the mean over the heads
       for (int64_t h = 0; h < heads_.count; ++h, scores += size) table.add(attention, scores, size);
       for (int64_t p = 0; p < size; ++p) attention[p] /= static_cast<float>(heads_.count);
     }
   }
-  part.cross_out.apply(table, context, dim_, output, dim_, step.rows, buffers.input);
+  part.cross_out.apply(table, context, width, output, dim_, step.rows, buffers.input);
   part.cross_residual.after(table, x, output, step.rows);
 }
 

@@ -42,6 +42,7 @@ class TransformerDecoder {
 
  private:
   struct Layer {
+    const RelativeBias* bias;
     Residual self_residual, cross_residual;
     Linear self, self_out;  // queries, keys and values, or the two inputs of an SSRU, which may have no self_out
     Linear query, key_value, cross_out;
@@ -61,6 +62,7 @@ class TransformerDecoder {
   int64_t dim_;
   Embedding embedding_;
   Heads heads_;
+  RelativeBiases biases_;
   std::vector<Layer> layers_;
   Norm norm_;
 };

@@ -7,17 +7,19 @@ namespace sharpbeam {
 TransformerEncoder::TransformerEncoder(const Weights& weights, const TransformerConfig& config)
     : dim_(config.hidden_dim),
       embedding_(weights, "source", config),
-      heads_(config.encoder_heads, config.hidden_dim),
+      heads_(config.encoder_heads, config),
+      biases_(weights, config, Side::encoder),
       final_norm_(config.encoder_final_norm) {
   for (int64_t i = 0; i < config.encoder_layers; ++i) {
     const std::string name = "encoder." + std::to_string(i), self = name + ".attention";
     const bool bias = config.attention_bias;
-    layers_.push_back({Residual(weights, self, config),
-                       linear(weights, self + ".qkv", 3 * dim_, dim_, bias, dim_, heads_.scale()),
-                       linear(weights, self + ".out", dim_, dim_, bias),
+    const int64_t width = heads_.width();
+    layers_.push_back({biases_.of(i), Residual(weights, self, config),
+                       linear(weights, self + ".qkv", 3 * width, dim_, bias, width, heads_.scale),
+                       linear(weights, self + ".out", dim_, width, bias),
                        FeedForward(weights, name + ".ffn", config, config.encoder_ffn_dim)});
   }
-  if (final_norm_) norm_ = Norm(weights, "encoder_norm", dim_, config.norm_epsilon);
+  if (final_norm_) norm_ = Norm(weights, "encoder_norm", config);
 }
 
 const float* TransformerEncoder::encode(const Kernels& table, const Sources& sources,
@@ -38,10 +40,10 @@ const float* TransformerEncoder::encode(const Kernels& table, const Sources& sou
 void TransformerEncoder::self_attention(const Kernels& table, const Layer& layer, const Sources& sources,
                                         TransformerBuffers& buffers) const {
   const int64_t rows = sources.positions, longest = *std::max_element(sources.length, sources.length + sources.count);
-  const int64_t stride = 3 * dim_ + TransformerConfig::kKvPadding;
+  const int64_t width = heads_.width(), stride = 3 * width + TransformerConfig::kKvPadding;
   float* x = buffers.x.get();
   float* qkv = reserved(buffers.qkv, rows * stride);
-  float* context = reserved(buffers.context, rows * dim_);
+  float* context = reserved(buffers.context, rows * width);
   float* scores = reserved(buffers.scores, heads_.count * longest);
   layer.qkv.apply(table, layer.residual.before(table, x, buffers.normalized, rows), dim_, qkv, stride, rows,
                   buffers.input);
@@ -51,11 +53,11 @@ void TransformerEncoder::self_attention(const Kernels& table, const Layer& layer
     const int64_t size = sources.length[i];
     for (int64_t p = 0; p < size; ++p) buffers.positions[p] = qkv + (first + p) * stride;
     for (int64_t row = first; row < first + size; ++row)
-      heads_.attend(table, qkv + row * stride, buffers.positions.data(), size, dim_, 2 * dim_, scores,
-                    context + row * dim_);
+      heads_.attend(table, qkv + row * stride, row - first, buffers.positions.data(), size, width, 2 * width,
+                    layer.bias, scores, context + row * width);
   }
   float* output = reserved(buffers.output, rows * dim_);
-  layer.out.apply(table, context, dim_, output, dim_, rows, buffers.input);
+  layer.out.apply(table, context, width, output, dim_, rows, buffers.input);
   layer.residual.after(table, x, output, rows);
 }
 

@@ -19,6 +19,7 @@ class TransformerEncoder {
 
  private:
   struct Layer {
+    const RelativeBias* bias;
     Residual residual;
     Linear qkv, out;
     FeedForward ffn;
@@ -30,6 +31,7 @@ class TransformerEncoder {
   int64_t dim_;
   Embedding embedding_;
   Heads heads_;
+  RelativeBiases biases_;
   std::vector<Layer> layers_;
   bool final_norm_;
   Norm norm_;

@@ -14,7 +14,8 @@ constexpr int64_t kBlockRows = 96;     // rows whose inner activations fit the c
 Linear linear(const Weights& weights, const std::string& name, int64_t out, int64_t in, bool bias, int64_t scaled,
               float scale) {
   const std::string matrix = name + ".weight", shift = name + ".bias";
-  if (scaled == 0) return bias ? weights.linear(matrix, shift, out, in) : weights.linear(matrix, out, in);
+  if (scaled == 0 || scale == 1.0f)
+    return bias ? weights.linear(matrix, shift, out, in) : weights.linear(matrix, out, in);
   const float* from = weights.array(matrix, {out, in}).get();
   Buffer scaled_matrix(out * in);
   std::vector<float> scaled_shift;
@@ -32,24 +33,30 @@ Linear linear(const Weights& weights, const std::string& name, int64_t out, int6
   return Linear(weights.compute_type(), scaled_matrix.get(), out, in, in, bias ? scaled_shift.data() : nullptr);
 }
 
-Norm::Norm(const Weights& weights, const std::string& name, int64_t dim, float epsilon)
-    : weight_(dim), bias_(dim), dim_(dim), epsilon_(epsilon) {
-  std::copy_n(weights.array(name + ".weight", {dim}).get(), dim,
+Norm::Norm(const Weights& weights, const std::string& name, const TransformerConfig& config)
+    : weight_(config.hidden_dim),
+      bias_(config.hidden_dim),
+      dim_(config.hidden_dim),
+      epsilon_(config.norm_epsilon),
+      rms_(config.norm_kind == NormKind::rms) {
+  std::copy_n(weights.array(name + ".weight", {dim_}).get(), dim_,
               weight_.get());  // copied, because a view would keep a page of the file
-  std::copy_n(weights.array(name + ".bias", {dim}).get(), dim, bias_.get());
+  if (!rms_) std::copy_n(weights.array(name + ".bias", {dim_}).get(), dim_, bias_.get());
 }
 
 void Norm::apply(const Kernels& table, float* x, const float* added, float* y, int64_t rows) const {
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t at = row * dim_;
-    table.add_norm(x + at, added ? added + at : nullptr, weight_.get(), bias_.get(), epsilon_, y + at, dim_);
+    const float* more = added ? added + at : nullptr;
+    if (rms_)
+      table.add_rms_norm(x + at, more, weight_.get(), epsilon_, y + at, dim_);
+    else
+      table.add_norm(x + at, more, weight_.get(), bias_.get(), epsilon_, y + at, dim_);
   }
 }
 
 Residual::Residual(const Weights& weights, const std::string& name, const TransformerConfig& config)
-    : norm_(weights, name + ".norm", config.hidden_dim, config.norm_epsilon),
-      pre_norm_(config.norm == NormPlacement::pre),
-      dim_(config.hidden_dim) {}
+    : norm_(weights, name + ".norm", config), pre_norm_(config.norm == NormPlacement::pre), dim_(config.hidden_dim) {}
 
 const float* Residual::before(const Kernels& table, float* x, Buffer& normalized, int64_t rows) const {
   if (!pre_norm_) return x;
@@ -65,11 +72,14 @@ void Residual::after(const Kernels& table, float* x, const float* output, int64_
     norm_.apply(table, x, output, x, rows);
 }
 
-float Heads::scale() const { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim))); }
+Heads::Heads(int64_t heads, const TransformerConfig& config) : count(heads), dim(config.attention_dim(heads) / heads) {
+  if (config.scaled_attention) scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim)));
+}
 
-void Heads::attend(const Kernels& table, const float* query, const float* const* positions, int64_t size, int64_t key,
-                   int64_t value, float* scores, float* context) const {
+void Heads::attend(const Kernels& table, const float* query, int64_t at, const float* const* positions, int64_t size,
+                   int64_t key, int64_t value, const RelativeBias* bias, float* scores, float* context) const {
   table.multihead_scores(query, positions, key, scores, size, size, count, dim);
+  if (bias != nullptr) bias->add(table, at, size, scores);
   table.softmax(scores, count, size);
   table.multihead_context(scores, size, positions, value, context, size, count, dim);
 }
@@ -127,6 +137,9 @@ void FeedForward::apply(const Kernels& table, float* x, int64_t rows, Transforme
         case Activation::gelu:
           table.gelu(y, width_);
           break;
+        case Activation::gelu_tanh:
+          table.gelu_tanh(y, width_);
+          break;
         case Activation::gelu_sigmoid:
           table.swish(y, 1.702f, width_);
           break;
@@ -148,7 +161,7 @@ Embedding::Embedding(const Weights& weights, const std::string& side, const Tran
   tokens_ = source ? weights.array("source_embedding", {config.source_vocab_size, dim})
                    : weights.array("target_embedding", {config.target_vocab_size, dim});
   file_ = FileRows(tokens_.get(), source ? config.source_vocab_size : config.target_vocab_size, dim);
-  if (config.embedding_norm) norm_ = Norm(weights, side + "_embedding_norm", dim, config.norm_epsilon);
+  if (config.embedding_norm) norm_ = Norm(weights, side + "_embedding_norm", config);
   if (config.positions == Positions::learned)
     learned_ = weights.array(side + "_positions", {config.max_positions, dim});
   if (config.positions != Positions::sinusoidal && config.positions != Positions::sinusoidal_t2t) return;
@@ -181,7 +194,7 @@ void Embedding::apply(const Kernels& table, int32_t token, int64_t position, flo
   for (int64_t i = 0; i < dim; ++i) x[i] = row[i] * scale;
   if (config_.positions == Positions::learned) {
     table.add(x, learned_.get() + position * dim, dim);
-  } else if (config_.positions != Positions::none) {
+  } else if (!frequency_.empty()) {
     add_sines(position, x);
   }
   if (config_.embedding_norm) norm_.apply(table, x, nullptr, x, 1);

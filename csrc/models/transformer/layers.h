@@ -9,6 +9,7 @@
 #include "core/file_pages.h"
 #include "models/common/weights.h"
 #include "models/transformer/config.h"
+#include "models/transformer/relative_bias.h"
 
 namespace sharpbeam {
 
@@ -23,15 +24,16 @@ struct TransformerBuffers {
 class Norm {
  public:
   Norm() = default;
-  Norm(const Weights& weights, const std::string& name, int64_t dim, float epsilon);
+  Norm(const Weights& weights, const std::string& name, const TransformerConfig& config);
 
-  // x += added (unless null); then y = layer norm of x, all [rows, dim]; y may be x.
+  // x += added (unless null); then y = norm of x, all [rows, D]; y may be x.
   void apply(const Kernels& table, float* x, const float* added, float* y, int64_t rows) const;
 
  private:
-  Buffer weight_, bias_;
+  Buffer weight_, bias_;  // an RMS norm has no bias
   int64_t dim_ = 0;
   float epsilon_ = 0.0f;
+  bool rms_ = false;
 };
 
 // Residual connection and layer norm around each sublayer f: x + f(norm(x)) (pre-norm) or norm(x + f(x)) (post-norm).
@@ -55,19 +57,21 @@ class Residual {
 Linear linear(const Weights& weights, const std::string& name, int64_t out, int64_t in, bool bias, int64_t scaled = 0,
               float scale = 1.0f);
 
-// Multi-head attention. Queries are divided by sqrt(dim) already (their weights are scaled by `scale`).
+// Multi-head attention. Queries are scaled already (their weights are multiplied by `scale`).
 struct Heads {
   int64_t count = 0;  // H
   int64_t dim = 0;    // of one head
+  float scale = 1.0f;
 
   Heads() = default;
-  Heads(int64_t heads, int64_t width) : count(heads), dim(width / heads) {}
+  Heads(int64_t heads, const TransformerConfig& config);
 
-  float scale() const;
-  // context [H * dim] of one query [H * dim] over `size` positions, whose keys are at positions[p] + key and values at
-  // positions[p] + value. scores [H, size] become the attention weights.
-  void attend(const Kernels& table, const float* query, const float* const* positions, int64_t size, int64_t key,
-              int64_t value, float* scores, float* context) const;
+  int64_t width() const { return count * dim; }
+  // context [H * dim] of one query [H * dim], at position `at`, over `size` positions, whose keys are at positions[p] +
+  // key and values at positions[p] + value; `bias` or null is added to scores. scores [H, size] become the attention
+  // weights.
+  void attend(const Kernels& table, const float* query, int64_t at, const float* const* positions, int64_t size,
+              int64_t key, int64_t value, const RelativeBias* bias, float* scores, float* context) const;
 
   // Floats of `size` packed positions: for each head the keys, packed as a gemm's weights with a column for each
   // position, then the values, packed with a column for each number of a value.

@@ -11,9 +11,22 @@ namespace {
 // Throws where the shapes of the tensors do not imply that sizes fit each other.
 const TransformerConfig& checked(const TransformerConfig& config) {
   for (const int64_t heads : {config.encoder_heads, config.decoder_heads})
-    if (config.hidden_dim % heads != 0)
+    if (config.head_dim == 0 && config.hidden_dim % heads != 0)
       throw std::invalid_argument("hidden_dim is " + std::to_string(config.hidden_dim) +
                                   "; it must be a multiple of the " + std::to_string(heads) + " heads.");
+  const bool relative = config.positions == Positions::relative || config.positions == Positions::relative_shared;
+  const int64_t buckets = config.relative_buckets, distance = config.relative_distance;
+  constexpr int64_t kMostHeadDim = 1 << 16, kMostDistances = 1 << 24;
+  if (config.head_dim > kMostHeadDim)
+    throw std::invalid_argument("head_dim is " + std::to_string(config.head_dim) + "; it must be at most " +
+                                std::to_string(kMostHeadDim) + ".");
+  if (relative && (buckets < 4 || buckets >= 2 * distance ||
+                   distance > kMostDistances / std::max(config.encoder_heads, config.decoder_heads)))
+    throw std::invalid_argument("relative_buckets is " + std::to_string(buckets) + " and relative_distance " +
+                                std::to_string(distance) +
+                                "; there must be 4 buckets or more, fewer than twice the distance, and the distance "
+                                "times the heads at most " +
+                                std::to_string(kMostDistances) + ".");
   const bool sines = config.positions == Positions::sinusoidal || config.positions == Positions::sinusoidal_t2t;
   if (sines && (config.hidden_dim % 2 != 0 || config.hidden_dim < 4))
     throw std::invalid_argument("hidden_dim is " + std::to_string(config.hidden_dim) +

@@ -21,8 +21,9 @@ from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import Config, Task, architecture_of
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.options.schema import require
+from sharpbeam.output_layers.exact import exact_layer
 from sharpbeam.output_layers.interface import Normalising, OutputLayer, RowLayer
-from sharpbeam.output_layers.registry import LayerInputs, exact_layer, find_output_layer, output_layers
+from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
 from sharpbeam.search.beam import check_width
 from sharpbeam.search.registry import find_search
 from sharpbeam.search.work import Work

@@ -11,7 +11,6 @@ from sharpbeam import _core
 from sharpbeam.errors import OptionError
 from sharpbeam.output_layers.fitted import Screen, Screens
 from sharpbeam.output_layers.native import AnyNativeLayer, NativeLayer, NativeRun
-from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.types import Languages, Per, Request
 
 
@@ -61,7 +60,7 @@ class ByLanguage(NativeLayer[_core.LayerByLanguage]):
     @property
     def fallback_share(self) -> float | None:
         """Share of the rows so far that fell back; None where the layers never do."""
-        counts = [layer.counts for layer in self.layers.values() if isinstance(layer, ScreenLayer)]
+        counts = [found for layer in self.layers.values() if (found := getattr(layer, "counts", None))]
         seen, fallen_back = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
         return fallen_back / max(seen, 1) if counts else None
 

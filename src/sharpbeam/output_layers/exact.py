@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sharpbeam import _core
+from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.native import NativeNormalising
 from sharpbeam.types import Floats
+
+if TYPE_CHECKING:
+    from sharpbeam.output_layers.registry import LayerInputs
+
+LAYERS = {"exact": ("every token is scored in float32", ())}
 
 
 class ExactLayer(NativeNormalising[_core.ExactLayer]):
@@ -19,3 +27,17 @@ class ExactLayer(NativeNormalising[_core.ExactLayer]):
         machine cannot run.
         """
         return cls(_core.ExactLayer(weight, bias, isa, deferred))
+
+
+def exact_layer(weight: Floats, bias: Floats, backend: str = "native", isa: str = "auto") -> RowLayer:
+    """The exact layer for the output matrix [V, D] with its bias [V], which is packed when it is first used."""
+    if backend == "torch":
+        from sharpbeam.output_layers.torch import TorchLayer  # PyTorch is an extra
+
+        return TorchLayer(weight, bias)
+    return ExactLayer.build(weight, bias, isa, deferred=True)
+
+
+def build_layer(name: str, given: LayerInputs) -> RowLayer:
+    """The exact layer of a model."""
+    return exact_layer(given.weight, given.bias, given.backend, given.isa)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,13 @@ from sharpbeam.errors import OptionError
 from sharpbeam.output_layers.native import NativeNormalising
 from sharpbeam.types import Floats, Ids
 
+if TYPE_CHECKING:
+    from sharpbeam.output_layers.registry import LayerInputs
+
+LAYERS = {
+    "proven": ("the same from a 4-bit preview of each token (see fit-preview)", ("low_bit",)),
+    "calibrated": ("nearly the same, faster", ("low_bit",)),
+}
 Doubles = NDArray[np.float64]
 LEVELS = 16  # different numbers of coordinates, at most
 AT_ONCE = 4096  # tokens that are computed with in float64 together; all of a large matrix would take gigabytes
@@ -206,3 +214,9 @@ def _trusts(low_bit: LowBit, coordinates: Ids) -> Doubles:
 def _parts(count: int) -> Iterator[slice]:
     """Of `count` tokens, AT_ONCE at a time."""
     return (slice(first, min(first + AT_ONCE, count)) for first in range(0, count, AT_ONCE))
+
+
+def build_layer(name: str, given: LayerInputs) -> ProvenLayer:
+    """The layer of a model's low-bit preview; raises ModelError where there is none."""
+    low_bit = given.artifacts.low_bit()
+    return ProvenLayer.build(given.weight, given.bias, low_bit, given.isa, calibrated=name == "calibrated")

@@ -9,19 +9,20 @@ to the contract of all layers (tests/contract). `register_output_layer` adds one
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sharpbeam.errors import OptionError, nearest
 
-if TYPE_CHECKING:  # the names are for --help too, which should not wait for NumPy and the core
-    from sharpbeam.output_layers.fitted import Screen, Screens, Shortlist
-    from sharpbeam.output_layers.interface import OutputLayer, RowLayer
-    from sharpbeam.output_layers.native import AnyNativeLayer, AnyNativeRowLayer
+if TYPE_CHECKING:
+    from sharpbeam.output_layers.fitted import Screens, Shortlist
+    from sharpbeam.output_layers.interface import OutputLayer
     from sharpbeam.output_layers.proven import LowBit
-    from sharpbeam.output_layers.shortlist import Join
     from sharpbeam.types import Floats
 
 Artifact = Literal["low_bit", "screens", "shortlist"]
@@ -103,108 +104,24 @@ def find_output_layer(name: str) -> Entry:
     return _ENTRIES[name]
 
 
-def exact_layer(weight: Floats, bias: Floats, backend: str = "native", isa: str = "auto") -> RowLayer:
-    """The exact layer for the output matrix [V, D] with its bias [V], which is packed when it is first used."""
-    if backend == "torch":
-        from sharpbeam.output_layers.torch import TorchLayer  # PyTorch is an extra
+def _built_in() -> dict[str, Entry]:
+    """The layers of this package: those that a file here names in its table `LAYERS`, and builds with `build_layer`.
 
-        return TorchLayer(weight, bias)
-    from sharpbeam.output_layers.exact import ExactLayer
-
-    return ExactLayer.build(weight, bias, isa, deferred=True)
-
-
-def _exact(given: LayerInputs) -> RowLayer:
-    return exact_layer(given.weight, given.bias, given.backend, given.isa)
-
-
-def _scan(given: LayerInputs) -> RowLayer:
-    from sharpbeam.output_layers.scan import ScanLayer
-
-    return ScanLayer.build(given.weight, given.bias, given.isa)
+    Tables are read, not imported: they are for --help too, which should not wait for NumPy and the core.
+    """
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS":
+                table: dict[str, tuple[Any, ...]] = ast.literal_eval(node.value)
+                for name, facts in table.items():  # as the fields of Entry follow `build`
+                    found[name] = Entry(partial(_build, path.stem, name), *facts)
+    return found
 
 
-def _proven(*, calibrated: bool) -> Callable[[LayerInputs], RowLayer]:
-    def build(given: LayerInputs) -> RowLayer:
-        from sharpbeam.output_layers.proven import ProvenLayer
-
-        low_bit = given.artifacts.low_bit()
-        return ProvenLayer.build(given.weight, given.bias, low_bit, given.isa, calibrated=calibrated)
-
-    return build
+def _build(module: str, name: str, given: LayerInputs) -> OutputLayer:
+    layer: OutputLayer = import_module(f"sharpbeam.output_layers.{module}").build_layer(name, given)
+    return layer
 
 
-def _screen(given: LayerInputs) -> OutputLayer:
-    from sharpbeam.output_layers.by_language import for_screens
-    from sharpbeam.output_layers.screen import ScreenLayer
-
-    def build(screen: Screen) -> AnyNativeLayer:
-        scan = None if screen.fallback is None else cast("AnyNativeRowLayer", given.layer("scan"))
-        return ScreenLayer.build(given.weight, given.bias, screen, scan, given.isa)
-
-    return for_screens(given.artifacts.screens(), build)
-
-
-def _screen_alone(given: LayerInputs) -> OutputLayer:
-    from dataclasses import replace
-
-    from sharpbeam.output_layers.by_language import for_screens
-    from sharpbeam.output_layers.screen import ScreenLayer
-
-    def build(screen: Screen) -> AnyNativeLayer:
-        return ScreenLayer.build(
-            given.weight, given.bias, replace(screen, residual=None, fallback=None), None, given.isa
-        )
-
-    return for_screens(given.artifacts.screens(), build)
-
-
-def _screen_union(given: LayerInputs) -> OutputLayer:
-    from sharpbeam.output_layers.by_language import for_screens
-    from sharpbeam.output_layers.screen import ScreenUnionLayer
-
-    return for_screens(
-        given.artifacts.screens(), lambda screen: ScreenUnionLayer(given.weight, given.bias, screen, given.isa)
-    )
-
-
-def _shortlist(given: LayerInputs) -> OutputLayer:
-    from sharpbeam.output_layers.shortlist import ShortlistLayer
-
-    return ShortlistLayer(given.weight, given.bias, given.artifacts.shortlist(), given.isa)
-
-
-def _joined(join: Join) -> Callable[[LayerInputs], OutputLayer]:
-    def build(given: LayerInputs) -> OutputLayer:
-        from sharpbeam.output_layers.by_language import for_screens
-        from sharpbeam.output_layers.shortlist import JoinedLayer
-
-        shortlist = given.artifacts.shortlist()
-        return for_screens(
-            given.artifacts.screens(),
-            lambda screen: JoinedLayer(given.weight, given.bias, screen, shortlist, join, given.isa),
-        )
-
-    return build
-
-
-_ENTRIES: dict[str, Entry] = {
-    "exact": Entry(_exact, "every token is scored in float32"),
-    "scan": Entry(_scan, "the same tokens, from int8 scores of all"),
-    "proven": Entry(
-        _proven(calibrated=False), "the same from a 4-bit preview of each token (see fit-preview)", ("low_bit",)
-    ),
-    "calibrated": Entry(_proven(calibrated=True), "nearly the same, faster", ("low_bit",)),
-    "screen": Entry(_screen, "from those that the model's screen picks (see fit-screen)", ("screens",)),
-    "screen-alone": Entry(
-        _screen_alone, "from the row's set alone, as published: others have probability 0, none fall back", ("screens",)
-    ),
-    "screen-union": Entry(
-        _screen_union, "from the sets of all rows of a step, as published: changes with the batch", ("screens",), True
-    ),
-    "shortlist": Entry(
-        _shortlist, "from the likely translations of the source's tokens (see fit-shortlist)", ("shortlist",)
-    ),
-    "screen-and-shortlist": Entry(_joined("and"), "from those in both", ("screens", "shortlist")),
-    "screen-or-shortlist": Entry(_joined("or"), "from those in either", ("screens", "shortlist")),
-}
+_ENTRIES = _built_in()

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sharpbeam import _core
 from sharpbeam.output_layers.native import NativeNormalising
 from sharpbeam.types import Floats, Ids
+
+if TYPE_CHECKING:
+    from sharpbeam.output_layers.registry import LayerInputs
+
+LAYERS = {"scan": ("the same tokens, from int8 scores of all", ())}
 
 
 class ScanLayer(NativeNormalising[_core.ScanLayer]):
@@ -26,3 +33,8 @@ class ScanLayer(NativeNormalising[_core.ScanLayer]):
     def rescored(self, hidden: Floats, k: int) -> Ids:
         """How many tokens [R] took exact logits: some of the largest, and all that the bound does not rule out."""
         return self.native.topk_details(hidden, k)[3]
+
+
+def build_layer(name: str, given: LayerInputs) -> ScanLayer:
+    """The scan of a model's output matrix."""
+    return ScanLayer.build(given.weight, given.bias, given.isa)

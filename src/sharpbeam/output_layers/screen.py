@@ -8,13 +8,33 @@ that the screen's fallback test finds uncertain fall back to a layer that scores
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam import _core
+from sharpbeam.output_layers.by_language import for_screens
 from sharpbeam.output_layers.fitted import FallbackTest, Screen
-from sharpbeam.output_layers.native import AnyNativeRowLayer, NativeRowLayer
+from sharpbeam.output_layers.native import AnyNativeLayer, AnyNativeRowLayer, NativeRowLayer
 from sharpbeam.types import Floats, Ids
+
+if TYPE_CHECKING:
+    from sharpbeam.output_layers.registry import LayerInputs
+
+LAYERS = {
+    "screen": ("from those that the model's screen picks (see fit-screen)", ("screens",)),
+    "screen-alone": (
+        "from the row's set alone, as published: others have probability 0, none fall back",
+        ("screens",),
+    ),
+    "screen-union": (
+        "from the sets of all rows of a step, as published: changes with the batch",
+        ("screens",),
+        True,
+    ),
+}
 
 
 class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
@@ -133,3 +153,17 @@ def _native(
         return _core.ScreenLayer(*arrays, isa, int8, None, *mass)
     numbers = (test.margin, test.mass_weight, test.distance_weight, test.threshold, test.max_log_share)
     return _core.ScreenLayer(*arrays, isa, int8, fallback, *mass, test.center, test.k, *numbers)
+
+
+def build_layer(name: str, given: LayerInputs) -> AnyNativeLayer:
+    """The layer of a model's screen, or of its screens by language; raises ModelError where there is none."""
+
+    def build(screen: Screen) -> AnyNativeLayer:
+        if name == "screen-union":
+            return ScreenUnionLayer(given.weight, given.bias, screen, given.isa)
+        if name == "screen-alone":
+            screen = replace(screen, residual=None, fallback=None)
+        scan = None if screen.fallback is None else cast("AnyNativeRowLayer", given.layer("scan"))
+        return ScreenLayer.build(given.weight, given.bias, screen, scan, given.isa)
+
+    return for_screens(given.artifacts.screens(), build)

@@ -8,13 +8,22 @@ of the exact layer. Where a row has fewer than k tokens, the others are token 0 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sharpbeam import _core
+from sharpbeam.output_layers.by_language import for_screens
 from sharpbeam.output_layers.fitted import Screen, Shortlist
-from sharpbeam.output_layers.native import NativeLayer
+from sharpbeam.output_layers.native import AnyNativeLayer, NativeLayer
 from sharpbeam.types import Floats
 
+if TYPE_CHECKING:
+    from sharpbeam.output_layers.registry import LayerInputs
+
+LAYERS = {
+    "shortlist": ("from the likely translations of the source's tokens (see fit-shortlist)", ("shortlist",)),
+    "screen-and-shortlist": ("from those in both", ("screens", "shortlist")),
+    "screen-or-shortlist": ("from those in either", ("screens", "shortlist")),
+}
 Join = Literal["and", "or"]
 
 
@@ -47,3 +56,16 @@ class JoinedLayer(NativeLayer[_core.JoinedLayer]):
         clusters = (screen.weight, screen.bias, screen.start, screen.token)
         lists = (shortlist.always, shortlist.start, shortlist.token)
         super().__init__(_core.JoinedLayer(weight, bias, *clusters, *lists, join, isa))
+
+
+def build_layer(name: str, given: LayerInputs) -> AnyNativeLayer:
+    """The layer of a model's shortlist, alone or with its screens; raises ModelError where one of them lacks."""
+    shortlist = given.artifacts.shortlist()
+    if name == "shortlist":
+        return ShortlistLayer(given.weight, given.bias, shortlist, given.isa)
+    join: Join = "and" if name == "screen-and-shortlist" else "or"
+
+    def build(screen: Screen) -> AnyNativeLayer:
+        return JoinedLayer(given.weight, given.bias, screen, shortlist, join, given.isa)
+
+    return for_screens(given.artifacts.screens(), build)

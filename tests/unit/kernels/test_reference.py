@@ -222,6 +222,20 @@ def test_norms(size):
     assert worst(x, added, weight, bias, 0.1) > 4e-6
 
 
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_rms_norms(size):
+    x, added, weight = (normal(i, size) for i in range(3))
+
+    def worst(*arguments):
+        return max(error(a, b) for a, b in zip(got, reference.add_rms_norm(*arguments), strict=True))
+
+    got = _core.add_rms_norm(x, added, weight, 1e-6)
+    assert worst(x, added, weight, 1e-6) <= 2e-6
+    assert worst(x, changed(added, 1e-2), weight, 1e-6) > 2e-6
+    assert worst(x, added, changed(weight, 1e-3), 1e-6) > 2e-6
+    assert worst(x, added, weight, 0.1) > 2e-6
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_ssru(size):
     inputs, cell = normal(1, 2 * size), normal(2, size)
@@ -239,6 +253,9 @@ def test_activations():
     x = np.concatenate([normal(1, 2000, scale=3), np.linspace(-9, 9, 500, dtype=np.float32)])
     assert np.array_equal(_core.relu(x), reference.relu(x).astype(np.float32))
     assert np.max(np.abs(_core.gelu(x) - reference.gelu(x)) / np.maximum(np.abs(x), 1e-3)) <= 2e-7
+    tanh = _core.gelu_tanh(x)
+    assert np.max(np.abs(tanh - reference.gelu_tanh(x)) / np.maximum(np.abs(x), 1e-3)) <= 4e-7
+    assert np.max(np.abs(tanh - reference.gelu(x))) > 1e-4  # it is another function
     got = _core.swish(x, 1.702)
     assert error(got, reference.swish(x, 1.702)) <= 1e-6
     assert error(got, reference.swish(x, 1.69)) > 1e-6

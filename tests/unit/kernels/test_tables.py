@@ -52,10 +52,12 @@ CALLS = {
     "add_norm": lambda n, isa: np.stack(
         _core.add_norm(normal(1, n), normal(2, n), normal(3, n), normal(4, n), 1e-5, isa)
     ),
+    "add_rms_norm": lambda n, isa: np.stack(_core.add_rms_norm(normal(1, n), normal(2, n), normal(3, n), 1e-6, isa)),
     "quantize_weights": lambda n, isa: np.append(*_core.quantize_weights(weights(n), ROUNDED_BY, isa)),
     "ssru": lambda n, isa: np.stack(_core.ssru(normal(1, 2 * n, scale=3), normal(2, n), isa)),
     "relu": lambda n, isa: _core.relu(normal(n, n), isa),
     "gelu": lambda n, isa: _core.gelu(normal(n, n, scale=4), isa),
+    "gelu_tanh": lambda n, isa: _core.gelu_tanh(normal(n, n, scale=4), isa),
     "swish": lambda n, isa: _core.swish(normal(n, n, scale=20), 1.7, isa),
     "add": lambda n, isa: _core.add(normal(1, n), normal(2, n), isa),
     "mul": lambda n, isa: _core.mul(normal(1, n), normal(2, n), isa),
@@ -86,7 +88,7 @@ def test_bit_equality_is_not_blind():
 
 
 @pytest.mark.parametrize("isa", HIGHER)
-@pytest.mark.parametrize("kernel", ["tanh", "sigmoid", "softmax", "log_sum_exp", "relu", "gelu"])
+@pytest.mark.parametrize("kernel", ["tanh", "sigmoid", "softmax", "log_sum_exp", "relu", "gelu", "gelu_tanh"])
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, -0.0, 1e-42, 3e38])
 def test_special_values_are_equal_too(kernel, isa, special):
     for n in (1, 16, 21):

@@ -47,8 +47,14 @@ def test_a_sound_config_is_read():
         ({"target_vocab_size": 2**29}, "target_vocab_size is 536870912; it must be between 1"),
         ({"norm_epsilon": "small"}, "norm_epsilon is 'small'; it must be a number"),
         ({"gated_ffn": 1}, "gated_ffn is 1; it must be True or False"),
-        ({"activation": "tanh"}, "activation is 'tanh'; it must be one of relu, gelu, gelu_sigmoid, swish"),
+        ({"activation": "tanh"}, "activation is 'tanh'; it must be one of relu, gelu, gelu_sigmoid, gelu_tanh, swish"),
         ({"decoder_heads": 3}, "hidden_dim is 8; it must be a multiple of the 3 heads"),
+        ({"head_dim": 2**17}, "head_dim is 131072; it must be at most 65536"),
+        ({"positions": "relative"}, "relative_buckets is 0 and relative_distance 0; there must be 4 buckets or more"),
+        (
+            {"positions": "relative", "relative_buckets": 4, "relative_distance": 2**24},
+            "the distance times the heads at most 16777216",
+        ),
         ({"hidden_dim": 6}, r"tensor '.*' has shape"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The facts of a transformer encoder-decoder (Vaswani et al. 2017), as Marian, M2M100, NLLB and others have it."""
+"""The facts of a transformer encoder-decoder (Vaswani et al. 2017), as Marian, M2M100, NLLB, T5 and others have it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Literal
 from sharpbeam.errors import ModelError
 from sharpbeam.models.config import check_choices, check_positive, check_translation
 from sharpbeam.types import Footprint
+
+MOST_HEAD_DIM, MOST_DISTANCES = 2**16, 2**24
 
 
 @dataclass(frozen=True)
@@ -22,20 +24,27 @@ class TransformerConfig:
     decoder_layers: int = 6
     encoder_heads: int = 8
     decoder_heads: int = 8  # of the attention to itself and to the source
+    head_dim: int = 0  # of a head's queries, keys and values; 0: hidden_dim / heads
+    scaled_attention: bool = True  # attention scores are divided by sqrt(head_dim)
     encoder_ffn_dim: int = 2048  # F
     decoder_ffn_dim: int = 2048
     norm: Literal["pre", "post"] = "pre"  # x + f(norm(x)), or norm(x + f(x))
     encoder_final_norm: bool = True  # a norm above the uppermost layer
     decoder_final_norm: bool = True
     embedding_norm: bool = False  # a norm of word and position together, each side its own
+    norm_kind: Literal["layer", "rms"] = "layer"  # rms: without mean and bias
     norm_epsilon: float = 1e-5
-    activation: Literal["relu", "gelu", "gelu_sigmoid", "swish"] = "relu"  # gelu_sigmoid: x sigmoid(1.702 x), Marian's
+    # gelu_sigmoid: x sigmoid(1.702 x), Marian's; gelu_tanh: the approximation of gelu by tanh, Hugging Face's gelu_new
+    activation: Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"] = "relu"
     gated_ffn: bool = False  # down(act(up_1 x) * up_2 x) in place of down(act(up x))
     # D/2 sines, then D/2 cosines, of position times 10000^(-2i/D) (Vaswani; Hugging Face's MarianMT), or times
-    # 10000^(-i/(D/2 - 1)) (tensor2tensor, fairseq, M2M100, NLLB, Marian).
-    positions: Literal["sinusoidal", "sinusoidal-t2t", "learned", "none"] = "sinusoidal"
+    # 10000^(-i/(D/2 - 1)) (tensor2tensor, fairseq, M2M100, NLLB, Marian).  relative: what is added to a score of
+    # self-attention, a number for each head and bucket of distances (T5); relative-shared: the same in all layers.
+    positions: Literal["sinusoidal", "sinusoidal-t2t", "learned", "relative", "relative-shared", "none"] = "sinusoidal"
     position_offset: int = 0  # number of the first position; 2 in fairseq's models
     max_positions: int = 0  # rows of the tables of learned positions
+    relative_buckets: int = 0  # of distances
+    relative_distance: int = 0  # from which on all distances share the last bucket
     scaled_embedding: bool = True  # embeddings, not the output matrix, times sqrt(D)
     shared_embedding: bool = False  # source and target embeddings are one tensor
     tied_output: bool = False  # the output matrix is the target embedding
@@ -75,8 +84,10 @@ class TransformerConfig:
         )
         check_choices(self)
         for name in ("encoder_heads", "decoder_heads"):
-            if self.hidden_dim % getattr(self, name):
+            if not self.head_dim and self.hidden_dim % getattr(self, name):
                 raise ModelError(f"{name} is {getattr(self, name)}; it must divide hidden_dim, {self.hidden_dim}.")
+        if not 0 <= self.head_dim <= MOST_HEAD_DIM:
+            raise ModelError(f"head_dim is {self.head_dim}; it must be between 0 and {MOST_HEAD_DIM}.")
         if not 0.0 < self.norm_epsilon < 1.0:
             raise ModelError(f"norm_epsilon is {self.norm_epsilon}; it must lie between 0 and 1.")
         self._check_positions()
@@ -93,6 +104,7 @@ class TransformerConfig:
                 f"max_positions is {self.max_positions}; it must be 1 or more with positions 'learned', and 0 with "
                 f"others, but positions is {self.positions!r}."
             )
+        self._check_relative()
         sinusoidal = self.positions.startswith("sinusoidal")
         if not 0 <= self.position_offset <= 2**28 or (self.position_offset and not sinusoidal):
             raise ModelError(
@@ -100,6 +112,19 @@ class TransformerConfig:
                 f"{self.positions!r}."
                 if not sinusoidal
                 else f"position_offset is {self.position_offset}; it must be between 0 and {2**28}."
+            )
+
+    def _check_relative(self) -> None:
+        buckets, distance = self.relative_buckets, self.relative_distance
+        heads = max(self.encoder_heads, self.decoder_heads)
+        said = f"relative_buckets is {buckets} and relative_distance {distance}; with positions {self.positions!r} "
+        if not self.positions.startswith("relative"):
+            if buckets or distance:
+                raise ModelError(said + "they must be 0.")
+        elif not (4 <= buckets < 2 * distance and distance * heads <= MOST_DISTANCES):
+            raise ModelError(
+                f"{said}there must be 4 buckets or more, fewer than twice the distance, "
+                f"and the distance times the heads at most {MOST_DISTANCES}."
             )
 
     def _check_languages(self) -> None:
@@ -122,6 +147,11 @@ class TransformerConfig:
                 if not 0 <= token < side:
                     raise ModelError(f"{name} has {token}; it must be from 0 to below {side}.")
 
+    def attention_dim(self, side: Literal["encoder", "decoder"]) -> int:
+        """Width of the queries, keys and values of all heads together."""
+        heads = self.encoder_heads if side == "encoder" else self.decoder_heads
+        return heads * (self.head_dim or self.hidden_dim // heads)
+
     @property
     def embedding_dim(self) -> int:
         """Width of the embeddings."""
@@ -135,11 +165,11 @@ class TransformerConfig:
         Keys of the source are packed with 64 positions side by side, so those of a request's last positions may take 64
         of them, which are counted with its row; its values are packed with 64 numbers of a head side by side.
         """
-        dim, layers = self.hidden_dim, self.decoder_layers
-        own = 2 * layers * dim if self.decoder_kind == "ssru" else 64 * 2 * layers * dim
-        own += 64 * layers * dim
-        value = self.decoder_heads * 64 * math.ceil(dim / self.decoder_heads / 64)
+        dim, layers, keys = self.hidden_dim, self.decoder_layers, self.attention_dim("decoder")
+        own = 2 * layers * dim if self.decoder_kind == "ssru" else 64 * 2 * layers * keys
+        own += 64 * layers * keys
+        value = self.decoder_heads * 64 * math.ceil(keys / self.decoder_heads / 64)
         gates = 2 if self.gated_ffn else 1
-        step = 6 * dim + (1 + gates) * self.decoder_ffn_dim
-        encoding = 6 * dim + (1 + gates) * self.encoder_ffn_dim
-        return Footprint(row=4 * (own + step), position=4 * (layers * (dim + value) + encoding))
+        step = 2 * dim + 4 * keys + (1 + gates) * self.decoder_ffn_dim
+        encoding = 2 * dim + 4 * self.attention_dim("encoder") + (1 + gates) * self.encoder_ffn_dim
+        return Footprint(row=4 * (own + step), position=4 * (layers * (keys + value) + encoding))

@@ -1,6 +1,7 @@
 """The transformer in PyTorch: training, GPU, and the slow truth that the native twin must equal.
 
-Shapes: B requests, R rows, S source length, T target length, D hidden, H heads, L decoder layers, F feed-forward width.
+Shapes: B requests, R rows, S source length, T target length, D hidden, H heads, A all heads' queries (often D), L
+decoder layers, F feed-forward width.
 Softmax and norms are in float32, also where `forward` runs under bfloat16 autocast.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -15,12 +17,14 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from sharpbeam.models.torch.module import LockedDropout, Memory, TranslationModule
+from sharpbeam.models.transformer.attention import PositionBias, Side, attend, heads_of, position_bias, words_only
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.positions import position_table
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x),
     "swish": F.silu,
 }
@@ -31,7 +35,7 @@ class Past:
     """The KV cache: keys and values of the tokens that rows have fed so far."""
 
     length: Tensor  # [R] int64, how many words
-    values: Tensor  # keys and values [R, T, L, 2 D], padded at the end; of an SSRU decoder the cells [R, L, D]
+    values: Tensor  # keys and values [R, T, L, 2 A], padded at the end; of an SSRU decoder the cells [R, L, D]
 
 
 def linear(inputs: int, outputs: int, bias: bool, parts: int = 1) -> nn.Linear:
@@ -44,28 +48,10 @@ def linear(inputs: int, outputs: int, bias: bool, parts: int = 1) -> nn.Linear:
     return layer
 
 
-def split_heads(x: Tensor, heads: int) -> Tensor:
-    """[..., D] -> [..., H, D / H]."""
-    return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
-
-
-def attend(query: Tensor, keys: Tensor, values: Tensor, seen: Tensor | None, heads: int) -> tuple[Tensor, Tensor]:
-    """Queries [B, T, D], keys and values [B, S, D] -> [B, T, D], H heads side by side, and weights [B, H, T, S].
-
-    `seen` says which positions a query may look at, a bool mask that broadcasts to [B, H, T, S]; None for all. Products
-    and softmax stand here one by one: PyTorch's joint call takes longer for sentences on a CPU, above all backwards.
-    """
-    query, keys, values = (split_heads(x, heads).transpose(1, 2) for x in (query, keys, values))
-    scores = torch.matmul(query, keys.transpose(-1, -2)).float() * query.shape[-1] ** -0.5
-    if seen is not None:
-        scores = scores.masked_fill(~seen, float("-inf"))
-    weights = torch.softmax(scores, dim=-1)
-    return torch.matmul(weights.to(values.dtype), values).transpose(1, 2).flatten(2), weights
-
-
-def words_only(mask: Tensor | None) -> Tensor | None:
-    """A mask of source words [B, S] for `attend`."""
-    return None if mask is None else mask[:, None, None, :]
+def norm_layer(config: TransformerConfig) -> nn.Module:
+    """A norm of vectors [..., D]."""
+    kind = nn.RMSNorm if config.norm_kind == "rms" else nn.LayerNorm
+    return kind(config.hidden_dim, config.norm_epsilon)
 
 
 class Sublayer(nn.Module):
@@ -73,7 +59,7 @@ class Sublayer(nn.Module):
 
     def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(config.hidden_dim, config.norm_epsilon)
+        self.norm = norm_layer(config)
         self.before, self.dropout = config.norm == "pre", dropout
 
     def enter(self, x: Tensor) -> Tensor:
@@ -91,26 +77,29 @@ class Sublayer(nn.Module):
 class SelfAttention(Sublayer):
     """Attention of a sequence to itself."""
 
-    def __init__(self, config: TransformerConfig, heads: int, dropout: LockedDropout) -> None:
+    def __init__(self, config: TransformerConfig, side: Side, dropout: LockedDropout) -> None:
         super().__init__(config, dropout)
-        dim, bias = config.hidden_dim, config.attention_bias
-        self.heads = heads
-        self.qkv = linear(dim, 3 * dim, bias, parts=3)
-        self.out = linear(dim, dim, bias)
+        dim, inner, bias = config.hidden_dim, config.attention_dim(side), config.attention_bias
+        self.heads, self.scaled = heads_of(config, side), config.scaled_attention
+        self.qkv = linear(dim, 3 * inner, bias, parts=3)
+        self.out = linear(inner, dim, bias)
+        self.position_bias = position_bias(config, side) if config.positions == "relative" else None
 
-    def forward(self, x: Tensor, seen: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, seen: Tensor | None, bias: PositionBias) -> Tensor:
         """[B, T, D], and where each position may look, as in `attend` -> [B, T, D]."""
         query, keys, values = self.qkv(self.enter(x)).chunk(3, dim=-1)
-        return self.leave(x, self.out(attend(query, keys, values, seen, self.heads)[0]))
+        found = attend(query, keys, values, seen, self.heads, self.scaled, bias.of(self.position_bias))
+        return self.leave(x, self.out(found[0]))
 
-    def step(self, x: Tensor, past: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """One token [R, D] after `past` [R, T, 2 D]; `seen` [R, T + 1] says what is no padding, the word the last.
+    def step(self, x: Tensor, past: Tensor, seen: Tensor, bias: PositionBias) -> tuple[Tensor, Tensor]:
+        """One token [R, D] after `past` [R, T, 2 A]; `seen` [R, T + 1] says what is no padding, the word the last.
 
-        Returns [R, D] and the keys and values of the word [R, 2 D].
+        Returns [R, D] and the keys and values of the word [R, 2 A].
         """
-        query, own = self.qkv(self.enter(x)).tensor_split([x.shape[-1]], dim=-1)
+        query, own = self.qkv(self.enter(x)).tensor_split([past.shape[-1] // 2], dim=-1)
         keys, values = torch.cat([past, own[:, None]], dim=1).chunk(2, dim=-1)
-        found = attend(query[:, None], keys, values, words_only(seen), self.heads)[0][:, 0]
+        added = bias.of(self.position_bias)
+        found = attend(query[:, None], keys, values, words_only(seen), self.heads, self.scaled, added)[0][:, 0]
         return self.leave(x, self.out(found)), own
 
 
@@ -145,15 +134,15 @@ class CrossAttention(Sublayer):
 
     def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
         super().__init__(config, dropout)
-        dim, bias = config.hidden_dim, config.attention_bias
-        self.heads = config.decoder_heads
-        self.query = linear(dim, dim, bias)
-        self.key_value = linear(dim, 2 * dim, bias, parts=2)
-        self.out = linear(dim, dim, bias)
+        dim, inner, bias = config.hidden_dim, config.attention_dim("decoder"), config.attention_bias
+        self.heads, self.scaled = config.decoder_heads, config.scaled_attention
+        self.query = linear(dim, inner, bias)
+        self.key_value = linear(dim, 2 * inner, bias, parts=2)
+        self.out = linear(inner, dim, bias)
 
     def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """[B, T, D], keys and values [B, S, D], mask [B, S] -> [B, T, D] and weights [B, H, T, S]."""
-        found, weights = attend(self.query(self.enter(x)), keys, values, words_only(mask), self.heads)
+        """[B, T, D], keys and values [B, S, A], mask [B, S] -> [B, T, D] and weights [B, H, T, S]."""
+        found, weights = attend(self.query(self.enter(x)), keys, values, words_only(mask), self.heads, self.scaled)
         return self.leave(x, self.out(found)), weights
 
 
@@ -183,12 +172,12 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
         super().__init__()
-        self.attention = SelfAttention(config, config.encoder_heads, dropout)
+        self.attention = SelfAttention(config, "encoder", dropout)
         self.ffn = FeedForward(config, config.encoder_ffn_dim, dropout)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None, bias: PositionBias) -> Tensor:
         """[B, S, D], mask [B, S] -> [B, S, D]."""
-        result: Tensor = self.ffn(self.attention(x, words_only(mask)))
+        result: Tensor = self.ffn(self.attention(x, words_only(mask), bias))
         return result
 
 
@@ -198,17 +187,17 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
         super().__init__()
         if config.decoder_kind == "attention":
-            self.attention = SelfAttention(config, config.decoder_heads, dropout)
+            self.attention = SelfAttention(config, "decoder", dropout)
         else:
             self.ssru = RecurrentUnit(config, dropout)
         self.cross = CrossAttention(config, dropout)
         self.ffn = FeedForward(config, config.decoder_ffn_dim, dropout)
         self.attends = config.decoder_kind == "attention"
 
-    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """[B, T, D], keys and values of the source [B, S, D], its mask [B, S] -> [B, T, D]."""
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, bias: PositionBias) -> Tensor:
+        """[B, T, D], keys and values of the source [B, S, A], its mask [B, S] -> [B, T, D]."""
         if self.attends:
-            x = self.attention(x, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril())
+            x = self.attention(x, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril(), bias)
         else:
             x = self.ssru(x)
         result: Tensor = self.ffn(self.cross(x, keys, values, mask)[0])
@@ -228,29 +217,32 @@ class TransformerModule(TranslationModule):
             self.source_positions = nn.Parameter(torch.randn(config.max_positions, dim) * dim**-0.5)
             self.target_positions = nn.Parameter(torch.randn(config.max_positions, dim) * dim**-0.5)
         if config.embedding_norm:
-            self.source_embedding_norm = nn.LayerNorm(dim, config.norm_epsilon)
-            self.target_embedding_norm = nn.LayerNorm(dim, config.norm_epsilon)
+            self.source_embedding_norm, self.target_embedding_norm = norm_layer(config), norm_layer(config)
+        if config.positions == "relative-shared":
+            self.encoder_position_bias = position_bias(config, "encoder")
+            if config.decoder_kind == "attention":
+                self.decoder_position_bias = position_bias(config, "decoder")
         self.encoder = nn.ModuleList(EncoderLayer(config, self.dropout) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config, self.dropout) for _ in range(config.decoder_layers))
-        self.encoder_norm = nn.LayerNorm(dim, config.norm_epsilon) if config.encoder_final_norm else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(dim, config.norm_epsilon) if config.decoder_final_norm else nn.Identity()
+        self.encoder_norm = norm_layer(config) if config.encoder_final_norm else nn.Identity()
+        self.decoder_norm = norm_layer(config) if config.decoder_final_norm else nn.Identity()
         self._table = torch.empty(0, dim)  # of the sinusoids, longer when a longer text comes
 
     def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Memory, Past]:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory and the states before the first word.
 
-        The memory's keys and values are those of all decoder layers side by side, [B, S, L D].
+        The memory's keys and values are those of all decoder layers side by side, [B, S, L A].
         """
-        x = self._embed("source", source, torch.arange(source.shape[1], device=source.device))
+        position = torch.arange(source.shape[1], device=source.device)
+        x, bias = self._embed("source", source, position), self._bias("encoder", position - position[:, None])
         for layer in self.encoder:
-            x = layer(x, mask)
+            x = layer(x, mask, bias)
         x = self.encoder_norm(x)
         pairs = [layer.cross.key_value(x).chunk(2, dim=-1) for layer in self._layers()]
         memory = Memory(torch.cat([v for _, v in pairs], -1), torch.cat([k for k, _ in pairs], -1), mask)
         c = self.config
-        width = (
-            (c.decoder_layers, c.hidden_dim) if c.decoder_kind == "ssru" else (0, c.decoder_layers, 2 * c.hidden_dim)
-        )
+        cached = (0, c.decoder_layers, 2 * c.attention_dim("decoder"))
+        width = (c.decoder_layers, c.hidden_dim) if c.decoder_kind == "ssru" else cached
         none = torch.zeros(len(source), dtype=torch.int64, device=source.device)
         return memory, Past(none, x.new_zeros(len(source), *width, dtype=torch.float32))
 
@@ -264,11 +256,14 @@ class TransformerModule(TranslationModule):
         if attends:
             before = torch.arange(state.values.shape[1] + 1, device=x.device)[None] < state.length[:, None]
             before[:, -1] = True
+            position = torch.arange(before.shape[1], device=x.device) - state.length[:, None]
+            position[:, -1] = 0
+            bias = self._bias("decoder", position[:, None])
         own, weights = [], x  # the weights of the uppermost layer stay
         keys, values = memory.keys.chunk(count, dim=-1), memory.values.chunk(count, dim=-1)
         for i, layer in enumerate(self._layers()):
             if attends:
-                x, new = layer.attention.step(x, state.values[:, :, i], before)
+                x, new = layer.attention.step(x, state.values[:, :, i], before, bias)
             else:
                 x, new = layer.ssru.step(x, state.values[:, i])
             own.append(new)
@@ -284,11 +279,12 @@ class TransformerModule(TranslationModule):
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
         memory, _ = self.encode(source, mask)
-        x = self._embed("target", target, torch.arange(target.shape[1], device=target.device))
+        position = torch.arange(target.shape[1], device=target.device)
+        x, bias = self._embed("target", target, position), self._bias("decoder", position - position[:, None])
         count = self.config.decoder_layers
         keys, values = memory.keys.chunk(count, dim=-1), memory.values.chunk(count, dim=-1)
         for i, layer in enumerate(self._layers()):
-            x = layer(x, keys[i], values[i], mask)
+            x = layer(x, keys[i], values[i], mask, bias)
         hidden: Tensor = self.decoder_norm(x)
         return hidden
 
@@ -312,7 +308,7 @@ class TransformerModule(TranslationModule):
 
     @staticmethod
     def _append(past: Past, new: Tensor) -> Past:
-        """`past` and the keys and values [R, L, 2 D] of one token more, after each row's last one."""
+        """`past` and the keys and values [R, L, 2 A] of one token more, after each row's last one."""
         values = torch.cat([past.values, torch.zeros_like(new)[:, None]], dim=1)
         values[torch.arange(len(new), device=new.device), past.length] = new
         return Past(past.length + 1, values)
@@ -324,12 +320,15 @@ class TransformerModule(TranslationModule):
         x = F.embedding(token, table)
         if c.scaled_embedding:
             x = x * c.hidden_dim**0.5
-        if c.positions != "none":
+        if c.positions == "learned" or c.positions.startswith("sinusoidal"):
             x = x + self._positions(side, position)
         if c.embedding_norm:
             x = (self.target_embedding_norm if side == "target" else self.source_embedding_norm)(x)
         result: Tensor = self.dropout(x)
         return result
+
+    def _bias(self, side: Side, relative: Tensor) -> PositionBias:
+        return PositionBias.at(self.config, side, relative, getattr(self, f"{side}_position_bias", None))
 
     def _positions(self, side: str, position: Tensor) -> Tensor:
         """The encoding of positions [...], counted from 0: [..., D]. ValueError beyond a learned table."""

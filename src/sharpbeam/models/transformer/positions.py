@@ -1,13 +1,14 @@
-"""Positions that are not learned: sines and cosines of many periods."""
+"""Positions: sines and cosines of many periods, and the buckets of relative ones."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
 
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.types import Floats
+from sharpbeam.types import Floats, Ids
 
 Sinusoid = Literal["sinusoidal", "sinusoidal-t2t"]
 
@@ -27,3 +28,20 @@ def sinusoid(kind: str, first: int, count: int, dim: int) -> Floats:
 def position_table(config: TransformerConfig, count: int) -> Floats:
     """The encoding of the first `count` positions of a model, [count, D] float32."""
     return sinusoid(config.positions, config.position_offset, count, config.hidden_dim)
+
+
+def relative_buckets(count: int, distance: int, both: bool) -> Ids:
+    """The bucket of each relative position (key - query) from -distance to distance, [2 distance + 1] int32.
+
+    Those that are further away are in the buckets of the ends. Half of the buckets are for later keys where `both`
+    directions are seen, else all of them are for earlier ones. Half of a direction's buckets hold one distance each,
+    the others distances that grow as a logarithm (Raffel et al. 2020), in float32 as Hugging Face's T5 has it.
+    """
+    relative = np.arange(-distance, distance + 1, dtype=np.int32)
+    count, size = (count // 2, np.abs(relative)) if both else (count, np.maximum(-relative, 0))
+    exact = count // 2
+    ratio = np.log(np.maximum(size, exact).astype(np.float32) / np.float32(exact))
+    steps = ratio / np.float32(math.log(distance / exact)) * np.float32(count - exact)
+    bucket = np.where(size < exact, size, np.minimum(exact + steps.astype(np.int32), count - 1))
+    found: Ids = (bucket + count * (both & (relative > 0))).astype(np.int32)
+    return found

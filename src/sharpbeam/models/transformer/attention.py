@@ -1,0 +1,89 @@
+"""Attention in PyTorch: scores, softmax, and what is added to scores by relative position.
+
+Shapes as in module.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.positions import relative_buckets
+
+Side = Literal["encoder", "decoder"]
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """[..., A] -> [..., H, A / H]."""
+    return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
+
+
+def attend(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    seen: Tensor | None,
+    heads: int,
+    scaled: bool = True,
+    bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Queries [B, T, A], keys and values [B, S, A] -> [B, T, A], H heads side by side, and weights [B, H, T, S].
+
+    `seen` says which positions a query may look at, a bool mask that broadcasts to [B, H, T, S]; None for all. Scores
+    are divided by the root of a head's width if `scaled`; `bias` [.., H, T, S] is added to them. Products and softmax
+    stand here one by one: PyTorch's joint call takes longer for sentences on a CPU, above all backwards.
+    """
+    query, keys, values = (split_heads(x, heads).transpose(1, 2) for x in (query, keys, values))
+    scores = torch.matmul(query, keys.transpose(-1, -2)).float()
+    if scaled:
+        scores = scores * query.shape[-1] ** -0.5
+    if bias is not None:
+        scores = scores + bias
+    if seen is not None:
+        scores = scores.masked_fill(~seen, float("-inf"))
+    weights = torch.softmax(scores, dim=-1)
+    return torch.matmul(weights.to(values.dtype), values).transpose(1, 2).flatten(2), weights
+
+
+def heads_of(config: TransformerConfig, side: Side) -> int:
+    """The number of heads on one side."""
+    return config.encoder_heads if side == "encoder" else config.decoder_heads
+
+
+def position_bias(config: TransformerConfig, side: Side) -> nn.Parameter:
+    """A table of what is added to scores, by bucket and head."""
+    return nn.Parameter(torch.randn(config.relative_buckets, heads_of(config, side)) * config.hidden_dim**-0.5)
+
+
+@dataclass(frozen=True)
+class PositionBias:
+    """The bias of the scores of one self-attention by relative position; nothing where there are no buckets."""
+
+    bucket: Tensor | None = None  # of each query and key, [.., T, S]
+    shared: Tensor | None = None  # table of all layers
+
+    @classmethod
+    def at(cls, config: TransformerConfig, side: Side, relative: Tensor, shared: Tensor | None) -> PositionBias:
+        """That of queries and keys at positions that are `relative` to each other, [.., T, S] (key - query)."""
+        if not config.positions.startswith("relative"):
+            return cls()
+        most = config.relative_distance
+        bucket = torch.from_numpy(relative_buckets(config.relative_buckets, most, side == "encoder"))
+        return cls(bucket.to(relative.device)[relative.clamp(-most, most) + most], shared)
+
+    def of(self, own: Tensor | None) -> Tensor | None:
+        """[.., H, T, S], by the table of all layers, or else by a layer's `own`."""
+        table = self.shared if own is None else own
+        if self.bucket is None or table is None:
+            return None
+        return F.embedding(self.bucket, table).movedim(-1, -3)
+
+
+def words_only(mask: Tensor | None) -> Tensor | None:
+    """A mask of source words [B, S] for `attend`."""
+    return None if mask is None else mask[:, None, None, :]
