@@ -157,6 +157,10 @@ struct Kernels {
   // kRowAlignment; each x and row[k] - 128 is in [-127, 127].
   void (*gather_dot_int8)(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* token, int64_t count,
                           int32_t* sums);
+  // The same for rows of 4-bit numbers from -8 to 7, stored as q + 8: byte i of each 64 has number i of 128 in its low
+  // nibble and number 64 + i in its high one. `x` has 2 * stride numbers.
+  void (*gather_dot_int4)(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* token, int64_t count,
+                          int32_t* sums);
   // The indices i with not (x[i] + by_a * a[i] + by_b * b[i] < bar), ascending, into `found` (of size n + kLanes or
   // more); returns how many there are. A NaN is found.
   int64_t (*find_at_least)(const float* x, const float* a, const float* b, float by_a, float by_b, float bar, int64_t n,

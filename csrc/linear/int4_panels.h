@@ -15,9 +15,8 @@ class Int4Panels {
   // `panels` panels of kPanel tokens, `in` coordinates each (a multiple of 8): all weights zero, all biases -infinity.
   Int4Panels(int64_t panels, int64_t in);
 
-  // Quantizes `w` [in] to multiples q of a scale, -8 <= q <= 7, the one of some scales with the least squared error.
-  // Returns the Euclidean norm of that error.
-  double set_row(int64_t row, const double* w, float bias);
+  // Quantizes `w` [in]; returns the error of quantize_int4.
+  double set_row(int64_t row, const double* w, const double* balance, float bias);
 
   // y [rows, y_stride] and top [rows, top_stride] as preview_int4 has them.
   void preview(const Kernels& table, const int8_t* x, int64_t x_stride, const float* x_scale, float* y,

@@ -14,7 +14,7 @@ constexpr double kUnit = 0x1p-24;                // u
 constexpr double kUp = 1.0 + 0x1p-20;            // what bounds are widened by
 constexpr double kShare = 64.0;                  // how little of k the tokens' sizes are
 constexpr double kSmall = 1e-20, kLarge = 1e12;  // sizes of coordinates that are bounded
-constexpr double kHalves = 0.02;                 // t: measured, the bound changes little with it
+constexpr double kHalves = 0.02, kWhole = 0.1;   // t, and that of all coordinates: the bound changes little with it
 
 template <typename T>
 double norm(const T* x, int64_t n) {
@@ -48,8 +48,9 @@ void check(const LowBitView& view, int64_t vocab, int64_t dim) {
     }
     if (l > 0 && m >= view.coordinates[l - 1]) refuse("coordinates must fall from level to level");
   }
-  for (int64_t l = 0; l < view.levels; ++l) {
-    if (!(view.trust[l] > 0.0 && view.trust[l] <= 1.0)) refuse("trust must be above 0 and at most 1");
+  const auto trusted = [](double trust) { return trust > 0.0 && trust <= 1.0; };
+  if (!trusted(view.whole_trust) || !std::all_of(view.trust, view.trust + view.levels, trusted)) {
+    refuse("trust must be above 0 and at most 1");
   }
   for (int64_t k = 0; k < dim; ++k) {
     if (!(view.balance[k] > kSmall && view.balance[k] < kLarge)) refuse("balance must be positive and finite");
@@ -66,7 +67,8 @@ void check(const LowBitView& view, int64_t vocab, int64_t dim) {
 
 }  // namespace
 
-LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view) : remainder_(view.remainder) {
+LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view)
+    : remainder_(view.remainder), whole_trust_(view.whole_trust) {
   const int64_t vocab = matrix.vocab(), dim = matrix.dim();
   check(view, vocab, dim);
   basis_ = Float32Matrix(view.basis, dim, dim, dim, view.shift);
@@ -76,14 +78,17 @@ LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view)
   basis_norm_ = norm(view.basis, dim * dim), shift_norm_ = norm(view.shift, dim);
   for (int64_t l = 0; l < view.levels; ++l) panels_ += (view.start[l + 1] - view.start[l] + kPanel - 1) / kPanel;
   token_.assign(static_cast<size_t>(panels_ * kPanel), -1);
-  for (Buffer* each : {&slack_, &lost_}) each->reserve(panels_ * kPanel);
+  for (Buffer* each : {&slack_, &lost_, &whole_slack_, &whole_lost_}) {
+    each->reserve(panels_ * kPanel);
+    std::fill_n(each->get(), panels_ * kPanel, 0.0f);
+  }
   for (Buffer* each : {&panel_slack_, &panel_lost_}) each->reserve(panels_);
-  std::fill_n(slack_.get(), panels_ * kPanel, 0.0f);
-  std::fill_n(lost_.get(), panels_ * kPanel, 0.0f);
   for (int64_t l = 0, first = 0; l < view.levels; ++l) {
-    level_.push_back({first, Int4Panels((view.start[l + 1] - view.start[l] + kPanel - 1) / kPanel, view.coordinates[l]),
-                      static_cast<float>(view.trust[l])});
-    first += level_.back().panels.panels();
+    const int64_t panels = (view.start[l + 1] - view.start[l] + kPanel - 1) / kPanel, m = view.coordinates[l];
+    Int4Rows rest(panels * kPanel, dim - std::min(m, dim));
+    depth_ = std::max(depth_, m + rest.padded());
+    level_.push_back({first, Int4Panels(panels, m), std::move(rest), static_cast<float>(view.trust[l])});
+    first += panels;
     add_level(matrix, view, l);
   }
   for (int64_t p = 0; p < panels_; ++p) {
@@ -96,8 +101,8 @@ void LowBitPreview::add_level(const OutputMatrix& matrix, const LowBitView& view
   Level& level = level_[static_cast<size_t>(index)];
   const int64_t m = view.coordinates[index], kept = std::min(m, matrix.dim()), first = view.start[index];
   const double center_norm = norm(view.center, matrix.dim());
-  depth_ = std::max(depth_, m);
-  std::vector<double> head(static_cast<size_t>(m), 0.0);
+  std::vector<double> head(static_cast<size_t>(m), 0.0), balance(static_cast<size_t>(m), 1.0);
+  std::copy_n(balance_.data(), kept, balance.data());
   for (int64_t i = 0; i < view.start[index + 1] - first; ++i) {
     const int64_t token = view.tokens[first + i], place = level.first * kPanel + i;
     const double* y = view.rows + token * matrix.dim();
@@ -105,14 +110,18 @@ void LowBitPreview::add_level(const OutputMatrix& matrix, const LowBitView& view
     for (int64_t k = 0; k < matrix.dim(); ++k) offset -= y[k] * view.shift[k];
     for (int64_t k = kept; k < matrix.dim(); ++k) rest += y[k] / balance_[k] * (y[k] / balance_[k]);
     std::copy_n(y, kept, head.data());
-    const double lost = level.panels.set_row(i, head.data(), static_cast<float>(offset));
+    const double lost = level.panels.set_row(i, head.data(), balance.data(), static_cast<float>(offset));
+    const double also_lost = level.rest.set_row(i, y + kept, balance_.data() + kept);
     const double size = norm(matrix.row(token), matrix.dim()) + center_norm;
     const double offsets = std::fabs(static_cast<double>(matrix.bias()[token])) + std::fabs(offset);
     const double slack = hypot4(std::sqrt(rest), kHalves * norm(y, kept), size / kShare, offsets / kShare);
-    if (!(slack < kLarge && lost < kLarge))
+    const double whole_slack = hypot4(0.0, kWhole * norm(y, matrix.dim()), size / kShare, offsets / kShare);
+    const double whole_lost = hypot4(lost, also_lost, 0.0, 0.0);
+    if (!(slack < kLarge && whole_slack < kLarge && whole_lost < kLarge))
       refuse("the coordinates of token " + std::to_string(token) + " are too large");
     token_[static_cast<size_t>(place)] = static_cast<int32_t>(token);
     slack_.get()[place] = widened(slack), lost_.get()[place] = widened(lost);
+    whole_slack_.get()[place] = widened(whole_slack), whole_lost_.get()[place] = widened(whole_lost);
   }
 }
 
@@ -129,12 +138,34 @@ void LowBitPreview::compute(const Kernels& table, const int8_t* int8, const floa
   }
 }
 
+void LowBitPreview::refine(const Kernels& table, const PreviewBound& bound, const int8_t* int8, const float* preview,
+                           const int32_t* places, int64_t count, float* near, float* slack) const {
+  constexpr int64_t kSome = 64;
+  int32_t local[kSome];
+  int64_t at = 0;
+  for (const Level& level : level_) {
+    const int64_t first = level.first * kPanel, end = first + level.panels.panels() * kPanel;
+    while (at < count && places[at] < end) {
+      int64_t some = 0;
+      while (some < kSome && at + some < count && places[at + some] < end) {
+        local[some] = static_cast<int32_t>(places[at + some] - first);
+        ++some;
+      }
+      level.rest.dot(table, int8 + level.panels.in(), bound.scale, local, some, near + at);
+      for (const int64_t to = at + some; at < to; ++at) {
+        const int64_t place = places[at];
+        near[at] += preview[place];
+        slack[at] = bound.whole.by_slack * whole_slack_.get()[place] + bound.whole.by_lost * whole_lost_.get()[place];
+      }
+    }
+  }
+}
+
 PreviewBound LowBitPreview::bound(const Kernels& table, const float* hidden, const float* f, int8_t* bytes) const {
   const int64_t dim = basis_.in();
   PreviewBound row{};
-  const int64_t most = std::min(depth_, dim);
-  row.scale = table.quantize_int8(f, most, bytes);
-  std::fill(bytes + most, bytes + depth_, int8_t{0});
+  row.scale = table.quantize_int8(f, dim, bytes);
+  std::fill(bytes + dim, bytes + depth_, int8_t{0});
   double own = 0.0, shift = 0.0;
   for (int64_t k = 0; k < dim; ++k) {
     own += static_cast<double>(hidden[k]) * hidden[k];
@@ -145,28 +176,33 @@ PreviewBound LowBitPreview::bound(const Kernels& table, const float* hidden, con
   row.sound = size == 0.0 || (size > kSmall && size < kLarge);
   // Sums over the coordinates before and after the m of each level, from both ends, level by level: m falls.
   const int64_t levels = static_cast<int64_t>(level_.size());
-  double rests[kMostPreviewLevels], rest_square = 0.0, moved_square = 0.0, head_square = 0.0;
-  for (int64_t l = 0, k = dim; l < levels; ++l) {
-    const int64_t m = std::min(level_[static_cast<size_t>(l)].panels.in(), dim);
-    for (int64_t i = m; i < k; ++i) rest_square += f[i] * balance_[i] * (f[i] * balance_[i]);
-    k = m;
+  const auto kept = [&](int64_t l) { return std::min(level_[static_cast<size_t>(l)].panels.in(), dim); };
+  double rests[kMostPreviewLevels], rest_square = 0.0, moved_square = 0.0, head_square = 0.0, balanced_square = 0.0;
+  for (int64_t l = 0, k = dim; l < levels; k = kept(l++)) {
+    for (int64_t i = kept(l); i < k; ++i) rest_square += f[i] * balance_[i] * (f[i] * balance_[i]);
     rests[l] = std::sqrt(rest_square);
   }
-  for (int64_t l = levels, k = 0; l-- > 0;) {
-    const int64_t m = std::min(level_[static_cast<size_t>(l)].panels.in(), dim);
-    for (; k < m; ++k) {
-      const double near = static_cast<double>(row.scale) * bytes[k], moved = f[k] - near;
-      moved_square += moved * moved;
-      head_square += near * near;
+  int64_t at = 0;
+  // K and B of the first m coordinates, by what the others give at most, t, and the roundings of floats.
+  const auto edge = [&](int64_t m, double rest, double t, double roundings, double trust) {
+    for (; at < m; ++at) {
+      const double near = static_cast<double>(row.scale) * bytes[at], moved = f[at] - near;
+      const double balanced = near * balance_[static_cast<size_t>(at)];
+      moved_square += moved * moved, head_square += near * near, balanced_square += balanced * balanced;
     }
-    const double head = std::sqrt(head_square), rest = rests[l];
-    row.sound = row.sound && (head == 0.0 || head > kSmall) && head < kLarge && rest < kLarge;
-    const double shaken = std::sqrt(moved_square) + e + 5.0 * kUnit * head;
-    row.edge[l].by_slack = level_[static_cast<size_t>(l)].trust *
-                           above(kUp * hypot4(rest + most_balance_ * e, shaken / kHalves,
-                                              kShare * (n + remainder_) * size, kShare * (n + 2.0 * kUnit)));
-    row.edge[l].by_lost = level_[static_cast<size_t>(l)].trust * above(kUp * (1.0 + 6.0 * kUnit) * head);
+    const double head = std::sqrt(head_square), balanced = std::sqrt(balanced_square);
+    row.sound = row.sound && (head == 0.0 || head > kSmall) && head < kLarge && balanced < kLarge && rest < kLarge;
+    const double shaken = std::sqrt(moved_square) + e + roundings * kUnit * head;
+    const double slack = hypot4(rest + most_balance_ * e, shaken / t, kShare * (n + remainder_) * size,
+                                kShare * (n + (roundings - 3.0) * kUnit));
+    const double lost = balanced + (roundings + 1.0) * kUnit * most_balance_ * head;
+    return PreviewBound::Edge{static_cast<float>(trust) * above(kUp * slack),
+                              static_cast<float>(trust) * above(kUp * lost)};
+  };
+  for (int64_t l = levels; l-- > 0;) {
+    row.edge[l] = edge(kept(l), rests[l], kHalves, 5.0, static_cast<double>(level_[static_cast<size_t>(l)].trust));
   }
+  row.whole = edge(dim, 0.0, kWhole, 7.0, whole_trust_);
   return row;
 }
 

@@ -8,30 +8,33 @@
 //
 // Tokens stand in levels: those of a level are previewed with their first m coordinates, in 4 bits, p = q' + g1' y1',
 // where the accent is "as quantized". Let g2, y2 be the coordinates from m on, T a diagonal matrix with positive
-// entries, u = 2^-24, n = (D + 1) u / (1 - (D + 1) u), |.| the Euclidean norm. The exact layer's float logit L, a chain
-// of fused multiply-adds, differs from s + p by at most the sum of
+// entries, M the largest one, u = 2^-24, n = (D + 1) u / (1 - (D + 1) u), |.| the Euclidean norm. The exact layer's
+// float logit L, a chain of fused multiply-adds, differs from s + p by at most the sum of
 //
-//   quantized tokens         (y1 - y1') g1'         <= |y1 - y1'| |g1'|
-//   quantized coordinates    y1 (g1 - g1')          <= |y1| (|f1 - g1'| + e)   f: g in floats, |f - g| <= e
-//   what is not previewed    (y2 / T) (g2 T)        <= |y2 / T| (|f2 T| + max(T) e)
-//   floats of the preview    5 u |g1'| |y1'| + 2 u |q|,  |y1'| <= |y1| + |y1 - y1'|
+//   quantized tokens         ((y1 - y1') / T) (T g1')  <= |(y1 - y1') / T| |T g1'|
+//   quantized coordinates    y1 (g1 - g1')             <= |y1| (|f1 - g1'| + e)   f: g in floats, |f - g| <= e
+//   what is not previewed    (y2 / T) (g2 T)           <= |y2 / T| (|f2 T| + M e)
+//   floats of the preview    5 u |g1'| |y1'| + 2 u |q|,  |y1'| <= |y1| + M |(y1 - y1') / T|
 //   floats of the exact layer  n (|b| + |h| |w|)
-//   the remainder of (1)     r h                    <= z |h| N,  N = |w| + |c|,  z the largest |r| / N
+//   the remainder of (1)     r h                       <= z |h| N,  N = |w| + |c|,  z the largest |r| / N
 //   e = n (|a| + |A| |h|), |A| the Frobenius norm: a row of A h + a is a chain of fused multiply-adds too.
 //
 // All but the first are inner products of numbers >= 0, so one more Cauchy-Schwarz bounds their sum by K k with
 //
 //   k^2 = |y2 / T|^2 + (t |y1|)^2 + (N / 64)^2 + ((|b| + |q|) / 64)^2,
-//   K^2 = (|f2 T| + max(T) e)^2 + ((|f1 - g1'| + e + 5 u |g1'|) / t)^2 + (64 (n + z) |h|)^2 + (64 (n + 2 u))^2,
+//   K^2 = (|f2 T| + M e)^2 + ((|f1 - g1'| + e + 5 u |g1'|) / t)^2 + (64 (n + z) |h|)^2 + (64 (n + 2 u))^2,
 //
 // for any t > 0 (it balances the two halves). The chains of A h + a take D roundings, so n has one to spare: it pays
-// for the double precision of q. The widened z pays for that of s. So L <= s + p + K k + B |y1 - y1'| with
-// B = (1 + 6 u) |g1'|. K, B and k are computed in double precision and widened by 1 + 2^-20.
+// for the double precision of q. The widened z pays for that of s. So L <= s + p + K k + B |(y1 - y1') / T| with
+// B = |T g1'| + 6 u M |g1'|. K, B and k are computed in double precision and widened by 1 + 2^-20.
 //
 // A token where this is below a bar is not among those asked for. The bar is the k-th largest exact logit of any k or
 // more tokens, or a floor that the search gives. Panels of 64 tokens are tested first, by the largest preview and the
-// largest k and |y1 - y1'| of their tokens, which is more than any of them has. The tokens that are left are compared
-// once more, in int8 in the model's own basis (int8_bounds.h); the few that are left then get exact logits.
+// largest k and |(y1 - y1') / T| of their tokens, which is more than any of them has.
+//
+// For the tokens that are left the other coordinates are looked up too, in 4 bits: p2 = p + g2' y2'. The same bound
+// holds for all coordinates at once, with nothing left out and one more sum of floats: 7 u |g'| |y'| + 3 u |q| in place
+// of the floats of the preview. The few that are left then get exact logits.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +43,7 @@
 #include "core/buffer.h"
 #include "linear/float32_matrix.h"
 #include "linear/int4_panels.h"
+#include "linear/int4_row.h"
 #include "output/output_matrix.h"
 
 namespace sharpbeam {
@@ -56,6 +60,7 @@ struct LowBitView {
   const int32_t* start;        // [levels + 1] tokens[start[l] : start[l + 1]] are those of level l, at least one
   const int32_t* coordinates;  // m of each level [levels], falling: multiples of 8, at most dim rounded up to one
   const double* trust;         // [levels] what multiplies the bounds of a level: 1 is proven, less is calibrated
+  double whole_trust;          // the same for the bound of all coordinates
   double remainder;            // at least z
 };
 
@@ -68,7 +73,7 @@ struct PreviewBound {
   double shift;  // s
   struct Edge {
     float by_slack, by_lost;  // K and B
-  } edge[kMostPreviewLevels];
+  } edge[kMostPreviewLevels], whole;
 };
 
 class LowBitPreview {
@@ -78,7 +83,7 @@ class LowBitPreview {
 
   int64_t panels() const { return panels_; }
   int64_t places() const { return panels_ * kPanel; }  // of previews, level by level; some are empty
-  int64_t depth() const { return depth_; }             // int8 coordinates of a hidden vector
+  int64_t depth() const { return depth_; }             // int8 coordinates of a hidden vector, and zeros
   int32_t token(int64_t place) const { return token_[static_cast<size_t>(place)]; }  // -1 where it is empty
 
   // The coordinates [rows, dim] of hidden vectors [rows, dim].
@@ -109,10 +114,15 @@ class LowBitPreview {
                                edge.by_lost * share, bar, kPanel, found);
   }
 
+  // Of `places` [count], rising: near [count] as all coordinates preview it, without s, and its bound, slack [count].
+  void refine(const Kernels& table, const PreviewBound& bound, const int8_t* int8, const float* preview,
+              const int32_t* places, int64_t count, float* near, float* slack) const;
+
  private:
   struct Level {
     int64_t first;  // panel
     Int4Panels panels;
+    Int4Rows rest;  // the coordinates that the panels do not have
     float trust;
   };
   void add_level(const OutputMatrix& matrix, const LowBitView& view, int64_t index);
@@ -120,11 +130,12 @@ class LowBitPreview {
   Float32Matrix basis_;
   std::vector<Level> level_;
   std::vector<int32_t> token_;       // of each place
-  Buffer slack_, lost_;              // k and |y1 - y1'| of each place
+  Buffer slack_, lost_;              // k and |(y1 - y1') / T| of each place
+  Buffer whole_slack_, whole_lost_;  // the same of all coordinates
   Buffer panel_slack_, panel_lost_;  // the largest of each panel
   std::vector<float> center_;
   std::vector<double> balance_;
-  double basis_norm_, shift_norm_, most_balance_, remainder_;
+  double basis_norm_, shift_norm_, most_balance_, remainder_, whole_trust_;
   int64_t panels_ = 0, depth_ = 0;
 };
 

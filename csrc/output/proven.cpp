@@ -12,14 +12,14 @@
 namespace sharpbeam {
 namespace {
 
-constexpr int64_t kExactShare = 8;  // more than one token in so many left after int8: take all of them
+constexpr int64_t kExactShare = 8;  // more than one token in so many left: take all of them
 constexpr int64_t kMostSeeds = 64;
 constexpr float kExactDepth = 5.0f;  // tokens of a normaliser this near to the best one have exact logits
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 struct Scratch {
   Buffer coordinates, preview, top, numbers, near, slack, exact, best, summed;
-  std::vector<int32_t> panel, place, token, order;
+  std::vector<int32_t> panel, place, left, token, order;
   std::vector<double> score;
 };
 
@@ -29,8 +29,7 @@ Scratch& scratch() { return thread_scratch<Scratch>(); }
 
 struct ProvenLayer::Row {
   PreviewBound bound;
-  Int8Hidden int8;
-  const int8_t* numbers;  // of the hidden vector in int8
+  const int8_t* numbers;  // the coordinates in int8
   const float* hidden;
   float *preview, *top;
   float total;   // what is taken off logits
@@ -40,13 +39,12 @@ struct ProvenLayer::Row {
   float seed[kMostSeeds];  // logits
   int32_t seed_token[kMostSeeds];
 
-  bool sound() const { return bound.sound && int8.sound; }
+  bool sound() const { return bound.sound; }
 };
 
 ProvenLayer::ProvenLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const LowBitView& view,
                          Normaliser normaliser, const Kernels& table)
     : matrix_(std::move(weight), bias, vocab, dim, table),
-      int8_(matrix_),
       preview_(matrix_, view),
       normaliser_(normaliser) {
   release_pages(matrix_.row(0), matrix_.row(vocab));
@@ -55,7 +53,7 @@ ProvenLayer::ProvenLayer(Array weight, const float* bias, int64_t vocab, int64_t
 template <typename Visit>
 void ProvenLayer::for_each_block_of_rows(const float* hidden, int64_t rows, Visit visit) const {
   const Kernels& table = matrix_.table();
-  const int64_t stride = preview_.places(), width = preview_.depth(), own = int8_.padded();
+  const int64_t stride = preview_.places(), width = preview_.depth();
   Scratch& mine = scratch();
   const int64_t most = std::max(vocab(), stride) + kLanes;
   for (Buffer* each : {&mine.near, &mine.slack, &mine.exact, &mine.best}) each->reserve(most);
@@ -65,16 +63,14 @@ void ProvenLayer::for_each_block_of_rows(const float* hidden, int64_t rows, Visi
     float* coordinates = reserved(mine.coordinates, count * dim());
     float* preview = reserved(mine.preview, count * stride);
     float* top = reserved(mine.top, count * preview_.panels());
-    int8_t* whole = reserved_int8(mine.numbers, count * (width + own));
-    int8_t* numbers = whole + count * own;
+    int8_t* numbers = reserved_int8(mine.numbers, count * width);
     Row row[kRowsAtOnce];
     float scale[kRowsAtOnce];
     preview_.coordinates(table, x, count, coordinates);
     for (int64_t r = 0; r < count; ++r) {
       row[r].hidden = x + r * dim();
       row[r].bound = preview_.bound(table, row[r].hidden, coordinates + r * dim(), numbers + r * width);
-      row[r].int8 = quantize_hidden(table, row[r].hidden, dim(), own, 1.0f, whole + r * own);
-      row[r].numbers = whole + r * own;
+      row[r].numbers = numbers + r * width;
       row[r].preview = preview + r * stride, row[r].top = top + r * preview_.panels();
       row[r].total = 0.0f, row[r].floor = kNone, row[r].seeds = 0;
       scale[r] = row[r].bound.scale;
@@ -106,14 +102,15 @@ int64_t ProvenLayer::reaching(const Row& row, float bar) const {
   Scratch& mine = scratch();
   const Kernels& table = matrix_.table();
   int64_t left = 0;
+  reserved(mine.left, preview_.places());
   preview_.for_each_panel(
       table, row.bound, row.top, 1.0f, bar, mine.panel.data(), [&](int64_t panel, const PreviewBound::Edge& edge) {
         const int64_t at = panel * kPanel;
         const int64_t found =
             preview_.find_in_panel(table, edge, panel, row.preview + at, 1.0f, bar, mine.place.data());
         for (int64_t i = 0; i < found; ++i) {
-          const int32_t token = preview_.token(at + mine.place[static_cast<size_t>(i)]);
-          if (token >= 0) mine.token[static_cast<size_t>(left++)] = token;
+          const int64_t place = at + mine.place[static_cast<size_t>(i)];
+          if (preview_.token(place) >= 0) mine.left[static_cast<size_t>(left++)] = static_cast<int32_t>(place);
         }
       });
   return left;
@@ -126,6 +123,7 @@ float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCou
   const float best = static_cast<float>(row.best - row.bound.shift), share = normaliser.share;
   float *tops = mine.best.get(), *summed = reserved(mine.summed, preview_.places());
   std::copy_n(row.top, preview_.panels(), tops);
+  reserved(mine.left, preview_.places());
   int64_t refined = 0, places = 0;
   preview_.for_each_panel(table, row.bound, row.top, share, best - normaliser.summed, mine.panel.data(),
                           [&](int64_t panel, const PreviewBound::Edge& edge) {
@@ -138,10 +136,9 @@ float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCou
                                                                          best - normaliser.refined, mine.place.data());
                             for (int64_t i = 0; i < found; ++i) {
                               const int64_t place = mine.place[static_cast<size_t>(i)];
-                              const int32_t token = preview_.token(at + place);
-                              if (token < 0) continue;
+                              if (preview_.token(at + place) < 0) continue;
                               copy[place] = kNever;
-                              mine.token[static_cast<size_t>(refined++)] = token;
+                              mine.left[static_cast<size_t>(refined++)] = static_cast<int32_t>(at + place);
                             }
                           });
   counts.refined += refined;
@@ -155,13 +152,16 @@ float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCou
 double ProvenLayer::refined_total(const Row& row, int64_t count) const {
   Scratch& mine = scratch();
   float* near = mine.near.get();
-  int8_.logits(matrix_.table(), row.numbers, row.int8, mine.token.data(), count, near, mine.slack.get());
-  // int8 logits of the very best are not near enough.
+  preview_.refine(matrix_.table(), row.bound, row.numbers, row.preview, mine.left.data(), count, near,
+                  mine.slack.get());
+  // The very best ones must be nearer.
+  const float shift = static_cast<float>(row.bound.shift), bar = row.best - kExactDepth;
   int64_t exact = 0;
   for (int64_t i = 0; i < count; ++i) {
-    if (near[i] < row.best - kExactDepth) continue;
+    near[i] += shift;
+    if (near[i] < bar) continue;
     mine.order[static_cast<size_t>(exact)] = static_cast<int32_t>(i);
-    mine.token[static_cast<size_t>(exact++)] = mine.token[static_cast<size_t>(i)];
+    mine.token[static_cast<size_t>(exact++)] = preview_.token(mine.left[static_cast<size_t>(i)]);
   }
   matrix_.logits(row.hidden, mine.token.data(), exact, mine.slack.get());
   for (int64_t i = 0; i < exact; ++i) near[mine.order[static_cast<size_t>(i)]] = mine.slack.get()[i];
@@ -216,19 +216,21 @@ void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log
   }
   const int64_t left = reaching(row, bar_below(known, row.total, row.bound.shift));
   counts.previewed += left;
-  // Again in int8: few tokens reach the bar, and a lower bound of the k-th best may raise it.
+  // Again by all coordinates: few tokens reach the bar, and a lower bound of the k-th best may raise it.
   float *near = mine.near.get(), *slack = mine.slack.get();
-  int8_.logits(matrix_.table(), row.numbers, row.int8, mine.token.data(), left, near, slack);
+  preview_.refine(matrix_.table(), row.bound, row.numbers, row.preview, mine.left.data(), left, near, slack);
   if (left >= k) {
     float* low = mine.exact.get();
     for (int64_t i = 0; i < left; ++i) low[i] = near[i] - slack[i];
     matrix_.table().top_k(low, left, k, mine.best.get(), mine.order.data());
-    known = std::max(known, mine.best.get()[k - 1]);
+    known = std::max(known, -above(-(mine.best.get()[k - 1] + row.bound.shift)));
   }
-  const float bar = bar_below(known, row.total, 0.0);
+  const float bar = bar_below(known, row.total, row.bound.shift);
   int64_t few = 0;
   for (int64_t i = 0; i < left; ++i) {
-    if (!(near[i] + slack[i] < bar)) mine.token[static_cast<size_t>(few++)] = mine.token[static_cast<size_t>(i)];
+    if (!(near[i] + slack[i] < bar)) {
+      mine.token[static_cast<size_t>(few++)] = preview_.token(mine.left[static_cast<size_t>(i)]);
+    }
   }
   if (few * kExactShare > vocab() && row.floor == kNone) return all();
   counts.compared += few;

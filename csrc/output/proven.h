@@ -3,13 +3,12 @@
 // A token whose preview and bound (low_bit_preview.h) are below a bar is not among those asked for. The bar is the k-th
 // largest exact logit of any k or more tokens; or, where a beam search says what it can use, the least that can still
 // be among its best candidates, by exact logits of a few likely tokens of all its rows. Panels of 64 tokens are tested
-// first, by the largest preview and bound of their tokens. The tokens that are left are compared once more, in int8 in
-// the model's own basis (int8_bounds.h); the few that are left then get exact logits.
+// first, by the largest preview and bound of their tokens. The tokens that are left are compared once more, by all
+// their coordinates; the few that are left then get exact logits.
 #pragma once
 
 #include <cstdint>
 
-#include "output/int8_bounds.h"
 #include "output/interface.h"
 #include "output/low_bit_preview.h"
 #include "output/output_matrix.h"
@@ -17,7 +16,7 @@
 namespace sharpbeam {
 
 // The normaliser of a row, log of the sum of
-//   exp(logit) in int8 (exact for the very best) of the tokens that may be at most `refined` below the best known one,
+//   exp(logit) by all coordinates (exact for the very best) of the tokens that may be at most `refined` below the best,
 //   `near` times exp(preview) of the other tokens in panels that may hold one at most `summed` below it, and
 //   `far` times exp(largest preview) of every other panel.
 // "May" is by `share` of the bounds. All five are calibrated on a sample; the error is what was measured there, not a
@@ -31,8 +30,8 @@ struct Normaliser {
 struct ProvenCounts {
   int64_t rows = 0;
   int64_t previewed = 0;  // tokens that the preview did not rule out
-  int64_t compared = 0;   // tokens that int8 did not rule out either: they took exact logits
-  int64_t refined = 0;    // tokens of normalisers that took int8 logits
+  int64_t compared = 0;   // tokens that all coordinates did not rule out either: they took exact logits
+  int64_t refined = 0;    // tokens of normalisers that were looked at by all coordinates
   int64_t skipped = 0;    // rows without a token that can matter
   int64_t whole = 0;      // rows that took the exact logits of all tokens
 };
@@ -70,17 +69,16 @@ class ProvenLayer final : public NormalisingLayer {
   void for_each_block_of_rows(const float* hidden, int64_t rows, Visit visit) const;
   // Exact logits of the best token of each of the `seeds` panels with the largest previews.
   void seed(Row& row, int64_t seeds) const;
-  // The tokens that may reach `bar`, into the scratch; how many.
+  // The places of the tokens that may reach `bar`, rising, into the scratch; how many.
   int64_t reaching(const Row& row, float bar) const;
   float total(const Row& row, const Normaliser& normaliser, ProvenCounts& counts) const;
-  // Of the `count` tokens in the scratch.
+  // Of the tokens in the `count` places of the scratch.
   double refined_total(const Row& row, int64_t count) const;
   // The least log probability of each row that can matter, from the seeds of all rows of a request.
   void set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const;
   void rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token, ProvenCounts& counts) const;
 
   OutputMatrix matrix_;
-  Int8Rows int8_;
   LowBitPreview preview_;
   Normaliser normaliser_;
 };

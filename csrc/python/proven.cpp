@@ -14,7 +14,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 void construct(ProvenLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center, Scores rows,
-               Scores balance, Ids tokens, Ids start, Ids coordinates, Scores trust, double remainder, float share,
+               Scores balance, Ids tokens, Ids start, Ids coordinates, Scores trust, double whole_trust, double remainder, float share,
                float refined, float summed, double near, double far, const char* isa) {
   const OutputArrays arrays(weight, bias);
   const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
@@ -28,6 +28,7 @@ void construct(ProvenLayer* self, Floats weight, Floats bias, Floats basis, Floa
                         checked<int32_t>(start, "start", {levels + 1}),
                         checked<int32_t>(coordinates, "coordinates", {levels}),
                         checked<double>(trust, "trust", {levels}),
+                        whole_trust,
                         remainder};
   new (self) ProvenLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view, {share, refined, summed, near, far},
                          table_named(isa));
@@ -80,7 +81,7 @@ FloatArray normalisers(const ProvenLayer& self, Floats hidden, float share, floa
 void bind(nb::module_& module) {
   nb::class_<ProvenLayer, RowLayer>(module, "ProvenLayer")
       .def("__init__", &construct, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "rows"_a, "balance"_a,
-           "tokens"_a, "start"_a, "coordinates"_a, "trust"_a, "remainder"_a, "share"_a, "refined"_a, "summed"_a,
+           "tokens"_a, "start"_a, "coordinates"_a, "trust"_a, "whole_trust"_a, "remainder"_a, "share"_a, "refined"_a, "summed"_a,
            "near"_a, "far"_a, "isa"_a = "auto")
       .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalise"_a = true, "request"_a = nb::none(),
            "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1,

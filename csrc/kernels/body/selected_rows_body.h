@@ -16,6 +16,22 @@ void gather_dot_int8_kernel(const uint8_t* rows, int64_t stride, const int8_t* x
   }
 }
 
+void gather_dot_int4_kernel(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* token, int64_t count,
+                            int32_t* sums) {
+  constexpr int64_t kAheadRows = 12;
+  const int32_t start = start_sum(x, 2 * stride) / 16;  // -8 times the sum
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + kAheadRows < count) {
+      const uint8_t* ahead = rows + token[i + kAheadRows] * stride;
+      for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) __builtin_prefetch(ahead + k);
+    }
+    const uint8_t* row = rows + token[i] * stride;
+    Ints total = set_ints(0);
+    for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) total = dot_int4(total, row + k, x + 2 * k);
+    sums[i] = start + sum_ints(total);
+  }
+}
+
 // ---------------------------------------------------------------------------------------------- candidates
 
 int64_t find_at_least_kernel(const float* x, const float* a, const float* b, float by_a, float by_b, float bar,

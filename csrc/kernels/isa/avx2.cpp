@@ -277,7 +277,11 @@ struct Int4 {
   }
   static Inputs load_inputs(const uint8_t* p) { return {broadcast(p), broadcast(p + 4)}; }
   static Ints dot(Ints total, const Weights& w, const Inputs& x) {
-    return {dot(total.low, w.low.low, w.high.low, x), dot(total.high, w.low.high, w.high.high, x)};
+    return dot(total, w, x, x);
+  }
+  // The inputs of the first and the last 8 lanes.
+  static Ints dot(Ints total, const Weights& w, const Inputs& first, const Inputs& last) {
+    return {dot(total.low, w.low.low, w.high.low, first), dot(total.high, w.low.high, w.high.high, last)};
   }
 
  private:
@@ -296,6 +300,11 @@ inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
   };
   const uint8_t* from = reinterpret_cast<const uint8_t*>(x);
   return add_ints(total, {half(load_ints(w), load_ints(from)), half(load_ints(w + 32), load_ints(from + 32))});
+}
+inline Ints dot_int4(Ints total, const uint8_t* w, const int8_t* x) {
+  const uint8_t* from = reinterpret_cast<const uint8_t*>(x);
+  return Int4::dot(total, Int4::load_weights(w), {load_ints(from), load_ints(from + 64)},
+                   {load_ints(from + 32), load_ints(from + 96)});
 }
 inline int32_t sum_ints(Ints a) {
   const __m256i eight = _mm256_add_epi32(a.low, a.high);

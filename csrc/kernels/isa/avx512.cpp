@@ -66,6 +66,9 @@ struct Int4 {
 inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
   return Int8::dot(total, Int8::load_weights(w), Int8::split(_mm512_loadu_si512(x)));
 }
+inline Ints dot_int4(Ints total, const uint8_t* w, const int8_t* x) {
+  return Int4::dot(total, Int4::load_weights(w), {_mm512_loadu_si512(x), _mm512_loadu_si512(x + 64)});
+}
 
 #include "kernels/body/body.h"
 

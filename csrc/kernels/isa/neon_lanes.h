@@ -286,16 +286,22 @@ struct Int4 {
     return {vreinterpretq_s8_u8(broadcast(p)), vreinterpretq_s8_u8(broadcast(p + 4))};
   }
   static Ints dot(Ints total, const Weights& w, const Inputs& x) {
-    return quarters<Ints>([=](int i) {
-      const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(w.quarter[i], vdupq_n_u8(15)));
-      const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(w.quarter[i], 4));
-      const int16x8_t first =
-          vmlal_s8(vmull_s8(vget_low_s8(low), vget_low_s8(x.low)), vget_low_s8(high), vget_low_s8(x.high));
-      const int16x8_t second = vmlal_high_s8(vmull_high_s8(low, x.low), high, x.high);
-      return vaddq_s32(total.quarter[i], vpaddq_s32(vpaddlq_s16(first), vpaddlq_s16(second)));
-    });
+    return quarters<Ints>([=](int i) { return dot(total.quarter[i], w.quarter[i], x); });
+  }
+  static int32x4_t dot(int32x4_t total, uint8x16_t w, const Inputs& x) {
+    const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(w, vdupq_n_u8(15)));
+    const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(w, 4));
+    const int16x8_t first =
+        vmlal_s8(vmull_s8(vget_low_s8(low), vget_low_s8(x.low)), vget_low_s8(high), vget_low_s8(x.high));
+    const int16x8_t second = vmlal_high_s8(vmull_high_s8(low, x.low), high, x.high);
+    return vaddq_s32(total, vpaddq_s32(vpaddlq_s16(first), vpaddlq_s16(second)));
   }
 };
+inline Ints dot_int4(Ints total, const uint8_t* w, const int8_t* x) {
+  return quarters<Ints>([=](int i) {
+    return Int4::dot(total.quarter[i], vld1q_u8(w + 16 * i), {vld1q_s8(x + 16 * i), vld1q_s8(x + 64 + 16 * i)});
+  });
+}
 
 // Pairs of 16-bit numbers: two widening multiplications, and a pairwise addition.
 struct Int16 : IntegerBlocks {

@@ -223,6 +223,10 @@ inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
   for (int i = 0; i < 64; ++i) total.lane[i / 4] += int32_t{w[i]} * x[i];
   return total;
 }
+inline Ints dot_int4(Ints total, const uint8_t* w, const int8_t* x) {
+  for (int i = 0; i < 64; ++i) total.lane[i / 4] += int32_t{w[i] & 15} * x[i] + int32_t{w[i] >> 4} * x[64 + i];
+  return total;
+}
 inline int32_t sum_ints(const Ints& a) {
   int32_t total = 0;
   for (int32_t lane : a.lane) total += lane;

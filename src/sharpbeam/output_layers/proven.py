@@ -111,11 +111,12 @@ class ProvenLayer(NativeNormalising[_core.ProvenLayer]):
         *,
         calibrated: bool = False,
         trust: float = 1.0,
+        whole_trust: float = 1.0,
     ) -> ProvenLayer:
         """Preview the output matrix [V, D] with its bias [V], both float32 and C-contiguous.
 
-        `trust` multiplies all bounds: tests take less than 1, to see that they matter. The matrix is shared and must
-        not be written to afterwards. Raises OptionError or ValueError for arrays that do not fit, for values that are
+        `trust` multiplies the bounds of the first coordinates, `whole_trust` those of all: tests take less than 1, to
+        see that they matter. The matrix is shared and must not be written to afterwards. Raises OptionError or ValueError for arrays that do not fit, for values that are
         not finite or above 1e12, for a basis that has no inverse, and for an `isa` that this machine cannot run.
         """
         rows, center, remainder = _rows(weight, low_bit)
@@ -137,6 +138,7 @@ class ProvenLayer(NativeNormalising[_core.ProvenLayer]):
             start,
             coordinates,
             trusts,
+            whole_trust,
             remainder,
             share,
             *(n.refined, n.summed, n.near, n.far),

@@ -1,0 +1,42 @@
+// Rows of 4-bit weights: how one is quantized, and all of a matrix side by side, for the low-bit preview.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/buffer.h"
+#include "kernels/table.h"
+
+namespace sharpbeam {
+
+struct Int4Row {
+  double scale;
+  double error;  // Euclidean norm of (w - scale q) / balance
+};
+
+// Quantizes `w` [n] to multiples q [n] of a scale, -8 <= q <= 7: the one of some scales with the least error. `balance`
+// [n] is positive.
+Int4Row quantize_int4(const double* w, const double* balance, int64_t n, int8_t* q);
+
+// Rows of `in` weights that one gather_dot_int4 reads at a time.
+class Int4Rows {
+ public:
+  Int4Rows() = default;
+  // `rows` rows, all weights zero.
+  Int4Rows(int64_t rows, int64_t in);
+
+  // Quantizes `w` [in]; returns the error of quantize_int4.
+  double set_row(int64_t row, const double* w, const double* balance);
+
+  // The inputs that a call reads: `in`, rounded up.
+  int64_t padded() const { return 2 * stride_; }
+  // y[i] = x_scale * (the scale of the row * its inner product with x [padded]) for the `rows` [count].
+  void dot(const Kernels& table, const int8_t* x, float x_scale, const int32_t* rows, int64_t count, float* y) const;
+
+ private:
+  Buffer packed_;  // bytes, not floats
+  std::vector<float> scale_;
+  int64_t in_ = 0, stride_ = 0;
+};
+
+}  // namespace sharpbeam
