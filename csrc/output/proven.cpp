@@ -14,7 +14,6 @@ namespace {
 
 constexpr int64_t kExactShare = 8;  // more than one token in so many left: take all of them
 constexpr int64_t kMostSeeds = 64;
-constexpr float kExactDepth = 5.0f;  // tokens of a normaliser this near to the best one have exact logits
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 struct Scratch {
@@ -44,9 +43,7 @@ struct ProvenLayer::Row {
 
 ProvenLayer::ProvenLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const LowBitView& view,
                          Normaliser normaliser, const Kernels& table)
-    : matrix_(std::move(weight), bias, vocab, dim, table),
-      preview_(matrix_, view),
-      normaliser_(normaliser) {
+    : matrix_(std::move(weight), bias, vocab, dim, table), preview_(matrix_, view), normaliser_(normaliser) {
   release_pages(matrix_.row(0), matrix_.row(vocab));
 }
 
@@ -143,19 +140,20 @@ float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCou
                           });
   counts.refined += refined;
   if (refined == 0) return matrix_.log_total(row.hidden, mine.exact.get());
-  const double known = refined_total(row, refined), shift = row.bound.shift - known;
+  const double known = refined_total(row, normaliser, refined, counts), shift = row.bound.shift - known;
   const double others = normaliser.near * std::exp(table.log_sum_exp(summed, places) + shift) +
                         normaliser.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
   return static_cast<float>(known + std::log1p(others));
 }
 
-double ProvenLayer::refined_total(const Row& row, int64_t count) const {
+double ProvenLayer::refined_total(const Row& row, const Normaliser& normaliser, int64_t count,
+                                  ProvenCounts& counts) const {
   Scratch& mine = scratch();
   float* near = mine.near.get();
   preview_.refine(matrix_.table(), row.bound, row.numbers, row.preview, mine.left.data(), count, near,
                   mine.slack.get());
   // The very best ones must be nearer.
-  const float shift = static_cast<float>(row.bound.shift), bar = row.best - kExactDepth;
+  const float shift = static_cast<float>(row.bound.shift), bar = row.best - normaliser.exact;
   int64_t exact = 0;
   for (int64_t i = 0; i < count; ++i) {
     near[i] += shift;
@@ -163,6 +161,7 @@ double ProvenLayer::refined_total(const Row& row, int64_t count) const {
     mine.order[static_cast<size_t>(exact)] = static_cast<int32_t>(i);
     mine.token[static_cast<size_t>(exact++)] = preview_.token(mine.left[static_cast<size_t>(i)]);
   }
+  counts.exact += exact;
   matrix_.logits(row.hidden, mine.token.data(), exact, mine.slack.get());
   for (int64_t i = 0; i < exact; ++i) near[mine.order[static_cast<size_t>(i)]] = mine.slack.get()[i];
   return matrix_.table().log_sum_exp(near, count);
@@ -276,8 +275,8 @@ void ProvenLayer::score(const LayerRows& rows, const int32_t* token, bool normal
   });
 }
 
-void ProvenLayer::totals(const float* hidden, int64_t rows, const Normaliser& normaliser, float* totals) const {
-  ProvenCounts counts;
+void ProvenLayer::totals(const float* hidden, int64_t rows, const Normaliser& normaliser, float* totals,
+                         ProvenCounts& counts) const {
   for_each_block_of_rows(hidden, rows, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));

@@ -16,13 +16,14 @@
 namespace sharpbeam {
 
 // The normaliser of a row, log of the sum of
-//   exp(logit) by all coordinates (exact for the very best) of the tokens that may be at most `refined` below the best,
+//   exp(logit) by all coordinates of the tokens that may be at most `refined` below the best known one, and exact where
+//     it is then at most `exact` below it,
 //   `near` times exp(preview) of the other tokens in panels that may hold one at most `summed` below it, and
 //   `far` times exp(largest preview) of every other panel.
-// "May" is by `share` of the bounds. All five are calibrated on a sample; the error is what was measured there, not a
+// "May" is by `share` of the bounds. All six are calibrated on a sample; the error is what was measured there, not a
 // bound. refined <= summed.
 struct Normaliser {
-  float share, refined, summed;
+  float share, exact, refined, summed;
   double near, far;
 };
 
@@ -32,6 +33,7 @@ struct ProvenCounts {
   int64_t previewed = 0;  // tokens that the preview did not rule out
   int64_t compared = 0;   // tokens that all coordinates did not rule out either: they took exact logits
   int64_t refined = 0;    // tokens of normalisers that were looked at by all coordinates
+  int64_t exact = 0;      // of them, that took exact logits
   int64_t skipped = 0;    // rows without a token that can matter
   int64_t whole = 0;      // rows that took the exact logits of all tokens
 };
@@ -58,7 +60,8 @@ class ProvenLayer final : public NormalisingLayer {
             ProvenCounts& counts) const;
 
   // The normalisers [rows] of hidden vectors [rows, dim] as another choice gives them: for calibrating it.
-  void totals(const float* hidden, int64_t rows, const Normaliser& normaliser, float* total) const;
+  void totals(const float* hidden, int64_t rows, const Normaliser& normaliser, float* total,
+              ProvenCounts& counts) const;
 
   static constexpr int64_t kSeeds = 8;  // panels that a bar is taken from
 
@@ -73,7 +76,7 @@ class ProvenLayer final : public NormalisingLayer {
   int64_t reaching(const Row& row, float bar) const;
   float total(const Row& row, const Normaliser& normaliser, ProvenCounts& counts) const;
   // Of the tokens in the `count` places of the scratch.
-  double refined_total(const Row& row, int64_t count) const;
+  double refined_total(const Row& row, const Normaliser& normaliser, int64_t count, ProvenCounts& counts) const;
   // The least log probability of each row that can matter, from the seeds of all rows of a request.
   void set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const;
   void rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token, ProvenCounts& counts) const;

@@ -14,8 +14,9 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 void construct(ProvenLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center, Scores rows,
-               Scores balance, Ids tokens, Ids start, Ids coordinates, Scores trust, double whole_trust, double remainder, float share,
-               float refined, float summed, double near, double far, const char* isa) {
+               Scores balance, Ids tokens, Ids start, Ids coordinates, Scores trust, double whole_trust,
+               double remainder, float share, float exact, float refined, float summed, double near, double far,
+               const char* isa) {
   const OutputArrays arrays(weight, bias);
   const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
   const LowBitView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
@@ -30,8 +31,8 @@ void construct(ProvenLayer* self, Floats weight, Floats bias, Floats basis, Floa
                         checked<double>(trust, "trust", {levels}),
                         whole_trust,
                         remainder};
-  new (self) ProvenLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view, {share, refined, summed, near, far},
-                         table_named(isa));
+  new (self) ProvenLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view,
+                         {share, exact, refined, summed, near, far}, table_named(isa));
 }
 
 // (log_prob, token, normaliser, counts); with request, score, width and eos as a beam search asks.
@@ -62,32 +63,36 @@ Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> to
   found["previewed"] = counts.previewed;
   found["compared"] = counts.compared;
   found["refined"] = counts.refined;
+  found["exact"] = counts.exact;
   found["skipped"] = counts.skipped;
   found["whole"] = counts.whole;
   return nb::make_tuple(log_prob.array, token.array, total.array, found);
 }
 
-FloatArray normalisers(const ProvenLayer& self, Floats hidden, float share, float refined, float summed, double near,
-                       double far) {
+Tuple<FloatArray, int64_t, int64_t> normalisers(const ProvenLayer& self, Floats hidden, float share, float exact,
+                                                float refined, float summed, double near, double far) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   auto total = new_array<float>({hidden.shape(0)});
+  ProvenCounts counts;
   {
     nb::gil_scoped_release release;
-    self.totals(x, static_cast<int64_t>(hidden.shape(0)), {share, refined, summed, near, far}, total.data);
+    self.totals(x, static_cast<int64_t>(hidden.shape(0)), {share, exact, refined, summed, near, far}, total.data,
+                counts);
   }
-  return total.array;
+  return nb::make_tuple(total.array, counts.refined, counts.exact);
 }
 
 void bind(nb::module_& module) {
   nb::class_<ProvenLayer, RowLayer>(module, "ProvenLayer")
       .def("__init__", &construct, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "rows"_a, "balance"_a,
-           "tokens"_a, "start"_a, "coordinates"_a, "trust"_a, "whole_trust"_a, "remainder"_a, "share"_a, "refined"_a, "summed"_a,
-           "near"_a, "far"_a, "isa"_a = "auto")
+           "tokens"_a, "start"_a, "coordinates"_a, "trust"_a, "whole_trust"_a, "remainder"_a, "share"_a, "exact"_a,
+           "refined"_a, "summed"_a, "near"_a, "far"_a, "isa"_a = "auto")
       .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalise"_a = true, "request"_a = nb::none(),
            "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1,
            "log_prob, token, normaliser, and counts: rows, and tokens that each stage left.")
-      .def("normalisers", &normalisers, "hidden"_a, "share"_a, "refined"_a, "summed"_a, "near"_a, "far"_a,
-           "The normaliser [R] of each row by another choice.");
+      .def("normalisers", &normalisers, "hidden"_a, "share"_a, "exact"_a, "refined"_a, "summed"_a, "near"_a, "far"_a,
+           "The normaliser [R] of each row by another choice, how many tokens were looked up, and how many of them "
+           "exactly.");
 }
 
 const LayerBinding binding(bind);

@@ -109,8 +109,10 @@ class ProvenLayer(RowLayer):
         start: Ids,
         coordinates: Ids,
         trust: Scores,
+        whole_trust: float,
         remainder: float,
         share: float,
+        exact: float,
         refined: float,
         summed: float,
         near: float,
@@ -128,8 +130,8 @@ class ProvenLayer(RowLayer):
         eos: int = -1,
     ) -> tuple[Floats, Ids, Floats, dict[str, int]]: ...
     def normalisers(
-        self, hidden: Floats, share: float, refined: float, summed: float, near: float, far: float
-    ) -> Floats: ...
+        self, hidden: Floats, share: float, exact: float, refined: float, summed: float, near: float, far: float
+    ) -> tuple[Floats, int, int]: ...
 
 class ScreenLayer(RowLayer):
     def __init__(

@@ -8,6 +8,8 @@ needs is what costs least on held-out hidden vectors.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,14 +24,17 @@ SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 1)  # of the
 CLIPS = (1.0, 0.84, 0.68)  # of the largest coordinate: scales that are tried, as the core tries them
 HELD_OUT = 384  # hidden vectors that coordinates and normaliser are chosen on
 ROWS = 32  # of them, that are scored at a time
-PASSED = 5.0  # cost of a byte that is read for one token alone, in bytes that are read for all tokens
+PASSED = 1500.0  # cost of a token that is looked up alone, in bytes that are read for all tokens
 TOKEN_BYTES = 8  # read for a token, next to its coordinates
 MARGIN = 1.1  # of the largest share of the bound that was needed
 BELOW = 3.0  # the best logit: what a beam can use, about
 NEAR = 10  # best tokens of a row for which that share is taken
-NORMALISERS = ((3.0, 6.0), (5.0, 8.0), (5.0, 11.0), (6.0, 14.0), (8.0, 18.0))  # refined and summed, cheapest first
-FAR = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-TOLERANCE = 2e-3  # of a normaliser: the cheapest one with a smaller error is taken
+SHARES_OF_TRUST = (0.25, 0.5, 1.0)  # by which tokens of a normaliser are looked for
+DEPTHS = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0)  # below the best token: of exact logits
+LOOKED_UP, SUMMED = (0.0, 2.0), 6.0  # so much deeper tokens are looked up, and panels are taken token by token
+EXACT = 6  # times what a token costs that is looked up by all coordinates
+MOST_FACTOR, MOST_LOOKED_UP = 1e3, 0.05  # of `near` and `far`; of the tokens
+TOLERANCES = (3e-3, 1e-3)  # of normalisers, calibrated and proven: the cheapest one with a smaller error is taken
 
 
 def fit_low_bit(weight: Floats, bias: Floats, samples: Floats) -> LowBit:
@@ -45,8 +50,7 @@ def fit_low_bit(weight: Floats, bias: Floats, samples: Floats) -> LowBit:
     basis, shift, balance = _balanced(weight, samples[rest])
     few, coordinates, trust, sizes = _cheapest(weight, bias, basis, shift, balance, samples[held])
     preview = LowBit(basis, shift, balance, coordinates, few, trust, sizes)
-    normaliser, error = _normaliser(weight, bias, preview, samples[held])
-    return LowBit(basis, shift, balance, coordinates, few, trust, sizes, normaliser, error)
+    return replace(preview, normalisers=_normalisers(weight, bias, preview, np.ascontiguousarray(samples[held[::2]])))
 
 
 def _balanced(weight: Floats, samples: Floats) -> tuple[Floats, Floats, Floats]:
@@ -97,12 +101,12 @@ def _cheapest(
     most = -(-width // 8) * 8
     choices = sorted({min(most, max(8, -(-round(share * width) // 8) * 8)) for share in SHARES})
     previews = [_quantized(rows[:, :m]) for m in choices]
-    lost = [np.linalg.norm(rows[:, :m] - p, axis=1) for m, p in zip(choices, previews, strict=True)]
+    lost = [np.linalg.norm((rows[:, :m] - p) / balance[:m], axis=1) for m, p in zip(choices, previews, strict=True)]
     left_out = [np.linalg.norm(rows[:, m:] / balance[m:], axis=1) for m in choices]
     hidden = samples @ basis.T + shift
     trust = _trust(rows, constant, hidden, balance, choices, previews, lost, left_out)
     passed = _passed(hidden, rows, constant, choices, previews, lost, left_out, balance, trust)
-    cost = np.array(choices)[:, None] / 2 + TOKEN_BYTES + PASSED * width * (passed + 0.3 / len(samples))
+    cost = np.array(choices)[:, None] / 2 + TOKEN_BYTES + PASSED * (passed + 0.3 / len(samples))
     sizes = np.array(choices, np.int32)
     few, all_of_them = sizes[cost.argmin(axis=1)]
     return few, all_of_them, trust, sizes
@@ -126,7 +130,7 @@ def _passed(
         bar = (hidden @ rows.T + constant).max(axis=1)[:, None] - BELOW
         for i, m in enumerate(choices):
             preview = hidden[:, :m] @ previews[i].T + constant
-            bound = np.linalg.norm(hidden[:, :m], axis=1)[:, None] * lost[i]
+            bound = np.linalg.norm(hidden[:, :m] * balance[:m], axis=1)[:, None] * lost[i]
             bound += np.linalg.norm(hidden[:, m:] * balance[m:], axis=1)[:, None] * left_out[i]
             passed[0, i] += (preview + trust[i] * bound >= bar).sum(axis=0)
             passed[1, i] += (preview + bound >= bar).sum(axis=0)
@@ -154,27 +158,53 @@ def _trust(
         tokens = np.argpartition(-logits, best - 1)[:best]
         for i, m in enumerate(choices):
             short = logits[tokens] - (previews[i][tokens] @ h[:m] + constant[tokens])
-            bound = np.linalg.norm(h[:m]) * lost[i][tokens] + np.linalg.norm(h[m:] * balance[m:]) * left_out[i][tokens]
+            bound = (
+                np.linalg.norm(h[:m] * balance[:m]) * lost[i][tokens]
+                + np.linalg.norm(h[m:] * balance[m:]) * left_out[i][tokens]
+            )
             most[i] = max(most[i], float((short / np.maximum(bound, 1e-20)).max()))
     trusts: Floats = np.clip(MARGIN * most, 0.05, 1.0)
     return trusts
 
 
-def _normaliser(weight: Floats, bias: Floats, preview: LowBit, samples: Floats) -> tuple[Normaliser, float]:
-    """The cheapest normaliser whose root mean square error on `samples` is below TOLERANCE, or the best one."""
-    samples = np.ascontiguousarray(samples)
+def _normalisers(weight: Floats, bias: Floats, preview: LowBit, samples: Floats) -> tuple[Normaliser, Normaliser]:
+    """Of the calibrated and of the proven layer: that with fewest tokens to look up whose error on `samples` is small.
+
+    Where none is within its tolerance, the one with the least root mean square error.
+    """
     exact = ExactLayer.build(weight, bias)
     first = exact.topk(samples, 1)
-    wanted = exact.unnormalised().log_prob(samples, first.token[:, 0]) - first.log_prob[:, 0]
-    layer = ProvenLayer.build(weight, bias, preview, calibrated=True)
-    best, least = Normaliser(), np.inf
-    for refined, summed in NORMALISERS:
-        for far in FAR:
-            choice = Normaliser(refined, summed, 1.0, far)
-            found = layer.normalisers(samples, choice)
-            error = float(np.sqrt(np.mean((found - wanted) ** 2)))
-            if error < least:
-                best, least = choice, error
-        if least < TOLERANCE:
-            break
-    return best, least
+    wanted = (exact.unnormalised().log_prob(samples, first.token[:, 0]) - first.log_prob[:, 0]).astype(np.float64)
+    found = []
+    for calibrated, tolerance in zip((True, False), TOLERANCES, strict=True):
+        layer = ProvenLayer.build(weight, bias, preview, calibrated=calibrated)
+        tried = []
+        for share in SHARES_OF_TRUST:
+            for more in LOOKED_UP:
+                for depth in DEPTHS:
+                    n = Normaliser(share, depth, depth + more, depth + more + SUMMED)
+                    choice, cost = _calibrated(layer, samples, wanted, n)
+                    tried.append((choice, cost))
+                    if choice.error < tolerance:
+                        break  # the next ones cost more
+        good = [one for one in tried if one[0].error < tolerance]
+        if found and not (good and min(cost for _, cost in good) < MOST_LOOKED_UP * len(samples) * len(weight)):
+            found.append(found[0])  # as near as the calibrated layer's; nearer would cost more than a scan
+            continue
+        best = min(good, key=lambda one: one[1]) if good else min(tried, key=lambda one: one[0].error)
+        found.append(best[0])
+    return found[0], found[1]
+
+
+def _calibrated(layer: ProvenLayer, samples: Floats, wanted: Doubles, choice: Normaliser) -> tuple[Normaliser, int]:
+    """`choice` with the factors `near` and `far` of least squares, and its cost."""
+    sums, cost = [], 0
+    for near, far in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)):
+        total, looked_up, exact = layer.totals(samples, replace(choice, near=near, far=far))
+        cost = looked_up + EXACT * exact
+        sums.append(np.exp(total.astype(np.float64) - wanted))  # as a share of the true sum
+    parts = np.stack([sums[1] - sums[0], sums[2] - sums[0]], axis=1)
+    factors = np.clip(np.linalg.lstsq(parts, 1.0 - sums[0], rcond=None)[0], 0.0, MOST_FACTOR)
+    error = np.log(np.maximum(sums[0] + parts @ factors, 1e-30))
+    near, far = factors.tolist()
+    return replace(choice, near=near, far=far, error=float(np.sqrt(np.mean(error**2)))), cost

@@ -50,7 +50,8 @@ class PreviewFit:
             f"{self.folder / FILE}: fitted to {self.vectors} hidden vectors of {text}.\n"
             f"--output-layer proven previews tokens with {proven:.1%} of the bytes of an int8 scan, "
             f"--output-layer calibrated with {calibrated:.1%}. "
-            f"Normalizers are off by {self.preview.error:.4f} (root mean square)."
+            f"Normalizers are off by {self.preview.normalisers[1].error:.4f} and "
+            f"{self.preview.normalisers[0].error:.4f} (root mean square)."
         )
 
 

@@ -12,8 +12,8 @@ Two layers are made of one preview:
 - `calibrated`: the same with a share of the bound, the largest that was needed on held-out hidden vectors and a tenth
   more. It is faster, and may miss a token once in thousands of rows.
 
-Both have a calibrated normaliser: its error was measured on held-out vectors (`LowBit.error`), and is no bound. Greedy
-search needs none.
+Both have a calibrated normaliser: its error was measured on held-out vectors (`Normaliser.error`), and is no bound.
+Greedy search needs none.
 """
 
 from __future__ import annotations
@@ -46,10 +46,13 @@ AT_ONCE = 4096  # tokens that are computed with in float64 together; all of a la
 class Normaliser:
     """How the sum over all tokens is estimated: csrc/output/proven.h, Normaliser."""
 
+    share: float = 1.0  # of the calibrated bound
+    exact: float = 5.0
     refined: float = 5.0
     summed: float = 8.0
     near: float = 1.0
     far: float = 4.0
+    error: float = float("nan")  # root mean square error on held-out hidden vectors
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,10 @@ class LowBit:
     few_coordinates: Ids  # [V] the same of the calibrated layer
     trust: Floats  # [n] share of the bound that the calibrated layer takes of tokens with `sizes` coordinates
     sizes: Ids  # [n]
-    normaliser: Normaliser = Normaliser()
-    error: float = float("nan")  # root mean square error of the normaliser on held-out hidden vectors
+    normalisers: tuple[Normaliser, Normaliser] = (Normaliser(), Normaliser())  # calibrated, proven
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """By name, for saving."""
-        n = self.normaliser
-        numbers = [n.refined, n.summed, n.near, n.far, self.error]
         return {
             "basis": self.basis,
             "shift": self.shift,
@@ -78,7 +78,7 @@ class LowBit:
             "few_coordinates": self.few_coordinates,
             "trust": self.trust,
             "sizes": self.sizes,
-            "numbers": np.array(numbers, np.float64),
+            "numbers": np.array([list(vars(one).values()) for one in self.normalisers]),
         }
 
     @classmethod
@@ -88,14 +88,14 @@ class LowBit:
         if missing := sorted(names - arrays.keys()):
             raise OptionError(f"the preview has no {', '.join(missing)}; fit it again")
         numbers = np.ascontiguousarray(arrays["numbers"], np.float64)
-        if numbers.shape != (5,) or not np.isfinite(numbers[:4]).all() or numbers[:4].min() <= 0:
-            raise OptionError("the numbers of the preview must be five, and the first four positive; fit it again")
-        refined, summed, near, far, error = numbers.tolist()
+        if numbers.shape != (2, 7) or not np.isfinite(numbers[:, :6]).all() or numbers[:, :6].min() < 0:
+            raise OptionError("the numbers of the preview must be [2, 7], and none negative; fit it again")
+        normalisers = Normaliser(*numbers[0].tolist()), Normaliser(*numbers[1].tolist())
         floats = (np.ascontiguousarray(arrays[name], np.float32) for name in ("basis", "shift", "balance", "trust"))
         ids = (np.ascontiguousarray(arrays[name], np.int32) for name in ("coordinates", "few_coordinates", "sizes"))
         basis, shift, balance, trust = floats
         coordinates, few, sizes = ids
-        return cls(basis, shift, balance, coordinates, few, trust, sizes, Normaliser(refined, summed, near, far), error)
+        return cls(basis, shift, balance, coordinates, few, trust, sizes, normalisers)
 
 
 class ProvenLayer(NativeNormalising[_core.ProvenLayer]):
@@ -116,16 +116,17 @@ class ProvenLayer(NativeNormalising[_core.ProvenLayer]):
         """Preview the output matrix [V, D] with its bias [V], both float32 and C-contiguous.
 
         `trust` multiplies the bounds of the first coordinates, `whole_trust` those of all: tests take less than 1, to
-        see that they matter. The matrix is shared and must not be written to afterwards. Raises OptionError or ValueError for arrays that do not fit, for values that are
-        not finite or above 1e12, for a basis that has no inverse, and for an `isa` that this machine cannot run.
+        see that they matter. The matrix is shared and must not be written to afterwards. Raises OptionError or
+        ValueError for arrays that do not fit, for values that are not finite or above 1e12, for a basis that has no
+        inverse, and for an `isa` that this machine cannot run.
         """
         rows, center, remainder = _rows(weight, low_bit)
         chosen = low_bit.few_coordinates if calibrated else low_bit.coordinates
         tokens, start, coordinates = _levels(rows, low_bit, chosen)
-        n = low_bit.normaliser
+        n = low_bit.normalisers[0 if calibrated else 1]
         calibration = _trusts(low_bit, coordinates)
         trusts = trust * (calibration if calibrated else np.ones(len(coordinates)))
-        share = 1.0 if calibrated else float(calibration.max())  # of the bounds, for normalisers
+        whole = 1.0 if calibrated else float(calibration.max())  # the calibrated share of the layer's bounds
         native = _core.ProvenLayer(
             weight,
             bias,
@@ -140,15 +141,22 @@ class ProvenLayer(NativeNormalising[_core.ProvenLayer]):
             trusts,
             whole_trust,
             remainder,
-            share,
-            *(n.refined, n.summed, n.near, n.far),
+            whole * n.share,
+            *(n.exact, n.refined, n.summed, n.near, n.far),
             isa=isa,
         )
-        return cls(native)
+        return cls(native, whole)
 
-    def normalisers(self, hidden: Floats, choice: Normaliser) -> Floats:
-        """The normaliser [R] of each row of `hidden` [R, D] by another choice than the layer's, for calibrating it."""
-        return self.native.normalisers(hidden, 1.0, *vars(choice).values())
+    def __init__(self, native: _core.ProvenLayer, whole: float = 1.0) -> None:
+        super().__init__(native)
+        self._whole = whole
+
+    def totals(self, hidden: Floats, n: Normaliser) -> tuple[Floats, int, int]:
+        """The normaliser [R] of each row of `hidden` [R, D] by another choice than the layer's, for calibrating it.
+
+        And how many tokens it looked up, and how many of them exactly.
+        """
+        return self.native.normalisers(hidden, self._whole * n.share, n.exact, n.refined, n.summed, n.near, n.far)
 
     def counts(self, hidden: Floats, k: int = 1) -> dict[str, int]:
         """Tokens that each stage left, summed over the rows of `hidden` [R, D]; see csrc/output/proven.h."""
