@@ -41,8 +41,6 @@ SHARPBEAM_PROFILED(GemmInt16, gemm_int16, const int16_t*, Floats, Floats, const 
   return matmul(2 * packed_size(padded_int16(in), out), 2, rows, in, out); } };
 SHARPBEAM_PROFILED(GatherDot, gather_dot, Floats, Floats, Floats, const int32_t*, int64_t count, int64_t dim,
                    float*) { return {count * dim * kFloat, count * dim}; } };
-SHARPBEAM_PROFILED(GatherDotInt8, gather_dot_int8, const uint8_t*, int64_t stride, const int8_t*, const int32_t*, int64_t count,
-                   int32_t*) { return {count * stride, count * stride}; } };
 SHARPBEAM_PROFILED(GatherDotInt4, gather_dot_int4, const uint8_t*, int64_t stride, const int8_t*, const int32_t*, int64_t count,
                    int32_t*) { return {count * stride, 2 * count * stride}; } };
 SHARPBEAM_PROFILED(QuantizeInt8, quantize_int8, Floats, int64_t n, int8_t*) { return {n * (kFloat + 1), n}; } };
@@ -135,7 +133,7 @@ struct List {
 };
 
 using All =
-    List<Gemm, GemmInt8, GemmInt16, GatherDot, GatherDotInt8, GatherDotInt4, QuantizeInt8, QuantizeWeights, QuantizeInt16, Tanh,
+    List<Gemm, GemmInt8, GemmInt16, GatherDot, GatherDotInt4, QuantizeInt8, QuantizeWeights, QuantizeInt16, Tanh,
          Sigmoid, Gru, Lstm, MlpKeys, MlpScores, DotScores, Softmax, WeightedSum, MultiheadScores, MultiheadContext,
          AddNorm, AddRmsNorm, Add, Mul, Relu, Swish, Gelu, GeluTanh, Ssru, LogSumExp, TopK, FindAtLeast, PreviewInt4>;
 

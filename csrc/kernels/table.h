@@ -55,7 +55,7 @@ constexpr int kInt16Group = 2;  // the same of an int16 gemm
 constexpr int64_t padded_int8(int64_t in) { return round_up(in, kInt8Group); }
 constexpr int64_t padded_int16(int64_t in) { return round_up(in, kInt16Group); }
 
-constexpr int64_t kRowAlignment = 64;        // bytes that rows of gather_dot_int8 are padded to
+constexpr int64_t kRowAlignment = 64;        // bytes that rows of gather_dot_int4 are padded to
 constexpr int64_t kMaxInt8Depth = 65536;     // largest K of an int8 gemm: 255 * 127 * K fits 32 bits
 constexpr int64_t kMaxPreviewDepth = 16384;  // of a preview: 8 * 127 * in, in floats without rounding
 constexpr int kMaxInt16Input = 4095;         // inputs of an int16 gemm lie in [-4095, 4095]; weights use the other bits
@@ -153,12 +153,9 @@ struct Kernels {
 
   // ---- selected rows of the output matrix
 
-  // sums[i] = sum over k < stride of x[k] * (rows[token[i] * stride + k] - 128), exact. `stride` is a multiple of
-  // kRowAlignment; each x and row[k] - 128 is in [-127, 127].
-  void (*gather_dot_int8)(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* token, int64_t count,
-                          int32_t* sums);
-  // The same for rows of 4-bit numbers from -8 to 7, stored as q + 8: byte i of each 64 has number i of 128 in its low
-  // nibble and number 64 + i in its high one. `x` has 2 * stride numbers.
+  // sums[i] = sum over k < 2 * stride of x[k] * q[token[i]][k], exact. Each q is from -8 to 7 and stored as q + 8: byte
+  // i of 64 has number i of 128 in its low nibble and number 64 + i in its high one. `stride` is a multiple of
+  // kRowAlignment; x from -127 to 127.
   void (*gather_dot_int4)(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* token, int64_t count,
                           int32_t* sums);
   // The indices i with not (x[i] + by_a * a[i] + by_b * b[i] < bar), ascending, into `found` (of size n + kLanes or

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "linear/int8_matrix.h"
-
 namespace sharpbeam {
 namespace {
 
@@ -41,32 +39,6 @@ Int8Hidden quantize_hidden(const Kernels& table, const float* hidden, int64_t di
 
 float norm_of(const OutputMatrix& matrix, int64_t token) {
   return widened(matrix.norm(matrix.row(token)) + std::fabs(static_cast<double>(matrix.bias()[token])) / kBiasShare);
-}
-
-Int8Rows::Int8Rows(const OutputMatrix& matrix)
-    : token_(static_cast<size_t>(matrix.vocab())), stride_(round_up(matrix.dim(), kRowAlignment)) {
-  int8_.reserve(matrix.vocab() * stride_ / static_cast<int64_t>(sizeof(float)));
-  uint8_t* numbers = reinterpret_cast<uint8_t*>(int8_.get());
-  std::fill_n(numbers, matrix.vocab() * stride_, uint8_t{128});
-  matrix.read([&](int64_t token) {
-    const QuantizedRow row = quantize_row(matrix.row(token), matrix.dim(), numbers + token * stride_);
-    token_[static_cast<size_t>(token)] = {row.scale, matrix.bias()[token], norm_of(matrix, token), widened(row.error)};
-  });
-}
-
-void Int8Rows::logits(const Kernels& table, const int8_t* int8, const Int8Hidden& hidden, const int32_t* tokens,
-                      int64_t count, float* near, float* slack) const {
-  constexpr int64_t kSome = 64;
-  int32_t sums[kSome];
-  for (int64_t first = 0; first < count; first += kSome) {
-    const int64_t some = std::min(kSome, count - first);
-    table.gather_dot_int8(reinterpret_cast<const uint8_t*>(int8_.get()), stride_, int8, tokens + first, some, sums);
-    for (int64_t i = 0; i < some; ++i) {
-      const Token& token = token_[static_cast<size_t>(tokens[first + i])];
-      near[first + i] = token.bias + hidden.scale * (token.scale * static_cast<float>(sums[i]));
-      slack[first + i] = hidden.by_norm * token.norm + hidden.by_lost * token.lost;
-    }
-  }
 }
 
 }  // namespace sharpbeam

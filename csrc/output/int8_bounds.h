@@ -1,4 +1,4 @@
-// Int8 logits of tokens, and how far they can be from the exact ones: what the scan and the proven layer share.
+// Int8 logits of tokens, and how far they can be from the exact ones: what the scan rests on.
 //
 // The proof. Let h be the hidden vector, h' what its int8 form stands for (scale times whole numbers), w and w' the
 // same of a token, b its bias, u = 2^-24, D the width, |.| the Euclidean norm.
@@ -18,9 +18,7 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
-#include "core/buffer.h"
 #include "kernels/table.h"
 #include "output/output_matrix.h"
 
@@ -40,25 +38,5 @@ Int8Hidden quantize_hidden(const Kernels& table, const float* hidden, int64_t di
 // a of a token, rounded up, and x >= 0 as a float that is larger by 2^-20 or more.
 float norm_of(const OutputMatrix& matrix, int64_t token);
 float widened(double x);
-
-// All rows of an output matrix in int8, row by row: logits of the few tokens that another test has left.
-class Int8Rows {
- public:
-  explicit Int8Rows(const OutputMatrix& matrix);
-
-  // The numbers of a row; a hidden vector that is compared with one is padded to as many.
-  int64_t padded() const { return stride_; }
-  // L' of `tokens` [count] into `near`, and how far the exact logit can be from it, A a + B c, into `slack`.
-  void logits(const Kernels& table, const int8_t* int8, const Int8Hidden& hidden, const int32_t* tokens, int64_t count,
-              float* near, float* slack) const;
-
- private:
-  struct Token {
-    float scale, bias, norm, lost;
-  };
-  Buffer int8_;  // uint8_t, not floats
-  std::vector<Token> token_;
-  int64_t stride_;
-};
 
 }  // namespace sharpbeam

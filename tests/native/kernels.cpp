@@ -206,21 +206,6 @@ void check_quantized_gemm(const Kernels& table, float (*Kernels::*quantize)(cons
 void check_int8(const Kernels& table) {
   check_quantized_gemm<int8_t>(table, &Kernels::quantize_int8, sharpbeam::kInt8Group);
   const Kernels& scalar = sharpbeam::kernels("scalar");
-  for (int64_t size = 64; size <= 640; size += 64) {
-    const int64_t vocab = draw_size(1, 30), count = draw_size(0, 40);
-    Guarded<uint8_t> rows(vocab * size);
-    Guarded<int8_t> x(size);
-    Guarded<int32_t> token(count), a(count), b(count);
-    for (int64_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<uint8_t>(draw_size(1, 255));
-    for (int64_t k = 0; k < size; ++k) x[k] = static_cast<int8_t>(draw_size(-127, 127));
-    for (int64_t i = 0; i < count; ++i) token[i] = static_cast<int32_t>(draw_size(0, vocab - 1));
-    table.gather_dot_int8(rows.get(), size, x.get(), token.get(), count, a.get());
-    for (int64_t i = 0; i < count; ++i) {
-      b[i] = 0;
-      for (int64_t k = 0; k < size; ++k) b[i] += x[k] * (rows[token[i] * size + k] - 128);
-    }
-    CHECK(same(a.get(), b.get(), count), table.name, size);
-  }
   for (int64_t n = 1; n <= 200; ++n) {
     const float scale = n % 7 == 0 ? 0.0f : 0.01f;
     Guarded<double> w(n);

@@ -376,7 +376,6 @@ constexpr Kernels make_table(const char* name) {
       .quantize_weights = quantize_weights_kernel,
       .gemm_int16 = gemm_int16_kernel,
       .quantize_int16 = quantize_int16_kernel,
-      .gather_dot_int8 = gather_dot_int8_kernel,
       .gather_dot_int4 = gather_dot_int4_kernel,
       .find_at_least = find_at_least_kernel,
       .gather_dot = gather_dot_kernel,

@@ -1,24 +1,8 @@
 // Dot products with selected rows of the output matrix, and the selection of candidates. Part of body.h.
 
-void gather_dot_int8_kernel(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* token, int64_t count,
-                            int32_t* sums) {
-  constexpr int64_t kAheadRows = 8;  // rows are scattered, so they are prefetched early
-  const int32_t start = start_sum(x, stride);
-  for (int64_t i = 0; i < count; ++i) {
-    if (i + kAheadRows < count) {
-      const uint8_t* ahead = rows + token[i + kAheadRows] * stride;
-      for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) __builtin_prefetch(ahead + k);
-    }
-    const uint8_t* row = rows + token[i] * stride;
-    Ints total = set_ints(0);
-    for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) total = dot_int8(total, row + k, x + k);
-    sums[i] = start + sum_ints(total);
-  }
-}
-
 void gather_dot_int4_kernel(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* token, int64_t count,
                             int32_t* sums) {
-  constexpr int64_t kAheadRows = 12;
+  constexpr int64_t kAheadRows = 12;                    // rows are scattered, so they are prefetched early
   const int32_t start = start_sum(x, 2 * stride) / 16;  // -8 times the sum
   for (int64_t i = 0; i < count; ++i) {
     if (i + kAheadRows < count) {

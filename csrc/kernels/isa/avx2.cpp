@@ -276,9 +276,7 @@ struct Int4 {
             {_mm256_and_si256(_mm256_srli_epi16(a, 4), nibble), _mm256_and_si256(_mm256_srli_epi16(b, 4), nibble)}};
   }
   static Inputs load_inputs(const uint8_t* p) { return {broadcast(p), broadcast(p + 4)}; }
-  static Ints dot(Ints total, const Weights& w, const Inputs& x) {
-    return dot(total, w, x, x);
-  }
+  static Ints dot(Ints total, const Weights& w, const Inputs& x) { return dot(total, w, x, x); }
   // The inputs of the first and the last 8 lanes.
   static Ints dot(Ints total, const Weights& w, const Inputs& first, const Inputs& last) {
     return {dot(total.low, w.low.low, w.high.low, first), dot(total.high, w.low.high, w.high.high, last)};
