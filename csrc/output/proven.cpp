@@ -255,6 +255,9 @@ void ProvenLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* 
       if (totals != nullptr) totals[first + r] = row[r].total;
     }
     if (rows.beam != nullptr && rows.request != nullptr) set_floors(row, first, count, rows);
+    for (int64_t r = 0; rows.floor != nullptr && r < count; ++r) {
+      row[r].floor = std::max(row[r].floor, static_cast<double>(rows.floor[first + r]));
+    }
     for (int64_t r = 0; r < count; ++r) {
       const int64_t at = (first + r) * k;
       rank_row(row[r], k, normalise, log_prob + at, token + at, counts);

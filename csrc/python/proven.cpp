@@ -38,7 +38,7 @@ void construct(ProvenLayer* self, Floats weight, Floats bias, Floats basis, Floa
 // (log_prob, token, normaliser, counts); with request, score, width and eos as a beam search asks.
 Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> topk_details(
     const ProvenLayer& self, Floats hidden, int64_t k, bool normalise, std::optional<Ids> request,
-    std::optional<Scores> score, int64_t width, int32_t eos) {
+    std::optional<Scores> score, int64_t width, int32_t eos, std::optional<Floats> floor) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const auto count = static_cast<int64_t>(hidden.shape(0));
   check_k(k, self.vocab());
@@ -50,6 +50,7 @@ Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> to
     beam.score = checked<double>(*score, "score", {count});
     rows.beam = &beam;
   }
+  if (floor) rows.floor = checked<float>(*floor, "floor", {count});
   auto log_prob = new_array<float>({hidden.shape(0), static_cast<size_t>(k)});
   auto token = new_array<int32_t>({hidden.shape(0), static_cast<size_t>(k)});
   auto total = new_array<float>({hidden.shape(0)});
@@ -88,7 +89,7 @@ void bind(nb::module_& module) {
            "tokens"_a, "start"_a, "coordinates"_a, "trust"_a, "whole_trust"_a, "remainder"_a, "share"_a, "exact"_a,
            "refined"_a, "summed"_a, "near"_a, "far"_a, "isa"_a = "auto")
       .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalise"_a = true, "request"_a = nb::none(),
-           "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1,
+           "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1, "floor"_a = nb::none(),
            "log_prob, token, normaliser, and counts: rows, and tokens that each stage left.")
       .def("normalisers", &normalisers, "hidden"_a, "share"_a, "exact"_a, "refined"_a, "summed"_a, "near"_a, "far"_a,
            "The normaliser [R] of each row by another choice, how many tokens were looked up, and how many of them "

@@ -128,6 +128,7 @@ class ProvenLayer(RowLayer):
         score: Scores | None = None,
         width: int = 1,
         eos: int = -1,
+        floor: Floats | None = None,
     ) -> tuple[Floats, Ids, Floats, dict[str, int]]: ...
     def normalisers(
         self, hidden: Floats, share: float, exact: float, refined: float, summed: float, near: float, far: float
