@@ -28,6 +28,7 @@ from sharpbeam.search.beam import check_width
 from sharpbeam.search.registry import find_search
 from sharpbeam.search.work import Work
 from sharpbeam.storage.fitted import FolderArtifacts
+from sharpbeam.storage.low_bit import read_gains
 from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
 from sharpbeam.storage.shortlists import shortlist_identity as identity_of_shortlist
 from sharpbeam.storage.tuned import read_tuned
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 ModelName = str | Path | Sequence[str | Path]
 """A model folder, the name of a bundled model, or the members of an ensemble: a list, or a str with "+" between them"""
+WORTH_IT = 1.1  # times that another output layer than a scan must be faster
 USES: dict[Task, str] = {
     "translation": "Use it with Translator, or `sharpbeam translate`.",
     "language": "Use it with Generator and Scorer, or `sharpbeam generate` and `sharpbeam score`.",
@@ -233,7 +235,7 @@ def load_model(
             raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
     first = replace(first, options=first.options.changed(**keywords))
     if not others:
-        return replace(first, fastest=tuned.get("output_layer", first.fastest))
+        return replace(first, fastest=tuned.get("output_layer") or _fastest(first))
     ensemble = EnsembleModel([member.model for member in members])
     return replace(
         first,
@@ -243,6 +245,15 @@ def load_model(
         footprint=sum_of([member.footprint for member in members]),
         max_positions=min((m.max_positions for m in members if m.max_positions), default=0),
     )
+
+
+def _fastest(loaded: LoadedModel) -> str:
+    """The proven layer where it was faster than a scan, at the model's own beam size, when its preview was fitted."""
+    if loaded.machine.reference or loaded.machine.backend != "native":
+        return loaded.fastest
+    gains = read_gains(loaded.folder, *loaded.model.output())
+    gain = gains.get("greedy" if loaded.options.search.beam_size == 1 else "beam", 0.0)
+    return "proven" if gain > WORTH_IT else loaded.fastest
 
 
 def _load_member(folder: Path, machine: MachineOptions, task: Task | None) -> LoadedModel:

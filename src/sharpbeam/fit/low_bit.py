@@ -8,7 +8,9 @@ needs is what costs least on held-out hidden vectors.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +18,14 @@ from numpy.typing import NDArray
 from sharpbeam.errors import OptionError
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.proven import LowBit, Normaliser, ProvenLayer
+from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats, Ids
 
 Doubles = NDArray[np.float64]
 RIDGE = 0.02  # of the mean eigenvalue, added to the second moment: few vectors say little of its smallest directions
 SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 1)  # of the width: coordinates of a token
 CLIPS = (1.0, 0.84, 0.68)  # of the largest coordinate: scales that are tried, as the core tries them
+TIMED = 100  # steps that gains are measured on
 HELD_OUT = 384  # hidden vectors that coordinates and normaliser are chosen on
 ROWS = 32  # of them, that are scored at a time
 PASSED = 1500.0  # cost of a token that is looked up alone, in bytes that are read for all tokens
@@ -51,6 +55,33 @@ def fit_low_bit(weight: Floats, bias: Floats, samples: Floats) -> LowBit:
     few, coordinates, trust, sizes = _cheapest(weight, bias, basis, shift, balance, samples[held])
     preview = LowBit(basis, shift, balance, coordinates, few, trust, sizes)
     return replace(preview, normalisers=_normalisers(weight, bias, preview, np.ascontiguousarray(samples[held[::2]])))
+
+
+def gains_of(weight: Floats, bias: Floats, preview: LowBit, samples: Floats) -> dict[str, float]:
+    """Times that the proven layer is faster than a scan on this machine: "greedy", and in a "beam" of 5."""
+    proven, scan = ProvenLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
+    return {name: step_gain(proven, scan, samples, width) for name, width in (("greedy", 1), ("beam", 5))}
+
+
+def step_gain(layer: ProvenLayer, scan: ScanLayer, samples: Floats, width: int, requests: int = 1) -> float:
+    """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
+
+    By the thread's processor time, medians of interleaved calls.
+    """
+    rows = width * requests
+    score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)
+    k = min(1 if width == 1 else 2 * width, layer.vocab_size)
+    spent: tuple[list[int], list[int]] = [], []
+    for step in range(TIMED):
+        at = (step * rows) % max(1, len(samples) - rows)
+        hidden = np.ascontiguousarray(np.resize(samples[at : at + rows], (rows, samples.shape[1])))
+        began = time.thread_time_ns()
+        scan.topk(hidden, k)
+        between = time.thread_time_ns()
+        layer.native.topk_details(hidden, k, True, request, score, width)
+        spent[0].append(between - began)
+        spent[1].append(time.thread_time_ns() - between)
+    return median(spent[0]) / max(1.0, median(spent[1]))
 
 
 def _balanced(weight: Floats, samples: Floats) -> tuple[Floats, Floats, Floats]:
@@ -175,7 +206,7 @@ def _normalisers(weight: Floats, bias: Floats, preview: LowBit, samples: Floats)
     exact = ExactLayer.build(weight, bias)
     first = exact.topk(samples, 1)
     wanted = (exact.unnormalised().log_prob(samples, first.token[:, 0]) - first.log_prob[:, 0]).astype(np.float64)
-    found = []
+    found: list[Normaliser] = []
     for calibrated, tolerance in zip((True, False), TOLERANCES, strict=True):
         layer = ProvenLayer.build(weight, bias, preview, calibrated=calibrated)
         tried = []

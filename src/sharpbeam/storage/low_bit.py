@@ -6,6 +6,7 @@ layer wrong, only slow, so that digest is all that is checked next to names and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,15 +25,44 @@ FILE = "low_bit.safetensors"
 AGAIN = "Fit it with sharpbeam fit-preview, or use another output_layer: exact or scan."
 
 
-def save_low_bit(folder: Path, arrays: Mapping[str, NDArray[Any]], weight: Floats, bias: Floats) -> None:
-    """Write `arrays`, fitted for the output `weight` [V, D] and `bias` [V], into the model folder."""
-    facts = {"format_version": FORMAT_VERSION, OUTPUT: output_digest(weight, bias)}
+def save_low_bit(
+    folder: Path,
+    arrays: Mapping[str, NDArray[Any]],
+    weight: Floats,
+    bias: Floats,
+    gains: Mapping[str, float] | None = None,
+) -> None:
+    """Write `arrays`, fitted for the output `weight` [V, D] and `bias` [V], into the model folder.
+
+    `gains`: times that the proven layer is faster than a scan, "greedy" and in a "beam", where that was measured.
+    """
+    facts = {
+        "format_version": FORMAT_VERSION,
+        OUTPUT: output_digest(weight, bias),
+        "gains": json.dumps(dict(gains or {})),
+    }
     with replacing_files(folder, FILE) as temporary:
         save_file(dict(arrays), temporary / FILE, metadata=facts)
 
 
+def read_gains(folder: Path, weight: Floats, bias: Floats) -> dict[str, float]:
+    """The gains of the folder's low-bit preview, for the output `weight` [V, D], `bias` [V]; {} without a sound one."""
+    if not (folder / FILE).is_file():
+        return {}
+    try:
+        gains = json.loads(_read(folder, weight, bias)[1].get("gains", "{}"))
+        return {str(name): float(gain) for name, gain in gains.items()}
+    except (ModelError, ValueError, TypeError, AttributeError):  # whoever asks for the layer itself is told
+        return {}
+
+
 def read_low_bit(folder: Path, weight: Floats, bias: Floats) -> dict[str, NDArray[Any]]:
     """The arrays of the folder's low-bit preview, for the output `weight` [V, D], `bias` [V]; raises ModelError."""
+    return _read(folder, weight, bias)[0]
+
+
+def _read(folder: Path, weight: Floats, bias: Floats) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Arrays and facts."""
     path = folder / FILE
     if not path.is_file():
         raise ModelError(f"{folder} has no {FILE}, which output_layer 'proven' and 'calibrated' need. {AGAIN}")
@@ -46,4 +76,4 @@ def read_low_bit(folder: Path, weight: Floats, bias: Floats) -> dict[str, NDArra
         version = facts.get("format_version")
         raise ModelError(f"{path}: format_version is {version!r}; this Sharpbeam reads {FORMAT_VERSION!r}. {AGAIN}")
     check_made_for(path, facts, {OUTPUT: output_digest(weight, bias)}, AGAIN)
-    return arrays
+    return arrays, facts

@@ -37,6 +37,13 @@ def convert(
         typer.Option("--to", metavar="sharpbeam|hugging-face", help="hugging-face: FROM is a model folder of ours."),
     ] = "sharpbeam",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace TO if it is there.")] = False,
+    preview: Annotated[
+        bool,
+        typer.Option(
+            "--preview/--no-preview",
+            help="Fit the low-bit preview as fit-preview does without text, where that takes seconds.",
+        ),
+    ] = True,
 ) -> None:
     """Convert a model of another program to a model folder.
 
@@ -83,3 +90,19 @@ def convert(
     print(f"{done.folder}: {done.summary}.")
     for note in done.notes:
         print(note)
+    if preview and export == "sharpbeam":
+        _fit_preview(to)
+
+
+def _fit_preview(folder: Path) -> None:
+    """Fit the preview where it is worth it; the conversion stands where it cannot be fitted."""
+    from sharpbeam.cli.fit_progress import shown_progress
+    from sharpbeam.errors import SharpbeamError
+    from sharpbeam.fit.low_bit_job import fit_preview, worth_fitting
+
+    try:
+        if worth_fitting(folder):
+            with shown_progress() as progress:
+                print(fit_preview(folder, progress=progress).summary())
+    except SharpbeamError as error:
+        print(f"No low-bit preview was fitted: {error}")
