@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sharpbeam.cli.flags import with_options
-from sharpbeam.errors import needs_extra
+from sharpbeam.errors import OptionError, needs_extra
 from sharpbeam.fit.texts import HELP, DirectedText, directed_texts
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.options.decode import MachineOptions
@@ -54,6 +54,8 @@ def screen_report(
 
     Of a multilingual model every screen is reported; with `--text de-en=FILE` that one which serves the direction.
 
+    Of a model with a low-bit preview (fit-preview) and no screen, what the preview leaves of each row of `--text`.
+
     The picture needs Matplotlib: `pip install 'sharpbeam[train]'`.
 
     Examples:
@@ -66,12 +68,15 @@ def screen_report(
     from sharpbeam.decoding.languages import LanguageTags
     from sharpbeam.decoding.loading import find_model, load_model
     from sharpbeam.models.registry import architecture_of
+    from sharpbeam.storage.low_bit import FILE as LOW_BIT
     from sharpbeam.storage.model_folder import read_config
-    from sharpbeam.storage.screens import SCREEN, read_screens, screens_in
+    from sharpbeam.storage.screens import FACTS, SCREEN, read_screens, screens_in
 
     folder = find_model(model)
     config = read_config(folder)
     texts, task = directed_texts(text, LanguageTags.of(config)), architecture_of(config).task
+    if (folder / LOW_BIT).is_file() and not (folder / FACTS).is_file():
+        return _report_previews(load_model(folder, machine, task), texts, vectors, output, as_json)
     per, facts = screens_in(folder, SCREEN.read_facts(folder))
     asked = _by_scope(texts, per, facts)
     parts = load_model(folder, machine, task)
@@ -87,6 +92,24 @@ def screen_report(
         _write(whole, reports, output)
     every = "\n\n".join(_text(report, words) for report in reports.values())
     print(json.dumps(whole, ensure_ascii=False) if as_json else every)
+
+
+def _report_previews(
+    parts: LoadedModel, texts: Sequence[DirectedText], vectors: int, output: Path | None, as_json: bool
+) -> None:
+    """Print the tokens that each stage of the model's low-bit preview leaves on the text."""
+    from sharpbeam.report.previews import draw_previews, report_previews
+
+    if not texts:
+        raise OptionError("text is empty; a preview is measured on source sentences: give --text.")
+    reports = report_previews(parts, read_all(texts[0].files), vectors)
+    whole = {"model": parts.folder.name, "layers": [dataclasses.asdict(one) for one in reports]}
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        write_text(output / REPORT, json.dumps(whole, indent=1) + "\n")
+        with needs_extra("the picture of a preview", "train"):
+            draw_previews(reports, output / PICTURE)
+    print(json.dumps(whole) if as_json else "\n".join(one.text() for one in reports))
 
 
 def _by_scope(texts: Sequence[DirectedText], per: Per, there: Collection[str]) -> dict[str, list[DirectedText]]:

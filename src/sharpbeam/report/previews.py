@@ -1,0 +1,100 @@
+"""The report on a low-bit preview: the tokens that each stage leaves on text, in figures and a picture."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.fit.low_bit_job import collected
+from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.proven import LowBit, ProvenLayer
+from sharpbeam.storage.atomic import replacing_file
+from sharpbeam.storage.low_bit import read_low_bit
+
+MOST = 10  # tokens of a row that a beam of 5 can use
+
+
+@dataclass(frozen=True)
+class PreviewReport:
+    """One layer, `proven` or `calibrated`, over the rows of a beam of 5; all but `rows` and `tokens` a row."""
+
+    layer: str
+    rows: int
+    tokens: int  # of the vocabulary
+    matter: float  # tokens that can change the search
+    skipped: float  # share of rows in which none does, as the bounds show
+    previewed: float  # tokens that the first coordinates leave
+    compared: float  # tokens that all coordinates leave: they take exact logits
+    summed: float  # tokens that the normalizer looks up
+    whole: float  # share of rows with the exact logits of all tokens
+    missed: float  # share of rows in which a token that matters was left out
+
+    def text(self) -> str:
+        """For people."""
+        return (
+            f"{self.layer}, {self.rows} rows of a beam of 5: {self.matter:.2f} of {self.tokens} tokens matter. "
+            f"The first coordinates leave {self.previewed:.1f}, all coordinates {self.compared:.2f}, which take exact "
+            f"logits.\n{self.skipped:.1%} of the rows are skipped, {self.whole:.1%} take an exact sum over all tokens; "
+            f"the others' normalizers look up {self.summed:.1f} tokens. A token that matters is missed in "
+            f"{self.missed:.3%} of the rows."
+        )
+
+
+def report_previews(loaded: LoadedModel, lines: Iterable[str], vectors: int) -> list[PreviewReport]:
+    """Both layers of the model's preview over `vectors` rows of source sentences; raises ModelError without one."""
+    weight, bias = loaded.model.output()
+    preview = LowBit.from_arrays(read_low_bit(loaded.folder, weight, bias))
+    with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
+        records = collected(loaded, lines, vectors, Path(work) / "vectors")
+    hidden = np.ascontiguousarray(records["hidden"], np.float32)
+    floor = np.ascontiguousarray(records["floor"], np.float32)
+    best = ExactLayer.build(weight, bias).topk(hidden, min(MOST, len(bias)))
+    matters = best.log_prob > floor[:, None] + 1e-3  # a normalizer's error may move what is nearer
+    reports = []
+    for name in ("proven", "calibrated"):
+        layer = ProvenLayer.build(weight, bias, preview, loaded.machine.isa, calibrated=name == "calibrated")
+        log_prob, token, _, counts = layer.native.topk_details(hidden, min(MOST, len(bias)), True, floor=floor)
+        kept = np.where(np.isfinite(log_prob), token, -1)
+        missed = (matters & ~(best.token[:, :, None] == kept[:, None, :]).any(axis=2)).any(axis=1)
+        rows = counts["rows"]
+        share = {key: counts[key] / rows for key in ("skipped", "previewed", "compared", "whole")}
+        reports.append(
+            PreviewReport(
+                name,
+                rows,
+                len(bias),
+                float(matters.sum(axis=1).mean()),
+                summed=counts["refined"] / rows,
+                missed=float(missed.mean()),
+                **share,
+            )
+        )
+    return reports
+
+
+def draw_previews(reports: list[PreviewReport], path: Path) -> None:
+    """Draw the tokens that each stage leaves to `path`, as PNG, written under a temporary name and renamed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axis = pyplot.subplots(figsize=(7, 4))
+    stages = {"all": "tokens", "first coordinates": "previewed", "all coordinates": "compared", "matter": "matter"}
+    for i, report in enumerate(reports):
+        left: dict[str, Any] = asdict(report)
+        heights = [left[key] for key in stages.values()]
+        axis.bar(np.arange(len(stages)) + 0.4 * (i - 0.5), heights, 0.4, label=report.layer)
+    axis.set(yscale="log", ylabel="tokens left in a row", title="what each stage of the preview leaves")
+    axis.set_xticks(range(len(stages)), list(stages))
+    axis.legend()
+    figure.tight_layout()
+    with replacing_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
+    pyplot.close(figure)
