@@ -13,22 +13,42 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from bench.flags import Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
 from sharpbeam import Translator, fit_preview
+from sharpbeam.decoding.loading import load_model
+from sharpbeam.fit.low_bit import step_gain
+from sharpbeam.fit.low_bit_job import collected
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.output_layers.proven import LowBit, ProvenLayer
+from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.storage.low_bit import read_low_bit
 from sharpbeam.text.lines import read_all as read_lines
 
 LAYERS = ("scan", "proven", "calibrated")
 ROUNDS = 3
+VECTORS = 3_000  # that single steps are timed on
 
 
 def read(path: str, column: int, first: int, count: int) -> list[str]:
     """`count` sentences of one column of a file of tabs, from `first` on."""
     lines = islice(read_lines([Path(path)]), first, first + count)
     return [line.split("\t")[column] for line in lines]
+
+
+def steps(folder: Path, texts: list[str], beam_size: int, batch: int) -> dict[str, float]:
+    """Times that each layer's own step is faster than the scan's, on vectors of a beam of 5 over the texts."""
+    loaded = load_model(folder, MachineOptions(exact=True, threads=1))
+    weight, bias = loaded.model.output()
+    with tempfile.TemporaryDirectory() as work:
+        vectors = np.ascontiguousarray(collected(loaded, texts, VECTORS, Path(work) / "vectors")["hidden"])
+    preview, scan = LowBit.from_arrays(read_low_bit(folder, weight, bias)), ScanLayer.build(weight, bias)
+    layers = {name: ProvenLayer.build(weight, bias, preview, calibrated=name == "calibrated") for name in LAYERS[1:]}
+    return {name: round(step_gain(layer, scan, vectors, beam_size, batch), 3) for name, layer in layers.items()}
 
 
 def measure(folder: Path, name: str, texts: list[str], beam_size: int, batch: int) -> dict[str, Any]:
@@ -61,6 +81,8 @@ def measure(folder: Path, name: str, texts: list[str], beam_size: int, batch: in
         }
         for layer, timing in timings.items()
     }
+    for layer, ratio in steps(folder, texts, beam_size, batch).items():
+        figures[layer]["step_ratio"] = ratio
     options = {"model": name, "beam_size": beam_size, "batch": batch, "sentences": len(texts), "compute_type": "int8"}
     return record.write("output_layers", {"layers": figures}, threads=1, options=options)
 
@@ -69,7 +91,8 @@ def describe(line: dict[str, Any]) -> str:
     """One measurement, for people."""
     options = line["options"]
     each = "; ".join(
-        f"{layer} {found['ms']:.2f} ms x{found['ratio']:.2f} ({found['differ']} differ)"
+        f"{layer} {found['ms']:.2f} ms x{found['ratio']:.2f} (step x{found.get('step_ratio', 1.0):.2f}, "
+        f"{found['differ']} differ)"
         for layer, found in line["layers"].items()
     )
     return f"{options['model']}, beam {options['beam_size']}, batch {options['batch']}: {each}"
