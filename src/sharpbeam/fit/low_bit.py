@@ -38,7 +38,7 @@ DEPTHS = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0)  # below the best token: of exact logits
 LOOKED_UP, SUMMED = (0.0, 2.0), 6.0  # so much deeper tokens are looked up, and panels are taken token by token
 EXACT = 6  # times what a token costs that is looked up by all coordinates
 MOST_FACTOR, MOST_LOOKED_UP = 1e3, 0.05  # of `near` and `far`; of the tokens
-TOLERANCES = (3e-3, 1e-3)  # of normalisers, calibrated and proven: the cheapest one with a smaller error is taken
+TOLERANCES = (3e-3, 5e-4)  # of normalisers, calibrated and proven: the cheapest one with a smaller error is taken
 
 
 def fit_low_bit(weight: Floats, bias: Floats, samples: Floats) -> LowBit:
