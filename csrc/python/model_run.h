@@ -18,7 +18,7 @@
 namespace sharpbeam {
 
 using Dict = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
-using Tensors = nanobind::typed<nanobind::dict, nanobind::str, Floats>;
+using Tensors = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
 
 // Reads a dict with the fields of ComputeOptions, `type` as compute_type.
 inline ComputeOptions read_compute_options(const Dict& options) {
@@ -27,12 +27,31 @@ inline ComputeOptions read_compute_options(const Dict& options) {
           nanobind::cast<bool>(options["precomputed_attention"]), nanobind::cast<bool>(options["merge_states"])};
 }
 
+// A matrix of integers, whose scales have its name with ".scale".
+inline Tensor read_integers(const AnyArray& array, const std::string& name, const Tensors& tensors) {
+  const std::string scale_name = name + ".scale";
+  if (array.ndim() != 2 || array.stride(1) != 1 || array.stride(0) != static_cast<int64_t>(array.shape(1)) ||
+      !tensors.contains(scale_name.c_str()))
+    throw std::invalid_argument(name + " holds integers; it must be a C-contiguous matrix, and need " + scale_name);
+  const auto rows = static_cast<int64_t>(array.shape(0));
+  const AnyArray scale = nanobind::cast<AnyArray>(tensors[scale_name.c_str()]);
+  const float* scales = checked<float>(scale, scale_name.c_str(), {rows});
+  return {nullptr,
+          {rows, static_cast<int64_t>(array.shape(1))},
+          {std::make_shared<AnyArray>(array), static_cast<const int8_t*>(array.data())},
+          shared(scale, scales)};
+}
+
 // Shares the memory of the NumPy arrays: the model keeps alive those that it does not pack.
 inline Weights read_weights(const Tensors& tensors, const Dict& options) {
   std::map<std::string, Tensor> weights;
   for (auto [key, value] : tensors) {
     const std::string name = nanobind::cast<std::string>(key);
     const AnyArray array = nanobind::cast<AnyArray>(value);
+    if (array.dtype() == nanobind::dtype<int8_t>()) {
+      weights.emplace(name, read_integers(array, name, tensors));
+      continue;
+    }
     const bool vector = array.ndim() == 1;
     const float* data = vector ? checked<float>(array, name.c_str(), {kAnySize})
                                : checked<float>(array, name.c_str(), {kAnySize, kAnySize});

@@ -1,4 +1,4 @@
-// Named float32 tensors from which a model is built, and the options of its matmuls.
+// Named tensors from which a model is built, and the options of its matmuls.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,10 @@
 namespace sharpbeam {
 
 struct Tensor {
-  Array data;                  // shared, so that an embedding table need not be copied
-  std::vector<int64_t> shape;  // row-major
+  Array data;                                   // shared, so that an embedding table need not be copied; or null, and
+  std::vector<int64_t> shape;                   // row-major
+  std::shared_ptr<const int8_t> integers = {};  // a matrix of integers, of which a value is integer / scale of its row
+  Array scale = {};                             // [rows]
 };
 
 class Weights {
@@ -22,8 +24,9 @@ class Weights {
   explicit Weights(std::map<std::string, Tensor> tensors, const ComputeOptions& options = {})
       : tensors_(std::move(tensors)), options_(options) {}
 
-  // The tensor `name`; throws std::invalid_argument where it is missing or has another shape.
-  const Array& array(const std::string& name, const std::vector<int64_t>& shape) const;
+  // The tensor `name`; throws std::invalid_argument where it is missing or has another shape. A matrix of integers is
+  // widened for the caller alone, so that not all of them are in memory as float32 at the same time.
+  Array array(const std::string& name, const std::vector<int64_t>& shape) const;
 
   // A linear layer with the [out, in] matrix `name`, without a bias or with the [out] vector `bias`.
   Linear linear(const std::string& name, int64_t out, int64_t in) const;

@@ -25,11 +25,12 @@ GruDecoder::GruDecoder(const Kernels& table, const Weights& weights, const GruCo
   if (c.top == Top::gru) top_gru_ = GruCell(weights, "decoder.top_gru", below, c.top_dim);
   if (c.readout != Readout::none) {  // reads [top; context; token], CUBE eq. 7
     const int64_t width = c.stack_dim() + c.memory_dim() + c.embedding_dim;
-    const float* readout = weights.array("decoder.readout.weight", {c.hidden_dim, width}).get();
-    const float* bias = weights.array("decoder.readout.bias", {c.hidden_dim}).get();
+    const Array matrix = weights.array("decoder.readout.weight", {c.hidden_dim, width});
+    const Array bias = weights.array("decoder.readout.bias", {c.hidden_dim});
+    const float* readout = matrix.get();
     readout_ = Linear(type, readout, c.hidden_dim, c.stack_dim(), width, nullptr);
     context.add(readout + c.stack_dim(), c.hidden_dim, width, nullptr);
-    token.add(readout + c.stack_dim() + c.memory_dim(), c.hidden_dim, width, bias);
+    token.add(readout + c.stack_dim() + c.memory_dim(), c.hidden_dim, width, bias.get());
   }
   state_ = state.linear(type);
   context_ = context.linear(type);
@@ -41,8 +42,9 @@ void GruDecoder::add_cell(const Weights& weights, StackedWeights& token, Stacked
                           StackedWeights& context) {
   const GruConfig& c = config_;
   const int64_t dim = c.decoder_dim, gates = GruCell::kGates * dim;
+  std::vector<Array> read;
   const auto array = [&](const char* name, std::vector<int64_t> shape) {
-    return weights.array(std::string("decoder.") + name, shape).get();
+    return read.emplace_back(weights.array(std::string("decoder.") + name, shape)).get();
   };
   const int64_t input_dim = c.embedding_dim + (attentional() ? c.memory_dim() : 0);  // of the first cell
   const int64_t query_in = dim + (attentional() ? c.embedding_dim : 0);              // what the query is computed from

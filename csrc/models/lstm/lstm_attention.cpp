@@ -20,15 +20,15 @@ const LstmAttentionConfig& checked(const LstmAttentionConfig& config) {
 LstmStack::Layer lowest(const Weights& weights, const LstmAttentionConfig& c, const std::string& name) {
   const int64_t dim = c.hidden_dim, gates = LstmCell::kGates * dim, width = c.embedding_dim + dim;
   const ComputeType type = weights.compute_type();
-  const float* input = weights.array(name + ".input_weight", {gates, width}).get();
-  const float* hidden = weights.array(name + ".hidden_weight", {gates, dim}).get();
+  const Array input = weights.array(name + ".input_weight", {gates, width});
+  const Array hidden = weights.array(name + ".hidden_weight", {gates, dim});
   std::vector<float> state(gates * 2 * dim);
   for (int64_t row = 0; row < gates; ++row) {
-    std::copy_n(input + row * width + c.embedding_dim, dim, state.data() + row * 2 * dim);
-    std::copy_n(hidden + row * dim, dim, state.data() + row * 2 * dim + dim);
+    std::copy_n(input.get() + row * width + c.embedding_dim, dim, state.data() + row * 2 * dim);
+    std::copy_n(hidden.get() + row * dim, dim, state.data() + row * 2 * dim + dim);
   }
   return {
-      Linear(type, input, gates, c.embedding_dim, width, weights.array(name + ".input_bias", {gates}).get()),
+      Linear(type, input.get(), gates, c.embedding_dim, width, weights.array(name + ".input_bias", {gates}).get()),
       Linear(type, state.data(), gates, 2 * dim, 2 * dim, weights.array(name + ".hidden_bias", {gates}).get()),
   };
 }

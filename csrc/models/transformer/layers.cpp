@@ -16,7 +16,8 @@ Linear linear(const Weights& weights, const std::string& name, int64_t out, int6
   const std::string matrix = name + ".weight", shift = name + ".bias";
   if (scaled == 0 || scale == 1.0f)
     return bias ? weights.linear(matrix, shift, out, in) : weights.linear(matrix, out, in);
-  const float* from = weights.array(matrix, {out, in}).get();
+  const Array values = weights.array(matrix, {out, in});
+  const float* from = values.get();
   Buffer scaled_matrix(out * in);
   std::vector<float> scaled_shift;
   SequentialRead read(from);
@@ -26,8 +27,8 @@ Linear linear(const Weights& weights, const std::string& name, int64_t out, int6
     read.advance_to(from + (n + 1) * in);
   }
   if (bias) {
-    const float* added = weights.array(shift, {out}).get();
-    scaled_shift.assign(added, added + out);
+    const Array added = weights.array(shift, {out});
+    scaled_shift.assign(added.get(), added.get() + out);
     for (int64_t i = 0; i < scaled; ++i) scaled_shift[i] *= scale;
   }
   return Linear(weights.compute_type(), scaled_matrix.get(), out, in, in, bias ? scaled_shift.data() : nullptr);

@@ -319,7 +319,7 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
         require(takes or given == default, name, given, f"{default} but for GRU models with backend native")
     kept, most = machine.precomputed_embeddings, config.target_vocab_size
     require(kept <= most, "precomputed_embeddings", kept, f"at most {most}, the tokens that the model can say")
-    tensors = read_tensors(folder, config, facts)
+    tensors = read_tensors(folder, config, facts, widen=machine.backend == "torch")
     if machine.backend == "torch":
         from sharpbeam.models.torch.model import TorchModel  # PyTorch is an extra
 

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpbeam.errors import OptionError
 from sharpbeam.models.interface import Decoding
 from sharpbeam.models.registry import AttendingCoreRun, Config, CoreRun, architecture_of
+from sharpbeam.models.tensors import SCALE
 from sharpbeam.types import Floats, Ids, Request
 
 
@@ -63,7 +65,7 @@ class NativeModel:
     def __init__(
         self,
         config: Config,
-        tensors: Mapping[str, Floats],
+        tensors: Mapping[str, NDArray[Any]],
         isa: str = "auto",
         compute_type: str = "float32",
         *,
@@ -73,13 +75,17 @@ class NativeModel:
     ) -> None:
         """Pack `tensors` (float32, C-contiguous, names and shapes as `tensor_shapes`) for the kernel table `isa`.
 
+        A matrix may be int8, with a scale for each row as NAME.scale: it is widened while it is packed.
+
         Products are computed in `compute_type` (csrc/linear/linear.h); all else is float32. The other options spare
         products of recurrent models (MachineOptions), and change last bits at most. Embedding tables are not
         copied, so the arrays must not be written to afterwards. Raises ModelError where names or shapes do not fit,
         OptionError where this machine has no table `isa`, or `compute_type` is none.
         """
         self._architecture = architecture_of(config)
-        self._architecture.check_shapes(config, {name: tensor.shape for name, tensor in tensors.items()})
+        scales = {name + SCALE for name, tensor in tensors.items() if tensor.dtype == np.int8}
+        shapes = {name: tensor.shape for name, tensor in tensors.items() if name not in scales}
+        self._architecture.check_shapes(config, shapes)
         self.config, self.bos_id, self.eos_id = config, config.bos_id, config.eos_id
         weight = tensors[self._architecture.embedding if config.tied_output else "output_weight"].view()
         weight.flags.writeable = False  # a tied output matrix is the embedding table that the core reads

@@ -66,7 +66,7 @@ class Architecture:
     check_shapes: Callable[[Any, Mapping[str, Shape]], None]  # raises ModelError unless names and shapes fit a config
     embedding: str = ""  # the tensor that a tied output matrix is
     # The compiled model, of facts, tensors, a kernel table and how to compute.
-    core: Callable[[dict[str, Any], dict[str, Floats], str, dict[str, Any]], Any] = _missing
+    core: Callable[[dict[str, Any], dict[str, Any], str, dict[str, Any]], Any] = _missing
     core_run: Callable[[Any], Any] = _missing  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
     module_name: str = ""  # of the class in `module.py`
     load: Callable[[Any, Mapping[str, Floats]], Any] | None = None  # config, tensors -> models.interface.Model

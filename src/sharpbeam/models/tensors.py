@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from sharpbeam.errors import ModelError
 
 Shape = tuple[int, ...]
+SCALE = ".scale"  # suffix of the name of the scales of an int8 matrix
 
 
 def compare_shapes(layers: int, wanted: Callable[[], Mapping[str, Shape]], found: Mapping[str, Shape]) -> None:

@@ -19,8 +19,9 @@ from sharpbeam import _core
 from sharpbeam.errors import ModelError
 from sharpbeam.models.config import from_facts
 from sharpbeam.models.registry import Config, architecture_of, find_architecture
+from sharpbeam.models.tensors import SCALE
 from sharpbeam.storage.atomic import replacing_folder
-from sharpbeam.storage.tensors import SCALE, Int8Matrix, TensorEntry, save_tensors, tensor_entries
+from sharpbeam.storage.tensors import Int8Matrix, TensorEntry, save_tensors, tensor_entries
 from sharpbeam.text.lines import file_digest
 from sharpbeam.types import Floats
 
@@ -32,6 +33,7 @@ DECODING = "decoding"  # key of config.json: the model's own options of a decodi
 FOREIGN = "If {} is a model of another program, convert it first: sharpbeam convert."
 _HASHED = 1 << 26  # bytes of weights that are hashed at every load, in some 0.1 s
 _CHUNK = 1 << 20  # values that are checked together
+_TABLES = ("source_embedding", "target_embedding", "embedding", "output_weight")  # read row by row, in float32
 
 
 class MappedTensors(dict[str, Floats]):
@@ -140,11 +142,15 @@ def weight_types(folder: Path) -> list[str]:
     return [name for dtype, name in (("I8", "int8"), ("F16", "float16"), ("F32", "float32")) if dtype in found]
 
 
-def read_tensors(folder: Path, config: Config, facts: FolderFacts | None = None) -> MappedTensors:
+def read_tensors(
+    folder: Path, config: Config, facts: FolderFacts | None = None, *, widen: bool = True
+) -> MappedTensors:
     """The weights in `folder` as float32, checked by name, shape, dtype and finiteness against `config`.
 
     The file is checked against its digest too, unless it is so large that this would take the most of a load: then only
     `verify_weights` does that. float32 tensors are views of the mapped file. Raises ModelError.
+
+    Without `widen` int8 matrices other than tables of tokens are views too: NAME int8, NAME.scale float32 [rows].
     """
     path = folder / WEIGHTS
     try:
@@ -155,21 +161,28 @@ def read_tensors(folder: Path, config: Config, facts: FolderFacts | None = None)
         with path.open("rb") as file:
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             raw = _core.file_pages(np.frombuffer(pages, np.uint8), file.fileno())
-        found = {name: _floats(name, entries, raw) for name in entries if not _is_scale(name, entries)}
+        found = {
+            name: _floats(name, entries, raw, widen=widen)
+            for name in entries
+            if not _is_scale(name, entries, widen=widen)
+        }
     except FileNotFoundError as error:
         raise ModelError(f"{path} is missing; the model folder is incomplete.") from error
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path} cannot be read as safetensors ({error}); copy or convert the model again.") from error
     for name, tensor in found.items():
-        if not _finite(tensor, pages):
+        # Integers are finite; what their scales make of the largest of them must be.
+        with np.errstate(divide="ignore", over="ignore"):
+            values = np.divide(128, found[name + SCALE], dtype=np.float32) if tensor.dtype == np.int8 else tensor
+        if not _finite(values, pages):
             raise ModelError(f"{path}: tensor {name!r} holds a value that is not finite.")
     return MappedTensors(found, pages)
 
 
-def _is_scale(name: str, entries: Mapping[str, TensorEntry]) -> bool:
-    """Whether a tensor holds the scales of another one, of int8."""
+def _is_scale(name: str, entries: Mapping[str, TensorEntry], *, widen: bool = True) -> bool:
+    """Whether a tensor holds the scales of another one, of int8, which is widened."""
     base = entries.get(name.removesuffix(SCALE)) if name.endswith(SCALE) else None
-    return base is not None and base.dtype == "I8"
+    return base is not None and base.dtype == "I8" and (widen or name.removesuffix(SCALE) in _TABLES)
 
 
 def _check(path: Path, config: Config, entries: Mapping[str, TensorEntry]) -> None:
@@ -188,9 +201,11 @@ def _check(path: Path, config: Config, entries: Mapping[str, TensorEntry]) -> No
             raise ModelError(f"{path}: tensor {name!r} is {entry.dtype}; it must be F16, F32 or I8.")
 
 
-def _floats(name: str, entries: Mapping[str, TensorEntry], raw: NDArray[np.uint8]) -> Floats:
-    """A tensor as float32, C-contiguous and aligned, which other programs' files need not be."""
+def _floats(name: str, entries: Mapping[str, TensorEntry], raw: NDArray[np.uint8], *, widen: bool) -> NDArray[Any]:
+    """A tensor as float32, C-contiguous and aligned, which other programs' files need not be; or as its integers."""
     tensor = entries[name].view(raw)
+    if entries[name].dtype == "I8" and not (widen or name in _TABLES):
+        return tensor
     if entries[name].dtype == "I8":
         return Int8Matrix(tensor, entries[name + SCALE].view(raw)[:, None]).values()
     return np.require(tensor, np.float32, ("C", "ALIGNED"))

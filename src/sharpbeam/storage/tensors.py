@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from sharpbeam.models.tensors import SCALE
 from sharpbeam.types import Floats
 
-SCALE = ".scale"  # suffix of the name of a quantized matrix's scales
 DTYPES = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "BF16": "<u2", "I8": "|i1"}  # BF16: its bits
 
 

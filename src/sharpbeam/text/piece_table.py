@@ -23,16 +23,24 @@ class PieceTable:
         shown = np.delete(np.arange(len(pieces), dtype=np.int32), hidden)
         self._number = shown[np.argsort(hashes[shown], kind="stable")]
         self._hash = hashes[self._number]  # ascending
-        self._found: dict[str, int] = {}  # a text has few different pieces, and they come again
+        # A text has few different pieces, and they come again.
+        self._found: dict[str, int] = {}
+        self._read: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self._start) - 1
 
     def __iter__(self) -> Iterator[str]:
-        return map(self.piece, range(len(self)))
+        return map(self._at, range(len(self)))
 
     def piece(self, number: int) -> str:
         """The piece `number`; IndexError unless 0 <= number < length."""
+        piece = self._read.get(number)
+        if piece is None:
+            piece = self._read[number] = self._at(number)
+        return piece
+
+    def _at(self, number: int) -> str:
         if not 0 <= number < len(self):
             raise IndexError(f"piece {number} is asked for; there are those from 0 to {len(self) - 1}")
         return self._text[self._start[number] : self._start[number + 1]].decode(errors=_ERRORS)
@@ -50,6 +58,6 @@ class PieceTable:
             if self._hash[place] != wanted:
                 return None
             number = int(self._number[place])
-            if self.piece(number) == piece:
+            if self._at(number) == piece:
                 return number
         return None

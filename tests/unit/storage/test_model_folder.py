@@ -127,6 +127,27 @@ def test_int8_weights_are_read_as_the_floats_that_they_stand_for(folder, make_te
     assert answer(load_weights(folder)) == answer(NativeModel(TINY, dict(found)))
 
 
+def test_int8_matrices_stay_so_until_they_are_packed_and_give_the_same_bits(config, tmp_path, make_tensors, walk):
+    save_model(tmp_path / "model", config, quantized(make_tensors(config)), {}, "")
+    found, path = read_tensors(tmp_path / "model", config, widen=False), walk(config)
+    tables = {name for name, tensor in found.items() if tensor.ndim == 2 and tensor.dtype == np.float32}
+    assert tables <= {"source_embedding", "target_embedding", "output_weight"}
+    assert sum(tensor.dtype == np.int8 for tensor in found.values()) > 2
+    wide = NativeModel(config, read_tensors(tmp_path / "model", config))
+    assert path.run(load_weights(tmp_path / "model").open()).tobytes() == path.run(wide.open()).tobytes()
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-38, np.nan])
+def test_scales_that_make_no_finite_weights_are_refused(folder, make_tensors, scale):
+    save_model(folder, TINY, quantized(make_tensors(TINY)), {}, "")
+    tensors = load_file(folder / "model.safetensors")
+    name = next(name for name in tensors if name.endswith(".scale") and "embedding" not in name)
+    tensors[name][0] = scale
+    rewrite(folder, tensors)
+    with pytest.raises(ModelError, match="not finite"):
+        load_weights(folder)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
