@@ -85,3 +85,16 @@ def test_a_number_names_the_claims_that_begin_with_it():
     assert wanted(claim, [])
     assert wanted(claim, ["2"])
     assert not wanted(claim, ["2b"])
+
+
+def test_the_papers_have_a_line_for_each_of_their_38_rows():
+    from bench.scoreboard.papers import CLAIMS
+
+    numbers = [claim.number for claim in CLAIMS]
+    counts = {
+        paper: sum(number.startswith(f"{paper}-") for number in numbers)
+        for paper in ("L2S", "CVP", "CUBE", "SHARP", "STREAM")
+    }
+    assert counts == {"L2S": 14, "CVP": 5, "CUBE": 5, "SHARP": 8, "STREAM": 6} and len(set(numbers)) == 38
+    for claim in CLAIMS:
+        assert claim.measure(SETTINGS).figure  # each reads the lines that are there, whatever they say
