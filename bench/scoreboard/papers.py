@@ -320,7 +320,7 @@ def setting(name: str) -> tuple[str, dict[str, Any]]:
 
 CURVES = ("curves", {"model": SMALL})
 TABLE_2: tuple[str, dict[str, Any]] = ("table2", {})
-SHARP: tuple[str, dict[str, Any]] = ("sharp", {"set": "tatoeba"})
+SHARP: tuple[str, dict[str, Any]] = ("sharp", {"set": "tatoeba", "model": "runs/sharp-s1/best"})  # its own model
 HEADLINE: tuple[str, dict[str, Any]] = ("cube-headline", {"beam_size": CUBE_BEAM})
 CLUSTERS = ("cvp_clusters", {"centroids": 400})
 DIRECTIONS: Sequence[tuple[str, dict[str, Any]]] = [
