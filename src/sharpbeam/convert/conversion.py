@@ -1,4 +1,4 @@
-"""Convert models of other programs to model folders, and model folders to Hugging Face's MarianMT."""
+"""Convert models of other programs to model folders, and model folders to Hugging Face's MarianMT or T5."""
 
 from __future__ import annotations
 
@@ -59,29 +59,29 @@ def convert(
     _check_output(folder, Path(name), "format_version", overwrite)
     model = read_model(name, spm[0], spm[1], source_eos)
     if quantization != "auto":
-        tensors = {name: _stored(tensor, quantization) for name, tensor in model.tensors.items()}
+        tensors = {name: _stored(name, tensor, quantization) for name, tensor in model.tensors.items()}
         model = replace(model, tensors=tensors)
     model.save(folder, folder.resolve().name)
     return Conversion(folder, model.summary, model.notes)
 
 
 def export(model: str | Path, output: str | Path, *, overwrite: bool = False) -> Conversion:
-    """Write the transformer `model`, a model folder, as MarianMT of Hugging Face to `output`.
+    """Write the transformer `model`, a model folder, as MarianMT or T5 of Hugging Face to `output`.
 
-    Raises ModelError, by the fact's name, for a model that MarianMT cannot express, and OutputError as `convert`.
+    Raises ModelError, by the fact's name, for a model that they cannot express, and OutputError as `convert`.
     """
     folder = Path(output)
     _check_output(folder, Path(model), "model_type", overwrite)
-    export_hugging_face(find_model(model), folder)
-    summary = "MarianMT of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer"
+    kind = export_hugging_face(find_model(model), folder)
+    summary = f"{kind} of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer"
     return Conversion(folder, summary)
 
 
-def _stored(tensor: Tensor, quantization: Quantization) -> Tensor:
-    """A tensor as it is stored: matrices of int8 or of float32."""
+def _stored(name: str, tensor: Tensor, quantization: Quantization) -> Tensor:
+    """A tensor as it is stored: matrices of int8 or of float32. Biases of positions are no matrices of a product."""
     if quantization == "float32":
         return values(tensor)
-    is_matrix = not isinstance(tensor, Int8Matrix) and tensor.ndim == 2
+    is_matrix = not isinstance(tensor, Int8Matrix) and tensor.ndim == 2 and not name.endswith("position_bias")
     return Int8Matrix.quantized(values(tensor)) if is_matrix else tensor
 
 

@@ -34,6 +34,13 @@ class Facts:
             raise self.refusal(name, "a whole number of 0 or more")
         return value
 
+    def number(self, name: str) -> float:
+        """A number."""
+        value = self.get(name)
+        if type(value) not in (int, float):
+            raise self.refusal(name, "a number")
+        return float(value)
+
     def flag(self, name: str) -> bool:
         """True or false; left out is false."""
         value = self.get(name)

@@ -57,7 +57,7 @@ def read_model(
     raise ModelError(
         f"{path} is no model that can be read: give a folder of CTranslate2, a model (.npz or .bin) of Marian or "
         "Bergamot, its options (.yml) or its folder, a checkpoint (.pt) of OpenNMT-py, or a folder of a MarianMT, "
-        "M2M100 or NLLB model of Hugging Face."
+        "M2M100, NLLB, BART or T5 model of Hugging Face."
     )
 
 

@@ -9,7 +9,7 @@ from sharpbeam.errors import OptionError, nearest
 from sharpbeam.models.registry import Config
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import LanguageOptions
-from sharpbeam.text.pieces import is_tag
+from sharpbeam.text.pieces import tag_code
 from sharpbeam.types import Languages
 
 
@@ -85,11 +85,11 @@ class LanguageTags:
         return self.target_tag or self.source_tag == "target"
 
     def check_named(self, direction: Direction, pieces: Callable[[int], str]) -> None:
-        """Raise OptionError where the tag of the target is missing; tags of the form >>fra<< a text may have itself."""
+        """Raise OptionError where the tag of the target is missing; tags >>fra<< and <2fr> a text may have itself."""
         if (
             self.source_tag != "target"
             or direction.languages.target
-            or any(map(is_tag, map(pieces, self.tokens.values())))
+            or any(map(tag_code, map(pieces, self.tokens.values())))
         ):
             return
         raise OptionError(f"target_language is missing; the model needs one of {self._all}.")

@@ -7,6 +7,7 @@ that it lacks. Without either the text is pieces already, with spaces between, a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from sharpbeam.text.piece_table import PieceTable
 
 FORMAT_VERSION = 1
 _SPECIAL = ("unk_id", "bos_id", "eos_id", "pad_id")
+_TAG = re.compile(r">>(.+?)<<|<2([A-Za-z][\w-]*)>")  # of a target language
 
 
 class PieceVocabulary:
     """Pieces with ids from 0. What has no piece is unk; bos, eos, pad and `silent` ones are never text.
 
-    A text may begin with a piece of the form >>code<<, as OPUS-MT models with several target languages ask for.
+    A text may begin with a piece >>code<< or <2code>, as OPUS-MT with several target languages and MADLAD-400 ask for.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class PieceVocabulary:
         self._hidden = frozenset(hidden)
         # Text cannot name a special word: a "</s>" in a text is pieces, or unknown.
         self._pieces = PieceTable(pieces, hidden)
-        self._tags = {piece: i for i, piece in enumerate(pieces) if is_tag(piece) and i in self._silent}
+        self._tags = {piece: i for i, piece in enumerate(pieces) if i in self._silent and tag_code(piece)}
 
     @classmethod
     def load(cls, path: Path, spm: Path) -> PieceVocabulary:
@@ -93,10 +95,8 @@ class PieceVocabulary:
     def encode(self, text: str) -> list[int]:
         """Text -> ids, no bos or eos."""
         ids: list[int] = []
-        if self._tags and text.startswith(">>"):
-            tag, end, rest = text.partition("<<")
-            if tag + end in self._tags:
-                ids, text = [self._tags[tag + end]], rest
+        if self._tags and (tag := _TAG.match(text)) and tag[0] in self._tags:
+            ids, text = [self._tags[tag[0]]], text[tag.end() :]
         found = map(self._pieces.find, self._cut(text))
         return ids + [self._special["unk_id"] if token is None else token for token in found]
 
@@ -122,9 +122,10 @@ class PieceVocabulary:
         return list(self._processor.EncodeAsPieces(text.replace("\0", " ")))
 
 
-def is_tag(piece: str) -> bool:
-    """Whether a piece has the form >>code<<."""
-    return piece.startswith(">>") and piece.endswith("<<")
+def tag_code(piece: str) -> str:
+    """The code of a piece >>code<< or <2code>; empty for others."""
+    tag = _TAG.fullmatch(piece)
+    return (tag[1] or tag[2]) if tag else ""
 
 
 def _processor(data: bytes) -> sentencepiece.SentencePieceProcessor:

@@ -47,7 +47,7 @@ def convert(
 ) -> None:
     """Convert a model of another program to a model folder.
 
-    Formats: MarianMT (OPUS-MT), M2M100 and NLLB models of Hugging Face, with weights as safetensors or
+    Formats: MarianMT (OPUS-MT), M2M100, NLLB, BART and T5 models of Hugging Face, with weights as safetensors or
     pytorch_model.bin, folders of CTranslate2 (model.bin of any type), models of Marian and of Bergamot, such as
     Firefox's (.npz, or .bin with float32, intgemm8 or intgemm16 weights: transformers, students with an SSRU, and
     recurrent models with GRUs; the folder, the model, or config.yml, which names vocabularies, shortlist and search
@@ -55,7 +55,8 @@ def convert(
     .bin or .pt file that holds more than tensors and plain values is refused, and so is a model with a feature that
     Sharpbeam lacks, by the feature's name.
 
-    With `--to hugging-face` a transformer of ours is written as MarianMT, so that other tools can check it.
+    With `--to hugging-face` a transformer of ours is written as MarianMT, or as T5 where its positions are
+    relative, so that other tools can check it.
     MarianMT is post-norm with an epsilon of 1e-5 and no final norm, and has sinusoidal positions, attention in the
     decoder, and SentencePiece on both sides. Other models are refused by the name of what MarianMT cannot express:
     those of Marian itself (an epsilon of 1e-6, other positions), M2M100, NLLB, and pre-norm transformers, which

@@ -58,12 +58,17 @@ class Pieces:
 
 def read_spm(path: Path) -> tuple[bytes, list[str]]:
     """The bytes of a SentencePiece model, and its pieces by id; ModelError where it is none, or a piece no text."""
-    processor = sentencepiece.SentencePieceProcessor()
     try:
         data = path.read_bytes()
-        processor.LoadFromSerializedProto(data)
-        return data, [processor.IdToPiece(i) for i in range(processor.GetPieceSize())]
+        return data, read_pieces(data)
     except OSError as error:
         raise ModelError(f"cannot read the SentencePiece model {path}: {error.strerror or error}.") from error
     except (RuntimeError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} is not a SentencePiece model of pieces in UTF-8; copy it again.") from error
+
+
+def read_pieces(data: bytes) -> list[str]:
+    """The pieces by id of a serialized SentencePiece model; RuntimeError where it is none."""
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(data)
+    return [processor.IdToPiece(i) for i in range(processor.GetPieceSize())]

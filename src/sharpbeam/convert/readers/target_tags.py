@@ -1,4 +1,4 @@
-"""Pieces >>code<< of OPUS-MT's models with several target languages: one stands before the source."""
+"""Pieces >>code<< of OPUS-MT, <2code> of MADLAD-400, for several target languages: one stands before the source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sharpbeam.text.pieces import is_tag
+from sharpbeam.text.pieces import tag_code
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class TargetTags:
     @classmethod
     def find(cls, source: Sequence[str], target_size: int, shared: bool) -> TargetTags:
         """Those among the `source` pieces; `shared` where the target has the same pieces, or the first of them."""
-        return cls({piece[2:-2]: i for i, piece in enumerate(source) if is_tag(piece)}, shared, target_size)
+        codes = ((tag_code(piece), token) for token, piece in enumerate(source))
+        return cls({code: token for code, token in codes if code}, shared, target_size)
 
     @property
     def source_silent(self) -> set[int]:

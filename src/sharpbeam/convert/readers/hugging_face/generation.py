@@ -102,5 +102,15 @@ def _one(found: Any) -> Any:
 
 def notes(generation: Facts) -> tuple[str, ...]:
     """Notes for the user."""
-    said = "`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked."
-    return (said,) if generation.get("do_sample") else ()
+    found = []
+    if generation.get("do_sample"):
+        found.append("`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked.")
+    tasks = generation.get("task_specific_params")
+    prefixes = (
+        [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
+    )
+    if said := [repr(prefix) for prefix in prefixes if isinstance(prefix, str) and prefix and prefix.isprintable()]:
+        found.append(
+            f"Its tasks are told by what a text begins with, such as {', '.join(said)}; put it there yourself."
+        )
+    return tuple(found)

@@ -11,13 +11,14 @@ from sharpbeam.convert.converted import SUPPRESSED_BIAS, Converted
 from sharpbeam.convert.formats.json import read_json
 from sharpbeam.convert.formats.weights import values
 from sharpbeam.convert.readers.hugging_face import generation as options
-from sharpbeam.convert.readers.hugging_face import marian
+from sharpbeam.convert.readers.hugging_face import marian, t5
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint, Family
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 
 FAMILIES: Mapping[str, Family] = {
-    kind: Family(defaults, marian.read_marian) for kind, defaults in marian.DEFAULTS.items()
+    **{kind: Family(defaults, marian.read_marian) for kind, defaults in marian.DEFAULTS.items()},
+    **{kind: Family(defaults, t5.read_t5) for kind, defaults in t5.DEFAULTS.items()},
 }  # by model_type
 
 
