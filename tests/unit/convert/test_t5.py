@@ -13,7 +13,7 @@ from support.foreign import ENGLISH, demo_sentences
 from support.t5_models import FAMILIES, write_t5
 
 from sharpbeam import ModelError, OptionError, Translator
-from sharpbeam.convert.conversion import convert
+from sharpbeam.convert.conversion import convert, export
 from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.models.transformer.positions import relative_buckets
 from sharpbeam.storage.model_folder import read_tensors
@@ -190,6 +190,29 @@ def test_int8_keeps_the_biases_of_positions(pairs, tmp_path: Path) -> None:
     assert np.array_equal(found["encoder.1.attention.position_bias"], wanted["encoder.1.attention.position_bias"])
     assert not np.array_equal(found["encoder.1.attention.qkv.weight"], wanted["encoder.1.attention.qkv.weight"])
     assert sum(len(answer.tokens) for answer in ours.translate(TEXTS, max_length=9)) > 20
+
+
+@pytest.mark.parametrize("family", ["T5", "T5 v1.1", "mT5", "umT5", "MADLAD-400"])
+def test_export_says_the_same(transformers, pairs, tmp_path: Path, family: str) -> None:
+    pair = pairs[family]
+    export(pair.ours.loaded.folder, tmp_path / "theirs")
+    assert json.loads((tmp_path / "theirs/config.json").read_text())["model_type"] == (
+        "umt5" if family == "umT5" else "t5"
+    )
+    back = read_hugging_face(tmp_path / "theirs")
+    ours = read_hugging_face(pair.folder)
+    assert back.config == ours.config
+    assert all(np.allclose(back.tensors[name], ours.tensors[name], rtol=1e-6) for name in ours.tensors)
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "theirs").eval()
+    import torch
+
+    source, target = torch.tensor([pair.ids(TEXTS[0])]), torch.tensor([[0, 7, 9, 30]])
+    with torch.no_grad():
+        found, wanted = (model(input_ids=source, decoder_input_ids=target).logits for model in (theirs, pair.model))
+    assert float((found - wanted).abs().max()) < 1e-4
+    tokenizer = transformers.T5Tokenizer.from_pretrained(tmp_path / "theirs")
+    wanted_ids = [*pair.ours.loaded.source.encode(TEXTS[0]), pair.model.config.eos_token_id]
+    assert tokenizer(TEXTS[0])["input_ids"] == wanted_ids
 
 
 @pytest.mark.parametrize("tied", [None, True, False])
