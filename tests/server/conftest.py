@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sharpbeam import Translator
+from sharpbeam.documents import translate_text
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.server import ServerOptions
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("fastapi", "uvicorn", "httptools", "prometheus_client", "multipart", "httpx", "sharpbeam._core")
 MACHINE = MachineOptions(threads=1)
+PATIENCE = 60  # seconds: the machine may have other work
 
 
 @dataclass
@@ -53,9 +56,9 @@ def library(tiny_model: Path) -> Translator:
     return Translator(tiny_model, machine=MACHINE)
 
 
-@pytest.fixture
-def serve(models: list[str]) -> Iterator[Callable[..., Live]]:
-    """Start a server: `serve(models=..., **fields of ServerOptions)`."""
+@contextmanager
+def serving(models: list[str]) -> Iterator[Callable[..., Live]]:
+    """Servers that end with the context."""
     for package in PACKAGES:
         pytest.importorskip(package, reason="needs the extra sharpbeam[server], httpx and the native core")
     import httpx
@@ -72,20 +75,18 @@ def serve(models: list[str]) -> Iterator[Callable[..., Live]]:
         listener = listen(chosen.host, chosen.port)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
-        live = Live(url_of(listener), httpx.Client(base_url=url_of(listener), timeout=30), server)
+        live = Live(url_of(listener), httpx.Client(base_url=url_of(listener), timeout=60), server)
 
         def end() -> None:
             live.client.close()
             server.should_exit = True
-            thread.join(20)
+            thread.join(PATIENCE)
             listener.close()
             assert not thread.is_alive()
 
         stop.append(end)
-        deadline = time.monotonic() + 20
-        while not server.started:
-            assert thread.is_alive() and time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for(lambda: server.started or not thread.is_alive())
+        assert server.started
         return live
 
     yield start
@@ -93,7 +94,28 @@ def serve(models: list[str]) -> Iterator[Callable[..., Live]]:
         end()
 
 
+def expected(library: Translator, texts: Sequence[str]) -> list[str]:
+    """The library's translations of texts, which a server must have too."""
+    return [translate_text(library, text, max_length=40).content for text in texts]
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @pytest.fixture
-def live(serve: Callable[..., Live]) -> Live:
-    """A server with the default options."""
-    return serve()
+def serve(models: list[str]) -> Iterator[Callable[..., Live]]:
+    """Start a server: `serve(models=..., **fields of ServerOptions)`."""
+    with serving(models) as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def live(models: list[str]) -> Iterator[Live]:
+    """A server with the default options, which tests share."""
+    with serving(models) as start:
+        yield start()

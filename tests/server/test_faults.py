@@ -14,14 +14,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from server.conftest import Live
+from server.conftest import Live, expected, wait_for
 
 from sharpbeam import Translator
 
 LONG = " ".join(["balo"] * 400)  # a sentence that is decoded for a while
 
 
-def raw(live: Live, data: bytes, patience: float = 5.0) -> bytes:
+def raw(live: Live, data: bytes, patience: float = 60.0) -> bytes:
     """The server's answer to bytes."""
     place = urlsplit(live.url)
     with socket.create_connection((place.hostname, place.port or 80), patience) as connection:
@@ -91,47 +91,40 @@ def test_slow_clients_are_dropped(serve: Callable[..., Live], sentences: list[st
     slow = raw(live, post(b'{"q": "a"', length=100))
     assert slow.startswith(b"HTTP/1.1 408")
     assert json.loads(slow.split(b"\r\n\r\n")[1]) == {"error": "the body of the request did not arrive in time"}
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60  # they would be there for ever
     assert live.translate(sentences[0]).status_code == 200
 
 
 def test_a_client_that_leaves_is_cancelled(serve: Callable[..., Live], sentences: list[str]) -> None:
     live = serve(char_limit=0)
-    fields = {"q": [f"{LONG} {n}." for n in range(20)], "source": "xx", "target": "yy"}
+    fields = {"q": [f"{LONG} {n}." for n in range(200)], "source": "xx", "target": "yy"}
     place = urlsplit(live.url)
     with socket.create_connection((place.hostname, place.port or 80), 5) as connection:
         connection.sendall(post(json.dumps(fields).encode()))
-        deadline = time.monotonic() + 5
-        while not live.metric("sharpbeam_pending_sentences"):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-    deadline = time.monotonic() + 5
-    while live.metric("sharpbeam_pending_sentences"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert live.metric("sharpbeam_sentences_total") < 20
+        wait_for(lambda: live.metric("sharpbeam_pending_sentences"))
+    wait_for(lambda: not live.metric("sharpbeam_pending_sentences"))
+    assert live.metric("sharpbeam_sentences_total") < 200
     assert live.translate(sentences[0]).status_code == 200
 
 
 def test_the_deadline_ends_the_work(serve: Callable[..., Live], sentences: list[str]) -> None:
     live = serve(timeout=0.05, char_limit=0)
-    answer = live.translate([f"{LONG} {n}." for n in range(40)])
+    answer = live.translate([f"{LONG} {n}." for n in range(200)])
     assert (answer.status_code, answer.json()) == (503, {"error": "no answer within 0.05 seconds"})
     assert int(answer.headers["retry-after"]) >= 1
-    deadline = time.monotonic() + 5
-    while live.metric("sharpbeam_pending_sentences"):
-        assert time.monotonic() < deadline
-    assert live.metric("sharpbeam_sentences_total") < 40
+    wait_for(lambda: not live.metric("sharpbeam_pending_sentences"))
+    assert live.metric("sharpbeam_sentences_total") < 200
 
 
 def test_overload_is_refused_and_answers_stay_the_librarys(
     serve: Callable[..., Live], library: Translator, sentences: list[str]
 ) -> None:
     live = serve(queue_limit=8)
-    wanted = dict(zip(sentences, (one.text for one in library.translate(sentences, max_length=40)), strict=True))
+    sentences = sentences[:60]
+    wanted = dict(zip(sentences, expected(library, sentences), strict=True))
 
     def ask(number: int) -> int:
-        texts = sentences[number : number + 3]
+        texts = sentences[number % 57 :][:3]
         answer = live.translate(texts)
         if answer.status_code == 200:
             assert answer.json()["translatedText"] == [wanted[text] for text in texts]
@@ -203,9 +196,8 @@ def test_a_fault_of_ours_is_told_without_the_text(
     monkeypatch.setattr(service, "read_document", broken)
     with caplog.at_level(logging.INFO, "sharpbeam"):
         answer = live.translate("a secret text")
-        deadline = time.monotonic() + 5  # the line is written after the answer
-        while not any("RuntimeError" in record.getMessage() for record in caplog.records):
-            assert time.monotonic() < deadline
+        # the line is written after the answer
+        wait_for(lambda: any("RuntimeError" in record.getMessage() for record in caplog.records))
     assert (answer.status_code, answer.json()) == (500, {"error": "internal error"})
     assert not any("secret" in record.getMessage() for record in caplog.records)
 
@@ -234,15 +226,12 @@ def test_many_connections_are_held_open(serve: Callable[..., Live], sentences: l
         for connection in held:
             connection.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    deadline = time.monotonic() + 10
-    while live.client.get("/health").status_code != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: live.client.get("/health").status_code == 200)
     assert live.translate(sentences[0]).status_code == 200
 
 
 def test_streams_end_with_their_client(serve: Callable[..., Live], sentences: list[str]) -> None:
-    live = serve(char_limit=0)
+    live = serve(char_limit=0, guards=False)  # a guard may replace what was sent, and then `done` has the last word
     fields = {"q": sentences[:3], "source": "xx", "target": "yy", "stream": True}
     with live.client.stream("POST", "/translate", json=fields) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -256,7 +245,4 @@ def test_streams_end_with_their_client(serve: Callable[..., Live], sentences: li
     assert (refused.status_code, refused.json()) == (400, {"error": "zz is not supported"})
     with live.client.stream("POST", "/translate", json=fields | {"q": [f"{LONG} {n}." for n in range(20)]}) as answer:
         next(answer.iter_lines())
-    deadline = time.monotonic() + 5
-    while live.metric("sharpbeam_pending_sentences"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not live.metric("sharpbeam_pending_sentences"))

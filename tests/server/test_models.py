@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from server.conftest import Live
+from server.conftest import Live, expected, wait_for
 
 from sharpbeam import Translator
+from sharpbeam.documents import translate_text
 from sharpbeam.errors import OptionError
 from sharpbeam.options.server import ServerOptions
 
@@ -25,12 +25,12 @@ def several(tiny_model: Path) -> list[str]:
 def test_a_pivot_joins_two_models(serve: Callable[..., Live], several: list[str], library: Translator) -> None:
     live = serve(several)
     text = "Balo mike."
-    (english,) = library.translate([text], max_length=40)
-    (french,) = library.translate([english.text], max_length=40)
+    (english,) = expected(library, [text])
+    (french,) = expected(library, [english])
     answer = live.translate(text, source="de", target="fr", alternatives=2, details=True).json()
-    assert answer["translatedText"] == french.text
+    assert answer["translatedText"] == french
     assert len(answer["alternatives"]) == 2
-    assert answer["details"][0]["translation"] == french.text
+    assert answer["details"][0]["translation"] == french
     assert all(not word["source"] for word in answer["details"][0]["words"])  # of the pivot, not of the text
     targets = {each["code"]: each["targets"] for each in live.client.get("/languages").json()}
     assert targets == {"de": ["de", "en", "fr"], "en": ["en", "fr"], "fr": ["en", "fr"]}
@@ -77,10 +77,7 @@ def test_memory_bounds_the_models_and_one_is_always_loaded(
 def test_idle_models_leave(serve: Callable[..., Live], several: list[str]) -> None:
     live = serve(several, idle_unload=0.2)
     assert live.translate("Balo.", source="de", target="en").status_code == 200
-    deadline = time.monotonic() + 10
-    while live.metric("sharpbeam_models"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: not live.metric("sharpbeam_models"))
     assert live.translate("Balo.", source="de", target="en").status_code == 200
 
 
@@ -132,9 +129,10 @@ def test_a_multilingual_model_has_all_its_directions(
     folder = make_transformer(languages={"de": 190, "en": 191, "fr": 192}, source_tag="source", target_tag=True)
     live = serve([str(folder)])
     translator = Translator(folder, threads=1)
+    text = "Balo mike."
     for source, target in (("de", "en"), ("en", "fr"), ("de", "fr")):
-        (wanted,) = translator.translate(["Balo mike."], source_language=source, target_language=target, max_length=40)
-        assert live.translate("Balo mike.", source=source, target=target).json()["translatedText"] == wanted.text
+        wanted = translate_text(translator, text, source_language=source, target_language=target, max_length=40)
+        assert live.translate(text, source=source, target=target).json()["translatedText"] == wanted.content
 
 
 def test_options_are_checked() -> None:

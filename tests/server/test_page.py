@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server.conftest import Live
+from server.conftest import PATIENCE, serving
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync",
     "--no-first-run", "--window-size=1200,800",
 )  # fmt: skip
-PATIENCE = 20
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +37,17 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     driver.quit()
 
 
+@pytest.fixture(scope="module")
+def url(models: list[str]) -> Iterator[str]:
+    """A server of the bundled model."""
+    with serving(models) as start:
+        yield start([str(ROOT / "models/de-en")]).url
+
+
 @pytest.fixture
-def page(browser: Any, serve: Callable[..., Live]) -> Any:
+def page(browser: Any, url: str) -> Any:
     """The page of a server with the bundled model."""
-    live = serve([str(ROOT / "models/de-en")])
-    browser.get(live.url + "/")
+    browser.get(url + "/")
     wait(browser, lambda: browser.find_elements("css selector", "#from option"))
     yield browser
     wrong = [line["message"] for line in browser.get_log("browser") if line["level"] == "SEVERE"]

@@ -36,13 +36,14 @@ def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
 def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
     import httpx
 
-    process, url = start(f"xx-yy={tiny_model}", "--char-limit", "0", "--batch-limit", "0", "--max-length", "250")
+    flags = ["--char-limit", "0", "--batch-limit", "0", "--max-length", "100", "--no-guards", "--drain", "90"]
+    process, url = start(f"xx-yy={tiny_model}", *flags)
     answers: list[httpx.Response] = []
     texts = [" ".join(["balo"] * 300) + f" {number}." for number in range(60)]
 
     def ask() -> None:
         fields = {"q": texts, "source": "xx", "target": "yy"}
-        answers.append(httpx.post(f"{url}/translate", json=fields, timeout=60))
+        answers.append(httpx.post(f"{url}/translate", json=fields, timeout=120))
 
     try:
         with httpx.Client(base_url=url, timeout=30) as client:
@@ -55,8 +56,8 @@ def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.stderr is not None
         lines = [json.loads(line) for line in process.stderr.read().splitlines()]
-        assert process.wait(30) == 0
-        asking.join(30)
+        assert process.wait(120) == 0
+        asking.join(120)
     finally:
         process.kill()
     assert [answer.status_code for answer in answers] == [200]

@@ -16,6 +16,9 @@ class ServerOptions(Schema):
     api_keys: str = option(
         "", "file with the API keys that are accepted, one a line, as they are or as sha256:HEX; empty: no key needed"
     )
+    guards: bool = option(
+        True, "decode again what lost a part of its source, loops, copies it or was cut off, and flag what stays so"
+    )
     queue_limit: int = option(
         2000, "sentences that may wait or be in flight; above it requests are refused (429, Retry-After)", ge=1
     )

@@ -30,8 +30,13 @@ class Decoder:
     ticket: Ticket
     metrics: Metrics
     options: dict[str, Any] = field(default_factory=dict)  # keywords of the last model of the route
-    tell: Tell | None = None  # called with each sentence and its translation
-    found: dict[str, Translation] = field(default_factory=dict)
+    tell: Tell | None = None  # called with each sentence and its first translation
+    found: dict[str, Translation] = field(default_factory=dict)  # the first translation of each sentence
+
+    @property
+    def attends(self) -> bool:
+        """Whether the sentences come with attention to their words: a pivot's are not those of the client."""
+        return len(self.route) == 1 and self.engines[self.route[0].model].attends
 
     async def run(self, steps: Steps[T], in_thread: bool) -> T:
         """The result of `steps`, whose jobs are decoded; raises Refused. Cancelling it frees what is in flight.
@@ -46,6 +51,7 @@ class Decoder:
                 return result
             self.ticket.add(len(value))
             answers = await self._decode(value)
+            self.tell = None  # what comes now is decoded again, in parts or with other options
 
     def again(self, steps: Steps[T], rank: int) -> T:
         """The result of `steps` with hypothesis number `rank` of each sentence that `run` decoded, or its last one."""
@@ -94,7 +100,7 @@ class Decoder:
         if len(self.route) > 1:  # attention is to the words of the pivot, which are not the client's
             answers = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
             translation = Translation(job.text, answers, translation.truncated)
-        self.found[job.text] = translation
+        self.found.setdefault(job.text, translation)
         if self.tell is not None:
             self.tell(job.text, translation.text)
         return translation

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sharpbeam.decoding.results import EMPTY, Translation
-from sharpbeam.documents import DocumentTranslation, document_steps, read_document
+from sharpbeam.documents import DocumentTranslation, Sentence, document_steps, read_document
 from sharpbeam.documents.job import Steps
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.options.documents import DocumentOptions
@@ -46,7 +46,7 @@ class Translated:
     text: str
     detected: Detection | None = None  # where the source was "auto"
     alternatives: list[str] = field(default_factory=list)
-    sentences: list[tuple[str, Translation]] = field(default_factory=list)
+    sentences: list[tuple[Sentence, Translation]] = field(default_factory=list)
 
 
 class Service:
@@ -55,7 +55,7 @@ class Service:
     def __init__(self, catalog: Catalog, pool: Pool, options: ServerOptions, metrics: Metrics) -> None:
         self.catalog, self.pool, self.options, self.metrics = catalog, pool, options, metrics
         self.admission = Admission(options)
-        self.documents = DocumentOptions()
+        self.documents = DocumentOptions(guards=options.guards)
 
     def check(self, asked: Asked) -> None:
         """Raise Refused where the request is larger than the limits."""
@@ -102,16 +102,17 @@ class Service:
         if not decoder.route:
             return Translated(text)
         try:
-            document = await decoder.run(self._steps(text, source, asked), len(text) > LONG)
+            document = await decoder.run(self._steps(text, source, asked, decoder), len(text) > LONG)
         except SharpbeamError as error:
             raise bad_request(f"Invalid request: {error}") from None
         done = Translated(document.content)
         if asked.details:
-            known = decoder.found
-            done.sentences = [(one.source, known[one.source]) for one in document.sentences if one.source in known]
+            done.sentences = [
+                (each, decoder.found[each.source]) for each in document.sentences if each.source in decoder.found
+            ]
         for rank in range(1, asked.alternatives + 1):
             if any(len(answer.hypotheses) > rank for answer in decoder.found.values()):
-                other = await asyncio.to_thread(decoder.again, self._steps(text, source, asked), rank)
+                other = await asyncio.to_thread(decoder.again, self._steps(text, source, asked, decoder), rank)
                 done.alternatives.append(other.content)
         return done
 
@@ -130,12 +131,13 @@ class Service:
             with Ticket(self.admission) as ticket:
                 async with self.pool.hold({hop.model for hop in route}) as engines:
                     decoder = Decoder(engines, route, ticket, self.metrics)
-                    return (await decoder.run(document_steps(document, self.documents, source), True)).content
+                    steps = document_steps(document, self.documents, source, decoder.attends)
+                    return (await decoder.run(steps, True)).content
         except SharpbeamError as error:
             raise bad_request(f"Invalid file: {error}") from None
 
-    def _steps(self, text: str, source: str, asked: Asked) -> Steps[DocumentTranslation[str]]:
-        return document_steps(read_document(text, asked.format), self.documents, source)
+    def _steps(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Steps[DocumentTranslation[str]]:
+        return document_steps(read_document(text, asked.format), self.documents, source, decoder.attends)
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""

@@ -86,8 +86,10 @@ async function translate() {
     const answer = await ask("translate", body, call.signal);
     const found = answer.detectedLanguage?.language || from.value;
     show(answer.translatedText, text, found, to.value, answer.details || []);
+    const flagged = (answer.details || []).filter((sentence) => sentence.flags.length).length;
+    const warning = flagged ? `${flagged} uncertain ${flagged > 1 ? "sentences" : "sentence"} · ` : "";
     const detected = answer.detectedLanguage ? `${names.get(found) || found} · ` : "";
-    say(`${detected}${Math.round(performance.now() - began)} ms`);
+    say(`${warning}${detected}${Math.round(performance.now() - began)} ms`);
     result.classList.remove("old");
   } catch (error) {
     if (error.name !== "AbortError") say(error.message, true);

@@ -32,7 +32,7 @@ export function shownText() { return shown.text; }
 function wordsOf(sentence, sourceEnd) {
   const letters = Array.from(sentence.translation), parts = [];
   let end = 0;
-  for (const word of sentence.words) {
+  for (const word of sentence.words.length ? sentence.words : plainWords(sentence.translation)) {
     if (word.end <= word.begin) continue;
     const span = document.createElement("span");
     span.className = "word";
@@ -120,7 +120,7 @@ function choice(text, prefix, sentence) {
   return button;
 }
 
-// Puts another translation in the place of a sentence's; its words are those between spaces, without confidence.
+// Puts another translation in the place of a sentence's.
 function replace(sentence, translation) {
   const { text, source, from, to, sentences } = shown, index = sentences.indexOf(sentence);
   let begin = 0;
@@ -129,12 +129,15 @@ function replace(sentence, translation) {
     if (number < index) begin += sentences[number].translation.length;
   }
   const changed = text.slice(0, begin) + translation + text.slice(begin + sentence.translation.length);
-  const words = [...translation.matchAll(/\S+/gu)].map((found) => {
-    const first = Array.from(translation.slice(0, found.index)).length;
+  show(changed, source, from, to, sentences.with(index, { ...sentence, translation, words: [] }));
+  result.focus();
+}
+
+function plainWords(text) {
+  return [...text.matchAll(/\S+/gu)].map((found) => {
+    const first = Array.from(text.slice(0, found.index)).length;
     return { begin: first, end: first + Array.from(found[0]).length, source: [] };
   });
-  show(changed, source, from, to, sentences.with(index, { ...sentence, translation, words }));
-  result.focus();
 }
 
 export function closeMenu() {

@@ -7,18 +7,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.documents import Sentence
 from sharpbeam.documents.words import piece_ranges
 
 SPACE = "\u2581"  # with which SentencePiece begins a word
 
 
-def sentence_details(source: str, translation: Translation) -> dict[str, Any]:
-    """A sentence and its translation with their words.
+def sentence_details(sentence: Sentence, translation: Translation) -> dict[str, Any]:
+    """A sentence and its translation, what the guards say of it, and their words.
 
     A word has `begin` and `end` (characters of its sentence); one of a translation also `confidence` (0 to 1, the
-    probability of its tokens) and `source` (indices of source words).
+    probability of its tokens) and `source` (indices of source words). A repaired translation has no words.
     """
-    answer = translation.hypotheses[0]
+    said = {"source": sentence.source, "translation": sentence.text, "flags": sentence.flags}
+    source, answer = sentence.source, translation.hypotheses[0]
+    if sentence.repaired or answer.text != sentence.text:
+        return {**said, "repaired": sentence.repaired, "words": [], "source_words": []}
     groups, source_groups = _groups(answer.tokens), _groups(translation.source_tokens)
     source_spans = _spans(source, translation.source_tokens, source_groups)
     aligned = _aligned(answer, groups, source_groups)
@@ -28,8 +32,8 @@ def sentence_details(source: str, translation: Translation) -> dict[str, Any]:
         for (begin, end), group, sources in zip(spans, groups, aligned, strict=True)
     ]
     return {
-        "source": source,
-        "translation": answer.text,
+        **said,
+        "repaired": False,
         "score": round(answer.score, 4),
         "words": words,
         "source_words": [{"begin": begin, "end": end} for begin, end in source_spans],
