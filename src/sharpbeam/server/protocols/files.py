@@ -29,8 +29,9 @@ OVERHEAD = 4096  # bytes of a form around its file
 
 
 def suffixes() -> list[str]:
-    """The suffixes of files that can be translated."""
-    return [suffix for known in FORMATS.values() for suffix in known.suffixes]
+    """The suffixes of files that can be translated: those of formats that need no names of fields."""
+    whole = [known for known in FORMATS.values() if getattr(known, "fields", None) is None]
+    return [suffix for known in whole for suffix in known.suffixes]
 
 
 def router(gate: Gate, files: Files) -> APIRouter:
