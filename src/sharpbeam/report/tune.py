@@ -15,6 +15,7 @@ from sharpbeam.fit.low_bit_job import fit_preview
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.machine import ComputeType
 from sharpbeam.options.schema import require
+from sharpbeam.report.tune_picture import draw_tuning
 from sharpbeam.storage.low_bit import FILE as LOW_BIT
 from sharpbeam.storage.tuned import FILE, save_tuned
 from sharpbeam.text.lines import read_all
@@ -61,12 +62,18 @@ class Tuning:
         lines.append(f"{self.folder / FILE}: translate and serve take this choice from now on.")
         return "\n".join(lines)
 
+    def draw(self, path: Path | None = None) -> Path:
+        """Draw the table as PNG, by default tuned.png next to tuned.json; returns the path. Needs Matplotlib."""
+        path = path or (self.folder / FILE).with_suffix(".png")
+        draw_tuning(self, path)
+        return path
+
 
 def tune(
     model: str | Path,
     text: Sequence[str | Path],
     *,
-    beam_size: int = 5,
+    beam_size: int | None = None,
     sentences: int = SENTENCES,
     threads: int = 1,
     progress: Callable[[str], None] | None = None,
@@ -78,8 +85,9 @@ def tune(
     `compute_type="auto"` and `output_layer="auto"` mean it from then on. A low-bit preview is fitted to the text first,
     where the model has none. Times are medians of three rounds, interleaved; they hold for this machine.
 
-    `model` is the folder of a translation model, `text` names files with one source sentence a line. Raises InputError
-    where they have no sentence, ModelError for a model that cannot be read, OutputError for one that cannot be written.
+    `beam_size` None is the model's own default. `model` is the folder of a translation model, `text` names files with
+    one source sentence a line. Raises InputError where they have no sentence, ModelError for a model that cannot be
+    read, OutputError for one that cannot be written.
     """
     require(sentences >= 1, "sentences", sentences, "1 or more")
     lines = [line for line in islice(read_all([Path(one) for one in text]), 10 * sentences) if line.strip()][:sentences]
@@ -89,7 +97,8 @@ def tune(
     say("the reference: float32, exact")
     reference = Translator(model, machine=MachineOptions(exact=True, threads=threads))
     folder = reference.loaded.folder
-    wanted = [one.text for one in reference.translate(lines, beam_size=beam_size)]
+    beam = beam_size or reference.loaded.options.search.beam_size
+    wanted = [one.text for one in reference.translate(lines, beam_size=beam)]
     if not (folder / LOW_BIT).is_file():
         say("fitting a low-bit preview")
         fit_preview(folder, [Path(one) for one in text])
@@ -99,7 +108,7 @@ def tune(
     for round_ in range(ROUNDS):
         for kind, layer in _choices():
             say(f"round {round_ + 1} of {ROUNDS}: {kind}, {layer}")
-            found, times = _measure(translators[kind], lines, layer, beam_size)
+            found, times = _measure(translators[kind], lines, layer, beam)
             measured.setdefault((kind, layer), []).append(times)
             same[kind, layer] = sum(map(str.__eq__, found, wanted)) / len(lines)
     choices = tuple(
@@ -110,9 +119,9 @@ def tune(
     if not sound:  # float32 with the exact layer is always among them
         raise ModelError(f"{folder}: no choice gives the answers of the reference; convert the model again.")
     best = min(sound, key=lambda choice: choice.one)
-    evidence = {"beam_size": beam_size, "sentences": len(lines), "choices": [asdict(choice) for choice in choices]}
+    evidence = {"beam_size": beam, "sentences": len(lines), "choices": [asdict(choice) for choice in choices]}
     save_tuned(folder, best.compute_type, best.output_layer, evidence)
-    return Tuning(folder, choices, best, beam_size, len(lines))
+    return Tuning(folder, choices, best, beam, len(lines))
 
 
 def _choices() -> Iterator[tuple[ComputeType, str]]:

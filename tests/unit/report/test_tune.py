@@ -23,6 +23,8 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path, sentences:
     assert found.best.output_layer in KEEP and found.best.same >= 0.9
     assert found.best.one == min(c.one for c in found.choices if c.output_layer in KEEP and c.same >= 0.9)
     assert found.table().count("chosen") == 1
+    pytest.importorskip("matplotlib")
+    assert found.draw().read_bytes().startswith(b"\x89PNG") and found.draw() == folder / "tuned.png"
     return folder
 
 
@@ -33,6 +35,14 @@ def test_the_choice_is_written_and_taken(tuned, monkeypatch):
     translator = Translator(tuned)
     assert translator.loaded.machine.compute_type == facts["compute_type"]
     assert translator.loaded.fastest == facts["output_layer"]
+
+
+def test_the_beam_is_that_of_the_model_unless_another_is_given(tuned, tmp_path):
+    (tmp_path / "text").write_text("a b\n")
+    facts = json.loads((tuned / "config.json").read_text())
+    folder = Path(shutil.copytree(tuned, tmp_path / "greedy"))
+    (folder / "config.json").write_text(json.dumps(facts | {"decoding": {"beam_size": 1}}))
+    assert tune(folder, [tmp_path / "text"], sentences=1).beam_size == 1
 
 
 def test_text_without_a_sentence_is_refused(tuned, tmp_path):
