@@ -161,3 +161,39 @@ def test_no_preview_makes_an_answer_wrong(seed):
     rows = hidden(seed, 5)
     found = ProvenLayer.build(WEIGHT, BIAS, preview).unnormalised().topk(rows, 7)
     assert np.array_equal(found.token, EXACT.topk(rows, 7).token)
+
+
+FLOATS = (np.nan, np.inf, -np.inf, 0.0, -1.0, 1e-30, 1e11, 1e30, -1e30)
+IDS = (-(2**31), -8, -1, 0, 7, 8, 9, 56, 8000, 2**31 - 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6))
+def test_a_hostile_preview_is_refused_or_merely_slow(seed):
+    draw = np.random.default_rng(seed)
+    arrays = {name: array.copy() for name, array in PREVIEW.arrays().items()}
+    name = str(draw.choice(sorted(arrays)))
+    flat = arrays[name].reshape(-1)
+    for _ in range(int(draw.integers(1, 4))):
+        values = FLOATS if flat.dtype.kind == "f" else IDS
+        flat[int(draw.integers(len(flat)))] = draw.choice(np.array(values, flat.dtype))
+    rows = hidden(seed, 3)
+    for calibrated in (False, True):
+        try:
+            layer = ProvenLayer.build(WEIGHT, BIAS, LowBit.from_arrays(arrays), calibrated=calibrated)
+        except (OptionError, ValueError):
+            return
+        found = layer.unnormalised().topk(rows, 5)
+        if not calibrated:
+            assert np.array_equal(found.token, EXACT.topk(rows, 5).token)
+
+
+def test_a_floor_keeps_what_is_at_or_above_it(layer):
+    rows = hidden(14, 40)
+    wanted = layer.topk(rows, 20)
+    floor = wanted.log_prob[:, 3].copy()
+    log_prob, token, _, counts = layer.native.topk_details(rows, 20, True, floor=floor)
+    assert np.array_equal(token[:, :4], wanted.token[:, :4])
+    assert np.array_equal(log_prob[:, :4], wanted.log_prob[:, :4])
+    assert counts["compared"] < 20 * len(rows)  # it saves work
+    assert layer.native.topk_details(rows, 20, True, floor=np.full(len(rows), 99, np.float32))[3]["skipped"] > 0
