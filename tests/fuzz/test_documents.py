@@ -12,3 +12,11 @@ from fuzz import html_documents
 
 def test_random_html_keeps_its_markup_and_gains_no_script() -> None:
     html_documents.main(150, seed=7)
+
+
+def test_random_documents_of_each_format_keep_their_structure() -> None:
+    for name in ("lxml", "polib", "docx"):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    from fuzz import document_formats
+
+    document_formats.main(6, seed=7)

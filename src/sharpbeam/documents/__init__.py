@@ -1,6 +1,8 @@
 """Documents: sentences, markup, formats, guards."""
 
 from sharpbeam.documents.formats.registry import format_names, format_of, read_document
+from sharpbeam.documents.glossary import read_glossary
+from sharpbeam.documents.guards import Verdict, check_translation
 from sharpbeam.documents.job import Job, run_steps
 from sharpbeam.documents.sentences import split_sentences
 from sharpbeam.documents.translation import (
@@ -15,10 +17,13 @@ __all__ = [
     "DocumentTranslation",
     "Job",
     "Sentence",
+    "Verdict",
+    "check_translation",
     "document_steps",
     "format_names",
     "format_of",
     "read_document",
+    "read_glossary",
     "run_steps",
     "split_sentences",
     "translate_document",

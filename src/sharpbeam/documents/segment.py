@@ -25,6 +25,7 @@ class Tag:
     close: str = ""
     parent: int = -1
     fixed: bool = False
+    term: bool = False  # `open` is no markup but the translation of a term
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,12 @@ class SegmentBuilder:
         """Add markup without text."""
         self._tags.append((self._length, self._length, raw, "", self._parent, False))
 
+    def boundary(self, raw: str) -> None:
+        """Add markup that ends a segment, as a line break does."""
+        self._unopened.add(len(self._tags))
+        self.point(raw)
+        self.add(" " if self._open else "")
+
     def fixed(self, text: str, raw: str) -> None:
         """Add `text` that is not translated but written as `raw`."""
         start = self._length
@@ -104,18 +111,27 @@ class SegmentBuilder:
         """Everything that was added, in order: white space, segments, and markup that stays where it is.
 
         A tag that is opened or closed in another segment stays where it is, and text before and after it is translated
-        apart; unless a tag is around it that is opened and closed here, where it is a point.
+        apart; unless a tag is around it that is opened and closed here, where it is a point. Points before the first
+        letter and after the last one stay too.
         """
         text = "".join(self._text)
         built: list[str | Segment | Part] = []
         first = begin = 0
         lone = self._lone()
-        for index, (start, _, raw, _, _, _) in enumerate(self._tags):
-            if index in lone:
+        for index, (start, end, raw, closed, _, _) in enumerate(self._tags):
+            if index in lone or self._at_edge(index, text, begin):
                 built += self._between(text[begin:start], begin, range(first, index))
-                built.append(Part(raw, markup=True))
+                built.append(Part(raw if end < 0 else raw + closed, markup=True))
                 first, begin = index + 1, start
         return [*built, *self._between(text[begin:], begin, range(first, len(self._tags)))]
+
+    def _at_edge(self, index: int, text: str, begin: int) -> bool:
+        """Whether a tag is a point, without tags in it, at the beginning or the end of the text."""
+        start, end, _, _, parent, _ = self._tags[index]
+        follows = index + 1 < len(self._tags) and self._tags[index + 1][4] == index
+        if start != end or parent >= 0 or follows:
+            return False
+        return not text[begin:start].strip(_WHITE) or not text[start:].strip(_WHITE)
 
     def _lone(self) -> set[int]:
         """Tags that stay where they are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic
@@ -11,6 +11,7 @@ from sharpbeam.api.translator import Translator
 from sharpbeam.documents.decoding import Decoded, decode_steps, kept
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.registry import format_of, read_document
+from sharpbeam.documents.glossary import Glossary, Terms
 from sharpbeam.documents.guards import Flag
 from sharpbeam.documents.job import Steps, run_steps
 from sharpbeam.documents.paragraphs import Piece, is_sentence, joined, sentence_ranges
@@ -56,6 +57,8 @@ def translate_text(
     text: Content,
     *,
     format: str = "text",
+    fields: Sequence[str] = (),
+    glossary: Glossary | None = None,
     documents: DocumentOptions | None = None,
     progress: Callable[[int], None] | None = None,
     options: DecodeOptions | None = None,
@@ -63,11 +66,12 @@ def translate_text(
 ) -> DocumentTranslation[Content]:
     """Translate a document given as str, or as the bytes of a file; what comes out is of the same type.
 
-    `format` is one of `format_names()`. Options are those of `Translator.translate`. source_language may be given
-    for any model: one with a single direction takes it as a hint for splitting sentences. Raises InputError for a
-    document that cannot be read as its format.
+    `format` is one of `format_names()`; `fields` are the keys of JSON (default: all) or the columns of a table that are
+    translated. `glossary` has terms and their translations. Options are those of `Translator.translate`;
+    source_language may be given for any model: one with a single direction takes it as a hint for splitting sentences.
+    Raises InputError for a document that cannot be read as its format.
     """
-    document = read_document(text, format)
+    document = read_document(text, format, fields)
     languages = {name: keywords.pop(name) for name in ("source_language", "target_language") if name in keywords}  # type: ignore[misc]
     tags = translator.loaded.language_tags
     if tags.tokens:
@@ -75,7 +79,7 @@ def translate_text(
     chosen = (options or translator.defaults).changed(**keywords)
     language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source
     attends = isinstance(translator.loaded.model.open(), Attending)
-    steps = document_steps(document, documents or DocumentOptions(), language, attends)
+    steps = document_steps(document, documents or DocumentOptions(), language, attends, glossary)
     return run_steps(steps, translator, chosen, progress)
 
 
@@ -85,6 +89,8 @@ def translate_document(
     output: str | Path,
     *,
     format: str = "auto",
+    fields: Sequence[str] = (),
+    glossary: Glossary | None = None,
     documents: DocumentOptions | None = None,
     progress: Callable[[int], None] | None = None,
     options: DecodeOptions | None = None,
@@ -102,7 +108,15 @@ def translate_document(
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
     done = translate_text(
-        translator, content, format=name, documents=documents, progress=progress, options=options, **keywords
+        translator,
+        content,
+        format=name,
+        fields=fields,
+        glossary=glossary,
+        documents=documents,
+        progress=progress,
+        options=options,
+        **keywords,
     )
     try:
         write_bytes(Path(output), done.content)
@@ -112,23 +126,29 @@ def translate_document(
 
 
 def document_steps(
-    document: Document[Content], options: DocumentOptions, language: str = "", attends: bool = True
+    document: Document[Content],
+    options: DocumentOptions,
+    language: str = "",
+    attends: bool = True,
+    glossary: Glossary | None = None,
 ) -> Steps[DocumentTranslation[Content]]:
     """The jobs of a document, at most `options.at_once` at a time; returns the translated document.
 
     `language` is that of the source, for splitting sentences. Without attention (`attends`) markup is moved by the
     order of words, and omissions are not seen.
     """
+    terms = Terms(glossary or {})
+    segments = [terms.marked(segment) for segment in document.segments]
     parts: list[list[Part]] = []
     sentences: list[Sentence] = []
-    ranges = [sentence_ranges(segment, options, language) for segment in document.segments]
+    ranges = [sentence_ranges(segment, options, language) for segment in segments]
     first = 0
     while first < len(ranges):
         last, count = first, 0
         while last < len(ranges) and (last == first or count + len(ranges[last]) <= options.at_once):
             count += len(ranges[last])
             last += 1
-        group = list(zip(document.segments[first:last], ranges[first:last], strict=True))
+        group = list(zip(segments[first:last], ranges[first:last], strict=True))
         texts = {segment.text[start:end]: bool(segment.tags) for segment, own in group for start, end in own}
         texts |= {segment.text[start:end]: True for segment, own in group if segment.tags for start, end in own}
         asked = [text for text in texts if is_sentence(text)]

@@ -34,10 +34,12 @@ MOST_FIXED = 60  # characters of fixed text that the model reads as a part of it
 class HtmlDocument(Template):
     """A page, or a part of one."""
 
+    xml = False
+
     def __init__(self, content: str) -> None:
         super().__init__()
         reader = _Reader(self)
-        for token in html_tokens(content):
+        for token in html_tokens(content, self.xml):
             reader.take(token)
         reader.end()
 
@@ -46,8 +48,14 @@ class HtmlDocument(Template):
         return self.filled([written(list(parts), _escape) for parts in translated])
 
 
+class XhtmlDocument(HtmlDocument):
+    """XHTML, and other XML with text of its kind: elements may close themselves, and have no special rules."""
+
+    xml = True
+
+
 def _escape(text: str) -> str:
-    return escape(text, quote=False).replace("\u00a0", "&nbsp;")
+    return escape(text, quote=False).replace("\u00a0", "&#160;")
 
 
 class _Reader:
@@ -77,10 +85,14 @@ class _Reader:
         elif token.kind == "open" and name not in VOID and (name in FIXED | OPAQUE or _not_translated(token)):
             self._inline = name in FIXED | INLINE and not self._frozen
             self._skipped, self._depth, self._kept, self._kept_text = name, 1, [raw], []
-        elif name in INLINE and not self._frozen:
+        elif name in INLINE and token.kind != "void" and not self._frozen:
             self._raw.append(raw)
             (self._builder.open if token.kind == "open" else self._builder.close)(name, raw)
-        elif (token.kind == "other" or name in INLINE_VOID) and token.ends and not self._frozen:
+        elif (
+            (token.kind == "other" or name in INLINE_VOID or (token.kind == "void" and name in INLINE))
+            and token.ends
+            and not self._frozen
+        ):
             self._raw.append(raw)
             self._builder.point(raw)
         else:
@@ -98,7 +110,7 @@ class _Reader:
         self._kept.append(token.raw)
         if token.kind == "text":
             self._kept_text.append(unescape(token.raw))
-        elif token.name == self._skipped:
+        elif token.name == self._skipped and token.kind in ("open", "close"):
             self._depth += 1 if token.kind == "open" else -1
             if not self._depth:
                 self._unskip()

@@ -26,7 +26,7 @@ _SCRIPT = re.compile(r"<!--|-->|<(/?)script(?=[\t\n\f\r />])", re.I)
 class Token:
     """A part of a page; the raw texts of all tokens make it up."""
 
-    kind: Literal["open", "close", "text", "other"]
+    kind: Literal["open", "close", "void", "text", "other"]
     raw: str
     name: str = ""  # of a tag, in lower case
     attributes: tuple[tuple[str, str], ...] = ()
@@ -37,11 +37,11 @@ class Token:
         return next((value for known, value in self.attributes if known == name), "")
 
 
-def html_tokens(page: str) -> Iterator[Token]:
-    """The tokens of a page, in order."""
+def html_tokens(page: str, xml: bool = False) -> Iterator[Token]:
+    """The tokens of a page, in order. In `xml` an element that closes itself is no tag but markup, as CDATA is."""
     at = text = 0
     while (at := page.find("<", at)) >= 0:
-        token = _markup(page, at)
+        token = (_xml_markup if xml else _markup)(page, at)
         if token is None:
             at += 1
             continue
@@ -49,7 +49,7 @@ def html_tokens(page: str) -> Iterator[Token]:
             yield Token("text", page[text:at])
         yield token
         at += len(token.raw)
-        if token.kind == "open" and (token.name in RAW or token.name == "plaintext"):
+        if not xml and token.kind == "open" and (token.name in RAW or token.name == "plaintext"):
             end = _raw_end(page, at, token.name)
             if at < end:
                 yield Token("text", page[at:end])
@@ -73,6 +73,16 @@ def _markup(page: str, at: int) -> Token | None:
         end = page.find(">", at + 2)
         return Token("other", page[at : end + 1] if end >= 0 else page[at:], ends=end >= 0)
     return None
+
+
+def _xml_markup(page: str, at: int) -> Token | None:
+    for begin, end in (("<![CDATA[", "]]>"), ("<!--", "-->"), ("<?", "?>")):
+        if page.startswith(begin, at):
+            found = page.find(end, at + len(begin))
+            return Token("other", page[at : found + len(end)] if found >= 0 else page[at:], ends=found >= 0)
+    token = _markup(page, at)
+    closed = token is not None and token.kind == "open" and token.raw.endswith("/>")
+    return Token("void", token.raw, token.name) if token and closed else token
 
 
 def _tag(page: str, at: int, begun: re.Match[str]) -> Token:

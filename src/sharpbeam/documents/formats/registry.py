@@ -9,11 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from sharpbeam.documents.formats.html import HtmlDocument
+from sharpbeam.documents.formats.archives import EpubDocument
+from sharpbeam.documents.formats.docx import DocxDocument
+from sharpbeam.documents.formats.html import HtmlDocument, XhtmlDocument
 from sharpbeam.documents.formats.interface import Content, Document
+from sharpbeam.documents.formats.markdown import MarkdownDocument
+from sharpbeam.documents.formats.po import PoDocument
+from sharpbeam.documents.formats.subtitles import SubtitleDocument
+from sharpbeam.documents.formats.tables import CsvDocument, JsonDocument
 from sharpbeam.documents.formats.text import TextDocument
 from sharpbeam.documents.segment import Part, Segment
 from sharpbeam.errors import InputError, OptionError, nearest
+from sharpbeam.options.schema import require
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.I)
 
@@ -24,12 +31,21 @@ class Format:
 
     suffixes: tuple[str, ...]
     text: Callable[[str], Document[str]] | None = None
+    fields: Callable[[str, Sequence[str]], Document[str]] | None = None  # text, of which some fields are translated
     binary: Callable[[bytes], Document[bytes]] | None = None
 
 
 FORMATS = {
     "text": Format((".txt", ".text"), text=TextDocument),
-    "html": Format((".html", ".htm", ".xhtml"), text=HtmlDocument),
+    "html": Format((".html", ".htm"), text=HtmlDocument),
+    "xhtml": Format((".xhtml",), text=XhtmlDocument),
+    "markdown": Format((".md", ".markdown"), text=MarkdownDocument),
+    "subtitles": Format((".srt", ".vtt"), text=SubtitleDocument),
+    "po": Format((".po", ".pot"), text=PoDocument),
+    "json": Format((".json", ".jsonl"), fields=JsonDocument),
+    "csv": Format((".csv", ".tsv"), fields=CsvDocument),
+    "docx": Format((".docx",), binary=DocxDocument),
+    "epub": Format((".epub",), binary=EpubDocument),
 }
 
 
@@ -48,23 +64,25 @@ def format_of(path: Path) -> str:
     )
 
 
-def read_document(content: Content, format: str) -> Document[Content]:
+def read_document(content: Content, format: str, fields: Sequence[str] = ()) -> Document[Content]:
     """A document from its text or the bytes of its file.
 
-    Raises OptionError for an unknown format, and InputError for content that is not of it.
+    `fields` are keys of JSON (default: all) or columns of a table. Raises OptionError for an unknown format or field,
+    and InputError for content that is not of the format.
     """
     if format not in FORMATS:
         raise OptionError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}.{nearest(format, FORMATS)}")
     known = FORMATS[format]
-    if isinstance(content, str):
-        if known.text is None:
-            raise InputError(f"a document of the format {format} is given as bytes, not as str.")
-        return known.text(content)
+    require(not fields or known.fields is not None, "fields", fields, f"left out: {format} has none")
     if known.binary is not None:
+        if isinstance(content, str):
+            raise InputError(f"a document of the format {format} is given as bytes, not as str.")
         return known.binary(content)
-    assert known.text is not None
+    read = known.text or (lambda text: cast("Document[str]", known.fields and known.fields(text, fields)))
+    if isinstance(content, str):
+        return read(content)
     found = _CHARSET.search(content[:4096]) if format == "html" else None
-    return cast("Document[Content]", _Encoded(content, found[1].decode() if found else "utf-8", known.text))
+    return cast("Document[Content]", _Encoded(content, found[1].decode() if found else "utf-8", read))
 
 
 class _Encoded:

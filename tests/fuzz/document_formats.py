@@ -1,0 +1,221 @@
+"""Random documents of each format through translation: `python tests/fuzz/document_formats.py 200`.
+
+The structure of what comes out is that of what went in, read by the libraries of the formats; with a decoder that
+returns the source the text is the same too.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import sys
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import docx
+import polib
+from fuzz.html_documents import in_order, nested
+from markdown_it import MarkdownIt
+from support.decoders import Decoder, hostile, reverse, run, same
+
+from sharpbeam.documents import document_steps, read_document
+from sharpbeam.options.documents import DocumentOptions
+
+_WORDS = "the quick Brown fox. jumps over; a lazy dog! 12 3.5 été R&D a<b x>y".split()  # noqa: SIM905
+
+
+def words(draw: random.Random, most: int = 8) -> str:
+    return " ".join(["Word", *draw.choices(_WORDS, k=draw.randint(0, most))])
+
+
+def text(draw: random.Random) -> str:
+    return "".join(draw.choice(("\n", "\r\n", "\t", " ", "12", words(draw))) for _ in range(12))
+
+
+def markdown(draw: random.Random) -> str:
+    def inline() -> str:
+        kinds = ("**{}**", "*{}*", "`{}`", "[{}](http://a.b/c_d)", "{}", "~~{}~~", "<b>{}</b>", "**a *{}* b**")
+        plain = [words(draw, 4).replace("<", "").replace("&", "and") for _ in range(draw.randint(1, 5))]
+        return " ".join(draw.choice(kinds).format(part) for part in plain)
+
+    blocks: tuple[Callable[[], str], ...] = (
+        lambda: "#" * draw.randint(1, 4) + " " + inline(),
+        lambda: inline() + "\n" + inline(),
+        lambda: "\n".join(f"- {inline()}" for _ in range(3)),
+        lambda: "\n".join(f"{number}. {inline()}" for number in range(1, 4)),
+        lambda: "> " + inline() + "\n> " + inline(),
+        lambda: "```\n" + words(draw) + "\n```",
+        lambda: "| a | b |\n|---|---|\n| " + inline() + " | " + inline() + " |",
+        lambda: "<div>\n" + words(draw) + "\n</div>",
+    )
+    return "\n\n".join(draw.choice(blocks)() for _ in range(draw.randint(1, 6))) + "\n"
+
+
+def subtitles(draw: random.Random) -> str:
+    vtt = draw.random() < 0.5
+    cues = [f"{n}\n00:00:0{n}{'.' if vtt else ','}000 --> 00:00:0{n}{'.' if vtt else ','}900\n" for n in range(1, 6)]
+    body = [
+        "\n".join(
+            draw.choice(("<i>{}</i>", "- {}", "{}")).format(words(draw).replace("<", "").replace("&", ""))
+            for _ in range(draw.randint(1, 3))
+        )
+        for _ in cues
+    ]
+    return "WEBVTT\n\n" * vtt + "\n\n".join(head + own for head, own in zip(cues, body, strict=True)) + "\n"
+
+
+def po(draw: random.Random) -> str:
+    file = polib.POFile()
+    file.metadata = {"Content-Type": "text/plain; charset=UTF-8"}
+    for number in range(draw.randint(1, 6)):
+        holder = draw.choice(("%s", "%(name)s", "{x}", "<b>y</b>", ""))
+        file.append(polib.POEntry(msgid=f"{number} {words(draw)} {holder} {words(draw)}", comment=words(draw)))
+    return str(file)
+
+
+def structure(draw: random.Random) -> str:
+    def value(depth: int) -> Any:
+        kinds: tuple[Callable[[], Any], ...] = (
+            lambda: words(draw) + draw.choice(("", '"', "\\", "\n{x}")),
+            lambda: draw.randint(0, 9),
+            lambda: None,
+            lambda: [value(depth + 1) for _ in range(draw.randint(0, 3))],
+            lambda: {words(draw, 1): value(depth + 1) for _ in range(draw.randint(0, 3))},
+        )
+        return draw.choice(kinds[: 5 if depth < 3 else 3])()
+
+    return json.dumps({"a": value(0), "b": value(0)}, indent=draw.choice((None, 2)), ensure_ascii=draw.random() < 0.5)
+
+
+def table(draw: random.Random) -> str:
+    out = io.StringIO(newline="")
+    rows = [[words(draw), draw.randint(0, 9), words(draw) + draw.choice(("", "\n", '"', ","))] for _ in range(4)]
+    csv.writer(out).writerows([["a", "b", "c"], *rows])
+    return out.getvalue()
+
+
+def word(draw: random.Random) -> bytes:
+    file = docx.Document()
+    for _ in range(draw.randint(1, 5)):
+        paragraph = file.add_paragraph(style=draw.choice((None, "List Bullet", "Heading 1")))
+        for _ in range(draw.randint(1, 4)):
+            part = paragraph.add_run(words(draw, 4) + " ")
+            part.bold, part.italic = draw.choice((None, True)), draw.choice((None, True))
+            if draw.random() < 0.2:
+                part.add_break()
+    file.add_table(1, 2).cell(0, 1).text = words(draw)
+    out = io.BytesIO()
+    file.save(out)
+    return out.getvalue()
+
+
+def epub(draw: random.Random) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        file.writestr("mimetype", "application/epub+zip")
+        file.writestr("META-INF/container.xml", "<container/>", zipfile.ZIP_DEFLATED)
+        for number in range(2):
+            body = "".join(
+                f"<p>Word <i>{draw.choice(('one', 'two'))}</i><br/> {words(draw, 3).split('<')[0].replace('&', '')}</p>"
+                for _ in range(4)
+            )
+            page = f'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title>T</title></head><body>{body}</body></html>'
+            file.writestr(f"page{number}.xhtml", page, zipfile.ZIP_DEFLATED)
+        file.writestr("picture.png", bytes(draw.randrange(256) for _ in range(50)))
+    return out.getvalue()
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _shape(inner) for key, inner in value.items()}
+    return (
+        [_shape(inner) for inner in value]
+        if isinstance(value, list)
+        else type(value)
+        if isinstance(value, str)
+        else value
+    )
+
+
+def _blocks(page: str) -> list[Any]:
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    names = {"em": "em", "i": "em", "strong": "strong", "s": "s"}
+    found: list[Any] = []
+    for token in parser.parse(page):
+        kinds = []
+        for child in token.children or []:
+            if child.type == "html_inline" and child.content.strip("</>") in names:
+                side = "close" if "/" in child.content else "open"
+                kinds.append(f"{names[child.content.strip('</>')]}_{side}")
+            elif child.type not in ("text", "softbreak"):
+                kinds.append(child.type + (child.content if child.type != "link_open" else str(child.attrs)))
+        found.append((token.type, sorted(kinds), token.content if token.type in ("fence", "html_block") else ""))
+    return found
+
+
+def _runs(content: bytes) -> list[Any]:
+    file = docx.Document(io.BytesIO(content))
+    formats = [{(bool(run.bold), bool(run.italic)) for run in one.runs if run.text.strip()} for one in file.paragraphs]
+    return [
+        (one.style.name, one.text.count("\n"), sorted(own)) for one, own in zip(file.paragraphs, formats, strict=True)
+    ]
+
+
+def _times(content: str) -> list[Any]:
+    return [(line if "-->" in line else "") for line in content.split("\n")]
+
+
+def _pages(content: bytes) -> list[Any]:
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        pages = {name: file.read(name) for name in file.namelist()}
+        assert all(nested(page.decode()) for name, page in pages.items() if name.endswith("xhtml"))
+        return [
+            (name, sorted(in_order(page.decode())) if name.endswith("xhtml") else page) for name, page in pages.items()
+        ]
+
+
+Make = Callable[[random.Random], Any]
+FORMATS: dict[str, tuple[Make, Callable[[Any], Any], tuple[str, ...]]] = {
+    "text": (text, lambda out: [line == "" for line in out.splitlines()], ()),
+    "markdown": (markdown, _blocks, ()),
+    "subtitles": (subtitles, _times, ()),
+    "po": (po, lambda out: [(entry.msgid, entry.comment) for entry in polib.pofile(out)], ()),
+    "json": (structure, lambda out: _shape(json.loads(out)), ()),
+    "csv": (table, lambda out: [row[:2] for row in csv.reader(io.StringIO(out, newline=""))], ("c",)),
+    "docx": (word, _runs, ()),
+    "epub": (epub, _pages, ()),
+}
+
+
+def check(name: str, content: Any, decode: Decoder) -> None:
+    """Raise AssertionError where the structure of `content` is not kept."""
+    _, shape, fields = FORMATS[name]
+    out = run(document_steps(read_document(content, name, fields), DocumentOptions(guards=False)), decode).content
+    assert type(out) is type(content)
+    before, after = shape(content), shape(out)
+    if name == "docx" and decode is hostile:  # a format whose words are not in the translation has no letter there
+        for (style, breaks, formats), (new_style, new_breaks, new_formats) in zip(before, after, strict=True):
+            assert (style, breaks) == (new_style, new_breaks), (before, after)
+            assert {*new_formats} <= {*formats, (False, False)}, (before, after)
+        return
+    assert before == after, (before, after)
+
+
+def main(count: int, seed: int = 1) -> None:
+    """Check so many documents of each format with each decoder."""
+    for name, (make, _, _) in FORMATS.items():
+        for number in range(count):
+            content = make(random.Random(f"{seed}-{number}"))
+            for decode in (same, reverse, hostile):
+                try:
+                    check(name, content, decode)
+                except Exception as error:
+                    raise SystemExit(f"{name} {number}, {decode.__name__}: {error!r}\n{content!r}") from error
+        print(f"{name}: {count} documents x 3 decoders keep their structure")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)

@@ -1,0 +1,149 @@
+"""Formats of documents other than text and HTML, the glossary, and files that are refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sentencex", reason="the extra documents is not installed")
+pytest.importorskip("lxml", reason="the extra documents is not installed")
+
+from support.decoders import answer, reverse, run
+
+from sharpbeam.decoding.results import Translation
+from sharpbeam.documents import document_steps, read_document
+from sharpbeam.documents.formats import archives
+from sharpbeam.documents.formats.interface import Content
+from sharpbeam.documents.glossary import read_glossary
+from sharpbeam.errors import InputError, OptionError
+from sharpbeam.options.documents import DocumentOptions
+
+_KEPT = "---\na: b c\n---\n\n    code x\n\n```\ny z\n```\n"
+_VTT = "WEBVTT\n\nNOTE a b\n\n00:01.0 --> 00:02.0 line:1\n"
+_PO = '''msgid ""
+msgstr ""
+
+# note
+msgid "a %s b"
+msgstr "{}"
+
+msgid "done"
+msgstr "feito"
+
+msgid "c d"
+msgstr "{}"'''
+
+
+def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> Content:
+    options = DocumentOptions(guards=False)
+    return run(document_steps(read_document(content, format, fields), options), reverse).content
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "expected"),
+    [
+        ("markdown", "# one **two**\n\n- a *b c*\n  d\n", "# **two** one\n\n- d *c b* a\n"),
+        ("markdown", "a `x*y` [b c](u)\\\nd\n", "[c b](u) `x*y` a\\\nd\n"),
+        ("markdown", "a [b][L]\n\n[l]: u\n", "[b][L] a\n\n[l]: u\n"),
+        ("markdown", _KEPT, _KEPT),
+        ("markdown", "| a b |\n|---|\n| c **d** |\n", "| b a |\n|---|\n| **d** c |\n"),
+        ("markdown", "a # - 1.\n", "1\\. - # a\n"),
+        ("subtitles", "1\n00:01,0 --> 00:02,0\na <i>b</i>\nc d\n", "1\n00:01,0 --> 00:02,0\nd c\n<i>b</i> a\n"),
+        ("subtitles", "00:01,0 --> 00:02,0\n- a b\n- c d\n", "00:01,0 --> 00:02,0\n- b a\n- d c\n"),
+        ("subtitles", _VTT + "a b\n", _VTT + "b a\n"),
+        ("po", _PO.format("", ""), _PO.format("b %s a", "d c")),
+        ("json", '{"a b": ["c d", 1, "e {x}\\nf g"]}', '{"a b": ["d c", 1, "{x} e\\ng f"]}'),
+        ("xhtml", "<p>a <b>b</b><br/>c d<script/></p>", "<p><b>b</b> a<br/>d c<script/></p>"),
+    ],
+)  # fmt: skip
+def test_text_changes_and_structure_stays(format: str, content: str, expected: str) -> None:
+    assert translated(content, format).strip() == expected.strip()
+
+
+def test_fields_are_chosen() -> None:
+    lines = '{"a": "b c", "d": "e f"}\n{"a": "g h"}\n'
+    assert translated(lines, "json", ("a",)) == '{"a": "c b", "d": "e f"}\n{"a": "h g"}\n'
+    assert translated("x\ty\na b\tc d\n", "csv", ("y",)) == "x\ty\na b\td c\n"
+    with pytest.raises(OptionError, match="fields has 'z'; the columns are x, y"):
+        read_document("x,y\n1,2\n", "csv", ("z",))
+    with pytest.raises(OptionError, match="fields is empty; name the columns to translate, of x, y"):
+        read_document("x,y\n1,2\n", "csv")
+    with pytest.raises(OptionError, match="left out: html has none"):
+        read_document("<p>", "html", ("a",))
+
+
+def test_terms_are_written_as_the_glossary_says(tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("apple pie\tTARTE & X\nAcme\ngood\tbon\n", encoding="utf-8")
+    glossary = read_glossary(tmp_path / "terms.tsv")
+    assert glossary == {"apple pie": "TARTE & X", "Acme": "Acme", "good": "bon"}
+
+    def decode(source: str) -> Translation:
+        return answer(source, "Le Bon gateau de acme la", [0, 1, 2, 4, 5, 6])
+
+    page = "<p>The Good apple pie of Acme there</p>"
+    done = run(document_steps(read_document(page, "html"), DocumentOptions(guards=False), glossary=glossary), decode)
+    assert done.content == "<p>Le Bon TARTE &amp; X de acme la</p>"
+    (tmp_path / "terms.tsv").write_text("a\tb\tc\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"line 1: give a term, a tab and its translation"):
+        read_glossary(tmp_path / "terms.tsv")
+
+
+def archive(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return out.getvalue()
+
+
+_BODY = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body/></w:document>'
+_BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "message"),
+    [
+        ("docx", b"", "not a DOCX file"),
+        ("docx", b"PK\x03\x04 broken", "not a DOCX file"),
+        ("docx", archive({"a.xml": b"x"}), "no word/document.xml"),
+        ("docx", archive({"word/document.xml": b"<w:p"}), "is not XML"),
+        ("docx", archive({"word/document.xml": _BOMB + _BODY}), "document type"),
+        ("docx", archive({"word/document.xml": _BODY, "bomb": bytes(30 << 20)}), "30 MiB; at most"),
+        ("epub", archive({"a.xhtml": b"x"}), "no META-INF/container.xml"),
+        ("epub", archive({"META-INF/container.xml": b"x", "META-INF/encryption.xml": b"x"}), "is encrypted"),
+        ("epub", archive({"META-INF/container.xml": b"x", "a.xhtml": b"\xff"}), "not UTF-8"),
+        ("po", b"nothing here\n", "not a PO file"),
+        ("json", b'{"a": ', "not JSON"),
+        ("json", b"[" * 100_000, "nested too deeply|not JSON"),
+        ("docx", "text", "is given as bytes"),
+    ],
+)
+def test_broken_and_hostile_files_are_refused(format: str, content: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_document(content, format)
+
+
+def test_an_archive_with_too_many_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 2)
+    with pytest.raises(InputError, match="3 members"):
+        read_document(archive({"a": b"", "b": b"", "c": b""}), "epub")
+
+
+def test_a_bomb_in_a_book_is_no_entity() -> None:
+    page = _BOMB + b"<html><p>one &b; two</p></html>"
+    book = archive({"META-INF/container.xml": b"x", "a.xhtml": page, "x.png": b"\x00"})
+    with zipfile.ZipFile(io.BytesIO(translated(book, "epub"))) as file:
+        assert file.namelist() == ["META-INF/container.xml", "a.xhtml", "x.png"]
+        assert len(file.read("a.xhtml")) < 2 * len(page)
+
+
+def test_json_text_is_escaped() -> None:
+    def decode(source: str) -> Translation:
+        return answer(source, 'a"b\\ \u2028', [0, 0])
+
+    done = run(document_steps(read_document('["x"]', "json"), DocumentOptions(guards=False)), decode)
+    assert json.loads(done.content) == ['a"b\\']
