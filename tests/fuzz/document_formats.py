@@ -213,7 +213,7 @@ def main(count: int, seed: int = 1) -> None:
                 try:
                     check(name, content, decode)
                 except Exception as error:
-                    raise SystemExit(f"{name} {number}, {decode.__name__}: {error!r}\n{content!r}") from error
+                    raise SystemExit(f"{name} {number}, {decode.__name__}: {error!r}\n{content[:2000]!r}") from error
         print(f"{name}: {count} documents x 3 decoders keep their structure")
 
 

@@ -113,7 +113,8 @@ class _Places:
         best = np.where(inside, mass, 0.0).max(1, initial=0.0) if spans else np.zeros(0)
         owner = mass.argmax(0) if spans else np.zeros(0)
         for row in np.argsort(-best, kind="stable").tolist():
-            values = np.where(owner == row, mass[row] - 0.5, np.minimum(mass[row] - 0.75, -0.25))
+            others = np.where(mass.max(0) > 0.5, -9.0, np.minimum(mass[row] - 0.75, -0.25))  # -9: of another tag
+            values = np.where(owner == row, mass[row] - 0.55, others)
             self._take(group, spans[row], self._run(tags[spans[row]], values, group))
         for index in indices:
             if tags[index].start == tags[index].end:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic
 
 from sharpbeam.api.translator import Translator
+from sharpbeam.documents.confidence import sentence_confidence
 from sharpbeam.documents.decoding import Decoded, decode_steps, kept
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.registry import format_of, read_document
@@ -37,6 +38,7 @@ class Sentence:
     text: str  # its translation, without markup
     flags: tuple[Flag, ...] = ()  # how it is unsound: omission, loop, copy, cut
     repaired: bool = False  # the first translation was unsound; this is a better one
+    confidence: float = 1.0  # the share of its words that a reference is expected to have
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,4 +169,5 @@ def document_steps(
 
 def _sentence(source: str, decoded: Decoded) -> Sentence:
     text = joined(Segment(source), [Piece(*place, answer) for place, answer in decoded.parts]).text
-    return Sentence(source, text, decoded.verdict.flags, decoded.repaired)
+    confidence = sentence_confidence([answer.hypotheses[0] for _, answer in decoded.parts])
+    return Sentence(source, text, decoded.verdict.flags, decoded.repaired, confidence)
