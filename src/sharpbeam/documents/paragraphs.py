@@ -70,8 +70,9 @@ def joined(segment: Segment, pieces: list[Piece]) -> Aligned:
         if between.isspace() or not between:
             between = _between(text, between, answer)
         text += between
-        found = word_attention(segment.text[piece.start : piece.end], answer, piece.translation)
-        sentences.append(_moved(found, piece.start, len(text)))
+        if segment.tags:  # else nothing is moved
+            found = word_attention(segment.text[piece.start : piece.end], answer, piece.translation)
+            sentences.append(_moved(found, piece.start, len(text)))
         text += answer
         at = piece.end
     rest = segment.text[at:]

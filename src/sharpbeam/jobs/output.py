@@ -22,6 +22,7 @@ from typing import Protocol
 
 from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.jobs.journal import Job, Journal, LinesDigest
+from sharpbeam.jobs.packing import packer
 from sharpbeam.jobs.paths import check_home
 from sharpbeam.storage.atomic import lock_file
 from sharpbeam.text.lines import is_standard_input
@@ -119,8 +120,7 @@ class OutputFile:
             raise OutputError(f"--output {path} is not a regular file but a folder; give the name of a file.")
         if self.path.exists() and not self.path.is_file():
             raise OutputError(f"{path} is not a regular file; use '> {path}' instead of --output.")
-        if self.path.suffix == ".gz":
-            raise OutputError(f"--output {path} would not be gzip; leave out .gz, or use '| gzip > {path}' instead.")
+        self._pack = packer(self.path)
         self._refuse_inputs(inputs)
         self._file = self._claim()
         try:
@@ -252,7 +252,7 @@ class OutputFile:
         """Append to the part, wait until it is on the disk, then count it in the journal."""
         if self._old:
             self._check_skipped()
-        whole = "".join(self._results).encode(errors="replace")
+        whole = self._pack("".join(self._results).encode(errors="replace"))
         data = memoryview(whole)
         try:
             while data:

@@ -18,6 +18,7 @@ from sharpbeam.jobs.formats import Format, renderer
 from sharpbeam.jobs.identity import job_identity
 from sharpbeam.jobs.memory import peak_memory
 from sharpbeam.jobs.output import Output, OutputFile, writing
+from sharpbeam.jobs.records import Fields, Shard
 from sharpbeam.jobs.warnings import engine_warnings
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.schema import choice, require
@@ -45,6 +46,9 @@ def translate_file(
     format: Format = "text",
     errors: DecodingErrors = "strict",
     target_prefix: str | None = None,
+    field: str = "",
+    into: str = "translation",
+    shard: str = "1/1",
     progress: Callable[[int], None] | None = None,
     machine: MachineOptions | None = None,
     options: DecodeOptions | None = None,
@@ -53,9 +57,14 @@ def translate_file(
     """Translate a file line by line into the file `output`, so that a kill or a crash loses some 10 seconds of work.
 
     `model` is a Translator, or what one is made from, with `machine`. `source` is a file of UTF-8 text, one sentence a
-    line, or several, one after another; .gz is read too, and `-` is standard input. Every line gives exactly
+    line, or several, one after another; .gz and .zst are packed, as `output` may be, and `-` is standard input. Every
+    line gives exactly
     `num_hypotheses` lines (format text, or pharaoh: text ||| 0-0 1-2) or one JSON object (jsonl). Invalid UTF-8 is an
     InputError or, with errors="replace", becomes U+FFFD. All translations begin with `target_prefix`.
+
+    With `field` each line of the source and of the result is a JSON object; the field `into` of the result has the
+    translation of that field. `shard` "2/8" translates the second eighth of the lines; the results of all, one after
+    another, are that of the whole.
 
     The result grows in `output`.part, and becomes `output` when it is complete. With `resume` an interrupted run of the
     same job is continued: the result is the same, byte for byte. Without one it begins; of a finished job nothing is
@@ -69,12 +78,13 @@ def translate_file(
     files = [Path(source)] if isinstance(source, (str, Path)) else [Path(path) for path in source]
     choice("format", format, Format)
     choice("errors", errors, DecodingErrors)
+    part = Shard.of(shard)
     check_readable(files)
     place = OutputFile(Path(output), resume=resume, restart=restart, inputs=files)
     with writing(place):
         translator = open_translator(model, machine)
         chosen = (options or translator.defaults).changed(**keywords)
-        job = TranslationJob(translator, chosen, files, format, errors, target_prefix)
+        job = TranslationJob(translator, chosen, files, format, errors, target_prefix, Fields(field, into), part)
         return job.run(place, progress)
 
 
@@ -122,6 +132,8 @@ class TranslationJob:
         format: Format = "text",
         errors: DecodingErrors = "strict",
         target_prefix: str | None = None,
+        fields: Fields = Fields(),  # noqa: B008 (frozen)
+        shard: Shard = Shard(),  # noqa: B008
     ) -> None:
         """No files = standard input. Raises OptionError if the format cannot hold what the options ask for."""
         if format == "pharaoh":
@@ -129,6 +141,10 @@ class TranslationJob:
         self._translator, self._options, self._files = translator, options, files
         self._render = renderer(format, options.search)
         self._format, self._errors, self._target_prefix = format, errors, target_prefix
+        self._fields, self._shard = fields, shard
+        require(
+            shard.count == 1 or self._read_twice, "shard", f"{shard.index}/{shard.count}", "1/1 for what is no file"
+        )
 
     def run(self, output: Output, progress: Callable[[int], None] | None = None) -> JobStats:
         """Translate everything that is not done yet; `progress` is called with the number of lines just done."""
@@ -139,13 +155,13 @@ class TranslationJob:
         lines = self._lines(stdin)
         for line in islice(lines, done):  # whether they are the same, `output` will tell
             output.skip(line)
-        number = done
+        number = self._asked = done
         if progress is not None and done:
             progress(done)
 
         def put(line: str, translation: Translation) -> None:
             nonlocal number
-            output.write(line, self._render(number, translation))
+            output.write(line, self._result(number, line, translation))
             number += 1
             self._warn(number, translation)
             stats.sentences += 1
@@ -167,16 +183,32 @@ class TranslationJob:
 
     def total(self) -> int | None:
         """The number of input lines, where all are in files; None where that is not known."""
-        return sum(1 for _ in read_all(self._files, "replace")) if self._read_twice else None
+        if not self._read_twice:
+            return None
+        first, last = self._shard.lines(sum(1 for _ in read_all(self._files, "replace")))
+        return last - first
+
+    def _result(self, number: int, line: str, translation: Translation) -> str:
+        if self._fields.field:
+            return self._fields.filled(number + 1, line, translation)
+        return self._render(number, translation)
 
     def _translate(self, lines: list[str]) -> Generator[tuple[int, Translation], None, None]:
+        if self._fields.field:
+            lines = [self._fields.text(self._asked + number, line) for number, line in enumerate(lines, 1)]
+        self._asked += len(lines)
         return self._translator.translate_iter(lines, target_prefix=self._target_prefix, options=self._options)
 
     def _lines(self, stdin: StandardInput | None = None) -> Iterator[str]:
-        return read_all(self._files, self._errors, stdin)
+        lines = read_all(self._files, self._errors, stdin)
+        if self._shard.count == 1:
+            return lines
+        return islice(lines, *self._shard.lines(sum(1 for _ in read_all(self._files, "replace"))))
 
     def _identity(self) -> dict[str, Any]:
-        others = {"format": self._format, "errors": self._errors, "target_prefix": self._target_prefix}
+        others: dict[str, Any] = {"format": self._format, "errors": self._errors, "target_prefix": self._target_prefix}
+        if self._fields.field or self._shard.count > 1:
+            others |= dataclasses.asdict(self._fields) | {"shard": f"{self._shard.index}/{self._shard.count}"}
         return job_identity(self._translator.loaded.folders, self._options, self._translator.loaded.machine, **others)
 
     @property

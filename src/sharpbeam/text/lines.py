@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import gzip
 import hashlib
+import io
 import os
 import select
 import stat
@@ -18,9 +19,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
-from sharpbeam.errors import InputError
+from sharpbeam.errors import InputError, needs_extra
 
 DecodingErrors = Literal["strict", "replace"]  # invalid UTF-8: raise, or put U+FFFD
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -41,7 +42,7 @@ def is_standard_input(path: Path | None) -> bool:
 def read_lines(
     path: Path | None, errors: DecodingErrors = "strict", standard_input: StandardInput | None = None
 ) -> Iterator[str]:
-    """The lines of a UTF-8 file (None or `-` = standard input), without line ends; .gz is read through gzip.
+    """The lines of a UTF-8 file (None or `-` = standard input), without line ends; .gz and .zst are unpacked.
 
     Raises InputError with the name and the line where the file cannot be read, is not UTF-8, is broken gzip, or has a
     line of more than MOST_BYTES.
@@ -53,7 +54,7 @@ def read_lines(
             for line in decode_lines(_raw_lines(stream), name, errors):
                 done += 1
                 yield line
-    except (OSError, EOFError, zlib.error) as error:
+    except _failures() as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {name} after line {done}: {reason}.") from error
 
@@ -150,11 +151,21 @@ def check_readable(paths: Sequence[Path]) -> None:
 def _open(path: Path | None, standard_input: StandardInput | None) -> AbstractContextManager[_Stream]:
     if path is None or is_standard_input(path):
         return nullcontext(standard_input or sys.stdin.buffer)
+    if path.suffix == ".zst":
+        with needs_extra("reading .zst files", "bulk"):
+            import zstandard
+        return cast("AbstractContextManager[_Stream]", io.BufferedReader(zstandard.open(path, "rb")))
     if path.suffix != ".gz":
         return path.open("rb")
     if path.is_file() and not path.stat().st_size:
         raise EOFError("the file is empty, and not even an empty gzip file is that short")
     return gzip.open(path, "rb")
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """Errors of reading a file, with that of zstandard if it was imported."""
+    module = sys.modules.get("zstandard")
+    return (OSError, EOFError, zlib.error, *((module.ZstdError,) if module else ()))
 
 
 def _raw_lines(stream: _Stream) -> Iterator[bytes]:

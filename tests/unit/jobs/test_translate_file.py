@@ -159,12 +159,6 @@ def test_permissions_of_a_result_that_is_replaced_are_kept(tiny_model: Path, sou
     assert (out.stat().st_mode & 0o777, out.read_text().count("\n")) == (0o600, 50)
 
 
-def test_a_name_that_promises_gzip_is_refused(tiny_model: Path, source: Path) -> None:
-    with pytest.raises(OutputError, match=r"out\.gz would not be gzip; leave out \.gz"):
-        translate_file(tiny_model, source, source.with_name("out.gz"))
-    assert [path.name for path in source.parent.iterdir()] == ["in"]
-
-
 def test_wrong_use_is_named(tiny_model: Path, source: Path) -> None:
     out, unknown = source.with_name("out"), {"beam_sise": 3}
     with pytest.raises(OptionError, match=r"unknown option 'beam_sise'. Did you mean 'beam_size'"):

@@ -28,7 +28,8 @@ def translate(
         str, typer.Argument(help="A folder, or a bundled model's name (`sharpbeam info`); a+b+c is an ensemble.")
     ],
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Text, one sentence a line; .gz too. Default, and -: standard input.")
+        list[Path] | None,
+        typer.Argument(help="Text, one sentence a line; .gz, .zst too. Default, -: standard input."),
     ] = None,
     *,
     output: Annotated[
@@ -53,6 +54,14 @@ def translate(
     target_prefix: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Text that every translation begins with; adds no score.")
     ] = None,
+    field: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Lines are JSON objects; translate this field, keep others.", hidden=True),
+    ] = "",
+    into: Annotated[str, typer.Option(metavar="NAME", help="The field of translations, with --field.")] = "translation",
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="Translate part I of N parts of the lines.", hidden=True)
+    ] = "1/1",
     stats: Annotated[bool, typer.Option("--stats", help="Print speed and memory on stderr, as JSON.")] = False,
     options: Annotated[
         DecodeKeywords, SearchOptions, SamplingOptions, ScheduleOptions, OutputLayerOptions, LanguageOptions
@@ -73,6 +82,7 @@ def translate(
     * `echo "Guten Morgen." | sharpbeam translate de-en`
     * `sharpbeam translate de-en book.txt.gz --output book.en --compute-type int8 --output-layer scan`
     * `sharpbeam translate de-en book.txt.gz --output book.en --resume`
+    * `sharpbeam translate de-en corpus.jsonl.zst --field text --shard 2/8 --output part2.jsonl.zst`
     * `sharpbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
     * `echo "Wie geht es dir?" | sharpbeam translate m2m --source-language de --target-language fr`
     """
@@ -80,6 +90,7 @@ def translate(
     from sharpbeam.jobs.formats import Format
     from sharpbeam.jobs.output import OutputFile, StandardOutput, writing
     from sharpbeam.jobs.progress import progress_bar
+    from sharpbeam.jobs.records import Fields, Shard
     from sharpbeam.jobs.translate_file import TranslationJob
     from sharpbeam.text.lines import DecodingErrors, check_readable
 
@@ -87,12 +98,13 @@ def translate(
     choice("errors", errors, DecodingErrors)
     if (resume or restart) and output is None:
         raise OptionError("--resume and --restart need --output FILE.")
+    part = Shard.of(shard)
     check_readable(inputs := files or [])
     place = OutputFile(output, resume=resume, restart=restart, inputs=inputs) if output else StandardOutput()
     with writing(place):
         translator = Translator(model, machine=machine, **options)
         how = cast(Format, format_), cast(DecodingErrors, errors), target_prefix
-        job = TranslationJob(translator, translator.defaults, inputs, *how)
+        job = TranslationJob(translator, translator.defaults, inputs, *how, Fields(field, into), part)
         if not files and sys.stdin.isatty():
             print("sharpbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
         shown = output is not None or not sys.stdout.isatty()  # else the lines are the progress

@@ -1,0 +1,156 @@
+"""Bulk translation: packed files, records, shards, and batches of other frameworks."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import multiprocessing
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sharpbeam.api.translator import Translator
+from sharpbeam.errors import InputError, OptionError
+from sharpbeam.jobs import chunks
+from sharpbeam.jobs.batch import TranslateBatch
+from sharpbeam.jobs.parquet import translate_parquet
+from sharpbeam.jobs.records import Shard
+from sharpbeam.jobs.translate_file import translate_file
+
+OPTIONS: dict[str, Any] = {"beam_size": 2, "max_length": 12}
+
+
+@pytest.fixture
+def source(tmp_path: Path, sentences: list[str]) -> Path:
+    path = tmp_path / "in"
+    path.write_text("".join(line + "\n" for line in sentences[:21]))
+    return path
+
+
+@pytest.fixture
+def whole(tiny_model: Path, source: Path) -> str:
+    return "".join(t.text + "\n" for t in Translator(tiny_model).translate(source.read_text().splitlines(), **OPTIONS))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_packed_files_are_read_and_written(
+    tiny_model: Path, source: Path, whole: str, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if suffix == ".zst":
+        pack: Any = pytest.importorskip("zstandard", reason="the extra bulk is not installed").compress
+        unpack = pytest.importorskip("zstandard").open
+    else:
+        pack, unpack = gzip.compress, gzip.open
+    packed, out = source.with_name("in" + suffix), source.with_name("out" + suffix)
+    packed.write_bytes(pack(source.read_bytes()))
+    monkeypatch.setattr(chunks, "CHUNK", 8)  # members one after another
+
+    def interrupt(number: int) -> None:
+        seen.append(number)
+        if len(seen) == 18:
+            raise KeyboardInterrupt
+
+    seen: list[int] = []
+    translator = Translator(tiny_model)
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(translator, packed, out, progress=interrupt, **OPTIONS)
+    translate_file(translator, packed, out, resume=True, **OPTIONS)
+    with unpack(out, "rb") as file:
+        members = file.read().decode() if suffix == ".gz" else ""
+    if suffix == ".zst":
+        translate_file(translator, out, source.with_name("again"), **OPTIONS)  # all members are read
+        assert len(source.with_name("again").read_text().splitlines()) == 21
+    else:
+        assert members == whole
+
+
+def test_a_broken_zst_file_is_named(tiny_model: Path, source: Path) -> None:
+    pytest.importorskip("zstandard", reason="the extra bulk is not installed")
+    source.with_name("in.zst").write_bytes(b"not packed at all")
+    with pytest.raises(InputError, match=r"cannot read .*in\.zst after line 0"):
+        translate_file(tiny_model, source.with_name("in.zst"), source.with_name("out"))
+
+
+def test_shards_one_after_another_are_the_whole(
+    tiny_model: Path, source: Path, whole: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator, out = Translator(tiny_model), source.with_name("out")
+    parts = []
+    for index in (1, 2, 3, 4):
+        translate_file(translator, source, out, shard=f"{index}/4", restart=True, **OPTIONS)
+        parts.append(out.read_text())
+    assert "".join(parts) == whole
+    assert [part.count("\n") for part in parts] == [5, 5, 5, 6]
+    monkeypatch.setattr(chunks, "CHUNK", 2)
+
+    def interrupt(number: int) -> None:
+        seen.append(number)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    seen: list[int] = []
+    other = source.with_name("other")
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(translator, source, other, shard="1/4", progress=interrupt, **OPTIONS)
+    with pytest.raises(OptionError, match=r"shard was '1/4' and is '3/4'"):
+        translate_file(translator, source, other, shard="3/4", resume=True, **OPTIONS)
+    translate_file(translator, source, other, shard="1/4", resume=True, **OPTIONS)
+    assert other.read_text() == parts[0]
+    for wrong in ("0/2", "3/2", "1", "a/b", "1/0"):
+        with pytest.raises(InputError, match="give i/n with 1 <= i <= n"):
+            Shard.of(wrong)
+
+
+def test_records_get_a_field(tiny_model: Path, source: Path, whole: str) -> None:
+    lines = source.read_text().splitlines()
+    records = [{"id": number, "t": line} for number, line in enumerate(lines)] + [{"t": None}, {"t": ""}]
+    source.write_text("".join(json.dumps(record) + "\n" for record in records) + "\n")
+    out = source.with_name("out")
+    translate_file(tiny_model, source, out, field="t", into="pt", **OPTIONS)
+    found = out.read_text().splitlines()
+    assert [json.loads(line)["pt"] for line in found[:21]] == whole.splitlines()
+    assert [json.loads(line) for line in found[21:23]] == [{"t": None, "pt": ""}, {"t": "", "pt": ""}]
+    assert (json.loads(found[3])["id"], found[23], len(found)) == (3, "", 24)
+    for line, message in (
+        ("{", "line 2 is not JSON"),
+        ("[]", "not a JSON object but list"),
+        ('{"x": 1}', "no text 't'"),
+    ):
+        source.write_text('{"t": "a"}\n' + line + "\n")
+        with pytest.raises(InputError, match=message):
+            translate_file(tiny_model, source, out, field="t", restart=True, **OPTIONS)
+
+
+def test_a_parquet_file_gets_a_column(tiny_model: Path, source: Path, whole: str) -> None:
+    pa = pytest.importorskip("pyarrow", reason="the extra bulk is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = [*source.read_text().splitlines(), None]
+    table, out = source.with_name("in.parquet"), source.with_name("out.parquet")
+    parquet.write_table(pa.table({"id": range(22), "t": texts}), table, row_group_size=5)
+    assert translate_parquet(tiny_model, table, out, field="t", into="pt", **OPTIONS) == 22
+    assert parquet.read_table(out).to_pydict() == {"id": [*range(22)], "t": texts, "pt": [*whole.splitlines(), ""]}
+    rows = 0
+    for shard in ("1/3", "2/3", "3/3"):
+        rows += translate_parquet(tiny_model, table, out, field="t", shard=shard, **OPTIONS)
+    assert rows == 22
+    with pytest.raises(InputError, match="field is 'id'; the columns of text are t"):
+        translate_parquet(tiny_model, table, out, field="id")
+    with pytest.raises(InputError, match="cannot read"):
+        translate_parquet(tiny_model, source, out, field="t")
+
+
+def test_a_batch_gets_a_column_here_and_in_other_processes(tiny_model: Path, source: Path, whole: str) -> None:
+    texts, wanted = source.read_text().splitlines()[:6], whole.splitlines()[:6]
+    batch = TranslateBatch(tiny_model, field="de", into="en", **OPTIONS)
+    assert batch({"id": [0], "de": texts[:1]}) == {"id": [0], "de": texts[:1], "en": wanted[:1]}
+    assert pickle.loads(pickle.dumps(batch))({"de": [None, texts[1]]})["en"] == ["", wanted[1]]
+    assert len(pickle.dumps(batch)) < 2000  # no weights in it
+    with pytest.raises(InputError, match=r"field is 'de'; the batch has the columns dee. Did you mean 'dee'"):
+        batch({"dee": texts})
+    halves = [{"de": texts[:3]}, {"de": texts[3:]}]
+    for method in ("spawn", "fork"):  # after it was used here, threads and all
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            found = pool.map_async(batch, halves).get(timeout=120)
+        assert [text for part in found for text in part["en"]] == wanted
