@@ -92,10 +92,22 @@ def _split(facts: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _save(model: Any, folder: Path, seed: int, generation: dict[str, Any]) -> Any:
-    """Random weights in all tensors, so that none can stand for another, with answers that vary and end."""
+    """Write the model with random weights, and what `generation` says."""
+    randomize(model, seed)
+    for name, value in generation.items():
+        setattr(model.generation_config, name, value)
+    model.save_pretrained(folder)
+    return model.eval()
+
+
+def randomize(model: Any, seed: int, end: float = 6.0) -> None:
+    """Random weights in all tensors, so that none can stand for another, with answers that vary.
+
+    `end` is about how much the logit of eos is above that of others.
+    """
     import torch
 
-    draw = torch.Generator().manual_seed(seed)
+    draw, post = torch.Generator().manual_seed(seed), model.config.model_type in ("bart", "marian")
     with torch.no_grad():
         for name, tensor in model.named_parameters():
             if "norm" in name:  # of any sign: else the last token is said again and again, where embeddings are tied
@@ -104,21 +116,17 @@ def _save(model: Any, folder: Path, seed: int, generation: dict[str, Any]) -> An
                     tensor.add_(tensor.sign())
             elif name.endswith("bias"):
                 tensor.normal_(0.0, 0.1, generator=draw)
-            elif "shared" in name:
+            elif "shared" in name or "embed_tokens" in name:
                 tensor.normal_(0.0, 0.4, generator=draw)
-            else:  # attention and positions weigh most, so that an answer depends on more than its last token
-                post = model.config.model_type == "bart"  # where large ones would drown what came in
+            elif tensor.requires_grad:  # no sines; attention and positions weigh most, so that more than the last token
+                # decides, but a sum before a norm must not drown what came in
                 large = "positions" in name or (not post and ("out_proj" in name or "v_proj" in name))
                 tensor.normal_(0.0, 1.0 if large else 0.25, generator=draw)
         eos = model.config.eos_token_id
         if hasattr(model, "final_logits_bias"):
             model.final_logits_bias.normal_(0.0, 0.3, generator=draw)
-            model.final_logits_bias[0, eos] = 6.0
+            model.final_logits_bias[0, eos] = end
         else:  # eos points where the last norm adds a constant
             added = model.model.decoder.layer_norm.bias
             added.normal_(0.0, 0.4, generator=draw)
-            model.model.shared.weight[eos] = 6.0 * added / (added * added).sum()
-    for name, value in generation.items():
-        setattr(model.generation_config, name, value)
-    model.save_pretrained(folder)
-    return model.eval()
+            model.model.shared.weight[eos] = end * added / (added * added).sum()

@@ -11,7 +11,7 @@ from sharpbeam.convert.formats.marian import is_marian_file
 from sharpbeam.convert.formats.spm import Pieces
 from sharpbeam.convert.hub import fetch
 from sharpbeam.convert.readers.ctranslate2 import read_ctranslate2
-from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
+from sharpbeam.convert.readers.hugging_face.read import FAMILIES, read_hugging_face
 from sharpbeam.convert.readers.marian import read_marian
 from sharpbeam.convert.readers.open_nmt import read_open_nmt
 from sharpbeam.errors import InputError, ModelError
@@ -56,8 +56,8 @@ def read_model(
         raise InputError(f"{path} holds {len(inside)} models; give one of {', '.join(map(str, inside))}.")
     raise ModelError(
         f"{path} is no model that can be read: give a folder of CTranslate2, a model (.npz or .bin) of Marian or "
-        "Bergamot, its options (.yml) or its folder, a checkpoint (.pt) of OpenNMT-py, or a folder of a MarianMT, "
-        "M2M100, NLLB, BART or T5 model of Hugging Face."
+        "Bergamot, its options (.yml) or its folder, a checkpoint (.pt) of OpenNMT-py, or a folder of Hugging Face "
+        f"with a config.json of model_type {', '.join(FAMILIES)}."
     )
 
 

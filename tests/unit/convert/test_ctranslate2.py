@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.ctranslate2_writer import as_version_5
-from support.foreign import demo_sentences
+from support.foreign import ENGLISH, demo_sentences, pieces_of, train_pieces
 
 from sharpbeam import Translator
 from sharpbeam.convert.formats.ctranslate2 import read_model_file
@@ -18,7 +18,10 @@ from sharpbeam.convert.formats.weights import values
 from sharpbeam.convert.read import read_model
 from sharpbeam.convert.readers import ctranslate2 as reader
 from sharpbeam.errors import ModelError
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.options.decode import MachineOptions
+from sharpbeam.storage.model_folder import save_model
 from sharpbeam.storage.tensors import Int8Matrix
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
@@ -90,6 +93,42 @@ def test_languages_are_found(nllb, tmp_path):
     asked = {"source_language": "deu_Latn", "target_language": "fra_Latn", "beam_size": 1, "max_length": 12}
     for answer, wanted in zip(ours.translate(TEXTS, **asked), found, strict=True):
         assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0]
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_folder_of_quickmt(tmp_path, gated):
+    """8 + 2 layers in pre-norm, a SentencePiece model for each side, sources without eos."""
+    from bench.engines.ctranslate2_model import write
+
+    spm = {
+        "source": train_pieces(demo_sentences(), 190, pad_id=3),
+        "target": train_pieces(ENGLISH.split(". "), 90, pad_id=3, hard_vocab_limit=False),
+    }
+    sizes = [len(pieces_of(model)) for model in spm.values()]
+    config = TransformerConfig(
+        *sizes, hidden_dim=24, encoder_layers=8, decoder_layers=2, encoder_heads=3, decoder_heads=3, encoder_ffn_dim=40,
+        decoder_ffn_dim=40, activation="swish" if gated else "gelu", gated_ffn=gated, norm_epsilon=1e-6,
+        tied_output=True, source_eos=False,
+    )  # fmt: skip
+    draw = np.random.default_rng(3)
+    tensors = {name: draw.normal(0, 0.5, shape).astype(np.float32) for name, shape in tensor_shapes(config).items()}
+    for name in filter(lambda name: name.endswith("norm.weight"), tensors):
+        tensors[name] += np.sign(tensors[name])  # of any sign, or the last token is said again and again
+    save_model(tmp_path / "made", config, tensors, {f"{side}.spm": data for side, data in spm.items()}, "# toy\n")
+    folder = write(tmp_path / "made", tmp_path / "quickmt", "float32")
+    for name, data in zip(("src.spm.model", "tgt.spm.model"), spm.values(), strict=True):
+        (folder / name).write_bytes(data)
+    (folder / "eole-config.yaml").write_text("src_vocab_size: 20000\n")
+    found = read_model(str(folder))
+    assert dataclasses.replace(found.config, unk_id=0) == config and found.notes == ("Sources do not end in eos.",)
+    ours, theirs = ours_of(folder, tmp_path / "ours"), ctranslate2.Translator(str(folder), compute_type="float32")
+    pieces = [[*map(found.source.piece, found.source.encode(text))] for text in TEXTS]
+    wanted = theirs.translate_batch(
+        pieces, beam_size=4, length_penalty=1.0, max_decoding_length=15, min_decoding_length=0, patience=20
+    )
+    answers = ours.translate(TEXTS, beam_size=4, length_penalty=1.0, max_length=15, early_stopping="exhaustive")
+    assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in wanted]
+    assert len({answer.tokens for answer in answers}) > 4
 
 
 def test_without_sentencepiece_text_is_pieces(float32, tmp_path):

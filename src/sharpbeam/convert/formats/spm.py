@@ -11,10 +11,8 @@ import sentencepiece
 from sharpbeam.errors import ModelError
 from sharpbeam.text.pieces import PieceVocabulary
 
-_NAMES = {
-    "source": ("source.spm", "sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "shared.spm"),
-    "target": ("target.spm", "sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "shared.spm"),
-}
+_SHARED = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "shared.spm", "joint.spm.model")
+_NAMES = {"source": ("source.spm", "src.spm.model", *_SHARED), "target": ("target.spm", "tgt.spm.model", *_SHARED)}
 
 
 @dataclass(frozen=True)

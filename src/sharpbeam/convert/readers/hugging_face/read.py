@@ -13,6 +13,7 @@ from sharpbeam.convert.formats.weights import values
 from sharpbeam.convert.readers.hugging_face import generation as options
 from sharpbeam.convert.readers.hugging_face import marian, t5
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint, Family
+from sharpbeam.convert.readers.hugging_face.refused import REFUSED
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 
@@ -28,7 +29,11 @@ def read_hugging_face(folder: Path) -> Converted:
     config = read_json(path)
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
-        raise ModelError(f"{path}: model_type is {kind!r:.60}; it must be one of {', '.join(FAMILIES)}.")
+        why = REFUSED.get(kind, "") if isinstance(kind, str) else ""
+        raise ModelError(
+            f"{path}: model_type is {kind!r:.60}{why and f': {why}'}. Sharpbeam converts models of the types "
+            f"{', '.join(FAMILIES)}."
+        )
     checkpoint = Checkpoint.open(folder, kind, config, FAMILIES[kind].defaults)
     facts, generation = checkpoint.facts, checkpoint.generation
     facts.require("is_encoder_decoder", [True])

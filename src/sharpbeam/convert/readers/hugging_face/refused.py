@@ -1,0 +1,32 @@
+"""Families of Hugging Face that people try and Sharpbeam lacks: the reason, and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_SUMMARIES = "for summaries convert a model of BART"
+_TRANSLATION = "for translation convert OPUS-MT, NLLB, M2M100 or mBART-50"
+REFUSED: Mapping[str, str] = {  # by model_type
+    "pegasus": f"Pegasus has another vocabulary and other positions; {_SUMMARIES}",
+    "pegasus_x": f"PEGASUS-X attends in blocks; {_SUMMARIES}",
+    "led": f"LED attends in windows; {_SUMMARIES}, which reads 1,024 tokens",
+    "bigbird_pegasus": f"BigBird attends to blocks; {_SUMMARIES}",
+    "prophetnet": f"ProphetNet predicts several tokens at once; {_SUMMARIES}",
+    "blenderbot": "Blenderbot is for conversations; run it with transformers",
+    "blenderbot-small": "Blenderbot is for conversations; run it with transformers",
+    "fsmt": f"FSMT has vocabularies of fairseq; {_TRANSLATION}",
+    "nllb-moe": f"a mixture of experts is not supported; {_TRANSLATION}",
+    "seamless_m4t": f"Seamless reads speech too; {_TRANSLATION}",
+    "seamless_m4t_v2": f"Seamless reads speech too; {_TRANSLATION}",
+    "IndicTrans": "IndicTrans2 needs the text rewritten into another script before and after, by code of its own; "
+    "convert NLLB, which has these languages",
+    "whisper": "Whisper reads speech; run it with faster-whisper",
+    "encoder-decoder": f"a pair of two models is not supported; {_TRANSLATION}",
+    "longt5": "LongT5 attends in blocks; run it with transformers",
+    "switch_transformers": "a mixture of experts is not supported; run it with transformers",
+    **dict.fromkeys(
+        ("gpt2", "llama", "mistral", "gemma", "gemma2", "gemma3", "qwen2", "qwen3", "opt", "bloom"),
+        "a model without an encoder is not supported, though `Head` speeds up its output layer; run it with vLLM or "
+        "llama.cpp",
+    ),
+}
