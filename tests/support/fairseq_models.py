@@ -80,9 +80,40 @@ def write_small100(folder: Path, lines: Sequence[str], seed: int = 1, size: int 
     return _save(M2M100ForConditionalGeneration(config), folder, seed, generation)
 
 
-_GENERATION = (
+def write_tc_big(
+    folder: Path,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    shared: bool,
+    seed: int = 1,
+    sizes: tuple[int, int] = (300, 300),
+    **facts: Any,
+) -> Any:
+    """A folder of MarianMT as OPUS-MT tc-big has it, with one vocabulary or one for each side; returns the model."""
+    from transformers import MarianConfig, MarianMTModel
+
+    folder.mkdir(parents=True, exist_ok=True)
+    words = []
+    for name, lines, size in zip(("source.spm", "target.spm"), (sources, targets), sizes, strict=True):
+        spm = train_pieces(list(lines), size, unk_id=0, eos_id=1, bos_id=-1, pad_id=-1, hard_vocab_limit=False)
+        (folder / name).write_bytes(spm)
+        words.append(pieces_of(spm)[2:])
+    if shared:
+        words = [list(dict.fromkeys(words[0] + words[1]))] * 2
+    words = [[">>eng<<", *side[:50], "</s>", "<unk>", "<pad>", *side[50:]] for side in words]
+    for name, side in zip(("vocab.json", "target_vocab.json"), words, strict=True):
+        (folder / name).write_text(json.dumps({piece: i for i, piece in enumerate(side)}), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": not shared}))
+    special = {"eos_token_id": 51, "forced_eos_token_id": 51, "pad_token_id": 53, "decoder_start_token_id": 53}
+    given, generation = _split(SHAPE | special | {"activation_function": "relu", "scale_embedding": True} | facts)
+    vocabularies = {"vocab_size": len(words[0]), "decoder_vocab_size": len(words[1])}
+    config = MarianConfig(**vocabularies, share_encoder_decoder_embeddings=shared, **given)
+    return _save(MarianMTModel(config), folder, seed, generation | {"bad_words_ids": [[53]]})
+
+
+_GENERATION = (  # `end` is an argument of `randomize`
     "forced_bos_token_id", "max_length", "min_length", "num_beams", "length_penalty", "no_repeat_ngram_size",
-    "early_stopping",
+    "early_stopping", "end",
 )  # fmt: skip
 
 
@@ -93,14 +124,14 @@ def _split(facts: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _save(model: Any, folder: Path, seed: int, generation: dict[str, Any]) -> Any:
     """Write the model with random weights, and what `generation` says."""
-    randomize(model, seed)
+    randomize(model, seed, generation.pop("end", 6.0))
     for name, value in generation.items():
         setattr(model.generation_config, name, value)
     model.save_pretrained(folder)
     return model.eval()
 
 
-def randomize(model: Any, seed: int, end: float = 6.0) -> None:
+def randomize(model: Any, seed: int, end: float) -> None:
     """Random weights in all tensors, so that none can stand for another, with answers that vary.
 
     `end` is about how much the logit of eos is above that of others.

@@ -1,0 +1,207 @@
+"""Token identity of families: answers against `generate` of transformers in float32, on models made for it.
+
+Each family has a model of an unusual shape with random weights and tokenizers of Tatoeba. For every way to search each
+sentence's tokens have to be the same, and its score within 1e-4 (of itself, where it is larger than 1). What differs is
+a tie where scores are that close, or where floats are too short for a choice on the way; anything else is a mistake.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from parity.identity import HOME, Difference, apart
+from support.fairseq_models import write_bart, write_mbart, write_small100, write_tc_big
+
+from bench.harness import record
+from bench.harness.testset import DATA, german_english, test_file
+from sharpbeam import Translator
+from sharpbeam.convert.read import read_model
+from sharpbeam.decoding.inputs import encode_texts
+from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.text.lines import file_digest
+from sharpbeam.text.pairs import column_pairs
+from sharpbeam.types import Request
+
+SIZE, BATCH, END = 2000, 40, 11.0
+SHAPE = {"d_model": 60, "encoder_ffn_dim": 100, "decoder_ffn_dim": 76, "max_position_embeddings": 130}
+NAMES = ("beam", "penalty", "early", "least", "most", "ngram")
+WAYS: tuple[tuple[int, float, bool | str, int, int, int], ...] = (
+    (1, 1.0, False, 0, 30, 0),
+    (1, 1.0, False, 5, 12, 2),
+    (4, 1.0, False, 0, 30, 0),
+    (4, 2.0, True, 8, 24, 3),
+    (5, 0.6, "never", 0, 30, 0),
+    (5, -1.0, False, 3, 10, 2),
+    (10, 1.0, True, 0, 20, 0),
+)
+Lines = tuple[list[str], list[str]]
+# The name of a family -> what writes a folder of it, and the options that select its languages.
+FAMILIES: Mapping[str, tuple[Callable[[Path, Lines], Any], dict[str, str]]] = {
+    "bart": (lambda to, text: write_bart(to, text[0] + text[1], 8, SIZE, **SHAPE), {}),
+    "mbart-50": (
+        lambda to, text: write_mbart(to, text[0] + text[1], True, 4, SIZE, **SHAPE),
+        {"source_language": "de_DE", "target_language": "en_XX"},
+    ),
+    "mbart-cc25": (
+        lambda to, text: write_mbart(to, text[0] + text[1], False, 5, SIZE, **SHAPE),
+        {"source_language": "de_DE"},
+    ),
+    "small-100": (
+        lambda to, text: write_small100(to, text[0] + text[1], 4, SIZE, **SHAPE, end=END),
+        {"target_language": "en"},
+    ),
+    "tc-big": (
+        lambda to, text: write_tc_big(to, *text, True, 3, (SIZE, SIZE), **SHAPE, end=END),
+        {"target_language": "eng"},
+    ),
+    "tc-big, two vocabularies": (
+        lambda to, text: write_tc_big(to, *text, False, 3, (SIZE, SIZE), **SHAPE, end=END),
+        {},
+    ),
+}
+
+
+class Pair:
+    """One model in both engines."""
+
+    def __init__(self, family: str, data: str) -> None:
+        write, self.languages = FAMILIES[family]
+        self.folder = HOME / family.replace(", ", "-").replace(" ", "-")
+        if not (self.folder / "model.safetensors").is_file():
+            pairs = list(column_pairs(test_file(data, "tatoeba/eng-deu.train.tsv.gz"), 1, 0))[:20000]
+            write(self.folder, ([source for source, _ in pairs], [target for _, target in pairs]))
+        import torch
+        from transformers import AutoModelForSeq2SeqLM
+
+        torch.set_num_threads(1)
+        self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(self.folder).eval()
+        ours = self.folder.with_name(self.folder.name + "-ours")
+        read_model(str(self.folder)).save(ours, "the same in ours")
+        self.ours = Translator(ours, machine=MachineOptions(threads=1, exact=True))
+
+    def compare(self, texts: list[str], way: tuple[Any, ...]) -> tuple[list[Difference], dict[str, float]]:
+        """The sentences on which they differ; the largest difference of other scores, and how much answers vary."""
+        beam, penalty, early, least, most, ngram = way
+        options: Any = {"length_penalty": penalty, "early_stopping": early} if beam > 1 else {}
+        own: Any = {"beam_size": beam, "min_length": least, "max_length": most, "no_repeat_ngram_size": ngram}
+        answers = self.ours.translate(texts, **own, **options, **self.languages)
+        inputs = encode_texts(self.ours.loaded, texts, None, DecodeOptions().changed(**self.languages))  # type: ignore[arg-type]
+        requests = [given.request for given in inputs if given.request is not None]
+        assert len(requests) == len(texts)
+        theirs = self._generate(requests, way, options)
+        piece, differing, furthest = self.ours.loaded.target.piece, [], 0.0
+        for request, answer, (said, score) in zip(requests, answers, theirs, strict=True):
+            wanted, found = [piece(token) for token in said], list(answer.tokens)
+            if wanted != found:
+                narrowest = self.narrowest(request, way, min(len(wanted), len(found)) + 1)
+                differing.append(Difference(answer.source, found, wanted, answer.score, score, narrowest))
+            elif np.isfinite(score):
+                furthest = max(furthest, apart(score, answer.score))
+        tokens = [answer.tokens for answer in answers]
+        varied = {"furthest_score": furthest, "different_answers": len(set(tokens))}
+        return differing, varied | {"lengths": len(set(map(len, tokens)))}
+
+    def _generate(
+        self, requests: list[Request], way: tuple[Any, ...], options: dict[str, Any]
+    ) -> list[tuple[list[int], float]]:
+        """Tokens and score of `generate` for each request; sources of one length together, so that none is padded."""
+        import torch
+
+        beam, _, _, least, most, ngram = way
+        by_length: dict[int, list[int]] = defaultdict(list)
+        for place, request in enumerate(requests):
+            by_length[len(request.source)].append(place)
+        batches = [same[i : i + BATCH] for same in by_length.values() for i in range(0, len(same), BATCH)]
+        found: list[tuple[list[int], float]] = [([], 0.0)] * len(requests)
+        for batch in batches:
+            sources = torch.tensor(np.stack([requests[place].source for place in batch]), dtype=torch.long)
+            prefix = requests[batch[0]].prefix
+            out = self.model.generate(
+                input_ids=sources, attention_mask=torch.ones_like(sources), num_beams=beam, min_new_tokens=least,
+                max_new_tokens=most, no_repeat_ngram_size=ngram, do_sample=False, return_dict_in_generate=True,
+                forced_bos_token_id=None if prefix is None else int(prefix.token[0]), output_scores=True, **options,
+            )  # fmt: skip
+            scores = out.sequences_scores.tolist() if beam > 1 else [float("nan")] * len(batch)
+            eos = self.ours.loaded.model.eos_id
+            for place, row, score in zip(batch, out.sequences.tolist(), scores, strict=True):
+                found[place] = row[1 : row.index(eos, 1) if eos in row[1:] else None], score
+        return found
+
+    def narrowest(self, request: Request, way: tuple[Any, ...], steps: int) -> float:
+        """How close the best candidate that was left out came to the last one that was kept, in `steps` steps.
+
+        In double precision, as a share of their sum of log probabilities.
+        """
+        import torch
+
+        beam, _, _, least, most, ngram = way
+        model, loaded = self.model.double(), self.ours.loaded
+        forced = [] if request.prefix is None else request.prefix.token.tolist()
+        source = torch.tensor(request.source[None], dtype=torch.long)
+        kept, found = [([loaded.model.bos_id, *forced], 0.0)], float("inf")
+        with torch.no_grad():
+            for length in range(len(forced), min(steps, most - 1)):
+                ids = torch.tensor([tokens for tokens, _ in kept])
+                logits = model(input_ids=source.expand(len(kept), -1), decoder_input_ids=ids).logits[:, -1]
+                scores = logits.log_softmax(-1) + torch.tensor([[score] for _, score in kept])
+                scores[:, list(loaded.suppressed)] = -torch.inf
+                for row, (tokens, _) in enumerate(kept):
+                    for i in range(1, len(tokens) - ngram + 1 if ngram else 0):
+                        if tokens[i : i + ngram - 1] == tokens[len(tokens) - ngram + 1 :]:
+                            scores[row, tokens[i + ngram - 1]] = -torch.inf
+                if length < least:
+                    scores[:, loaded.model.eos_id] = -torch.inf
+                best, place = scores.flatten().topk(2 * beam + 1)
+                gap = min(best[beam - 1] - best[beam], best[2 * beam - 1] - best[2 * beam])
+                found = min(found, float(gap / best[beam].abs()))
+                parent, token = place // scores.shape[1], place % scores.shape[1]
+                went = zip(parent.tolist(), token.tolist(), best.tolist(), strict=True)
+                kept = [([*kept[p][0], t], s) for p, t, s in went if t != loaded.model.eos_id][:beam]
+        self.model.float()
+        return found
+
+
+def misses(family: str, data: str, sentences: int) -> list[dict[str, Any]]:
+    """A record for each way to search; `wrong` of all of them should be 0. A way is not run twice on one commit."""
+    texts, pair, found = german_english(data, sentences)[0], Pair(family, data), []
+    digest = file_digest(pair.folder / "model.safetensors")
+    for way in WAYS:
+        options: dict[str, Any] = {"way": dict(zip(NAMES, way, strict=True)), "family": family, "weights": digest}
+        options |= {"sentences": len(texts)}
+        line = record.find("identity", options)
+        if line is None:
+            differing, figures = pair.compare(texts, way)
+            counts = {"ties": sum(one.tie for one in differing), "wrong": sum(not one.tie for one in differing)}
+            listed = {"differing": [vars(one) for one in differing[:20]]}
+            said = {"same": len(texts) - len(differing), **counts, **figures, **listed}
+            line = record.write("identity", said, threads=1, options=options)
+        found.append(line)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default=DATA)
+    parser.add_argument("--family", choices=FAMILIES, action="append", help="default: all")
+    parser.add_argument("--sentences", type=int, default=1000)
+    arguments = parser.parse_args()
+    wrong = ties = 0
+    for family in arguments.family or FAMILIES:
+        found = misses(family, arguments.data, arguments.sentences)
+        for line in found:
+            print(json.dumps({"family": family, **line["options"]["way"]}), {k: line[k] for k in line if k in FIGURES})
+        wrong += sum(line["wrong"] for line in found)
+        ties += sum(line["ties"] for line in found)
+    print(f"{wrong} wrong, {ties} ties")
+
+
+FIGURES = ("same", "ties", "wrong", "furthest_score", "different_answers", "lengths")
+
+if __name__ == "__main__":
+    main()
