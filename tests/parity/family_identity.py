@@ -7,17 +7,18 @@ a tie where scores are that close, or where floats are too short for a choice on
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from parity.identity import HOME, Difference, apart
 from support.fairseq_models import write_bart, write_mbart, write_small100, write_tc_big
 
+from bench.flags import Data, Sentences
 from bench.harness import record
 from bench.harness.testset import DATA, german_english, test_file
 from sharpbeam import Translator
@@ -185,23 +186,19 @@ def misses(family: str, data: str, sentences: int) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=DATA)
-    parser.add_argument("--family", choices=FAMILIES, action="append", help="default: all")
-    parser.add_argument("--sentences", type=int, default=1000)
-    arguments = parser.parse_args()
+def main(
+    data: Data = DATA,
+    family: Annotated[str, typer.Option(help=f"one of {', '.join(FAMILIES)}; default: all")] = "",
+    sentences: Sentences = 1000,
+) -> None:
+    """Measure, print and record."""
     wrong = ties = 0
-    for family in arguments.family or FAMILIES:
-        found = misses(family, arguments.data, arguments.sentences)
-        for line in found:
-            print(json.dumps({"family": family, **line["options"]["way"]}), {k: line[k] for k in line if k in FIGURES})
-        wrong += sum(line["wrong"] for line in found)
-        ties += sum(line["ties"] for line in found)
+    for name in [family] if family else FAMILIES:
+        for line in misses(name, data, sentences):
+            figures = {figure: line[figure] for figure in FIGURES}
+            print(json.dumps({"family": name, **line["options"]["way"], **figures}))
+            wrong, ties = wrong + line["wrong"], ties + line["ties"]
     print(f"{wrong} wrong, {ties} ties")
 
 
 FIGURES = ("same", "ties", "wrong", "furthest_score", "different_answers", "lengths")
-
-if __name__ == "__main__":
-    main()
