@@ -2,20 +2,23 @@
 
 Each family has a model of an unusual shape with random weights and tokenizers of Tatoeba. For every way to search each
 sentence's tokens have to be the same, and its score within 1e-4 (of itself, where it is larger than 1). What differs is
-a tie where scores are that close, or where floats are too short for a choice on the way; anything else is a mistake.
+a tie where scores are that close, or where a choice on the way is narrower in double precision than what rounding to
+float32 changes in the log probabilities of `generate` itself; anything else is a mistake.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from parity.identity import HOME, Difference, apart
+from parity.identity import CLOSE, HOME, apart
 from support.fairseq_models import write_bart, write_mbart, write_small100, write_tc_big
 
 from bench.flags import Data, Sentences
@@ -66,6 +69,23 @@ FAMILIES: Mapping[str, tuple[Callable[[Path, Lines], Any], dict[str, str]]] = {
         {},
     ),
 }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A sentence on which the two do not say the same."""
+
+    text: str
+    ours: list[str]
+    theirs: list[str]
+    our_score: float
+    their_score: float
+    narrowest: float  # as from `Pair.narrowest`
+
+    @property
+    def tie(self) -> bool:
+        """Whether the answers are as good as each other, or rounding decides which of two hypotheses lives on."""
+        return apart(self.our_score, self.their_score) < CLOSE or self.narrowest < 1.0
 
 
 class Pair:
@@ -135,22 +155,25 @@ class Pair:
         return found
 
     def narrowest(self, request: Request, way: tuple[Any, ...], steps: int) -> float:
-        """How close the best candidate that was left out came to the last one that was kept, in `steps` steps.
+        """How narrowly a hypothesis was kept in `steps` steps, in double precision: its lead over the next one.
 
-        In double precision, as a share of their sum of log probabilities.
+        In units of twice what rounding changes in the sum of log probabilities, so far and at most, in transformers.
         """
         import torch
 
         beam, _, _, least, most, ngram = way
-        model, loaded = self.model.double(), self.ours.loaded
+        loaded, exact = self.ours.loaded, copy.deepcopy(self.model).double()
         forced = [] if request.prefix is None else request.prefix.token.tolist()
         source = torch.tensor(request.source[None], dtype=torch.long)
-        kept, found = [([loaded.model.bos_id, *forced], 0.0)], float("inf")
+        kept, found, noise = [([loaded.model.bos_id, *forced], 0.0)], float("inf"), 0.0
         with torch.no_grad():
             for length in range(len(forced), min(steps, most - 1)):
                 ids = torch.tensor([tokens for tokens, _ in kept])
-                logits = model(input_ids=source.expand(len(kept), -1), decoder_input_ids=ids).logits[:, -1]
-                scores = logits.log_softmax(-1) + torch.tensor([[score] for _, score in kept])
+                given = {"input_ids": source.expand(len(kept), -1), "decoder_input_ids": ids}
+                log_probs, rounded = (model(**given).logits[:, -1].log_softmax(-1) for model in (exact, self.model))
+                step = float((log_probs - rounded).abs().max())
+                noise = step if beam == 1 else noise + step  # greedy search compares no sums
+                scores = log_probs + torch.tensor([[score] for _, score in kept])
                 scores[:, list(loaded.suppressed)] = -torch.inf
                 for row, (tokens, _) in enumerate(kept):
                     for i in range(1, len(tokens) - ngram + 1 if ngram else 0):
@@ -159,12 +182,13 @@ class Pair:
                 if length < least:
                     scores[:, loaded.model.eos_id] = -torch.inf
                 best, place = scores.flatten().topk(2 * beam + 1)
-                gap = min(best[beam - 1] - best[beam], best[2 * beam - 1] - best[2 * beam])
-                found = min(found, float(gap / best[beam].abs()))
+                gap = best[beam - 1] - best[beam]
+                if beam > 1:  # eos may take places of the best
+                    gap = min(gap, best[2 * beam - 1] - best[2 * beam])
+                found = min(found, float(gap) / (2 * noise))
                 parent, token = place // scores.shape[1], place % scores.shape[1]
                 went = zip(parent.tolist(), token.tolist(), best.tolist(), strict=True)
                 kept = [([*kept[p][0], t], s) for p, t, s in went if t != loaded.model.eos_id][:beam]
-        self.model.float()
         return found
 
 

@@ -34,12 +34,13 @@ def test_tokens_are_those_of_generate(tc_big: tuple[Path, Any], beam: int) -> No
     assert found.config.tied_output and ours.loaded.model.eos_id == 51
     shared = found.source is found.target or len(found.source) == len(found.target)
     asked: dict[str, Any] = {"target_language": "eng"} if shared else {}
-    texts = (
-        TEXTS if shared else [f">>eng<< {text}" for text in TEXTS]
-    )  # with two vocabularies a text has its tag itself
-    answers = ours.translate(texts, beam_size=beam, early_stopping="true" if beam > 1 else "false", **asked)
+    # With two vocabularies a text has its tag itself.
+    texts = TEXTS if shared else [f">>eng<< {text}" for text in TEXTS]
+    asked |= {"early_stopping": "true" if beam > 1 else "false", "no_repeat_ngram_size": 2}
+    answers = ours.translate(texts, beam_size=beam, **asked)
     assert len({answer.tokens for answer in answers}) > 4
     for text, answer in zip(TEXTS, answers, strict=True):
         ids = [0, *ours.loaded.source.encode(text), 51]
-        wanted = model.generate(input_ids=torch.tensor([ids]), num_beams=beam, early_stopping=beam > 1)[0].tolist()
+        options = {"num_beams": beam, "early_stopping": beam > 1, "no_repeat_ngram_size": 2}
+        wanted = model.generate(input_ids=torch.tensor([ids]), **options)[0].tolist()
         assert list(answer.tokens) == [ours.loaded.target.piece(token) for token in wanted[1:] if token not in (51, 53)]
