@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sharpbeam.output_layers.registry import register_output_layer
     from sharpbeam.report.assessment import Assessment, assess, write_sheets
     from sharpbeam.report.compare import Comparison, compare
+    from sharpbeam.report.profile_report import ProfileReport, profile
+    from sharpbeam.report.screen_report import ScreenReport, screen_report
     from sharpbeam.report.tune import Tuning, tune
     from sharpbeam.search.registry import register_search
 
@@ -56,10 +58,12 @@ __all__ = [
     "OutputError",
     "Partial",
     "PreviewFit",
+    "ProfileReport",
     "RequestCancelledError",
     "Scorer",
     "ScreenFit",
     "ScreenOptions",
+    "ScreenReport",
     "Session",
     "SharpbeamError",
     "ShortlistFit",
@@ -77,8 +81,10 @@ __all__ = [
     "fit_preview",
     "fit_screen",
     "fit_shortlist",
+    "profile",
     "register_output_layer",
     "register_search",
+    "screen_report",
     "translate_file",
     "tune",
     "write_sheets",
@@ -98,9 +104,11 @@ _HOMES = {
     "MachineOptions": "sharpbeam.options.decode",
     "Partial": "sharpbeam.decoding.results",
     "PreviewFit": "sharpbeam.fit.low_bit_job",
+    "ProfileReport": "sharpbeam.report.profile_report",
     "Scorer": "sharpbeam.api.scorer",
     "ScreenFit": "sharpbeam.fit.screen.job",
     "ScreenOptions": "sharpbeam.options.screen",
+    "ScreenReport": "sharpbeam.report.screen_report",
     "Session": "sharpbeam.decoding.session",
     "ShortlistFit": "sharpbeam.fit.shortlist.job",
     "ShortlistOptions": "sharpbeam.options.shortlist",
@@ -116,8 +124,10 @@ _HOMES = {
     "fit_preview": "sharpbeam.fit.low_bit_job",
     "fit_screen": "sharpbeam.fit.screen.job",
     "fit_shortlist": "sharpbeam.fit.shortlist.job",
+    "profile": "sharpbeam.report.profile_report",
     "register_output_layer": "sharpbeam.output_layers.registry",
     "register_search": "sharpbeam.search.registry",
+    "screen_report": "sharpbeam.report.screen_report",
     "translate_file": "sharpbeam.jobs.translate_file",
     "tune": "sharpbeam.report.tune",
     "write_sheets": "sharpbeam.report.assessment",

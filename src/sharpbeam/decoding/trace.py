@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.decoding.lanes import one_beam_search
@@ -13,6 +16,10 @@ from sharpbeam.decoding.results import Answer, hypothesis_answer
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.observer import Choice, Outcome
+
+MARKS = {"lives": "+", "finished": "=", "width": " ", "threshold": "<", "banned": "x"}
+LEGEND = "+ lives     = finished   (blank) no place on the beam   < below the threshold   x not allowed"
+SHOWN = 60  # characters of a hypothesis that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,37 @@ class Trace:
     steps: list[Step]
     why: str  # it stopped
     answers: tuple[Answer, ...]
+
+    def record(self) -> dict[str, Any]:
+        """The trace as JSON has it: None in the place of -inf, which JSON cannot write."""
+        record = dataclasses.asdict(self)
+        for step in record["steps"]:
+            for candidate in step["candidates"]:
+                for name in ("log_prob", "score"):
+                    candidate[name] = None if candidate[name] == -math.inf else candidate[name]
+        return record
+
+    def summary(self) -> str:
+        """For people: the candidates of each step with their outcomes, and the answers."""
+        lines = [self.source, " ".join(self.pieces), "", LEGEND]
+        for number, step in enumerate(self.steps, 1):
+            lines += ["", f"step {number}{_groups(step)}"]
+            for candidate in step.candidates:
+                so_far = " ".join((*step.rows[candidate.row].pieces, candidate.piece))
+                shown = so_far if len(so_far) <= SHOWN else "…" + so_far[1 - SHOWN :]
+                mark = MARKS[candidate.outcome]
+                lines.append(f" {mark} {candidate.score:9.3f} {candidate.log_prob:8.3f}  {shown}")
+        lines += ["", f"stopped after step {len(self.steps)}: {self.why}"]
+        return "\n".join(lines + [f"{answer.score:9.3f}  {answer.text}" for answer in self.answers])
+
+
+def _groups(step: Step) -> str:
+    """The rows in brackets by what they share, where cube pruning merged some."""
+    groups: dict[int, list[str]] = {}
+    for place, row in enumerate(step.rows, 1):
+        groups.setdefault(row.group, []).append(str(place))
+    merged = len(groups) < len(step.rows)
+    return ": rows " + " ".join(f"[{' '.join(rows)}]" for rows in groups.values()) if merged else ""
 
 
 class Recorder:

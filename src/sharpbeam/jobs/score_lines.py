@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from sharpbeam.api.scorer import Scorer, perplexity
 from sharpbeam.api.translator import Translator
@@ -44,6 +45,12 @@ def score_pairs(
 
     with engine_warnings(lambda: done + 1):
         run_chunks(checked(), score, found, ready=ready)
+
+
+def record(index: int, answer: Answer) -> dict[str, Any]:
+    """A score as JSON."""
+    scores = {"score": answer.score, "log_prob": answer.log_prob}
+    return {"index": index, **scores, "tokens": list(answer.tokens), "token_scores": list(answer.token_scores)}
 
 
 @dataclass

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sharpbeam.api.translator import Translator
+from sharpbeam.jobs.memory import peak_memory
 from sharpbeam.report.quality import Quality, quality
 
 
@@ -29,6 +31,27 @@ class Evaluation:
     def sentences_per_second(self) -> float:
         """Sentences for each second of wall time."""
         return self.sentences / self.seconds
+
+    def record(self) -> dict[str, Any]:
+        """The figures as JSON, with the peak memory of this process."""
+        return {
+            **dataclasses.asdict(self.quality),
+            "sentences": self.sentences,
+            "words": self.words,
+            "seconds": round(self.seconds, 6),
+            "words_per_second": round(self.words_per_second, 2),
+            "sentences_per_second": round(self.sentences_per_second, 2),
+            "peak_memory_mib": round(peak_memory() / 2**20, 1),
+        }
+
+    def summary(self) -> str:
+        """For people."""
+        return (
+            f"  BLEU {self.quality.bleu:.2f}  {self.quality.bleu_signature}\n"
+            f"  chrF {self.quality.chrf:.2f}  {self.quality.chrf_signature}\n"
+            f"  {self.sentences} sentences in {self.seconds:.1f} s: {self.sentences_per_second:.1f} sentences/s, "
+            f"{self.words_per_second:.0f} words/s, peak memory {peak_memory() / 2**20:.0f} MiB"
+        )
 
 
 def evaluate(

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
+from sharpbeam.errors import OptionError, needs_extra
 from sharpbeam.fit.low_bit_job import collected
+from sharpbeam.fit.texts import directed_texts
+from sharpbeam.options.machine import MachineOptions
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.proven import LowBit, ProvenLayer
-from sharpbeam.storage.atomic import replacing_file
-from sharpbeam.storage.low_bit import read_low_bit
+from sharpbeam.report.screen_report import PICTURE, REPORT
+from sharpbeam.storage.atomic import replacing_file, write_text
+from sharpbeam.storage.low_bit import FILE, read_low_bit
+from sharpbeam.storage.screens import FACTS
+from sharpbeam.text.lines import read_all
 
 MOST = 10  # tokens of a row that a beam of 5 can use
 
@@ -44,6 +51,45 @@ class PreviewReport:
             f"the others' normalizers look up {self.summed:.1f} tokens. A token that matters is missed in "
             f"{self.missed:.3%} of the rows."
         )
+
+
+@dataclass(frozen=True)
+class PreviewReports:
+    """The report on a model's low-bit preview, with the interface of `screen_report.ScreenReport`."""
+
+    model: str  # name of its folder
+    layers: list[PreviewReport]
+
+    def record(self) -> dict[str, Any]:
+        """The report as JSON."""
+        return asdict(self)
+
+    def summary(self, words: int = 0) -> str:
+        """For people; a preview has no words to show."""
+        return "\n".join(one.text() for one in self.layers)
+
+    def write(self, folder: str | Path) -> None:
+        """Write the report and its picture as `ScreenReport.write` does."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        write_text(place / REPORT, json.dumps(self.record(), indent=1) + "\n")
+        with needs_extra("the picture of a preview", "train"):
+            draw_previews(self.layers, place / PICTURE)
+
+
+def only_previewed(model: str) -> bool:
+    """Whether a model has a low-bit preview and no screen; raises ModelError where there is no model."""
+    folder = find_model(model)
+    return (folder / FILE).is_file() and not (folder / FACTS).is_file()
+
+
+def preview_report(model: str, text: Sequence[str], *, vectors: int, machine: MachineOptions) -> PreviewReports:
+    """Report the tokens that each stage of a model's preview leaves on a text; raises OptionError without text."""
+    loaded = load_model(model, machine)
+    texts = directed_texts(text, loaded.language_tags)
+    if not texts:
+        raise OptionError("text is empty; a preview is measured on source sentences: give --text.")
+    return PreviewReports(loaded.folder.name, report_previews(loaded, read_all(texts[0].files), vectors))
 
 
 def report_previews(loaded: LoadedModel, lines: Iterable[str], vectors: int) -> list[PreviewReport]:

@@ -16,7 +16,7 @@ GOOD = """
 from pathlib import Path
 
 from sharpbeam import DecodeOptions, FitProgress, Generator, MachineOptions, Scorer, ScreenOptions, Translator
-from sharpbeam import fit_preview, fit_screen, fit_shortlist, translate_file, tune
+from sharpbeam import fit_preview, fit_screen, fit_shortlist, profile, screen_report, translate_file, tune
 from sharpbeam.convert import convert, export
 
 
@@ -44,6 +44,8 @@ fit_screen("model", "text", options=ScreenOptions(fidelity=0.99), progress=liste
 fit_shortlist("model", pairs="pairs.tsv", progress=listen)
 fit_preview("model", progress=listen)
 tune("model", [Path("text")])
+summary: str = screen_report("model", "text", vectors=100).summary()
+layer: str = profile("de-en", ["Bade."]).output_layer
 convert("their-model", "model")
 export("model", "for-others")
 version: str = __import__("sharpbeam").__version__

@@ -156,7 +156,7 @@ def test_what_ran_and_what_to_try_is_said(
     output_layer: str,
     large: float,
 ) -> None:
-    monkeypatch.setattr("sharpbeam.cli.verbs.profile.LARGE_SHARE", large)
+    monkeypatch.setattr("sharpbeam.report.profile_report.LARGE_SHARE", large)
     options = ["--output-layer", output_layer, "--compute-type", "int8", "--max-length", "9", "--sentences", "3"]
     assert main(["profile", str(tiny_model), *options]) == 0
     said = " ".join(capsys.readouterr().out.split())  # lines break where the terminal ends

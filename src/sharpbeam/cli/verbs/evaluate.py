@@ -5,21 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import InputError, OptionError
-from sharpbeam.jobs.memory import peak_memory
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.options.decode import LanguageOptions, MachineOptions, OutputLayerOptions, ScheduleOptions, SearchOptions
 from sharpbeam.report.quality import load_metrics
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
-
-if TYPE_CHECKING:
-    from sharpbeam.report.measure import Evaluation
 
 
 @with_options(without=("beam_size", "num_hypotheses", "return_attention"))
@@ -65,7 +61,8 @@ def evaluate(
         options |= dataclasses.asdict(languages)
         with progress_bar(f"beam {choice.beam_size}", len(pairs)) as bar:
             found = measure.evaluate(translator, sources, references, bar, **options)
-        print(json.dumps(_record(model, options, found)) if as_json else _lines(choice.beam_size, found), flush=True)
+        record = {"model": model, **options, **found.record()}
+        print(json.dumps(record) if as_json else f"beam {choice.beam_size}\n{found.summary()}", flush=True)
 
 
 def _pairs(
@@ -83,28 +80,3 @@ def _pairs(
     if not pairs:
         raise InputError(f"{tsv or source} is empty; there is nothing to evaluate.")
     return pairs
-
-
-def _record(model: str, options: dict[str, Any], found: Evaluation) -> dict[str, Any]:
-    return {
-        "model": model,
-        **options,
-        **dataclasses.asdict(found.quality),
-        "sentences": found.sentences,
-        "words": found.words,
-        "seconds": round(found.seconds, 6),
-        "words_per_second": round(found.words_per_second, 2),
-        "sentences_per_second": round(found.sentences_per_second, 2),
-        "peak_memory_mib": round(peak_memory() / 2**20, 1),
-    }
-
-
-def _lines(beam_size: int, found: Evaluation) -> str:
-    scores, memory = found.quality, peak_memory() / 2**20
-    return (
-        f"beam {beam_size}\n"
-        f"  BLEU {scores.bleu:.2f}  {scores.bleu_signature}\n"
-        f"  chrF {scores.chrf:.2f}  {scores.chrf_signature}\n"
-        f"  {found.sentences} sentences in {found.seconds:.1f} s: {found.sentences_per_second:.1f} sentences/s, "
-        f"{found.words_per_second:.0f} words/s, peak memory {memory:.0f} MiB"
-    )

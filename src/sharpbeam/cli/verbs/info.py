@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import platform
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from sharpbeam.version import program_version
 
 
 def info(
@@ -32,7 +27,9 @@ def info(
     * `sharpbeam info de-en`
     * `sharpbeam info runs/de-en/best --json --verify`
     """
-    facts = _installation() if model is None else _model(model, verify)
+    from sharpbeam.report.facts import describe_installation, describe_model
+
+    facts = describe_installation() if model is None else describe_model(model, verify=verify)
     if as_json:
         print(json.dumps(facts, ensure_ascii=False))
         return
@@ -43,75 +40,6 @@ def info(
         print(f"{name.replace('_', ' '):<{width}}{value}")
     if card:
         print(f"\n{card.strip()}")
-
-
-def _installation() -> dict[str, Any]:
-    from sharpbeam.decoding.loading import bundled_models
-
-    facts: dict[str, Any] = {"version": program_version(), "python": platform.python_version()}
-    try:
-        from sharpbeam import _core
-
-        facts |= {"kernel_tables": list(_core.table_names()), "kernel_table_in_use": _core.table_name()}
-    except ImportError as error:
-        facts["native_core"] = f"missing ({error})"
-    return facts | {"bundled_models": list(bundled_models())}
-
-
-def _model(model: str, verify: bool) -> dict[str, Any]:
-    from sharpbeam.decoding.loading import find_model
-    from sharpbeam.models.registry import architecture_of
-    from sharpbeam.storage.low_bit import FILE as PREVIEW
-    from sharpbeam.storage.model_folder import read_facts, read_tensors, verify_weights, weight_types
-    from sharpbeam.storage.screens import SCREEN
-    from sharpbeam.storage.shortlists import SHORTLIST
-    from sharpbeam.text.vocabulary import read_vocabularies
-
-    folder = find_model(model)
-    facts = read_facts(folder)
-    config = facts.config
-    parameters = sum(tensor.size for tensor in read_tensors(folder, config, facts).values())
-    source, target = read_vocabularies(folder)
-    fitted = {SCREEN.name: SCREEN.tensors, "preview": PREVIEW, SHORTLIST.name: SHORTLIST.tensors}
-    known = dataclasses.asdict(config)
-    card = folder / "README.md"
-    verified = {"verified": verify_weights(folder)} if verify else {}
-    files = [path for path in folder.iterdir() if path.is_file()]
-    return {
-        "folder": str(folder),
-        "architecture": architecture_of(config).name,
-        "parameters": parameters,
-        "weights": ", ".join(weight_types(folder)),
-        **verified,
-        "memory_mib": round(parameters * 4 / 2**20, 1),  # weights as float32
-        "disk_mib": round(sum(path.stat().st_size for path in files) / 2**20, 1),
-        "source_vocabulary": f"{type(source).__name__}, {len(source)} entries",
-        "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
-        "fitted": [name for name, file in fitted.items() if (folder / file).is_file()],
-        **_screen(folder),
-        "decoding": facts.decoding,
-        **{name: value for name, value in known.items() if not name.endswith("vocab_size")},
-        "special_words": {name: target.piece(token) for name, token in known.items() if name.endswith("_id")},
-        "card": _text(card) if card.is_file() else "",
-    }
-
-
-def _screen(folder: Path) -> dict[str, str]:
-    """The scopes of the screen, where there is one, or its fault."""
-    from sharpbeam.errors import ModelError
-    from sharpbeam.storage.screens import FACTS, SCREEN, screens_in
-
-    if not (folder / FACTS).is_file():
-        return {}
-    try:
-        per, each = screens_in(folder, SCREEN.read_facts(folder))
-    except ModelError as error:
-        return {"screen": str(error)}
-    return {"screen": "for all" if per == "all" else f"per {per}: {', '.join(each)}"}
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _for_people(facts: Mapping[str, Any]) -> dict[str, str]:

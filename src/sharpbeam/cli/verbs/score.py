@@ -57,7 +57,7 @@ def score(
     from sharpbeam.decoding.loading import find_models, task_of
     from sharpbeam.jobs.output import StandardOutput
     from sharpbeam.jobs.progress import progress_bar
-    from sharpbeam.jobs.score_lines import score_lines, score_pairs
+    from sharpbeam.jobs.score_lines import record, score_lines, score_pairs
     from sharpbeam.text.lines import StandardInput, check_readable, read_lines
     from sharpbeam.text.pairs import column_pairs, file_pairs
 
@@ -70,7 +70,8 @@ def score(
     with progress_bar("scoring", None, shown=not sys.stdout.isatty()) as bar:
 
         def put(index: int, answer: Answer) -> None:
-            output.write("", _render(index, answer, format_))
+            line = f"{answer.score:.6f}" if format_ == "text" else json.dumps(record(index, answer), ensure_ascii=False)
+            output.write("", line + "\n")
             bar(1)
 
         if language:
@@ -97,16 +98,3 @@ def _check_sides(source: Path | None, target: Path | None, language: bool, apart
         raise OptionError("--apart is for language models; translations are always scored one by one.")
     if not language and (source is None) != (target is None):
         raise OptionError("--source and --target belong together; give both, or tab-separated text on standard input.")
-
-
-def _render(index: int, answer: Answer, format_: str) -> str:
-    if format_ == "text":
-        return f"{answer.score:.6f}\n"
-    record = {
-        "index": index,
-        "score": answer.score,
-        "log_prob": answer.log_prob,
-        "tokens": list(answer.tokens),
-        "token_scores": list(answer.token_scores),
-    }
-    return json.dumps(record, ensure_ascii=False) + "\n"

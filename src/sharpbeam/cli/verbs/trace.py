@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,11 +14,7 @@ from sharpbeam.jobs.paths import check_home
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, OutputLayerOptions, SearchOptions
 
 if TYPE_CHECKING:
-    from sharpbeam.decoding.trace import Step, Trace
-
-MARKS = {"lives": "+", "finished": "=", "width": " ", "threshold": "<", "banned": "x"}
-LEGEND = "+ lives     = finished   (blank) no place on the beam   < below the threshold   x not allowed"
-TAIL = 60  # characters of a hypothesis that are shown
+    from sharpbeam.decoding.trace import Trace
 
 
 @with_options(without=("sampling", "return_alternatives", "return_attention", "min_alternative_expansion_prob"))
@@ -61,7 +54,7 @@ def trace(
             from sharpbeam.report.search_picture import draw_search
 
             draw_search(found, picture)
-    print(json.dumps(_record(found), ensure_ascii=False) if as_json else "\n".join(_lines(found)))
+    print(json.dumps(found.record(), ensure_ascii=False) if as_json else found.summary())
 
 
 def _search(model: str, text: str, prefix: str | None, choices: DecodeOptions, machine: MachineOptions) -> Trace:
@@ -78,40 +71,3 @@ def _search(model: str, text: str, prefix: str | None, choices: DecodeOptions, m
     if prefix is not None:
         raise OptionError("--target-prefix is for translations; append it to the prompt.")
     return Generator(model, machine=machine).trace(text, **choices.by_name())
-
-
-def _record(trace: Trace) -> dict[str, Any]:
-    """The trace as JSON has it: null in the place of -inf, which JSON cannot write."""
-    record = dataclasses.asdict(trace)
-    for step in record["steps"]:
-        for candidate in step["candidates"]:
-            for name in ("log_prob", "score"):
-                candidate[name] = None if candidate[name] == -math.inf else candidate[name]
-    return record
-
-
-def _lines(trace: Trace) -> Iterator[str]:
-    yield f"{trace.source}"
-    yield " ".join(trace.pieces)
-    yield ""
-    yield LEGEND
-    for number, step in enumerate(trace.steps, 1):
-        yield ""
-        yield f"step {number}{_groups(step)}"
-        for candidate in step.candidates:
-            so_far = " ".join((*step.rows[candidate.row].pieces, candidate.piece))
-            shown = so_far if len(so_far) <= TAIL else "…" + so_far[1 - TAIL :]
-            yield f" {MARKS[candidate.outcome]} {candidate.score:9.3f} {candidate.log_prob:8.3f}  {shown}"
-    yield ""
-    yield f"stopped after step {len(trace.steps)}: {trace.why}"
-    for answer in trace.answers:
-        yield f"{answer.score:9.3f}  {answer.text}"
-
-
-def _groups(step: Step) -> str:
-    """The rows in brackets by what they share, where cube pruning merged some."""
-    groups: dict[int, list[str]] = {}
-    for place, row in enumerate(step.rows, 1):
-        groups.setdefault(row.group, []).append(str(place))
-    merged = len(groups) < len(step.rows)
-    return ": rows " + " ".join(f"[{' '.join(rows)}]" for rows in groups.values()) if merged else ""

@@ -1,0 +1,127 @@
+"""`profile`: where the time of decoding with a model goes, and how near its products come to the machine's ceilings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sharpbeam.decoding.loading import find_models
+from sharpbeam.errors import needs_extra
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.options.machine import MachineOptions
+from sharpbeam.report.profile import Ceilings, Profile, ceilings, load_profiled, profile_texts
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+LARGE_SHARE = 0.2  # of the output layer: another one may be worth a try
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """A profile with the ceilings of the machine and the choices that it was taken with."""
+
+    model: str
+    profile: Profile
+    ceilings: Ceilings
+    output_layer: str
+    compute_type: str
+
+    def record(self) -> dict[str, Any]:
+        """The report as JSON."""
+        found = self.profile
+        return dataclasses.asdict(found) | {
+            "output_layer": self.output_layer,
+            "compute_type": self.compute_type,
+            "ms_per_step": round(1e3 * found.seconds / found.steps, 5),
+            "ms_per_sentence": round(1e3 * found.seconds / found.requests, 5),
+            "shares": {part.name: round(part.seconds / found.seconds, 5) for part in found.parts},
+            "bookkeeping": round(found.bookkeeping, 5),
+            "ceilings": dataclasses.asdict(self.ceilings),
+        }
+
+    def draw(self, path: Path) -> None:
+        """Draw the shares to `path`, as PNG; raises SharpbeamError without Matplotlib."""
+        with needs_extra("the picture of a profile", "train"):
+            from sharpbeam.report.profile_picture import draw_profile
+
+            draw_profile(self.profile, self.model, path)
+
+    def print(self) -> None:
+        """Print the table with its legend, for people."""
+        from rich.console import Console
+
+        found, console = self.profile, Console(highlight=False)
+        whatever = ", in float32 whatever the compute type" if self.output_layer == "exact" else ""
+        console.print(
+            f"{found.requests} sentences, {found.steps:,} steps of {found.rows / found.steps:.1f} rows, on one thread; "
+            f"instructions: {found.isa}\n"
+            f"products of the model: {self.compute_type} (--compute-type); "
+            f"output layer: {self.output_layer} (--output-layer){whatever}\n"
+        )
+        console.print(self._table())
+        milliseconds = 1e3 * found.seconds
+        console.print(
+            f"\n{milliseconds / found.steps:.3f} ms a step, {milliseconds / found.requests:.2f} ms a sentence, "
+            f"{found.seconds:.2f} s in all; bookkeeping (search, schedule, states, loop) is {found.bookkeeping:.1%} of "
+            "a step without encoding"
+        )
+        share = found.share("output layer")
+        if self.output_layer == "exact" and share >= LARGE_SHARE:
+            console.print(
+                f"try --output-layer scan: the output layer takes {share:.0%} of the time, and scan finds the same "
+                "words from int8 scores"
+            )
+        console.print("\n" + self._legend())
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        found, table = self.profile, Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("part", no_wrap=True)
+        for column in ("share", "us a step", "calls", "KiB", "GB/s", "GMAC/s", "of ceiling"):
+            table.add_column(column, justify="right")
+        for part in found.parts:
+            nanoseconds = max(1e9 * part.seconds, 1e-3)
+            figures = [f"{part.seconds / found.seconds:.1%}", f"{1e6 * part.seconds / found.steps:,.1f}"]
+            figures.append(f"{part.calls / found.steps:.1f}")
+            if part.bytes:
+                figures += [f"{part.bytes / found.steps / 1024:,.0f}", f"{part.bytes / nanoseconds:.1f}"]
+            if "products" in part.name:
+                figures += [f"{part.operations / nanoseconds:.1f}", f"{part.of_ceiling(self.ceilings):.0%}"]
+            table.add_row(part.name, *figures)
+        table.add_row("in all", "100.0%", f"{1e6 * found.seconds / found.steps:,.1f}")
+        return table
+
+    def _legend(self) -> str:
+        """The meaning of the columns."""
+        limits = self.ceilings
+        products = ", ".join(f"{rate:.0f} GMAC/s in {kind}" for kind, rate in limits.gmac_s.items())
+        return (
+            "share: of all time; us a step, calls, KiB: of one step, with its share of encoding; KiB, GB/s: read and "
+            "written; GMAC/s: multiply-adds; of ceiling: how near products come to what one thread of this machine can "
+            f"do, the larger of their shares of its bandwidth ({limits.read_gb_s:.1f} GB/s now, for a set as large as "
+            f"theirs, {limits.read_mib:.0f} MiB) and of its arithmetic ({products}, from the cache)"
+        )
+
+
+def profile(
+    model: str,
+    texts: Sequence[str] | None = None,
+    *,
+    sentences: int = 50,
+    options: DecodeOptions = DecodeOptions(),  # noqa: B008 (frozen)
+    machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
+) -> ProfileReport:
+    """Decode `texts`, or `sentences` sentences of random words, on one thread, and report where the time goes.
+
+    The clocks are in a table of kernels of its own, so nothing else pays for them. Raises OptionError, ModelError or
+    InputError where decoding would.
+    """
+    loaded = load_profiled(find_models(model), machine)
+    found = profile_texts(loaded, texts, sentences, options)
+    used = loaded.loaded.layer_name(options.output), loaded.loaded.machine.compute_type
+    return ProfileReport(model, found, ceilings(found.product_bytes), *used)
