@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -58,6 +59,14 @@ def build() -> Path:
     return Path(shutil.copy(wheel, ROOT / "dist" / wheel.name))
 
 
+def check_models(wheel: Path) -> None:
+    """End where the wheel holds a model whose text does not allow it (models/README.md)."""
+    with zipfile.ZipFile(wheel) as archive:
+        bundled = {name.split("/")[2] for name in archive.namelist() if name.startswith("sharpbeam/bundled/")}
+    if not {"de-en"} <= bundled or "lm-ptb-small" in bundled:
+        sys.exit(f"the wheel bundles {', '.join(sorted(bundled))}; it must have de-en, and not lm-ptb-small")
+
+
 def check(wheel: Path) -> str:
     """Install the wheel into an empty environment, import it and translate two lines; what it says of itself."""
     with tempfile.TemporaryDirectory() as folder:
@@ -74,5 +83,6 @@ def check(wheel: Path) -> str:
 
 if __name__ == "__main__":
     built = build()
+    check_models(built)
     print(check(built))
     print(f"{built.relative_to(ROOT)}: {built.stat().st_size / 2**20:.1f} MiB")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sharpbeam.api.head import Head
     from sharpbeam.api.scorer import Scorer
     from sharpbeam.api.translator import Translator
+    from sharpbeam.convert.conversion import Conversion, convert_model, export_model
     from sharpbeam.decoding.handle import Handle
     from sharpbeam.decoding.results import Answer, Generation, Partial, Translation
     from sharpbeam.decoding.session import Session
@@ -44,6 +45,7 @@ __all__ = [
     "Answer",
     "Assessment",
     "Comparison",
+    "Conversion",
     "DecodeOptions",
     "FitProgress",
     "Generation",
@@ -75,6 +77,8 @@ __all__ = [
     "__version__",
     "assess",
     "compare",
+    "convert_model",
+    "export_model",
     "export_shortlist",
     "fit_head",
     "fit_model_head",
@@ -94,6 +98,7 @@ _HOMES = {
     "Answer": "sharpbeam.decoding.results",
     "Assessment": "sharpbeam.report.assessment",
     "Comparison": "sharpbeam.report.compare",
+    "Conversion": "sharpbeam.convert.conversion",
     "DecodeOptions": "sharpbeam.options.decode",
     "FitProgress": "sharpbeam.fit.progress",
     "Generation": "sharpbeam.decoding.results",
@@ -118,6 +123,8 @@ _HOMES = {
     "Tuning": "sharpbeam.report.tune",
     "assess": "sharpbeam.report.assessment",
     "compare": "sharpbeam.report.compare",
+    "convert_model": "sharpbeam.convert.conversion",
+    "export_model": "sharpbeam.convert.conversion",
     "export_shortlist": "sharpbeam.fit.shortlist.job",
     "fit_head": "sharpbeam.fit.head",
     "fit_model_head": "sharpbeam.fit.model_head",

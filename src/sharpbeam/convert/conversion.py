@@ -29,7 +29,7 @@ class Conversion:
     notes: tuple[str, ...] = ()  # what a user should know, a sentence each
 
 
-def convert(
+def convert_model(
     source: str | Path,
     output: str | Path,
     *,
@@ -65,10 +65,10 @@ def convert(
     return Conversion(folder, model.summary, model.notes)
 
 
-def export(model: str | Path, output: str | Path, *, overwrite: bool = False) -> Conversion:
+def export_model(model: str | Path, output: str | Path, *, overwrite: bool = False) -> Conversion:
     """Write the transformer `model`, a model folder, as MarianMT or T5 of Hugging Face to `output`.
 
-    Raises ModelError, by the fact's name, for a model that they cannot express, and OutputError as `convert`.
+    Raises ModelError, by the fact's name, for a model that they cannot express, and OutputError as `convert_model`.
     """
     folder = Path(output)
     _check_output(folder, Path(model), "model_type", overwrite)

@@ -219,11 +219,15 @@ def load_model(
     `keywords` change the options that the model itself brings along. Raises OptionError for those, and ModelError where
     a folder is not a sound model, or is not for `task` (None: any).
     """
-    DecodeOptions.of(**keywords)  # raises, before anything is read
+    DecodeOptions.check_values(keywords)  # before anything is read; against each other with the model's own, below
     folders, machine = find_models(model), machine or MachineOptions()
+    facts = [read_facts(folder) for folder in folders]
+    options = _own_options(folders[0], facts[0]).changed(**keywords)  # raises before weights are read
     tuned = read_tuned(folders[0]) if len(folders) == 1 and not machine.reference else {}
     machine = machine.resolved(tuned.get("compute_type", "int8"))
-    first, *others = members = [_load_member(folder, machine, task) for folder in folders]
+    first, *others = members = [
+        _load_member(folder, one, machine, task) for folder, one in zip(folders, facts, strict=True)
+    ]
     for folder, other in zip(folders[1:], others, strict=True):
         for side in ("source", "target"):
             if getattr(first, side).serialized != getattr(other, side).serialized:
@@ -233,7 +237,7 @@ def load_model(
                 )
         if (first.language_tags, first.suppressed) != (other.language_tags, other.suppressed):
             raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
-    first = replace(first, options=first.options.changed(**keywords))
+    first = replace(first, options=options)
     if not others:
         return replace(first, fastest=tuned.get("output_layer") or _fastest(first))
     ensemble = EnsembleModel([member.model for member in members])
@@ -256,8 +260,7 @@ def _fastest(loaded: LoadedModel) -> str:
     return "proven" if gain > WORTH_IT else loaded.fastest
 
 
-def _load_member(folder: Path, machine: MachineOptions, task: Task | None) -> LoadedModel:
-    facts = read_facts(folder)
+def _load_member(folder: Path, facts: FolderFacts, machine: MachineOptions, task: Task | None) -> LoadedModel:
     config = facts.config
     found = architecture_of(config).task
     if task is not None and found != task:

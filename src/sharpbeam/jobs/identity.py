@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.storage.model_folder import WEIGHTS, read_facts
 from sharpbeam.text.lines import file_digest
 from sharpbeam.version import program_version
 
 
-def job_identity(
-    folders: Sequence[Path], options: DecodeOptions, machine: MachineOptions, **others: Any
-) -> dict[str, Any]:
+def job_identity(loaded: LoadedModel, options: DecodeOptions, **others: Any) -> dict[str, Any]:
     """The identity of a job with a model or an ensemble; `others` are what else decides its result.
 
-    Threads, schedules and kernel tables other than plain do not. With PyTorch or a BLAS the schedule does.
+    Output layer and compute type are those that "auto" means now: `sharpbeam tune` may change it later. Threads,
+    schedules and kernel tables other than plain do not decide it. With PyTorch or a BLAS the schedule does.
     """
-    decoding = options.by_name()
+    decoding, machine = options.by_name() | {"output_layer": loaded.layer_name(options.output)}, loaded.machine
     if machine.batch_invariant:
         for name in dataclasses.asdict(options.schedule).keys() - {"max_input_length"}:
             del decoding[name]
     return {
         "program": f"sharpbeam {program_version()}",
-        "model": "+".join(map(_fingerprint, folders)),
+        "model": "+".join(map(_fingerprint, loaded.folders)),
         **decoding,
         "backend": machine.backend,
         "compute_type": machine.compute_type,

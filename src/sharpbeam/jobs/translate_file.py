@@ -209,7 +209,7 @@ class TranslationJob:
         others: dict[str, Any] = {"format": self._format, "errors": self._errors, "target_prefix": self._target_prefix}
         if self._fields.field or self._shard.count > 1:
             others |= dataclasses.asdict(self._fields) | {"shard": f"{self._shard.index}/{self._shard.count}"}
-        return job_identity(self._translator.loaded.folders, self._options, self._translator.loaded.machine, **others)
+        return job_identity(self._translator.loaded, self._options, **others)
 
     @property
     def _read_twice(self) -> bool:

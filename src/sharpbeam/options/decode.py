@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
-from sharpbeam.options.schema import Schema, fields_of, option, type_hints, unknown
+from sharpbeam.options.schema import Schema, check_value, fields_of, option, type_hints, unknown
 from sharpbeam.options.search import SamplingOptions, SearchOptions
 
 if TYPE_CHECKING:
@@ -180,6 +180,14 @@ class DecodeOptions(Schema):
             groups.setdefault(_groups()[name], {})[name] = value
         new = {group: dataclasses.replace(getattr(self, group), **values) for group, values in groups.items()}
         return dataclasses.replace(self, **new) if new else self
+
+    @staticmethod
+    def check_values(names: DecodeKeywords) -> None:
+        """Raise OptionError for an unknown name, and for a value that is wrong whatever the other options are."""
+        for name, value in names.items():
+            if name not in _groups():
+                raise unknown(name, type_hints(DecodeOptions).values())
+            check_value(type_hints(DecodeOptions)[_groups()[name]], name, value)
 
     def by_name(self) -> dict[str, Any]:
         """The fields of all groups side by side, as in a record of a run."""

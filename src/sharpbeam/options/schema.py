@@ -73,6 +73,12 @@ class Schema:
         return f"{self.table}.{name}" if self.table else name
 
 
+def check_value(options_type: Any, name: str, value: Any) -> None:
+    """Raise OptionError where `value` is wrong for the field `name`, whatever the other fields are."""
+    if value is not fields_of(options_type)[name].default:
+        _checked(type_hints(options_type)[name], value, name, fields_of(options_type)[name].metadata)
+
+
 def build(options_type: Callable[..., T], table: Mapping[str, Any], where: str) -> T:
     """Make an options object, or another dataclass, from `table`; `where` names the table in errors.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_MARK = ".sharpbeam-"  # in the names of our temporary folders, so that no folder of the user's is taken for one
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's <fcntl.h> and <linux/fs.h>
 
 
@@ -87,7 +88,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}{_MARK}", dir=folder.parent))
     except OSError as error:
         raise OSError(error.errno, f"no folder can be made there ({error.strerror})", str(folder)) from error
     held = lock(temporary)  # tells other runs that clean up that this folder is in use
@@ -112,7 +113,7 @@ def _put(temporary: Path, folder: Path) -> None:
     if not folder.exists():
         os.replace(temporary, folder)
     elif not _exchange(temporary, folder):  # an old kernel or file system: for a moment there is no folder
-        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
+        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}{_MARK}old.", dir=folder.parent))
         os.replace(folder, old / "model")
         os.replace(temporary, folder)
         shutil.rmtree(old)
@@ -130,7 +131,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def _clear(folder: Path) -> None:
     """Remove the folders that killed runs left next to `folder`; those of running ones are locked."""
-    left = re.compile(rf"\.{re.escape(folder.name)}\.(old\.)?[a-z0-9_]{{8}}")  # as tempfile names them
+    left = re.compile(rf"\.{re.escape(folder.name + _MARK)}(old\.)?[a-z0-9_]{{8}}")  # as tempfile names them
     for path in folder.parent.iterdir():
         if left.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
             held = lock(path)

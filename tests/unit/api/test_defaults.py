@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import shutil
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 
 import sharpbeam
 from sharpbeam import OptionError, Session, Translator
+from sharpbeam.jobs.identity import job_identity
 from sharpbeam.options.decode import DecodeOptions
 
 
@@ -41,6 +45,35 @@ def test_a_wrong_default_is_refused_before_the_model_is_read(tmp_path: Path) -> 
     ):
         with pytest.raises(OptionError, match=said):
             Translator(tmp_path / "none", **wrong)  # type: ignore[arg-type]
+
+
+def test_options_given_once_are_held_against_those_of_the_model(tiny_model: Path, tmp_path: Path) -> None:
+    """A model that brings a wider beam along may be asked for more answers than our default beam has."""
+    folder = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"decoding": {"beam_size": 9}}))
+    wide = Translator(folder, num_hypotheses=8)
+    assert (wide.defaults.search.beam_size, wide.defaults.search.num_hypotheses) == (9, 8)
+    with pytest.raises(OptionError, match="num_hypotheses is 8"):
+        Translator(tiny_model, num_hypotheses=8)
+
+
+def test_a_model_with_fewer_positions_has_a_lower_default_max_length(
+    make_transformer: Callable[..., Path], tmp_path: Path
+) -> None:
+    model = Translator(make_transformer(positions="learned", max_positions=12))
+    assert model.defaults.search.max_length == 12
+    assert model.translate(["Bade."])
+    with pytest.raises(OptionError, match="max_length is 13; it must be at most 12"):
+        model.translate(["Bade."], max_length=13)
+
+
+def test_the_identity_of_a_job_says_what_auto_meant(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHARPBEAM_EXACT")
+    translator = Translator(tiny_model)
+    found = job_identity(translator.loaded, translator.defaults)
+    assert translator.defaults.output.output_layer == "auto"
+    assert (found["output_layer"], found["compute_type"]) == ("scan", "int8")
 
 
 def translate(translator: Translator, texts: list[str]) -> list[str]:

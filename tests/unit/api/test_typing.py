@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sharpbeam import DecodeOptions, FitProgress, Generator, MachineOptions, Scorer, ScreenOptions, Translator
 from sharpbeam import fit_preview, fit_screen, fit_shortlist, profile, screen_report, translate_file, tune
-from sharpbeam.convert import convert, export
+from sharpbeam import convert_model, export_model
 
 
 def listen(report: FitProgress) -> None:
@@ -46,8 +46,8 @@ fit_preview("model", progress=listen)
 tune("model", [Path("text")])
 summary: str = screen_report("model", "text", vectors=100).summary()
 layer: str = profile("de-en", ["Bade."]).output_layer
-convert("their-model", "model")
-export("model", "for-others")
+convert_model("their-model", "model")
+export_model("model", "for-others")
 version: str = __import__("sharpbeam").__version__
 """
 

@@ -1,4 +1,4 @@
-"""The library's `convert` and `export`: what they store, and what they refuse before any work."""
+"""The library's `convert_model` and `export_model`: what they store, and what they refuse before any work."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from support.marian_writer import save
 
-from sharpbeam import Translator
-from sharpbeam.convert import convert, export
+from sharpbeam import Translator, convert_model, export_model
 from sharpbeam.convert.read import read_model
 from sharpbeam.errors import ModelError, OptionError, OutputError
 from sharpbeam.storage.model_folder import read_config, read_tensors, weight_types
@@ -19,7 +18,7 @@ from sharpbeam.storage.model_folder import read_config, read_tensors, weight_typ
 )
 def test_matrices_are_stored_as_asked(tmp_path, quantization, types):
     path = save(tmp_path / "marian")
-    done = convert(path, tmp_path / "ours", quantization=quantization)
+    done = convert_model(path, tmp_path / "ours", quantization=quantization)
     assert done.folder == tmp_path / "ours" and "2+2 layers of width 16" in done.summary
     assert weight_types(done.folder) == types
     found, wanted = read_tensors(done.folder, read_config(done.folder)), read_model(str(path)).tensors
@@ -37,8 +36,8 @@ def test_what_was_quantized_can_be_widened(tmp_path):
     with np.load(path) as arrays:
         path.with_name("model.bin").write_bytes(marian_writer.binary(dict(arrays), 0x4101))
     path.unlink()
-    one = convert(path.parent, tmp_path / "one").folder
-    other = convert(path.parent, tmp_path / "other", quantization="float32").folder
+    one = convert_model(path.parent, tmp_path / "one").folder
+    other = convert_model(path.parent, tmp_path / "other", quantization="float32").folder
     assert (weight_types(one), weight_types(other)) == (["int8", "float32"], ["float32"])
     tensors = [read_tensors(folder, read_config(folder)) for folder in (one, other)]
     assert all(np.array_equal(tensors[0][name], tensors[1][name]) for name in tensors[0])
@@ -46,13 +45,13 @@ def test_what_was_quantized_can_be_widened(tmp_path):
 
 def test_an_output_is_replaced_only_when_asked(tmp_path):
     path = save(tmp_path / "marian")
-    convert(path, tmp_path / "ours")
+    convert_model(path, tmp_path / "ours")
     with pytest.raises(OutputError, match="is there already"):
-        convert(path, tmp_path / "ours")
-    convert(path, tmp_path / "ours", overwrite=True)
+        convert_model(path, tmp_path / "ours")
+    convert_model(path, tmp_path / "ours", overwrite=True)
     with pytest.raises(OutputError, match="is no model folder of the kind to write"):
-        convert(path, path.parent, overwrite=True)
+        convert_model(path, path.parent, overwrite=True)
     with pytest.raises(OptionError, match="quantization is 'int4'; it must be auto or int8 or float32"):
-        convert(path, tmp_path / "other", quantization="int4")
+        convert_model(path, tmp_path / "other", quantization="int4")
     with pytest.raises(ModelError, match=r"norm_epsilon is 1e-06; MarianMT can only say 1e-05"):
-        export(tmp_path / "ours", tmp_path / "theirs")
+        export_model(tmp_path / "ours", tmp_path / "theirs")

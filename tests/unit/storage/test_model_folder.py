@@ -244,7 +244,9 @@ def test_a_place_where_no_folder_can_be_made_is_named_as_it_was_given(tmp_path, 
 
 
 def test_what_killed_runs_left_is_removed_and_nothing_else(folder, make_tensors):
-    names = (".model.ab_12xyz", ".model.old.ab_12xyz", ".model.mine", ".other.ab_12xyz", ".model.at_work_")
+    """The names of theirs are of eight letters, as `tempfile` gives them too."""
+    ours = (".model.sharpbeam-ab_12xyz", ".model.sharpbeam-old.ab_12xyz")
+    names = (*ours, ".model.previous", ".model.old.settings", ".other.sharpbeam-ab_12xyz", ".model.sharpbeam-at_work_")
     for name in names:
         (folder.parent / name).mkdir()
     at_work = os.open(folder.parent / names[-1], os.O_RDONLY)

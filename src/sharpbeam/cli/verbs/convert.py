@@ -77,9 +77,9 @@ def convert(
 
     if export == "hugging-face":
         refuse_flags(source_spm, target_spm, source_eos, "a model folder of Sharpbeam")
-        done = conversion.export(origin, to, overwrite=overwrite)
+        done = conversion.export_model(origin, to, overwrite=overwrite)
     else:
-        done = conversion.convert(
+        done = conversion.convert_model(
             origin,
             to,
             source_spm=source_spm,
