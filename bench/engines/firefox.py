@@ -21,7 +21,7 @@ import yaml
 
 from bench.engines.child import Child, EngineError, python_engine
 from bench.harness.cache import HOME
-from sharpbeam.convert.conversion import convert
+from sharpbeam import convert_model
 from sharpbeam.convert.formats.marian import read_marian_file
 from sharpbeam.fit.low_bit_job import fit_preview
 from sharpbeam.storage.low_bit import FILE as LOW_BIT
@@ -51,7 +51,7 @@ def model(pair: str, text: Sequence[Path] = ()) -> Path:
     """The model converted by us with a low-bit preview fitted to `text`, made once."""
     folder = PLACE / pair
     if not (folder / "config.json").is_file():
-        convert(str(files(pair)), folder)
+        convert_model(str(files(pair)), folder)
     if not (folder / LOW_BIT).is_file():
         fit_preview(folder, list(text))
     return folder

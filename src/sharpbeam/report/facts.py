@@ -1,4 +1,4 @@
-"""What an installation has, and what a model folder holds: the facts that `sharpbeam info` prints."""
+"""Facts of an installation and of a model folder, as `sharpbeam info` prints them."""
 
 from __future__ import annotations
 
