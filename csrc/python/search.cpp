@@ -148,6 +148,7 @@ class SearchRun {
 
   void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name) {
     const auto size = static_cast<int64_t>(prefix.size());
+    if (request < 0) throw std::invalid_argument("request is " + std::to_string(request) + "; it must be 0 or more");
     const SearchRequest entering{request,
                                  {checked<int32_t>(prefix, "prefix", {kAnySize}), prefix.size()},
                                  {checked<float>(log_prob, "prefix_log_prob", {size}), prefix.size()},
@@ -181,6 +182,7 @@ class SearchRun {
   Stepped step(ModelRun& model, LayerRun& layer, bool whole, Ids request, Ids state, Ids token, Ids node, Ids length,
                Scores score) {
     const RowView rows = view(request, state, token, node, length, score);
+    if (whole && rows.rows == 0) throw std::invalid_argument("request is empty; a whole search needs a row");
     native_.use(model, layer);
     return run(native_, rows, whole);
   }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from sharpbeam.errors import InputError
 
@@ -13,7 +13,7 @@ _PATIENCE = 5.0  # seconds that the hub may take to say which files a model has
 
 
 def fetch(name: str) -> Path:
-    """The folder with the files of model `name` ("owner/name") in the hub's cache on this machine.
+    """The folder with the files of model `name` ("owner/name", or "owner/name@revision") in the hub's cache here.
 
     Where the hub cannot be reached, what was fetched before will do. Raises InputError where huggingface_hub is not
     installed, or the hub or the model cannot be reached.
@@ -27,17 +27,21 @@ def fetch(name: str) -> Path:
             "'sharpbeam[hub]', or give the folder of a model that you have."
         ) from error
     # By its version it raises errors of requests, which are OSErrors, or of httpx, whose base its own one has.
+    name, _, revision = name.partition("@")
+    which: dict[str, Any] = {"revision": revision or None, "ignore_patterns": ["*/*"]}  # no folders of checkpoints
     failures = (OSError, HFValidationError, cast("type[Exception]", HfHubHTTPError.__bases__[0]))
     try:
-        found = HfApi().model_info(name, timeout=_PATIENCE).siblings or []  # asks once; a download asks on and on
+        found = (
+            HfApi().model_info(name, revision=revision or None, timeout=_PATIENCE).siblings or []
+        )  # asks once; a download asks on and on
     except failures as error:
         try:
-            return Path(snapshot_download(name, allow_patterns=_FILES + _OLD_WEIGHTS, local_files_only=True))
+            return Path(snapshot_download(name, allow_patterns=_FILES + _OLD_WEIGHTS, local_files_only=True, **which))
         except failures:
             raise _refusal(name, error) from error
     old = [] if any(file.rfilename.endswith(".safetensors") for file in found) else _OLD_WEIGHTS
     try:
-        return Path(snapshot_download(name, allow_patterns=_FILES + old))
+        return Path(snapshot_download(name, allow_patterns=_FILES + old, **which))
     except failures as error:
         raise _refusal(name, error) from error
 

@@ -16,7 +16,7 @@ from sharpbeam.convert.readers.marian import read_marian
 from sharpbeam.convert.readers.open_nmt import read_open_nmt
 from sharpbeam.errors import InputError, ModelError
 
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")  # with a branch, tag or commit
 
 
 def read_model(

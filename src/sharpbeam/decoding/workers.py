@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -9,6 +10,7 @@ from threading import Lock, Thread
 from typing import TypeVar
 
 from sharpbeam._core import Team
+from sharpbeam.errors import SharpbeamError
 
 T = TypeVar("T")
 MOST = 8  # threads of a team: with more of them the parts of a matmul are too small to be worth handing over
@@ -35,6 +37,7 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
             stop()
         return
     found: SimpleQueue[T | _Stopped] = SimpleQueue()
+    process = os.getpid()
 
     def loop() -> None:
         try:
@@ -50,6 +53,8 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
             worker.start()
         running = threads
         while running:
+            if os.getpid() != process:
+                raise SharpbeamError("the process was forked while this iterator was open; make a new one.")
             item = found.get()
             if not isinstance(item, _Stopped):
                 yield item

@@ -22,7 +22,7 @@ from sharpbeam import _core
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.tensors import save_tensors
-from sharpbeam.text.lines import file_digest
+from sharpbeam.text.lines import file_digest, read_whole
 from sharpbeam.types import Floats
 
 OUTPUT = "output_sha256"  # key of the digest of the output layer
@@ -103,7 +103,7 @@ class Fitted:
         """The content of the file of facts; raises ModelError where there is none, or one of another version."""
         path = folder / self.facts
         try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
+            facts = json.loads(read_whole(path))
         except FileNotFoundError as error:
             how = f"sharpbeam {self.command} {folder} {self.options}"
             raise ModelError(f"{folder} has no {self.name}; make one: {how}.") from error

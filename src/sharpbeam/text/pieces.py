@@ -16,6 +16,7 @@ import sentencepiece
 
 from sharpbeam.errors import ModelError
 from sharpbeam.text.byte_level import ByteLevelBpe
+from sharpbeam.text.lines import read_whole
 from sharpbeam.text.piece_table import PieceTable
 
 FORMAT_VERSION = 1
@@ -57,8 +58,8 @@ class PieceVocabulary:
     def load(cls, path: Path, spm: Path) -> PieceVocabulary:
         """Read the list in `path`, and the SentencePiece model where the file `spm` is there. Raises ModelError."""
         try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
-            data = spm.read_bytes() if spm.exists() else None
+            facts = json.loads(read_whole(path))
+            data = read_whole(spm) if spm.exists() else None
         except OSError as error:
             raise ModelError(f"cannot read the vocabulary {error.filename}: {error.strerror or error}.") from error
         except (ValueError, RecursionError) as error:

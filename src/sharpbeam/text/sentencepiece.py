@@ -10,6 +10,7 @@ from pathlib import Path
 import sentencepiece
 
 from sharpbeam.errors import InputError, ModelError
+from sharpbeam.text.lines import read_whole
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 
@@ -19,7 +20,7 @@ class SentencePieceVocabulary:
 
     def __init__(self, path: Path) -> None:
         try:
-            data = path.read_bytes()
+            data = read_whole(path)
         except OSError as error:
             raise ModelError(f"cannot read the vocabulary {path}: {error.strerror or error}.") from error
         self._processor = sentencepiece.SentencePieceProcessor()

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sharpbeam.errors import InputError, ModelError
+from sharpbeam.text.lines import read_whole
 
 SPECIAL_WORDS = ("<unk>", "<s>", "</s>", "<pad>")  # ids 0 to 3, as in our SentencePiece vocabularies
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = range(4)
@@ -47,7 +48,7 @@ class WordVocabulary:
     def load(cls, path: Path) -> WordVocabulary:
         """Read a file of `serialized`; anything else raises ModelError."""
         try:
-            words = json.loads(path.read_text(encoding="utf-8"))["words"]
+            words = json.loads(read_whole(path))["words"]
             if not isinstance(words, list):
                 raise InputError(f"'words' is {words!r:.40}; it must be a list.")
             return cls(words)

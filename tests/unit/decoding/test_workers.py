@@ -128,3 +128,24 @@ def test_workers_share_one_copy_of_the_weights(tiny_model: Path, tmp_path: Path)
     weights = sum(tensor.nbytes for tensor in tensors.values())
     assert by_copies > 2 * weights  # of three more; loading leaves some free memory
     assert by_workers < 0.3 * weights
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_an_iterator_that_was_open_at_a_fork_is_refused_in_the_child() -> None:
+    """The workers are not there, so the child would wait for ever."""
+    code = (
+        "import os, sys\n"
+        "from sharpbeam.decoding.workers import run_workers\n"
+        "found = run_workers(lambda: iter(range(5)), lambda: None, 2)\n"
+        "next(found)\n"
+        "if os.fork() == 0:\n"
+        "    try:\n"
+        "        list(found)\n"
+        "    except Exception as error:\n"
+        "        print(error, flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        "print(len(list(found)))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout.splitlines() == ["the process was forked while this iterator was open; make a new one.", "9"]

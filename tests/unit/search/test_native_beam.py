@@ -117,6 +117,9 @@ def test_misuse_is_named_and_changes_nothing() -> None:
     assert len(step(search, rows, two).rows) == 4
     with pytest.raises(ValueError, match="kind is 'best'; it must be beam, sampling or expansion"):
         _core.Search("best", vars(SearchOptions()) | vars(SamplingOptions()) | {"eos_id": 2, "vocab_size": 9})
+    search = _core.Search("beam", vars(SearchOptions()) | vars(SamplingOptions()) | {"eos_id": 2, "vocab_size": 9})
+    with pytest.raises(ValueError, match="request is -1; it must be 0 or more"):
+        search.begin(-1, np.empty(0, np.int32), np.empty(0, np.float32))
 
 
 RACE = """

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sharpbeam.errors import ModelError
 
-_MOST_BYTES = 1 << 36  # of all arrays together
-_MOST_DEFLATED = 1100  # how often deflate can be smaller than what it holds; it is 1,032
+_SMALL, _DEFLATED = 1 << 24, 8  # all arrays have at most so many bytes, and so many times those of the file: weights
+# hardly compress, and a bomb of zeros is a thousand times as large as its file
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
@@ -21,7 +21,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
         if not path.stat().st_size:
             raise ValueError("it is empty")
         with zipfile.ZipFile(path) as archive:
-            if sum(e.file_size for e in archive.infolist()) > min(_MOST_BYTES, _MOST_DEFLATED * path.stat().st_size):
+            if sum(e.file_size for e in archive.infolist()) > _SMALL + _DEFLATED * path.stat().st_size:
                 raise ValueError("its arrays are larger than such a file can hold")
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}

@@ -9,6 +9,7 @@ from pathlib import Path
 import sentencepiece
 
 from sharpbeam.errors import ModelError
+from sharpbeam.text.lines import read_whole
 from sharpbeam.text.pieces import PieceVocabulary
 
 _SHARED = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "shared.spm", "joint.spm.model")
@@ -57,7 +58,7 @@ class Pieces:
 def read_spm(path: Path) -> tuple[bytes, list[str]]:
     """The bytes of a SentencePiece model, and its pieces by id; ModelError where it is none, or a piece no text."""
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
         return data, read_pieces(data)
     except OSError as error:
         raise ModelError(f"cannot read the SentencePiece model {path}: {error.strerror or error}.") from error

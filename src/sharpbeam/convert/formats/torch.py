@@ -16,6 +16,7 @@ from sharpbeam.convert.formats.arrays import BFloat16, Stored
 from sharpbeam.errors import InputError, ModelError
 
 _SAFE_SINCE = (2, 6)
+_MOST_PICKLED = 1 << 25
 
 
 def read_torch(path: Path) -> Any:
@@ -34,12 +35,22 @@ def read_torch(path: Path) -> Any:
     if version < _SAFE_SINCE:
         raise InputError(f"PyTorch is {torch.__version__}; it must be 2.6 or newer to read {path} safely: update it.")
     try:
+        _check_pickle(path)
         with path.open("rb"), torch.serialization.safe_globals([Namespace]):
             return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
     except Exception as error:  # whatever a broken pickle makes of its reader
         raise ModelError(f"{path} cannot be read as a file of PyTorch: {_reason(error)}.") from error
+
+
+def _check_pickle(path: Path) -> None:
+    """Raise ValueError for a pickle of more than names and shapes need: each byte of it can make an object of 64."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = max((e.file_size for e in archive.infolist() if e.filename.endswith("data.pkl")), default=0)
+        if size > _MOST_PICKLED:
+            raise ValueError(f"its pickle has {size} bytes; at most {_MOST_PICKLED} are read")
 
 
 def tensors_of(path: Path, found: Any) -> dict[str, Stored]:

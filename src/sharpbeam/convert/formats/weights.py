@@ -14,6 +14,9 @@ from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.types import Floats
 
 Tensor = Floats | Int8Matrix
+# Values that may be taken: a file of int8 has one for each byte, and embeddings may serve three times. Names that share
+# one tensor could make gigabytes of a small file.
+_SMALL, _EXPANDED = 1 << 24, 8
 
 
 class Weights:
@@ -22,6 +25,7 @@ class Weights:
     def __init__(self, path: Path, arrays: Mapping[str, Stored]) -> None:
         self.path, self._arrays = path, dict(arrays)
         self._taken: set[str] = set()
+        self._values_left = _SMALL + _EXPANDED * _size(path)
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays
@@ -52,6 +56,9 @@ class Weights:
         if array.shape != shape:
             raise ModelError(f"{self.path}: tensor {name!r} has shape {array.shape}; it must have {shape}.")
         self._taken.add(name)
+        self._values_left -= math.prod(array.shape)
+        if self._values_left < 0:
+            raise ModelError(f"{self.path}: its tensors are much larger than the file; too many share their bytes.")
         if isinstance(array, Int8Matrix):
             return array
         if isinstance(array, BFloat16):
@@ -100,6 +107,12 @@ class Weights:
         if name not in self._arrays:
             raise ModelError(f"{self.path}: tensor {name!r} is missing; the model is incomplete, or of another kind.")
         return self._arrays[name]
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of the files in a folder."""
+    files = path.iterdir() if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 class Tensors(dict[str, Tensor]):

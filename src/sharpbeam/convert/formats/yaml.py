@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from sharpbeam.errors import InputError, ModelError
-from sharpbeam.text.lines import read_lines
+from sharpbeam.text.lines import read_lines, read_whole
 
 _MOST_OPTIONS = 1 << 16  # bytes
 _SPACE = " \t"  # no other space separates in YAML; those beyond ASCII are part of a word
@@ -54,7 +54,7 @@ def read_options(path: Path, raw: bytes | None = None) -> dict[str, Any]:
     damaged, too long or holds no options, and InputError where the file cannot be read.
     """
     try:
-        data = path.read_bytes() if raw is None else raw.rstrip(b"\0")
+        data = read_whole(path) if raw is None else raw.rstrip(b"\0")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
     if len(data) > _MOST_OPTIONS:
