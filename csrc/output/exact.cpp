@@ -47,7 +47,7 @@ void ExactLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* l
     if (!normalise) return rank_logits(*table_, logits, vocab(), k, log_prob + row * k, token + row * k);
     const float total = table_->log_sum_exp(logits, vocab());
     for (int64_t v = 0; v < vocab(); ++v) logits[v] -= total;
-    table_->top_k(logits, vocab(), k, log_prob + row * k, token + row * k);
+    rank_logits(*table_, logits, vocab(), k, log_prob + row * k, token + row * k);
   });
 }
 

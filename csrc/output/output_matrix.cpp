@@ -132,7 +132,7 @@ void rank_log_probs(const Kernels& table, float* logits, const int32_t* tokens, 
                     float* log_prob, int32_t* token) {
   // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
   for (int64_t i = 0; i < count; ++i) logits[i] -= total;
-  table.top_k(logits, count, k, log_prob, token);
+  rank_logits(table, logits, count, k, log_prob, token);
   for (int64_t i = 0; tokens != nullptr && i < k; ++i) token[i] = tokens[token[i]];
 }
 

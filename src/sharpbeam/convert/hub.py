@@ -31,9 +31,8 @@ def fetch(name: str) -> Path:
     which: dict[str, Any] = {"revision": revision or None, "ignore_patterns": ["*/*"]}  # no folders of checkpoints
     failures = (OSError, HFValidationError, cast("type[Exception]", HfHubHTTPError.__bases__[0]))
     try:
-        found = (
-            HfApi().model_info(name, revision=revision or None, timeout=_PATIENCE).siblings or []
-        )  # asks once; a download asks on and on
+        # Asks once; a download asks on and on.
+        found = HfApi().model_info(name, revision=revision or None, timeout=_PATIENCE).siblings or []
     except failures as error:
         try:
             return Path(snapshot_download(name, allow_patterns=_FILES + _OLD_WEIGHTS, local_files_only=True, **which))

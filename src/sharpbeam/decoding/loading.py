@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.workers import Teams
-from sharpbeam.errors import ModelError, OptionError, nearest
+from sharpbeam.errors import ModelError, OptionError, SharpbeamError, nearest
 from sharpbeam.models.ensemble import EnsembleModel, sum_of
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.interface import Attending, Model
@@ -110,7 +110,12 @@ class LoadedModel:
             )
         with self._lock:
             if name not in self._layers:
-                self._layers[name] = entry.build(self._layer_inputs())
+                try:
+                    self._layers[name] = entry.build(self._layer_inputs())
+                except SharpbeamError:
+                    raise
+                except (ValueError, ArithmeticError) as error:  # by the core, for weights or artifacts
+                    raise ModelError(f"{self.folder}: output layer {name!r} cannot be made: {error}.") from error
             return self._layers[name]
 
     def _layer_inputs(self) -> LayerInputs:

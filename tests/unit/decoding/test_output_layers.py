@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from sharpbeam import Translator
 from sharpbeam.errors import ModelError, OptionError
@@ -16,6 +18,7 @@ from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen
 from sharpbeam.storage.low_bit import save_low_bit
 from sharpbeam.storage.screens import save_screen
+from sharpbeam.text.lines import file_digest
 
 TEXTS = ["das ist ein haus", "wir gehen nach hause", "ein hund", "der mann sieht das haus"]
 
@@ -95,6 +98,18 @@ def test_a_damaged_preview_is_refused(folder, damage):
     (folder / "low_bit.safetensors").write_bytes(damage)
     with pytest.raises(ModelError, match="cannot be read as safetensors"):
         Translator(folder).translate(TEXTS, output_layer="proven")
+
+
+def test_weights_that_overflow_are_an_error_and_no_empty_text(folder):
+    path = folder / "model.safetensors"
+    save_file({name: array.astype(np.float32) * np.float32(1e30) for name, array in load_file(path).items()}, path)
+    facts = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(facts | {"weights_sha256": file_digest(path)}))
+    for beam_size in (1, 3):
+        with pytest.raises(ModelError, match=r"NaN or \+inf; its weights are broken"):
+            Translator(folder).translate(TEXTS, output_layer="exact", beam_size=beam_size)
+    with pytest.raises(ModelError, match=r"output layer 'scan' cannot be made: .* at most 1e12 in size"):
+        Translator(folder).translate(TEXTS, output_layer="scan")
 
 
 def test_the_layer_that_proven_replaced_is_named(folder):
