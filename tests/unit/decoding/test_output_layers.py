@@ -70,14 +70,15 @@ def test_logits_are_no_log_probabilities(choices, said):
 def test_translations_are_those_of_the_exact_layer(folder, output_layer, beam_size):
     fit(folder)
     translator = Translator(folder)
+    off = {"scan": 2e-2, "proven": 0.2}[output_layer]  # the normaliser's, of a preview that was fitted to noise
     exact = translator.translate(TEXTS, beam_size=beam_size, max_length=12)
     got = translator.translate(TEXTS, beam_size=beam_size, max_length=12, output_layer=output_layer)
     assert [t.text for t in got] == [t.text for t in exact]
     for a, b in zip(got, exact, strict=True):
-        assert a.score == pytest.approx(b.score, abs=2e-2)
+        assert a.score == pytest.approx(b.score, abs=off)
     scores = translator.score(TEXTS, [t.text for t in exact], output_layer=output_layer)
     wanted = translator.score(TEXTS, [t.text for t in exact])
-    assert [a.score for a in scores] == pytest.approx([a.score for a in wanted], abs=2e-2)
+    assert [a.score for a in scores] == pytest.approx([a.score for a in wanted], abs=off)
 
 
 def test_without_a_preview_the_proven_layer_says_what_to_do(folder):
