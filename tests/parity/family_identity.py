@@ -20,6 +20,8 @@ import numpy as np
 import typer
 from parity.identity import CLOSE, HOME, apart
 from support.fairseq_models import write_bart, write_mbart, write_small100, write_tc_big
+from support.t5_models import FAMILIES as T5_FAMILIES
+from support.t5_models import write_t5
 
 from bench.flags import Data, Sentences
 from bench.harness import record
@@ -45,6 +47,13 @@ WAYS: tuple[tuple[int, float, bool | str, int, int, int], ...] = (
     (10, 1.0, True, 0, 20, 0),
 )
 Lines = tuple[list[str], list[str]]
+
+
+def _of_t5(name: str) -> tuple[Callable[[Path, Lines], Any], dict[str, str]]:
+    languages = {"target_language": "en"} if name == "MADLAD-400" else {}
+    return lambda to, text: write_t5(to, text[0] + text[1], name, 7, SIZE, d_model=60, d_ff=100), languages
+
+
 # The name of a family -> what writes a folder of it, and the options that select its languages.
 FAMILIES: Mapping[str, tuple[Callable[[Path, Lines], Any], dict[str, str]]] = {
     "bart": (lambda to, text: write_bart(to, text[0] + text[1], 8, SIZE, **SHAPE), {}),
@@ -68,6 +77,7 @@ FAMILIES: Mapping[str, tuple[Callable[[Path, Lines], Any], dict[str, str]]] = {
         lambda to, text: write_tc_big(to, *text, False, 3, (SIZE, SIZE), **SHAPE, end=END),
         {},
     ),
+    **{name.lower(): _of_t5(name) for name in T5_FAMILIES},
 }
 
 
@@ -101,7 +111,8 @@ class Pair:
         from transformers import AutoModelForSeq2SeqLM
 
         torch.set_num_threads(1)
-        self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(self.folder).eval()
+        whole = self.folder / "whole"
+        self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(whole if whole.is_dir() else self.folder).eval()
         ours = self.folder.with_name(self.folder.name + "-ours")
         read_model(str(self.folder)).save(ours, "the same in ours")
         self.ours = Translator(ours, machine=MachineOptions(threads=1, exact=True))

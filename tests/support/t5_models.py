@@ -77,6 +77,7 @@ def write_t5(folder: Path, lines: Sequence[str], family: str, seed: int = 1, siz
         output.weight[ids["decoder_start_token_id"]].mul_(0.3)  # which `generate` counts in what is repeated, we do not
     model.save_pretrained(folder)
     if madlad:
+        model.save_pretrained(folder / "whole")  # transformers 5 misreads the names of the other
         _drop_shared(folder)
     return model
 
