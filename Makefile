@@ -15,7 +15,7 @@ ONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 CORE := $(shell find csrc -type f 2>/dev/null) CMakeLists.txt
 NATIVE := $(shell find csrc tests/native bench -name '*.cpp' -o -name '*.h' 2>/dev/null)
-TEST_EXTRAS := train,server,bulk,dev
+TEST_EXTRAS := train,report,server,bulk,dev
 # The tests of the components: no training, no subprocesses, no other programs. Under a minute on a free core.
 FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding api convert) \
   --ignore=tests/unit/search/test_native_beam.py

@@ -114,7 +114,7 @@ def serve(models: list[str]) -> Iterator[Callable[..., Live]]:
         yield start
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def live(models: list[str]) -> Iterator[Live]:
     """A server with the default options, which tests share."""
     with serving(models) as start:

@@ -31,7 +31,7 @@ PRODUCTS = {  # by the type of their numbers
     "gather_dot": "float32",
     "gemm_int16": "int16",
     "gemm_int8": "int8",
-    "gather_dot_int8": "int8",
+    "gather_dot_int4": "int8",
     "preview_int4": "int8",  # which is what its nibbles are unpacked to
 }
 ROUNDING = ("quantize_int8", "quantize_int16", "quantize_weights")

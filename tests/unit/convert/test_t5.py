@@ -13,7 +13,7 @@ from support.foreign import ENGLISH, demo_sentences
 from support.t5_models import FAMILIES, write_t5
 
 from sharpbeam import ModelError, OptionError, Translator
-from sharpbeam.convert.conversion import convert, export
+from sharpbeam.convert.conversion import convert_model, export_model
 from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.models.transformer.positions import relative_buckets
 from sharpbeam.storage.model_folder import read_tensors
@@ -183,7 +183,7 @@ def test_buckets_are_those_of_hugging_face(transformers) -> None:
 
 def test_int8_keeps_the_biases_of_positions(pairs, tmp_path: Path) -> None:
     pair = pairs["umT5"]
-    convert(pair.folder, tmp_path / "int8", quantization="int8")
+    convert_model(pair.folder, tmp_path / "int8", quantization="int8")
     ours = Translator(tmp_path / "int8")
     found = read_tensors(tmp_path / "int8", ours.loaded.config)
     wanted = read_hugging_face(pair.folder).tensors
@@ -195,7 +195,7 @@ def test_int8_keeps_the_biases_of_positions(pairs, tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["T5", "T5 v1.1", "mT5", "umT5", "MADLAD-400"])
 def test_export_says_the_same(transformers, pairs, tmp_path: Path, family: str) -> None:
     pair = pairs[family]
-    export(pair.ours.loaded.folder, tmp_path / "theirs")
+    export_model(pair.ours.loaded.folder, tmp_path / "theirs")
     assert json.loads((tmp_path / "theirs/config.json").read_text())["model_type"] == (
         "umt5" if family == "umT5" else "t5"
     )

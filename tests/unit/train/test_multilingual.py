@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +114,15 @@ def test_the_table_of_directions(
     monkeypatch.setattr(record, "RESULTS", tmp_path / "results")
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         monkeypatch.setenv(name, "1")
-    flags = "--clusters 1 --best 1 --fidelity 0.9 --vectors 200 --sentences 10 --beam-size 2"
-    monkeypatch.setattr(sys, "argv", ["directions", str(data / "run/best"), "--data", str(data), *flags.split()])
-    directions.main()
+    options: dict[str, Any] = {
+        "clusters": 1,
+        "best": [1],
+        "fidelity": 0.9,
+        "vectors": 200,
+        "sentences": 10,
+        "beam_size": 2,
+    }
+    directions.main(str(data / "run/best"), str(data), **options)
     lines = record.read("directions")
     found = {(line["options"]["kind"], line["options"]["scope"]): line["directions"] for line in lines}
     kinds, scopes = ("best 1", "fidelity 0.9"), ("direction", "target", "all")

@@ -69,7 +69,7 @@ def test_learned_positions_bound_source_and_target(recipe, train, toy, caplog):
     for backend in ("native", "torch"):
         translator = Translator(toy / "run/best", machine=MachineOptions(backend=backend))
         with pytest.raises(OptionError, match=r"max_length is 256; it must be at most 40"):
-            translator.translate(TEXTS)
+            translator.translate(TEXTS, max_length=256)
         short, long = translator.translate(["ba ce", "ba ce di " * 30], max_length=40, min_length=39)
         assert (short.truncated, long.truncated) == (False, True)
         assert "cut off (the model has positions for 40" in caplog.text
