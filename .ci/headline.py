@@ -19,7 +19,7 @@ BLOCK = re.compile(r"(<!-- headline: (\S+) -->\n).*?(<!-- end of headline -->)",
 CONTENDERS = {
     "CTranslate2": "CTranslate2, int8",
     "CTranslate2 with map": "CTranslate2, int8, vocabulary map",
-    "ours scan": "**Sharpbeam**, `scan` (proven)",
+    "ours scan": "**Sharpbeam**, `scan` (default)",
     "ours shortlist": "**Sharpbeam**, `shortlist`",
     "ours screen, variable widths": "**Sharpbeam**, `screen`, beams of variable width",
 }

@@ -64,6 +64,11 @@ def test_help_has_examples(call: Run, verb: str) -> None:
     assert f"sharpbeam {verb}" in result.out.decode()
 
 
+def test_help_names_the_kind_of_a_value(call: Run) -> None:
+    said = call("tune", "--help").out.decode()
+    assert "--beam-size N" in said and "--text FILE" in said
+
+
 def test_help_lists_the_verbs(call: Run) -> None:
     text = call("--help").out.decode()
     assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info", "trace", "fit-screen"))

@@ -52,7 +52,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Fast decoding of large-vocabulary sequence models. Begin with: `sharpbeam translate de-en`",
+    help="Fast decoding of translation models, and others, on a CPU. Begin with: `sharpbeam translate de-en`",
 )
 for verb in VERBS:
     app.command(cls=Verb)(verb)

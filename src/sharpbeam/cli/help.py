@@ -41,11 +41,21 @@ def print_help(context: Any, every: bool) -> None:
         console.print(Panel(Group(*rows), title=title, title_align="left", border_style="dim"))
 
 
+_VALUES = {"int": "N", "integer": "N", "float": "X", "str": "TEXT", "text": "TEXT"}
+
+
+def _value_name(option: Any) -> str:
+    """A word for the value of an option, by its type; older versions of Typer name that by Click's types."""
+    annotation = getattr(getattr(option, "type_descriptor", None), "annotation", None)
+    kind = getattr(annotation, "__name__", None) or getattr(getattr(option, "type", None), "name", "")
+    return _VALUES.get(kind.split()[0] if kind else "", "FILE")
+
+
 def _entry(option: Any) -> Iterator[RenderableType]:
     from rich.padding import Padding
     from rich.text import Text
 
-    given = "" if option.is_flag else f" {option.metavar or 'FILE'}"
+    given = "" if option.is_flag else f" {option.metavar or _value_name(option)}"
     default = f" [default: {option.default}]" if option.show_default and option.default else ""
     yield Text(", ".join((*option.opts, *option.secondary_opts)) + given, style="bold cyan")
     yield Padding(Text(f"{option.help}{default}"), (0, 0, 0, 4))

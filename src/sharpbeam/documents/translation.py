@@ -101,25 +101,30 @@ def translate_document(
     """Translate the file `source` into the file `output`, which appears when it is complete.
 
     The format is that of the suffix of `source`, unless `format` names one. Otherwise as `translate_text`; raises
-    OutputError if `output` cannot be written.
+    OutputError if `output` cannot be written, or is the source itself.
     """
     path = Path(source)
+    if path.exists() and Path(output).exists() and path.samefile(output):
+        raise OutputError(f"{output} is the document itself, which would be lost; write to another file.")
     name = format_of(path) if format == "auto" else format
     try:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
-    done = translate_text(
-        translator,
-        content,
-        format=name,
-        fields=fields,
-        glossary=glossary,
-        documents=documents,
-        progress=progress,
-        options=options,
-        **keywords,
-    )
+    try:
+        done = translate_text(
+            translator,
+            content,
+            format=name,
+            fields=fields,
+            glossary=glossary,
+            documents=documents,
+            progress=progress,
+            options=options,
+            **keywords,
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     try:
         write_bytes(Path(output), done.content)
     except OSError as error:

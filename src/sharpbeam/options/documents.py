@@ -12,12 +12,14 @@ class DocumentOptions(Schema):
     """How the text of a document is translated."""
 
     split_sentences: bool = option(
-        True, "each sentence is decoded by itself; if not, each paragraph, line or cell is taken for one"
+        True,
+        "whether text is split into sentences, which are decoded one by one; without it each paragraph, line or cell "
+        "is taken for one",
     )
     guards: bool = option(
         True,
-        "translations that lost a part of the source, loop, copy it or were cut off are decoded again, and flagged if "
-        "they stay so",
+        "whether translations that lost a part of the source, loop, copy it or were cut off are decoded again, and "
+        "flagged if they stay so",
     )
     max_sentence: int = option(
         1000, "characters; a longer sentence is cut at a comma or a space", ge=50, le=100_000, advanced=True

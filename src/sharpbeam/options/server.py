@@ -17,7 +17,9 @@ class ServerOptions(Schema):
         "", "file with the API keys that are accepted, one a line, as they are or as sha256:HEX; empty: no key needed"
     )
     guards: bool = option(
-        True, "decode again what lost a part of its source, loops, copies it or was cut off, and flag what stays so"
+        True,
+        "whether translations that lost a part of the source, loop, copy it or were cut off are decoded again, and "
+        "flagged if they stay so",
     )
     queue_limit: int = option(
         2000, "sentences that may wait or be in flight; above it requests are refused (429, Retry-After)", ge=1

@@ -10,7 +10,7 @@ pytest.importorskip("sentencex", reason="the extra documents is not installed")
 
 from support.decoders import reverse, run
 
-from sharpbeam import InputError, OptionError, Translator
+from sharpbeam import InputError, OptionError, OutputError, Translator
 from sharpbeam.documents import (
     document_steps,
     format_names,
@@ -71,3 +71,10 @@ def test_errors_say_what_is_wrong(tiny_model: Path, tmp_path: Path) -> None:
         translate_document(translator, tmp_path / "x.unknown", tmp_path / "y")
     with pytest.raises(InputError, match=r"cannot read .*x.txt: No such file"):
         translate_document(translator, tmp_path / "x.txt", tmp_path / "y")
+    (tmp_path / "x.txt").write_bytes(b"one\xff")
+    with pytest.raises(InputError, match=r"x.txt: .*not valid utf-8"):
+        translate_document(translator, tmp_path / "x.txt", tmp_path / "y")
+    (tmp_path / "link").symlink_to("x.txt")
+    with pytest.raises(OutputError, match=r"is the document itself"):
+        translate_document(translator, tmp_path / "x.txt", tmp_path / "link")
+    assert (tmp_path / "x.txt").read_bytes() == b"one\xff"
