@@ -81,12 +81,12 @@ class Pool:
             async with self._changing:
                 before = time.monotonic() - seconds
                 idle = [name for name, engine in self.engines.items() if not engine.users and engine.used < before]
-                await self._unload(idle)
+                await self._close(self._removed(idle))
 
     async def close(self) -> None:
         """Unload all models."""
         async with self._changing:
-            await self._unload(list(self.engines))
+            await self._close(self._removed(list(self.engines)))
 
     def _take(self, names: Collection[str]) -> dict[str, Engine]:
         held = {name: self.engines[name] for name in names}
@@ -102,15 +102,15 @@ class Pool:
             if leaving is None:
                 await self._freed.wait()
                 continue
-            task = asyncio.create_task(self._replace(leaving, name))
+            task = asyncio.create_task(self._replace(self._removed(leaving), name))
             try:
                 await asyncio.shield(task)
             except asyncio.CancelledError:  # the client left; others may wait for the same model
                 await asyncio.wait([task])
                 raise
 
-    async def _replace(self, leaving: list[str], name: str) -> None:
-        await self._unload(leaving)
+    async def _replace(self, removed: list[Engine], name: str) -> None:
+        await self._close(removed)
         try:
             self.engines[name] = await asyncio.to_thread(self._open, name)
         except SharpbeamError as error:
@@ -144,8 +144,14 @@ class Pool:
             leaving.append(other)
         return leaving
 
-    async def _unload(self, names: list[str]) -> None:
-        for name in names:
-            await asyncio.to_thread(self.engines.pop(name).session.close)
-        if names:
+    def _removed(self, names: list[str]) -> list[Engine]:
+        """The models, taken out at once: from now on no request can take hold of them, and they can be closed."""
+        return [self.engines.pop(name) for name in names]
+
+    @staticmethod
+    async def _close(engines: list[Engine]) -> None:
+        for engine in engines:
+            await asyncio.to_thread(engine.session.close)
+        if engines:
+            engines.clear()
             gc.collect()  # sessions, lanes and requests refer to each other
