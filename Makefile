@@ -56,7 +56,7 @@ $(MADE)/package: $(MADE)/venv $(CORE) pyproject.toml
 	@$(BIN)/python .ci/install.py $(if $(wildcard $(MADE)/tests),$(TEST_EXTRAS))
 	@touch $@
 
-$(MADE)/tests: $(MADE)/venv $(CORE) pyproject.toml constraints.txt
+$(MADE)/tests: $(MADE)/venv $(CORE) pyproject.toml constraints.txt Makefile
 	@echo "building the package, and installing what the tests need (some minutes the first time)"
 	@$(BIN)/python .ci/install.py $(TEST_EXTRAS)
 	@touch $(MADE)/package $@
