@@ -85,6 +85,7 @@ def recorded(name: str) -> dict[str, Any]:
 
 @needs_matplotlib
 def test_curves_and_perplexity_of_a_language_model(data, monkeypatch):
+    pytest.importorskip("hnswlib", reason="the extra bench is not installed")
     from bench.papers.l2s import curves, perplexity, screens
 
     monkeypatch.setattr(screens, "STEPS", 20)

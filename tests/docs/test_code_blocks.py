@@ -79,6 +79,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "book.txt.gz").write_bytes(gzip.compress(sources.encode()))
     (tmp_path / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in SENTENCES), encoding="utf-8")
     shutil.copytree(ROOT / "models/de-en", tmp_path / "opus-de-en")
+    shutil.copytree(ROOT / "models/lm-ptb-small", tmp_path / "models/lm-ptb-small")
     commands = tmp_path / "bin"
     commands.mkdir()
     script = f"#!/bin/sh\nexec {sys.executable} -c 'from sharpbeam.cli.main import main; main()' \"$@\"\n"
