@@ -62,7 +62,7 @@ void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* lo
     float log_total = 0.0f;
     int64_t exact = vocab();
     if (row.sound) {
-      Candidates candidates(matrix_, hidden, logits, k, kRefined, scratch);
+      Candidates candidates(matrix_, hidden, logits, k, normalise ? kRefined : 0, scratch);
       if (normalise) log_total = candidates.log_total();
       exact = candidates.best({norm_.get(), lost_.get(), row.by_norm, row.by_lost}, log_total, to, tokens);
     } else {

@@ -30,8 +30,8 @@ class ScanLayer final : public NormalisingLayer {
   void score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const override;
 
   // The same, for tests and reports: `total` [rows] gets the normaliser, 0 without `normalise`; `rescored` [rows] the
-  // number of tokens that took exact logits: the kRefined or k largest, and all that could be among the k best; vocab
-  // where that is many. Either may be null.
+  // number of tokens that took exact logits: the k largest, kRefined with `normalise` if that is more, and all that
+  // could be among the k best; vocab where that is many. Either may be null.
   void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* total,
             int32_t* rescored) const;
 

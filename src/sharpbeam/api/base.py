@@ -13,7 +13,7 @@ from sharpbeam.decoding.lanes import Setup, one_beam_search
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.session import ONLINE, Session
 from sharpbeam.models.registry import Task
-from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
+from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.schema import build, fields_of, require, type_hints, unknown
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.search.work import Work
@@ -64,7 +64,7 @@ class ModelUser:
         """Work of all finished searches so far, without forced decoding."""
         return self.loaded.work
 
-    def output_layer(self, options: OutputLayerOptions) -> OutputLayer:
+    def output_layer(self, options: DecodeOptions) -> OutputLayer:
         """The output layer that the options ask for; raises ModelError if the model has none."""
         return self.loaded.output_layer(options)
 

@@ -58,7 +58,7 @@ class Scorer(ModelUser):
         """
         chosen, loaded = self._options(options, keywords), self.loaded
         model = loaded.model
-        run, layer = model.open(), loaded.output_layer(chosen.output).open()
+        run, layer = model.open(), loaded.output_layer(chosen).open()
         before = Request(0, np.array([model.eos_id], np.int32))
         request = np.zeros(1, np.int32)
         state = run.admit([before])

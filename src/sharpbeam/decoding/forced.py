@@ -46,7 +46,7 @@ def force_all(
     loaded: LoadedModel, requests: list[Request], targets: Mapping[int, Ids], options: DecodeOptions
 ) -> dict[int, Floats]:
     """Log probability of each target token [T], by request index, using all threads of the model."""
-    model, output_layer, threads = loaded.model, loaded.output_layer(options.output), loaded.machine.workers
+    model, output_layer, threads = loaded.model, loaded.output_layer(options), loaded.machine.workers
     queue = RequestQueue(requests)
     queue.batch_tokens = token_budget(queue.tokens, options.schedule.batch_tokens, threads)
 

@@ -53,7 +53,7 @@ def one_beam_search(loaded: LoadedModel, what: str, requests: list[Request], opt
     loaded.check(options)
     if not requests:
         raise InputError("the text is empty; there is nothing to decode.")
-    return Setup(requests, without(loaded.output_layer(options.output), loaded.suppressed), options, loaded)
+    return Setup(requests, without(loaded.output_layer(options), loaded.suppressed), options, loaded)
 
 
 Outcome = Finished | tuple[list[int], Exception]
@@ -69,7 +69,7 @@ class Lane:
         """The options of the whole request."""
         self._loaded, asked = loaded, options.search
         loaded.check(options)
-        self.layer = loaded.output_layer(options.output)
+        self.layer = loaded.output_layer(options, log_prob=asked.needs_log_prob)
         self._usable = without(self.layer, loaded.suppressed)
         self.expands = asked.return_alternatives
         """Whether an answer is the first tokens of alternatives, each of which another lane completes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -19,7 +19,7 @@ from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.interface import Attending, Model
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import Config, Task, architecture_of
-from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
+from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import exact_layer
 from sharpbeam.output_layers.interface import Normalising, OutputLayer, RowLayer
@@ -64,7 +64,8 @@ class LoadedModel:
     language_tags: LanguageTags = field(default_factory=LanguageTags)
     suppressed: tuple[int, ...] = ()  # tokens that it must never produce
     max_positions: int = 0  # of a source with its tags, and of a target; 0 = no bound
-    fastest: str = "scan"  # the output layer that auto means
+    fastest: str = ""  # the output layer that auto means, where `sharpbeam tune` found one
+    gains: Mapping[str, float] = field(default_factory=dict)  # of the proven layer over a scan: storage/low_bit.py
     options: DecodeOptions = DecodeOptions()  # noqa: RUF009 (frozen): defaults that come with the model
     work: Work = field(default_factory=Work)  # what all searches so far took
     teams: Teams = field(init=False)
@@ -126,21 +127,27 @@ class LoadedModel:
             weight, bias, artifacts, self.folder, self.layer_named, self.machine.backend, self.machine.isa
         )
 
-    def layer_name(self, options: OutputLayerOptions) -> str:
+    def layer_name(self, options: DecodeOptions) -> str:
         """The output layer that the options name; auto is exact for the reference, else the fastest one."""
-        if options.output_layer != "auto":
-            return options.output_layer
-        return "exact" if self.machine.reference else self.fastest
+        if options.output.output_layer != "auto":
+            return options.output.output_layer
+        if self.machine.reference:
+            return "exact"
+        gain = self.gains.get("greedy" if options.search.beam_size == 1 else "beam", 0.0)
+        return self.fastest or ("proven" if gain > WORTH_IT else "scan")
 
-    def output_layer(self, options: OutputLayerOptions) -> OutputLayer:
-        """The output layer that the options ask for; raises ModelError if the model has none."""
+    def output_layer(self, options: DecodeOptions, *, log_prob: bool = True) -> OutputLayer:
+        """The output layer that the options ask for; raises ModelError if the model has none.
+
+        Without `log_prob` logits may stand for log probabilities.
+        """
         name = self.layer_name(options)
         layer = self.layer_named(name)
-        if options.normalise:
-            return layer
-        if not isinstance(layer, Normalising):
+        if isinstance(layer, Normalising):
+            return layer if log_prob and options.output.normalise else layer.unnormalised()
+        if not options.output.normalise:
             raise OptionError(f"normalise is False; it must be true with output_layer {name}.")
-        return layer.unnormalised()
+        return layer
 
     def check(self, options: DecodeOptions) -> None:
         """Raise OptionError or ModelError, before any work, if the options do not fit the model."""
@@ -244,7 +251,9 @@ def load_model(
             raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
     first = replace(first, options=options)
     if not others:
-        return replace(first, fastest=tuned.get("output_layer") or _fastest(first))
+        measured = not machine.reference and machine.backend == "native"
+        gains = read_gains(first.folder, *first.model.output()) if measured else {}
+        return replace(first, fastest=tuned.get("output_layer", ""), gains=gains)
     ensemble = EnsembleModel([member.model for member in members])
     return replace(
         first,
@@ -254,15 +263,6 @@ def load_model(
         footprint=sum_of([member.footprint for member in members]),
         max_positions=min((m.max_positions for m in members if m.max_positions), default=0),
     )
-
-
-def _fastest(loaded: LoadedModel) -> str:
-    """The proven layer where it was faster than a scan, at the model's own beam size, when its preview was fitted."""
-    if loaded.machine.reference or loaded.machine.backend != "native":
-        return loaded.fastest
-    gains = read_gains(loaded.folder, *loaded.model.output())
-    gain = gains.get("greedy" if loaded.options.search.beam_size == 1 else "beam", 0.0)
-    return "proven" if gain > WORTH_IT else loaded.fastest
 
 
 def _load_member(folder: Path, facts: FolderFacts, machine: MachineOptions, task: Task | None) -> LoadedModel:

@@ -20,7 +20,7 @@ def job_identity(loaded: LoadedModel, options: DecodeOptions, **others: Any) -> 
     Output layer and compute type are those that "auto" means now: `sharpbeam tune` may change it later. Threads,
     schedules and kernel tables other than plain do not decide it. With PyTorch or a BLAS the schedule does.
     """
-    decoding, machine = options.by_name() | {"output_layer": loaded.layer_name(options.output)}, loaded.machine
+    decoding, machine = options.by_name() | {"output_layer": loaded.layer_name(options)}, loaded.machine
     if machine.batch_invariant:
         for name in dataclasses.asdict(options.schedule).keys() - {"max_input_length"}:
             del decoding[name]

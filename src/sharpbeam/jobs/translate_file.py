@@ -138,6 +138,7 @@ class TranslationJob:
         """No files = standard input. Raises OptionError if the format cannot hold what the options ask for."""
         if format == "pharaoh":
             options = options.changed(return_attention=True)
+        options = options.changed(return_scores=format == "jsonl")
         self._translator, self._options, self._files = translator, options, files
         self._render = renderer(format, options.search)
         self._format, self._errors, self._target_prefix = format, errors, target_prefix
@@ -228,5 +229,5 @@ class TranslationJob:
         stats.steps, stats.expansions, stats.python_step = work.steps, work.expansions, work.reason or None
         if self._options.search.cube_pruning != "none":
             stats.merging_rate = round(work.merging_rate, 4)
-        layer = self._translator.output_layer(self._options.output)
+        layer = self._translator.output_layer(self._options)
         stats.fallback_share = layer.fallback_share

@@ -100,7 +100,7 @@ class ScheduleOptions(Schema):
 def _output_layers() -> Mapping[str, str]:
     """The summaries of output layers by name. They are registered above this package, which cannot import them."""
     found: Mapping[str, str] = import_module("sharpbeam.output_layers.registry").summaries()
-    return {"auto": "what `sharpbeam tune` found, or scan", **found}
+    return {"auto": "what `sharpbeam tune` found, else scan, or proven where it was measured to be faster", **found}
 
 
 @dataclass(frozen=True)

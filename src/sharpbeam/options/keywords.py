@@ -34,6 +34,7 @@ class DecodeKeywords(TypedDict, total=False):
     return_alternatives: bool
     min_alternative_expansion_prob: float
     return_attention: bool
+    return_scores: bool
     search: str
     sampling: bool
     cube_pruning: CubePruning

@@ -131,6 +131,12 @@ class SearchOptions(Schema):
         "return for each answer what every token attended to in the source; takes one more pass over the answers",
         advanced=True,
     )
+    return_scores: bool = option(
+        True,
+        "return scores; without them greedy search needs no sum over all tokens, which makes it faster, and its scores "
+        "are nan",
+        advanced=True,
+    )
     search: str = option(
         "beam", "how hypotheses are chosen: beam, or a search added by register_search from Python", advanced=True
     )
@@ -194,6 +200,23 @@ class SearchOptions(Schema):
         """Whether the attention of finished hypotheses is needed."""
         return self.return_attention or self.coverage_penalty > 0
 
+    @property
+    def needs_log_prob(self) -> bool:
+        """Whether log probabilities matter: greedy search without scores needs the best token only."""
+        return (
+            self.return_scores
+            or self.beam_size > 1
+            or self.search != "beam"
+            or self.sampling
+            or self.return_alternatives
+            or self.attends
+            or self.cube_pruning != "none"
+            or self.early_stopping == "proven"
+            or self.repetition_penalty > 1
+            or self.prefix_bias_beta > 0
+            or self.max_score_ratio is not None
+        )
+
     def for_coverage(self) -> SearchOptions:
         """The same search for all finished hypotheses that a coverage penalty chooses from; itself without one."""
         if not self.coverage_penalty:
@@ -252,6 +275,7 @@ _FOR_SAMPLING = (
     "forced_eos",
     "return_alternatives",
     "return_attention",
+    "return_scores",
     "min_alternative_expansion_prob",
     "min_length",
     "max_length",

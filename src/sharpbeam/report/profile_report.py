@@ -123,5 +123,5 @@ def profile(
     """
     loaded = load_profiled(find_models(model), machine)
     found = profile_texts(loaded, texts, sentences, options)
-    used = loaded.loaded.layer_name(options.output), loaded.loaded.machine.compute_type
+    used = loaded.loaded.layer_name(options), loaded.loaded.machine.compute_type
     return ProfileReport(model, found, ceilings(found.product_bytes), *used)

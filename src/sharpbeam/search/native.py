@@ -6,6 +6,7 @@ Where the model or the output layer is Python's, the same search asks them throu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 
 import numpy as np
 
@@ -106,6 +107,8 @@ class NativeSearch:
         return {request: self._hypotheses(request, found) for request, _, found in done}
 
     def _hypotheses(self, request: int, found: _core.Answers) -> list[Hypothesis]:
+        if not self._options.needs_log_prob:  # then logits stand for log probabilities
+            return [Hypothesis(request, tuple(self._without_eos(tokens)), (), nan, nan) for tokens, *_ in found]
         return [
             Hypothesis(request, tuple(self._without_eos(tokens)), tuple(log_probs), log_prob, score)
             for tokens, log_probs, log_prob, score in found

@@ -19,7 +19,7 @@ def defaults(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def chosen(translator: Translator) -> tuple[str, str]:
     loaded = translator.loaded
-    return loaded.machine.compute_type, loaded.layer_name(DecodeOptions().output)
+    return loaded.machine.compute_type, loaded.layer_name(DecodeOptions())
 
 
 def test_without_flags_a_model_is_fast(tiny_model):

@@ -9,7 +9,7 @@ import pytest
 
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.fit.low_bit_job import fit_preview, worth_fitting
-from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.report.previews import PreviewReport, draw_previews, report_previews
 from sharpbeam.storage.low_bit import FILE, read_gains
 
@@ -54,8 +54,8 @@ def test_auto_takes_the_proven_layer_where_the_preview_gains(model, monkeypatch)
     assert set(gains) == {"greedy", "beam"} and min(gains.values()) > 0
     machine = MachineOptions(compute_type="float32", threads=1)
     for beam_size, name in ((1, "greedy"), (5, "beam")):
-        loaded = load_model(folder, machine, beam_size=beam_size)
-        assert loaded.fastest == ("proven" if gains[name] > 1.1 else "scan")
+        options = DecodeOptions.of(beam_size=beam_size)  # whatever the model's own is
+        assert load_model(folder, machine).layer_name(options) == ("proven" if gains[name] > 1.1 else "scan")
     assert read_gains(folder, output[0], output[1] + 1) == {}  # fitted for other weights
     assert worth_fitting(folder)
 
@@ -64,4 +64,5 @@ def test_auto_is_the_scan_where_the_preview_cannot_be_read(model, tmp_path, monk
     monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
     folder = Path(shutil.copytree(model.folder, tmp_path / "model"))
     (folder / FILE).write_bytes(b"no safetensors")
-    assert load_model(folder, MachineOptions(compute_type="float32", threads=1)).fastest == "scan"
+    loaded = load_model(folder, MachineOptions(compute_type="float32", threads=1))
+    assert loaded.layer_name(loaded.options) == "scan"

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.results import Generation
 
 
-@with_options(without=("return_attention",), shown=("sampling", "temperature", "top_k", "top_p", "seed"))
+@with_options(
+    without=("return_attention", "return_scores"), shown=("sampling", "temperature", "top_k", "top_p", "seed")
+)
 def generate(
     model: Annotated[str, typer.Argument(help="The folder of a language model, or the name of a bundled one.")],
     *,

@@ -14,7 +14,7 @@ from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.server import ServerOptions
 
 
-@with_options(without=("num_hypotheses", "return_alternatives", "return_attention", "sampling"))
+@with_options(without=("num_hypotheses", "return_alternatives", "return_attention", "return_scores", "sampling"))
 def serve(
     models: Annotated[
         list[str],

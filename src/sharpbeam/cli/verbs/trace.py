@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.trace import Trace
 
 
-@with_options(without=("sampling", "return_alternatives", "return_attention", "min_alternative_expansion_prob"))
+@with_options(
+    without=("sampling", "return_alternatives", "return_attention", "return_scores", "min_alternative_expansion_prob")
+)
 def trace(
     model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model.")],
     text: Annotated[str, typer.Argument(help="The sentence, or the prompt of a language model.")],

@@ -22,7 +22,7 @@ from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import choice
 
 
-@with_options()
+@with_options(without=("return_scores",))
 def translate(
     model: Annotated[
         str, typer.Argument(help="A folder, or a bundled model's name (`sharpbeam info`); a+b+c is an ensemble.")
