@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
+from threading import get_ident
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from sharpbeam.decoding.inputs import Input, answer_of
@@ -41,9 +43,11 @@ class Handle(Future[T]):
     def result(self, timeout: float | None = None) -> T:
         """Wait for the answer, at most `timeout` seconds (None: no limit), and return it.
 
-        Raises TimeoutError, RequestCancelledError, or the error that ended the request. Meanwhile the session must be
-        stepped: by its own threads after `Session.start`, or by another thread.
+        Takes the steps of the session in this thread, unless its own threads (`Session.start`) or another thread's
+        `Session.run` take them; what else finishes in these steps is done too. Raises TimeoutError,
+        RequestCancelledError, or the error that ended the request.
         """
+        timeout = self._step_until_done(timeout)
         try:
             super().result(timeout)
         except CancelledError:
@@ -51,6 +55,10 @@ class Handle(Future[T]):
         if self._answer is None:
             self._answer = cast(T, answer_of(self._session.loaded, self._given, self._found, self._options.search))
         return self._answer
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the end of the request as `result` does, and return the error that ended it, if any."""
+        return super().exception(self._step_until_done(timeout))
 
     def cancel(self) -> bool:
         """Cancel the request; its rows are freed at the next step. Returns False if it is done already."""
@@ -81,6 +89,17 @@ class Handle(Future[T]):
                 return Partial(tuple(hypothesis_answer(vocabulary, hypothesis) for hypothesis in found), text)
         answer = self.result()
         return Partial(answer.hypotheses, answer.text)
+
+    def _step_until_done(self, timeout: float | None) -> float | None:
+        """Step the session if no other thread does; returns the rest of `timeout` in seconds."""
+        session, end = self._session, None if timeout is None else monotonic() + timeout
+        while not self.done() and not session._threads and (end is None or monotonic() < end):
+            if session._runner not in (None, get_ident()):
+                break
+            found = session.step()
+            if session._runner is not None:
+                session._late += found
+        return None if end is None else max(0.0, end - monotonic())
 
     def _end(self, error: BaseException | None = None) -> None:
         """End the request with its answer or with `error`."""

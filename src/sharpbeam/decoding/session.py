@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
-from threading import Condition, Lock, Thread, current_thread
+from threading import Condition, Lock, Thread, current_thread, get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -47,8 +47,9 @@ class Session(Generic[T]):
     ...     for done in session.run():
     ...         print(done.result().text)
 
-    Decoding happens in `step` (one step), in `run` (all steps until no request is left), or after `start` in threads of
-    the session. Closing a session, as at the end of a `with` block, cancels unfinished requests.
+    Decoding happens in `step` (one step), in `run` (all steps until no request is left), in `Handle.result` (until that
+    request is done), or after `start` in threads of the session. Closing a session, as at the end of a `with` block,
+    cancels unfinished requests.
     """
 
     def __init__(self, model: LoadedModel | ModelName, options: DecodeOptions | None = None) -> None:
@@ -70,6 +71,8 @@ class Session(Generic[T]):
         self._sealed = self._closed = False
         self._workers: list[Worker] = []
         self._threads: list[Thread] = []
+        self._runner: int | None = None  # the thread that iterates `run`
+        self._late: list[Handle[T]] = []  # finished while the iterator of `run` was paused, which yields them next
         self._kept = ExitStack()  # closes what the threads borrowed
         self._lock = Lock()
         self._changed = Condition(self._lock)  # new requests, none left, sealed, or closed
@@ -190,7 +193,14 @@ class Session(Generic[T]):
                 next(numbers), workers, teams.pop(), lambda: stopped or not self._pending
             )
             with closing(run_workers(work, stop, workers)) as done:
-                yield from done
+                self._runner = get_ident()
+                try:
+                    for handle in done:
+                        yield handle
+                        while self._late:
+                            yield self._late.pop(0)
+                finally:
+                    self._runner = None
 
     def start(self, workers: int = 0) -> None:
         """Start `workers` threads that take the steps until the session is closed; 0 = the threads of the model.

@@ -283,8 +283,30 @@ def test_threads_of_a_session_end_with_it_and_none_waits_for_ever() -> None:
     assert not any(t.is_alive() for t in ours) and told == [last]
     idle = toy_session()
     with pytest.raises(TimeoutError):
-        idle.submit("3 4").result(timeout=0.01)
+        idle.submit("3 4").result(timeout=0)
     idle.close()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_waiting_for_an_answer_takes_the_steps(threads: int) -> None:
+    with toy_session() as session:
+        wanted = [handle.text for handle in session.submit_all(texts_of(40))]
+        list(session.run())
+    with toy_session(threads=threads, max_rows=4) as session:
+        handles = session.submit_all(texts_of(40))
+        longest = sorted(handles, key=lambda handle: len(handle.text))  # the last of them enter first
+        assert longest[-1].result().source == longest[-1].text
+        assert longest[-3].exception() is None and session.pending
+        first, *others = [handle for handle in handles if not handle.done()]
+        run = session.run()
+        found = [next(run)]
+        waited = next(handle for handle in (first, *others) if not handle.done())
+        assert waited.result().source == waited.text  # the iterator is paused here, and takes no steps
+        found += run
+        assert {*found} == {first, *others} and len(found) == 1 + len(others), "each is yielded once"
+        assert [handle.result().source for handle in handles] == wanted
+        with pytest.raises(TimeoutError):
+            session.submit("3 4").result(timeout=0)
 
 
 def test_a_callback_may_submit_and_step() -> None:
