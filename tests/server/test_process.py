@@ -85,3 +85,16 @@ def test_what_cannot_be_served_is_said_in_a_line(tiny_model: Path, arguments: li
     assert done.returncode in (1, 2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.5])
+def test_ctrl_c_ends_without_a_traceback(tiny_model: Path, wait: float) -> None:
+    process, _ = start(f"xx-yy={tiny_model}")
+    assert process.stderr is not None
+    try:
+        time.sleep(wait)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "sharpbeam: interrupted.\n"
+        assert process.wait(60) == 130
+    finally:
+        process.kill()

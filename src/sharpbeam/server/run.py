@@ -22,18 +22,24 @@ BACKLOG = 2048
 
 
 def run(app: Any, options: ServerOptions, ready: Callable[[str], None]) -> None:
-    """Serve `app` until SIGTERM or SIGINT; calls `ready` with the URL as soon as connections are accepted.
+    """Serve `app` until SIGTERM or SIGINT; calls `ready` with the URL as soon as requests are answered.
 
     Raises SharpbeamError where the address cannot be had.
     """
     listener = listen(options.host, options.port)
     _allow_files(options.max_connections)
     _log_lines()
-    server = uvicorn.Server(configuration(app, options))
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)  # from here on a signal is an orderly end
+            if self.started:
+                ready(url_of(listener))
+
+    server = Server(configuration(app, options))
     # Uvicorn raises the signal again at the end: a SIGTERM that was obeyed is no failure.
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
-        ready(url_of(listener))
         server.run(sockets=[listener])
     finally:
         signal.signal(signal.SIGTERM, before)
