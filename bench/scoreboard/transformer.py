@@ -132,7 +132,7 @@ def identical(settings: Settings) -> Verdict:
 def marian_itself(settings: Settings) -> Verdict:
     """Models of each kind that Marian has trained, scored and decoded, converted."""
     if not find_spec("pymarian"):
-        return Verdict(None, "pymarian is not installed (pip install '.[marian]')")
+        return Verdict(None, "pymarian is not installed (pip install 'sharpbeam[marian]')")
     text = marian_identity.Text(settings.data)
     kinds = list(marian_identity.KINDS)[: 2 if settings.quick else None]
     found = [marian_identity.measure(kind, text) for kind in kinds]

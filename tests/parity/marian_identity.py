@@ -1,9 +1,9 @@
 """Scores and translations of Marian itself against those of its converted models.
 
-`python -m bench parity.marian_identity` lets Marian (`pip install '.[marian]'`) train a small model of each kind that
-`sharpbeam convert` reads, for a hundred updates on Tatoeba, and has it score given translations and translate greedily;
-the converted model must give the same scores and the same words. Greedily, since beams differ by rule: Marian's grow
-narrower with every finished hypothesis.
+`python -m bench parity.marian_identity` lets Marian (`pip install 'sharpbeam[marian]'`) train a small model of each
+kind that `sharpbeam convert` reads, for a hundred updates on Tatoeba, and has it score given translations and
+translate greedily; the converted model must give the same scores and the same words. Greedily, since beams differ by
+rule: Marian's grow narrower with every finished hypothesis.
 
 Of a pre-norm transformer only the scores are compared: Marian's decoder leaves the keys and
 values of earlier words without their norm (`LayerAttention` in its src/models/transformer.h), unlike its training.
