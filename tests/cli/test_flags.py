@@ -35,7 +35,9 @@ def test_defaults_and_help_are_those_of_the_dataclasses(verb: Callable[..., None
     for name, option in made.items():
         default = fields[name].default
         assert option.default == (default if default is None or isinstance(default, bool) else str(default))
-        assert (option.help, option.hidden) == (fields[name].metadata["help"], fields[name].metadata["advanced"])
+        facts = fields[name].metadata
+        assert option.help == (facts["off"] if default is True else facts["help"]) != ""
+        assert option.hidden == facts["advanced"]
 
 
 def _options() -> set[str]:
@@ -77,6 +79,8 @@ def test_help_names_the_kind_of_a_value(call: Run) -> None:
 def test_help_lists_the_verbs(call: Run) -> None:
     text = call("--help").out.decode()
     assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info", "trace", "fit-screen"))
+    groups = re.findall(r"^╭─ (.*?) ─", text, re.MULTILINE)
+    assert groups == ["Options", "Use a model", "Serve it", "Get a model", "Make it faster", "Measure it"]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +91,8 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--beam-size", 201], ["beam_size is 201", "at most 200"]),
         (["--beam-size", "five"], ["beam_size is 'five'; it must be a whole number"]),
         (["--length-penalty", "long"], ["length_penalty is 'long'; it must be a number"]),
+        (["--device", "cpu"], ["No such option: --device; decoding runs on the CPU, so leave it out."]),
+        (["--compute-type", "int8_float32"], ["compute_type is 'int8_float32'; it must be 'int8', which takes"]),
         (["--num-beams", 3], ["No such option: --num-beams; here it is called --beam-size."]),
         (
             ["--projection", "scan"],  # vocabulary: an old name

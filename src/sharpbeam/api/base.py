@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords
 
 T = TypeVar("T")
+_ELSEWHERE = {  # methods of CTranslate2, by what does the same here
+    "translate_batch": "use translate(texts): it takes texts, not tokens, and forms batches",
+    "translate_iterable": "use translate_iter(texts), which takes texts, not tokens",
+    "translate_file": "use sharpbeam.translate_file(translator, source, output)",
+    "generate_batch": "use generate(texts): it takes texts, not tokens, and forms batches",
+    "score_batch": "use score(...): it takes texts, not tokens, and forms batches",
+}
 
 
 class ModelUser:
@@ -53,6 +60,12 @@ class ModelUser:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'+'.join(map(str, self.loaded.folders))!r})"
+
+    if not TYPE_CHECKING:  # a type checker knows which names there are
+
+        def __getattr__(self, name: str) -> Any:
+            said = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{said}; {_ELSEWHERE[name]}." if name in _ELSEWHERE else said, name=name, obj=self)
 
     @property
     def defaults(self) -> DecodeOptions:

@@ -26,25 +26,13 @@ from sharpbeam.cli.verbs.translate_document import translate_document
 from sharpbeam.cli.verbs.tune import tune
 from sharpbeam.version import program_version
 
-VERBS = (
-    translate,
-    translate_document,
-    generate,
-    score,
-    serve,
-    evaluate,
-    compare,
-    info,
-    convert,
-    trace,
-    profile,
-    train,
-    fit_preview,
-    fit_screen,
-    fit_shortlist,
-    screen_report,
-    tune,
-)
+GROUPS = {
+    "Use a model": (translate, translate_document, generate, score),
+    "Serve it": (serve,),
+    "Get a model": (convert, train, info),
+    "Make it faster": (tune, fit_preview, fit_screen, fit_shortlist),
+    "Measure it": (evaluate, compare, profile, trace, screen_report),
+}
 
 app = typer.Typer(
     name="sharpbeam",
@@ -54,8 +42,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Fast decoding of translation models, and others, on a CPU. Begin with: `sharpbeam translate de-en`",
 )
-for verb in VERBS:
-    app.command(cls=Verb)(verb)
+for title, verbs in GROUPS.items():
+    for verb in verbs:
+        app.command(cls=Verb, rich_help_panel=title)(verb)
 
 
 def _print_version(wanted: bool) -> None:

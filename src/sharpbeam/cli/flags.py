@@ -88,7 +88,7 @@ def _flag(options_type: Any, field: dataclasses.Field[Any], shown: Collection[st
     default = typer.Option(
         field.default if kind is bool or field.default is None else str(field.default),
         spelling,
-        help=field.metadata["help"],
+        help=(kind is bool and field.default and field.metadata["off"]) or field.metadata["help"],
         metavar=(choices if len(choices) <= 16 else "CHOICE") if choices else names[kind],
         rich_help_panel=_title(options_type.__name__),
         hidden=field.metadata["advanced"] and field.name not in shown,

@@ -116,9 +116,10 @@ class OutputLayerOptions(Schema):
     )
     normalise: bool = option(
         True,
-        "if not, the logit stands for the log probability, no softmax; for models trained with self_normalisation, and "
-        "output_layer exact or scan. A model does not say how it was trained: of any other the scores mean little and "
-        "the answers are worse",
+        "divide by the sum over the vocabulary (softmax); off, the logit stands for the log probability",
+        off="take the logit for the log probability, without a softmax: for models trained with self_normalisation, "
+        "and output_layer exact or scan. A model does not say how it was trained: of any other the scores mean little "
+        "and the answers are worse",
         advanced=True,
     )
 

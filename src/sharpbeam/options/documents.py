@@ -13,13 +13,14 @@ class DocumentOptions(Schema):
 
     split_sentences: bool = option(
         True,
-        "whether text is split into sentences, which are decoded one by one; without it each paragraph, line or cell "
-        "is taken for one",
+        "split text into sentences, which are decoded one by one",
+        off="take each paragraph, line or cell for one sentence",
     )
     guards: bool = option(
         True,
-        "whether translations that lost a part of the source, loop, copy it or were cut off are decoded again, and "
-        "flagged if they stay so",
+        "decode translations again that lost a part of the source, loop, copy it or were cut off, and flag those "
+        "that stay so",
+        off="keep translations that lost a part of the source, loop, copy it or were cut off, and flag none",
     )
     max_sentence: int = option(
         1000, "characters; a longer sentence is cut at a comma or a space", ge=50, le=100_000, advanced=True

@@ -48,6 +48,11 @@ class MachineOptions(Schema):
         "int16 and int8 quantize weights and inputs, with a scale for each row; "
         "blas: float32 by the shared library that SHARPBEAM_BLAS names, for comparisons (SHARP-0). "
         "The output layer has options of its own (output_layer)",
+        replaced={
+            "default": "auto",
+            **dict.fromkeys(("int8_float32", "int8_float16", "int8_bfloat16"), "int8"),
+            **dict.fromkeys(("float16", "bfloat16"), "float32"),
+        },
     )
     exact: bool = option(
         False,
@@ -72,6 +77,7 @@ class MachineOptions(Schema):
     merge_states: bool = option(
         True,
         "GRU models: hypotheses that differ in their last token only share matmuls (SHARP 4.5)",
+        off="GRU models: hypotheses that differ in their last token only do not share matmuls (SHARP 4.5)",
         advanced=True,
     )
 

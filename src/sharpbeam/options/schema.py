@@ -15,6 +15,11 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 
 from sharpbeam.errors import OptionError, nearest
 
+ABSENT = {  # what other programs have and we need not
+    "device": "decoding runs on the CPU, so leave it out",
+    "device_index": "decoding runs on the CPU, so leave it out",
+    "return_scores": "every answer has its score, so leave it out",
+}
 T = TypeVar("T")
 S = TypeVar("S", bound="Schema")
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
@@ -29,21 +34,23 @@ def option(
     le: float | None = None,
     lt: float | None = None,
     choices: Callable[[], Iterable[str]] | None = None,
+    off: str = "",
     advanced: bool = False,
     other_names: tuple[str, ...] = (),
     replaced: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Any:
     """A field of a `Schema` with its help text; a default of `dataclasses.MISSING` makes it required.
 
-    `ge`, `gt`, `le` and `lt` bound numbers as in Pydantic: at least, above, at most, below. Choices are those of the
+    `ge`, `gt`, `le` and `lt` bound numbers as in Pydantic: at least, above, at most, below. `off` says what the
+    flag does that switches a default off. Choices are those of the
     Literal that annotates the field, or those that `choices` returns at the time, where they can become more. An
     advanced option is left out of the short help. `other_names` are those of older versions and other programs; they
-    are not accepted, but an error that meets one tells the right name. `replaced` are choices of older versions, each
-    with the choice that took its place, which the error for it names.
+    are not accepted, but an error that meets one tells the right name. `replaced` are choices of older versions and
+    other programs, each with the choice that stands for it here, which the error for it names.
     """
     bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}
     facts = {"help": text, "bounds": bounds, "choices": choices, "advanced": advanced, "other_names": other_names}
-    return dataclasses.field(default=default, metadata=facts | {"replaced": replaced})
+    return dataclasses.field(default=default, metadata=facts | {"replaced": replaced, "off": off})
 
 
 class Schema:
@@ -106,8 +113,9 @@ def unknown(name: str, options_types: Collection[Any], where: str = "") -> Optio
     """The error for a `name` that none of `options_types` has as a field, with the name that was meant."""
     fields = {known: field for one in options_types for known, field in fields_of(one).items()}
     renamed = our_name(name, options_types)
-    if renamed:
-        return OptionError(f"{where}unknown option {name!r}; here it is called {renamed!r}.")
+    if renamed or name in ABSENT:
+        told = f"here it is called {renamed!r}" if renamed else ABSENT[name]
+        return OptionError(f"{where}unknown option {name!r}; {told}.")
     meant = nearest(name, fields) or f" Allowed are {', '.join(sorted(fields))}."
     return OptionError(f"{where}unknown option {name!r}.{meant}")
 
@@ -136,10 +144,12 @@ def type_hints(options_type: Any) -> dict[str, Any]:
 
 def _checked(hint: Any, value: Any, name: str, metadata: Mapping[str, Any]) -> Any:
     """`value` as the annotated type, within its bounds and among its choices, or raise OptionError."""
+    now = metadata["replaced"].get(value) if isinstance(value, str) else None
+    require(now is None, name, value, f"{now!r}, which takes its place here")
     value, bounds = _typed(hint, value, name), metadata.get("bounds", {})
     if metadata.get("choices"):
-        allowed, now = tuple(metadata["choices"]()), metadata["replaced"].get(value)
-        require(value in allowed, name, value, f"{now!r}, which took its place" if now else _either(allowed))
+        allowed = tuple(metadata["choices"]())
+        require(value in allowed, name, value, _either(allowed))
     if bounds and value is not None:
         inside = (  # written so that NaN is outside
             value >= bounds.get("ge", value),

@@ -39,8 +39,8 @@ class ScreenOptions(Schema):
     set_k: int = option(0, "a set is made of this many best tokens of each step; 0 = top_k", ge=0, advanced=True)
     neighbours: bool = option(
         True,
-        "whether the tokens of a vector count a little in the four next clusters, too; off, a set is made of its own "
-        "members' tokens, as published",
+        "the tokens of a vector count a little in the four next clusters, too",
+        off="make each set of its own members' tokens only, as published",
         advanced=True,
     )
     beam_size: int = option(

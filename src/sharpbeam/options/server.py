@@ -18,8 +18,9 @@ class ServerOptions(Schema):
     )
     guards: bool = option(
         True,
-        "whether translations that lost a part of the source, loop, copy it or were cut off are decoded again, and "
-        "flagged if they stay so",
+        "decode translations again that lost a part of the source, loop, copy it or were cut off, and flag those "
+        "that stay so",
+        off="keep translations that lost a part of the source, loop, copy it or were cut off, and flag none",
     )
     queue_limit: int = option(
         2000, "sentences that may wait or be in flight; above it requests are refused (429, Retry-After)", ge=1
@@ -45,5 +46,7 @@ class ServerOptions(Schema):
     body_timeout: float = option(30.0, "seconds that a client may take to send the body", gt=0, advanced=True)
     drain: int = option(30, "seconds that requests in flight get to finish after SIGTERM", ge=0)
     cors_origin: str = option("*", "origin of web pages that may call the server; empty: none", advanced=True)
-    page: bool = option(True, "serve the web page at /", advanced=True)
-    metrics: bool = option(True, "serve Prometheus metrics at /metrics", advanced=True)
+    page: bool = option(True, "serve the web page at /", off="serve no web page at /", advanced=True)
+    metrics: bool = option(
+        True, "serve Prometheus metrics at /metrics", off="serve no metrics at /metrics", advanced=True
+    )

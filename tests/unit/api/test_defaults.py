@@ -37,6 +37,16 @@ def test_options_given_once_are_those_of_every_call(tiny_model: Path, sentences:
         assert (session.options.schedule.schedule, session.options.search.beam_size) == ("batches", 1)
 
 
+def test_methods_of_other_programs_are_told_ours(tiny_model: Path) -> None:
+    translator = Translator(tiny_model)
+    for name in ("translate_batch", "translate_iterable", "score_batch", "translate_file"):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'; use "):
+            getattr(translator, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'translat'$"):
+        getattr(translator, "translat")  # noqa: B009
+    assert not hasattr(translator, "generate_batches")
+
+
 def test_a_wrong_default_is_refused_before_the_model_is_read(tmp_path: Path) -> None:
     for wrong, said in (
         ({"beam_sise": 3}, "Did you mean 'beam_size'"),

@@ -114,5 +114,7 @@ def test_weights_that_overflow_are_an_error_and_no_empty_text(folder):
 
 
 def test_the_layer_that_proven_replaced_is_named(folder):
-    with pytest.raises(OptionError, match="output_layer is 'certified'; it must be 'proven', which took its place"):
+    with pytest.raises(
+        OptionError, match="output_layer is 'certified'; it must be 'proven', which takes its place here"
+    ):
         Translator(folder).translate(TEXTS, output_layer="certified")

@@ -10,9 +10,11 @@ import pytest
 
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SearchOptions
+from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.keywords import DecodeKeywords, MachineKeywords, ScreenKeywords, ShortlistKeywords
 from sharpbeam.options.schema import Schema, build, fields_of, option, type_hints
 from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.options.server import ServerOptions
 from sharpbeam.options.shortlist import ShortlistOptions
 
 
@@ -94,6 +96,24 @@ def test_names_of_older_versions_and_other_programs_are_translated(old: str, new
 def test_names_of_machine_options_are_translated(old: str, new: str) -> None:
     with pytest.raises(OptionError, match=f"unknown option '{old}'; here it is called '{new}'"):
         build(MachineOptions, {old: 1}, "machine options")
+
+
+def test_what_other_programs_have_and_we_lack_is_explained() -> None:
+    with pytest.raises(OptionError, match="unknown option 'device'; decoding runs on the CPU, so leave it out"):
+        build(MachineOptions, {"device": "cuda"}, "machine options")
+    for theirs, ours in (("int8_float32", "int8"), ("float16", "float32"), ("default", "auto")):
+        with pytest.raises(
+            OptionError, match=f"compute_type is '{theirs}'; it must be '{ours}', which takes its place"
+        ):
+            MachineOptions(compute_type=theirs)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="compute_type is 7; it must be auto, float32"):
+        MachineOptions(compute_type=7)  # type: ignore[arg-type]
+
+
+def test_an_option_that_is_on_says_what_switching_it_off_does() -> None:
+    groups = [*type_hints(DecodeOptions).values(), MachineOptions, DocumentOptions, ServerOptions, ScreenOptions]
+    found = [field for group in groups for field in fields_of(group).values() if field.default is True]
+    assert len(found) >= 8 and all(field.metadata["off"] for field in found)
 
 
 def test_every_option_has_help_and_no_other_name_is_taken_twice() -> None:

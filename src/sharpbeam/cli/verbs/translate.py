@@ -33,7 +33,8 @@ def translate(
     ] = None,
     *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file, which appears when it is complete.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write to this file when it is complete; one that is there is replaced."),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted --output; some 10 s of work are repeated.")

@@ -19,7 +19,10 @@ def translate_document(
     model: Annotated[str, typer.Argument(help="A folder, or a bundled model's name (`sharpbeam info`).")],
     source: Annotated[Path, typer.Argument(help="The document.")],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write to this file, which appears when complete.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Write to this file when it is complete; one that is there is replaced."),
+    ],
     format_: Annotated[
         str, typer.Option("--format", metavar="NAME", help="Format of the document; auto = by its suffix.")
     ] = "auto",
