@@ -11,12 +11,12 @@ from sharpbeam.jobs.batch import Batch, TranslateBatch
 
 
 class DyingBatch(TranslateBatch):
-    """Kills its process at the first batch that has a row with the id 100; `KILLED` names a file that notes it."""
+    """Kills its process at the batch with the row whose id is `KILL_AT`, once; `KILLED` names a file that notes it."""
 
     def __call__(self, batch: Batch) -> dict[str, Any]:
         found = super().__call__(batch)
         note = Path(os.environ["KILLED"])
-        if 100 in batch["id"] and not note.exists():
+        if int(os.environ.get("KILL_AT", "100")) in batch["id"] and not note.exists():
             note.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return found
