@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from sharpbeam.decoding.choices import Choices
+from sharpbeam.decoding.handle import T
 from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.decoding.lanes import Setup, one_beam_search
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
@@ -19,9 +19,11 @@ from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.search.work import Work
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords
 
-T = TypeVar("T")
+Item = TypeVar("Item")
 _ELSEWHERE = {  # methods of CTranslate2, by what does the same here
     "translate_batch": "use translate(texts): it takes texts, not tokens, and forms batches",
     "translate_iterable": "use translate_iter(texts), which takes texts, not tokens",
@@ -34,26 +36,34 @@ _ELSEWHERE = {  # methods of CTranslate2, by what does the same here
 class ModelUser:
     """Base of classes that hold a loaded model. Can be pickled: the other process loads the model again."""
 
+    task: ClassVar[Task]
     loaded: LoadedModel
     """The model, its vocabularies and output layers."""
 
-    def __init__(self, model: ModelName, task: Task, machine: MachineOptions | None, keywords: ModelKeywords) -> None:
-        for name in keywords.keys() - fields_of(MachineOptions).keys() - DecodeOptions().by_name().keys():
+    def __init__(
+        self, model: ModelName, *, machine: MachineOptions | None = None, **options: Unpack[ModelKeywords]
+    ) -> None:
+        """Load `model`: a folder, the name of a bundled model, or an ensemble (a list, or a str with "+" between them).
+
+        Options are those of the machine (threads=2, compute_type="int8"; or all of them as `machine`) and defaults of
+        all calls (output_layer="scan", beam_size=4). Raises ModelError if a folder is not a sound model for this task,
+        OptionError for an unknown name or a wrong value.
+        """
+        for name in options.keys() - fields_of(MachineOptions).keys() - DecodeOptions().by_name().keys():
             raise unknown(name, (MachineOptions, *type_hints(DecodeOptions).values()))
-        of_machine = {name: value for name, value in keywords.items() if name in fields_of(MachineOptions)}
+        of_machine = {name: value for name, value in options.items() if name in fields_of(MachineOptions)}
         if machine is not None:
             require(isinstance(machine, MachineOptions), "machine", machine, "MachineOptions")
             given = ", ".join(of_machine)
             require(not of_machine, "machine", machine, f"left out where its options are given by name: {given}")
-        decode: Any = {name: value for name, value in keywords.items() if name not in of_machine}
+        decode: Any = {name: value for name, value in options.items() if name not in of_machine}
         machine = machine or build(MachineOptions, of_machine, "machine options")
-        self._load(model, machine, task, decode)
+        self._load(model, machine, decode)
 
-    def _load(self, model: ModelName, machine: MachineOptions, task: Task, decode: DecodeKeywords) -> None:
-        self.loaded = load_model(model, machine, task, **decode)
+    def _load(self, model: ModelName, machine: MachineOptions, decode: DecodeKeywords) -> None:
+        self.loaded = load_model(model, machine, self.task, **decode)
         folders = tuple(folder.resolve() for folder in self.loaded.folders)  # for another working directory
-        self._state = (folders, machine, task, decode)
-        self._choices = Choices(self.loaded.options)
+        self._state = (folders, machine, decode)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (type(self), *self._state)
@@ -70,7 +80,7 @@ class ModelUser:
     @property
     def defaults(self) -> DecodeOptions:
         """Options of calls: those given to the constructor, then the defaults of the model, then ours."""
-        return self._choices.options
+        return self.loaded.options
 
     @property
     def work(self) -> Work:
@@ -83,15 +93,28 @@ class ModelUser:
 
     def _options(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
         """The options of a call."""
-        return self._choices.changed(keywords) if options is None else options.changed(**keywords)
+        return (options or self.defaults).changed(**keywords)
 
-    def _session(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> Session[Any]:
+
+class TextDecoder(ModelUser, Generic[T]):
+    """A model that gives an answer T to each text: Translator and Generator."""
+
+    def session(self, *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]) -> Session[T]:
+        """Open a session, which takes texts while others are decoded; the options are the defaults of its requests.
+
+        Unless `schedule` is given, a text enters as soon as there is capacity.
+        """
         chosen = self._options(options, keywords)
         if "schedule" not in keywords and chosen.schedule.schedule == "batches":
             chosen = replace(chosen, schedule=replace(chosen.schedule, schedule="stream", refill_at=ONLINE.refill_at))
         return Session(self.loaded, chosen)
 
-    def _setup(self, texts: Sequence[str], options: DecodeOptions) -> Setup:
+    def setup(self, texts: Sequence[str], options: DecodeOptions) -> Setup:
+        """Prepare one beam search of `texts`, to be run by the caller; empty texts are left out.
+
+        Raises OptionError, ModelError or InputError as decoding them would, for options that need more than a beam
+        search (samples, alternatives, attention, a coverage penalty), and if no text is left.
+        """
         inputs = encode_texts(self.loaded, texts, None, options)
         requests = [given.request for given in inputs if given.request is not None]
         return one_beam_search(self.loaded, "a run", requests, options)
@@ -104,10 +127,10 @@ def _unpickled(kind: type[ModelUser], *state: Any) -> ModelUser:
 
 
 def in_order(
-    results: Generator[tuple[int, T], None, None], count: int, progress: Callable[[int], None] | None
-) -> list[T]:
+    results: Generator[tuple[int, Item], None, None], count: int, progress: Callable[[int], None] | None
+) -> list[Item]:
     """The `count` results in the order of the inputs; `progress` is called with the number of new ones."""
-    done: dict[int, T] = {}
+    done: dict[int, Item] = {}
     with closing(results):
         for index, result in results:
             done[index] = result

@@ -11,15 +11,14 @@ import numpy as np
 from sharpbeam.api.base import ModelUser
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import check_texts
-from sharpbeam.decoding.loading import ModelName
 from sharpbeam.decoding.results import Answer, scored
-from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.types import Ids, Request
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords
+    from sharpbeam.options.keywords import DecodeKeywords
 
 __all__ = ["Scorer", "perplexity"]
 
@@ -27,11 +26,7 @@ __all__ = ["Scorer", "perplexity"]
 class Scorer(ModelUser):
     """A language model that scores sentences. Its methods may be called from several threads at once."""
 
-    def __init__(
-        self, model: ModelName, *, machine: MachineOptions | None = None, **options: Unpack[ModelKeywords]
-    ) -> None:
-        """Load `model`; as `Translator`."""
-        super().__init__(model, "language", machine, options)
+    task = "language"
 
     def score(
         self, texts: Sequence[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]

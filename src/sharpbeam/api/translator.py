@@ -7,28 +7,26 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from sharpbeam.api.base import ModelUser, in_order
+from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
-from sharpbeam.decoding.lanes import Setup
-from sharpbeam.decoding.loading import ModelName
 from sharpbeam.decoding.results import Answer, Translation, scored
-from sharpbeam.decoding.session import Session, decode_texts
+from sharpbeam.decoding.session import decode_texts
 from sharpbeam.decoding.trace import Trace, trace
 from sharpbeam.errors import InputError
-from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.decode import DecodeOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords
+    from sharpbeam.options.keywords import DecodeKeywords
 
 __all__ = ["Answer", "Translation", "Translator"]
 
 Results = Generator[tuple[int, Translation], None, None]
 
 
-class Translator(ModelUser):
+class Translator(TextDecoder[Translation]):
     """A translation model, ready to use. Its methods may be called from several threads at once.
 
     Keyword options of its methods are the fields of SearchOptions, SamplingOptions, ScheduleOptions, OutputLayerOptions
@@ -42,16 +40,7 @@ class Translator(ModelUser):
     add nothing to the score (their token scores are 0).
     """
 
-    def __init__(
-        self, model: ModelName, *, machine: MachineOptions | None = None, **options: Unpack[ModelKeywords]
-    ) -> None:
-        """Load `model`: a folder, the name of a bundled model, or an ensemble (a list, or a str with "+" between them).
-
-        Options are those of the machine (threads=2, compute_type="int8"; or all of them as `machine`) and defaults of
-        all calls (output_layer="scan", beam_size=4). Raises ModelError if a folder is not a sound translation model,
-        OptionError for an unknown name or a wrong value.
-        """
-        super().__init__(model, "translation", machine, options)
+    task = "translation"
 
     def translate(
         self,
@@ -87,15 +76,6 @@ class Translator(ModelUser):
         chosen = self._options(options, keywords)
         return cast(Results, decode_texts(self.loaded, texts, chosen, target_prefix))
 
-    def session(
-        self, *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
-    ) -> Session[Translation]:
-        """Open a session, which takes texts while others are decoded; the options are the defaults of its requests.
-
-        Unless `schedule` is given, a text enters as soon as there is capacity.
-        """
-        return cast("Session[Translation]", self._session(options, keywords))
-
     def trace(
         self,
         text: str,
@@ -106,14 +86,6 @@ class Translator(ModelUser):
     ) -> Trace:
         """Record every step of the beam search of one text: rows, candidates, their outcome, and why it stopped."""
         return trace(self.loaded, text, target_prefix, self._options(options, keywords))
-
-    def setup(self, texts: Sequence[str], options: DecodeOptions) -> Setup:
-        """Prepare one beam search of `texts`, to be run by the caller; empty texts are left out.
-
-        Raises OptionError, ModelError or InputError as `translate`, for options that need more than a beam search
-        (samples, alternatives, attention, a coverage penalty), and if no text is left.
-        """
-        return self._setup(texts, options)
 
     def score(
         self,

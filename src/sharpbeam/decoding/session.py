@@ -15,7 +15,6 @@ from threading import Condition, Lock, Thread, current_thread, get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
-from sharpbeam.decoding.choices import Choices
 from sharpbeam.decoding.handle import MISSING, Handle, T
 from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
 from sharpbeam.decoding.lanes import Lane, Worker
@@ -64,7 +63,6 @@ class Session(Generic[T]):
         """Defaults of requests, and the schedule."""
         self._lanes: tuple[Lane, ...] = ()  # immutable, since workers read it without the lock
         self._lane_of: dict[tuple[object, ...], Lane] = {}  # by the options of its requests
-        self._choices = Choices(self.options)
         self._handles: dict[int, Handle[T]] = {}  # of all requests that wait or are in flight, by index
         self._pending = 0  # number of unfinished handles
         self._numbers = itertools.count()
@@ -283,7 +281,7 @@ class Session(Generic[T]):
         for name in keywords.keys() & _OF_SESSION:
             require(False, name, keywords.get(name), "set for the session, not for one of its requests")
         if options is None:
-            return self._choices.changed(keywords)
+            return self.options.changed(**keywords)
         options = options.changed(**keywords)
         longest = options.schedule.max_input_length
         return replace(options, schedule=replace(self.options.schedule, max_input_length=longest))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -174,13 +174,10 @@ class DecodeOptions(Schema):
 
     def changed(self, **names: Unpack[DecodeKeywords]) -> DecodeOptions:
         """These options with those that are named changed; raises OptionError for an unknown name or a wrong value."""
-        groups: dict[str, dict[str, Any]] = {}
-        for name, value in names.items():
-            if name not in _groups():
-                raise unknown(name, type_hints(DecodeOptions).values())
-            groups.setdefault(_groups()[name], {})[name] = value
-        new = {group: dataclasses.replace(getattr(self, group), **values) for group, values in groups.items()}
-        return dataclasses.replace(self, **new) if new else self
+        try:
+            return _changed(self, **names) if names else self
+        except TypeError:  # a value that cannot be hashed is no valid option either
+            return _changed.__wrapped__(self, **names)
 
     @staticmethod
     def check_values(names: DecodeKeywords) -> None:
@@ -199,3 +196,14 @@ class DecodeOptions(Schema):
 def _groups() -> Mapping[str, str]:
     """To which group of DecodeOptions an option belongs, by name."""
     return {name: group for group, options in type_hints(DecodeOptions).items() for name in fields_of(options)}
+
+
+@lru_cache(maxsize=64, typed=True)  # checking options takes longer than decoding a token
+def _changed(options: DecodeOptions, **names: Any) -> DecodeOptions:
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in names.items():
+        if name not in _groups():
+            raise unknown(name, type_hints(DecodeOptions).values())
+        groups.setdefault(_groups()[name], {})[name] = value
+    new = {group: dataclasses.replace(getattr(options, group), **values) for group, values in groups.items()}
+    return dataclasses.replace(options, **new)
