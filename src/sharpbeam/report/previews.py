@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
-from sharpbeam.errors import OptionError, needs_extra
+from sharpbeam.errors import OptionError
 from sharpbeam.fit.low_bit_job import collected
 from sharpbeam.fit.texts import directed_texts
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.proven import LowBit, ProvenLayer
+from sharpbeam.report.drawing import drawing
 from sharpbeam.report.screen_report import PICTURE, REPORT
-from sharpbeam.storage.atomic import replacing_file, write_text
+from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.low_bit import FILE, read_low_bit
 from sharpbeam.storage.screens import FACTS
 from sharpbeam.text.lines import read_all
@@ -73,8 +74,7 @@ class PreviewReports:
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         write_text(place / REPORT, json.dumps(self.record(), indent=1) + "\n")
-        with needs_extra("the picture of a preview", "train"):
-            draw_previews(self.layers, place / PICTURE)
+        draw_previews(self.layers, place / PICTURE)
 
 
 def only_previewed(model: str) -> bool:
@@ -125,22 +125,13 @@ def report_previews(loaded: LoadedModel, lines: Iterable[str], vectors: int) -> 
 
 
 def draw_previews(reports: list[PreviewReport], path: Path) -> None:
-    """Draw the tokens that each stage leaves to `path`, as PNG, written under a temporary name and renamed."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axis = pyplot.subplots(figsize=(7, 4))
-    stages = {"all": "tokens", "first coordinates": "previewed", "all coordinates": "compared", "matter": "matter"}
-    for i, report in enumerate(reports):
-        left: dict[str, Any] = asdict(report)
-        heights = [left[key] for key in stages.values()]
-        axis.bar(np.arange(len(stages)) + 0.4 * (i - 0.5), heights, 0.4, label=report.layer)
-    axis.set(yscale="log", ylabel="tokens left in a row", title="what each stage of the preview leaves")
-    axis.set_xticks(range(len(stages)), list(stages))
-    axis.legend()
-    figure.tight_layout()
-    with replacing_file(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
-    pyplot.close(figure)
+    """Draw the tokens that each stage leaves to `path`, as PNG; raises SharpbeamError without Matplotlib."""
+    with drawing(path, "a preview", (7, 4)) as axis:
+        stages = {"all": "tokens", "first coordinates": "previewed", "all coordinates": "compared", "matter": "matter"}
+        for i, report in enumerate(reports):
+            left: dict[str, Any] = asdict(report)
+            heights = [left[key] for key in stages.values()]
+            axis.bar(np.arange(len(stages)) + 0.4 * (i - 0.5), heights, 0.4, label=report.layer)
+        axis.set(yscale="log", ylabel="tokens left in a row", title="what each stage of the preview leaves")
+        axis.set_xticks(range(len(stages)), list(stages))
+        axis.legend()

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sharpbeam.decoding.loading import find_models
-from sharpbeam.errors import needs_extra
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.machine import MachineOptions
+from sharpbeam.report.drawing import drawing
 from sharpbeam.report.profile import Ceilings, Profile, ceilings, load_profiled, profile_texts
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+COLORS = {"encoder": "C7", "decoder": "C0", "output layer": "C1"}  # the others are bookkeeping
 LARGE_SHARE = 0.2  # of the output layer: another one may be worth a try
 
 
@@ -44,11 +45,16 @@ class ProfileReport:
         }
 
     def draw(self, path: Path) -> None:
-        """Draw the shares to `path`, as PNG; raises SharpbeamError without Matplotlib."""
-        with needs_extra("the picture of a profile", "train"):
-            from sharpbeam.report.profile_picture import draw_profile
-
-            draw_profile(self.profile, self.model, path)
+        """Draw a bar for each part of a step to `path`, as PNG; raises SharpbeamError without Matplotlib."""
+        found, parts = self.profile, self.profile.parts[::-1]
+        with drawing(path, "a profile", (9, 1 + 0.34 * len(parts))) as axis:
+            names, times = [part.name for part in parts], [1e6 * part.seconds / found.steps for part in parts]
+            bars = axis.barh(names, times, color=[COLORS.get(name.partition(":")[0], "C3") for name in names])
+            axis.bar_label(bars, [f" {part.seconds / found.seconds:.1%}" for part in parts], fontsize=8)
+            axis.set_xlabel("microseconds for each step")
+            title = f"{self.model}: {found.steps} steps of {found.rows / found.steps:.1f} rows"
+            axis.set_title(title, fontsize=10)
+            axis.spines[["top", "right"]].set_visible(False)
 
     def print(self) -> None:
         """Print the table with its legend, for people."""

@@ -6,26 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.storage.atomic import replacing_file
+from sharpbeam.report.drawing import drawing
 
 MOST_MISSES, LEAST_MISSES = 1.0, 1e-5  # share of rows, the ends of the axis
 
 
 def draw_screen(report: Mapping[str, Any], path: Path) -> None:
-    """Draw the report of `sharpbeam screen-report` to `path`, as PNG, written under a temporary name and renamed."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4.5))
-    _curve(left, report)
-    _histogram(right, report["sets"])
-    figure.suptitle(f"{report['model']}: {report['method']}, {report['sets']['clusters']} clusters")
-    figure.tight_layout()
-    with replacing_file(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
-    pyplot.close(figure)
+    """Draw the report of `sharpbeam screen-report` to `path`, as PNG; raises SharpbeamError without Matplotlib."""
+    with drawing(path, "a screen", (12, 4.5), columns=2) as (left, right):
+        _curve(left, report)
+        _histogram(right, report["sets"])
+        left.figure.suptitle(f"{report['model']}: {report['method']}, {report['sets']['clusters']} clusters")
 
 
 def _curve(axis: Any, report: Mapping[str, Any]) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
-from sharpbeam.errors import needs_extra
 from sharpbeam.fit.screen.collect import Collection as Vectors
 from sharpbeam.fit.screen.collect import Collector
 from sharpbeam.fit.screen.fidelity import Demand, matters, measure
@@ -25,6 +24,7 @@ from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.by_language import find_scope
 from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.report.screen_picture import draw_screen
 from sharpbeam.report.screens import fallback_reasons, set_sizes, shared_words, show_clusters
 from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.model_folder import read_config
@@ -60,15 +60,11 @@ class ScreenReport:
 
         Raises SharpbeamError without Matplotlib (`pip install 'sharpbeam[train]'`).
         """
-        with needs_extra("the picture of a screen", "train"):
-            from matplotlib import pyplot  # noqa: F401  (before anything is written)
-        from sharpbeam.report.screen_picture import draw_screen
-
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        write_text(place / REPORT, json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n")
         for scope, report in self.screens.items():
             draw_screen(report, place / (PICTURE.replace(".png", f"-{scope}.png") if scope else PICTURE))
+        write_text(place / REPORT, json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n")
 
 
 def screen_report(

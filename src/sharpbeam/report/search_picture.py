@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sharpbeam.storage.atomic import replacing_file
+from sharpbeam.report.drawing import drawing
 
 if TYPE_CHECKING:
     from sharpbeam.decoding.trace import Candidate, Trace
@@ -21,16 +21,16 @@ MEANING = {
 
 
 def draw_search(trace: Trace, path: Path) -> None:
-    """Draw `trace` to `path`, as PNG, written under a temporary name and renamed."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-    from matplotlib.patches import Patch
-
+    """Draw `trace` to `path`, as PNG; raises SharpbeamError without Matplotlib."""
     deepest = max(len(step.candidates) for step in trace.steps)
     size = (min(2 + 1.35 * len(trace.steps), 120), min(2 + 0.3 * deepest, 60))
-    figure, axis = pyplot.subplots(figsize=size)
+    with drawing(path, "a search", size, dpi=110) as axis:
+        _draw(axis, trace, deepest)
+
+
+def _draw(axis: Any, trace: Trace, deepest: int) -> None:
+    from matplotlib.patches import Patch
+
     best = _best_path(trace)
     for number, step in enumerate(trace.steps):
         for place, candidate in enumerate(step.candidates):
@@ -47,10 +47,6 @@ def draw_search(trace: Trace, path: Path) -> None:
     axis.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, -0.12), ncols=5, fontsize=7, frameon=False)
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
-    figure.tight_layout()
-    with replacing_file(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=110)
-    pyplot.close(figure)
 
 
 def _draw_candidate(axis: Any, trace: Trace, number: int, place: int, candidate: Candidate, best: bool) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sharpbeam.cli.flags import with_options
-from sharpbeam.errors import needs_extra
 from sharpbeam.jobs.paths import check_home
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, OutputLayerOptions, SearchOptions
 
@@ -52,10 +51,9 @@ def trace(
         check_home(picture)
     found = _search(model, text, target_prefix, choices, machine)
     if picture is not None:
-        with needs_extra("the picture of a search", "train"):
-            from sharpbeam.report.search_picture import draw_search
+        from sharpbeam.report.search_picture import draw_search
 
-            draw_search(found, picture)
+        draw_search(found, picture)
     print(json.dumps(found.record(), ensure_ascii=False) if as_json else found.summary())
 
 
