@@ -14,7 +14,7 @@ import torch
 
 from sharpbeam import Head, fit_head
 from sharpbeam.fit.progress import FitProgress
-from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.options.fit import ScreenOptions
 
 
 def hidden_vectors(count: int, width: int, generator: torch.Generator) -> torch.Tensor:

@@ -22,7 +22,7 @@ MODEL = ("config.json", WEIGHTS, *VOCABULARIES)
 COLLECTING = ("src/sharpbeam/fit/screen/collect.py", "bench/harness/vectors.py")  # what hidden vectors are made by
 FITTING = (
     "src/sharpbeam/fit/screen",
-    "src/sharpbeam/options/screen.py",
+    "src/sharpbeam/options/fit.py",
     "bench/harness/vectors.py",
     "bench/papers/l2s/screens.py",
     "bench/harness/prepare.py",

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from sharpbeam.fit.shortlist.job import ShortlistFit, export_shortlist, fit_shortlist
     from sharpbeam.jobs.translate_file import JobStats, translate_file
     from sharpbeam.options.decode import DecodeOptions, MachineOptions
-    from sharpbeam.options.screen import ScreenOptions
-    from sharpbeam.options.shortlist import ShortlistOptions
+    from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
     from sharpbeam.output_layers.registry import register_output_layer
     from sharpbeam.report.assessment import Assessment, assess, write_sheets
     from sharpbeam.report.compare import Comparison, compare
@@ -112,11 +111,11 @@ _HOMES = {
     "ProfileReport": "sharpbeam.report.profile_report",
     "Scorer": "sharpbeam.api.scorer",
     "ScreenFit": "sharpbeam.fit.screen.job",
-    "ScreenOptions": "sharpbeam.options.screen",
+    "ScreenOptions": "sharpbeam.options.fit",
     "ScreenReport": "sharpbeam.report.screen_report",
     "Session": "sharpbeam.decoding.session",
     "ShortlistFit": "sharpbeam.fit.shortlist.job",
-    "ShortlistOptions": "sharpbeam.options.shortlist",
+    "ShortlistOptions": "sharpbeam.options.fit",
     "Trace": "sharpbeam.decoding.trace",
     "Translation": "sharpbeam.decoding.results",
     "Translator": "sharpbeam.api.translator",

@@ -32,7 +32,7 @@ from sharpbeam.fit.screen.fidelity import Demand, measure
 from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.scopes import scopes, shared
 from sharpbeam.fit.screen.search import find_screen
-from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.output_layers.fitted import Screens
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.report.quality import quality

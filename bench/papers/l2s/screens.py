@@ -21,7 +21,7 @@ from sharpbeam.fit.screen.l2s import Task, learn
 from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
-from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats, Ids

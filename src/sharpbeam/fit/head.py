@@ -16,8 +16,8 @@ from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collection, Records, record_type
 from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
+from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.options.schema import changed, require
-from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.low_bit import save_low_bit

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
-from sharpbeam.options.schema import Schema, check_value, fields_of, option, type_hints, unknown
+from sharpbeam.options.schema import Schema, advanced_option, check_value, fields_of, option, type_hints, unknown
 from sharpbeam.options.search import SamplingOptions, SearchOptions
 
 if TYPE_CHECKING:
@@ -39,11 +39,10 @@ class ScheduleOptions(Schema):
     PyTorch other batches have other padding, which may change the last bits of a score.
     """
 
-    schedule: ScheduleName = option(
+    schedule: ScheduleName = advanced_option(
         "batches",
         "batches: the next batch starts when the last one is done. Streams refill while they run; stream: every "
         "request takes each step; stream-shortest, stream-longest: those with fewest or most tokens so far go first",
-        advanced=True,
     )
     batch_tokens: int = option(
         0,
@@ -52,41 +51,30 @@ class ScheduleOptions(Schema):
         ge=0,
         other_names=("max_batch_size", "batch_size"),
     )
-    max_rows: int = option(
-        160,
-        "streams: hypotheses of all requests in flight that a refill aims at, for each thread",
-        ge=1,
-        advanced=True,
+    max_rows: int = advanced_option(
+        160, "streams: hypotheses of all requests in flight that a refill aims at, for each thread", ge=1
     )
-    refill_at: float = option(
-        1 / 6, "streams: refill when at most this share of these hypotheses is left", ge=0, lt=1, advanced=True
+    refill_at: float = advanced_option(
+        1 / 6, "streams: refill when at most this share of these hypotheses is left", ge=0, lt=1
     )
-    max_step_rows: int | None = option(
+    max_step_rows: int | None = advanced_option(
         None,
         "streams: hypotheses run in one step; no request is split. stream-shortest without it: equal lengths only",
         ge=1,
-        advanced=True,
     )
-    max_wait: int | None = option(
-        None,
-        "streams: steps after which a waiting request goes first, the oldest before all; bounds latency",
-        ge=1,
-        advanced=True,
+    max_wait: int | None = advanced_option(
+        None, "streams: steps after which a waiting request goes first, the oldest before all; bounds latency", ge=1
     )
-    max_memory: int | None = option(
+    max_memory: int | None = advanced_option(
         None,
         "bytes that hypotheses, their candidates and encoded sources may take, for all threads together; an estimate "
         "that leaves out the model's weights, and counts 64 tokens for a transformer's hypothesis, as those of a beam "
         "share most of theirs: with beam_size 1 and long answers it is up to max_length / 64 times too low. A "
         "request that is too large on its own is decoded alone",
         ge=1,
-        advanced=True,
     )
-    max_input_length: int = option(
-        1024,
-        "source tokens, eos counted; longer texts are cut, with a warning. 0 = no limit",
-        ge=0,
-        advanced=True,
+    max_input_length: int = advanced_option(
+        1024, "source tokens, eos counted; longer texts are cut, with a warning. 0 = no limit", ge=0
     )
 
     def check(self) -> None:
@@ -114,13 +102,12 @@ class OutputLayerOptions(Schema):
         other_names=("projection",),  # vocabulary: an old name
         replaced={"certified": "proven"},
     )
-    normalise: bool = option(
+    normalise: bool = advanced_option(
         True,
         "divide by the sum over the vocabulary (softmax); off, the logit stands for the log probability",
         off="take the logit for the log probability, without a softmax: for models trained with self_normalisation, "
         "and output_layer exact or scan. A model does not say how it was trained: of any other the scores mean little "
         "and the answers are worse",
-        advanced=True,
     )
 
 

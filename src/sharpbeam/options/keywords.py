@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TypedDict
 
 from sharpbeam.options.decode import ScheduleName
+from sharpbeam.options.fit import Method
 from sharpbeam.options.machine import Backend, ComputeType, Isa
-from sharpbeam.options.screen import Method
 from sharpbeam.options.search import CubePruning, EarlyStopping, Finishing, MergeBy
 
 

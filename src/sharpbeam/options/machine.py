@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
-from sharpbeam.options.schema import Schema, option
-from sharpbeam.options.workers import usable_cores
+from sharpbeam.options.schema import Schema, advanced_option, option
 
 Backend = Literal["native", "torch"]
 Isa = Literal["auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled", "plain"]
 ComputeType = Literal["auto", "float32", "int16", "int8", "blas"]
 COMPUTE_TYPES = get_args(ComputeType)[1:-1]  # of our own kernels
 
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of processor time, and in how many
 EXACT = "SHARPBEAM_EXACT"  # environment variable
 MOST_EMBEDDINGS = 2**28  # tokens: more than any vocabulary has, and what the core can count
 
@@ -26,7 +27,7 @@ class MachineOptions(Schema):
     them by rounding; with blas so may the number of rows in a step.
     """
 
-    backend: Backend = option("native", "torch: the PyTorch twin, slow, for checks", advanced=True)
+    backend: Backend = advanced_option("native", "torch: the PyTorch twin, slow, for checks")
     threads: int = option(
         0,
         "workers that decode in parallel and share the weights; where there are fewer texts than threads, several "
@@ -35,12 +36,11 @@ class MachineOptions(Schema):
         le=1024,
         other_names=("inter_threads", "intra_threads", "num_threads", "cpu_threads"),
     )
-    isa: Isa = option(
+    isa: Isa = advanced_option(
         "auto",
         "kernel table: auto, scalar, avx2, avx512 or avx512vnni; SHARPBEAM_ISA lowers the "
         "default. profiled: with clocks, for `sharpbeam profile`; "
         "plain: the C library for gates and activations, for comparisons (SHARP 4.4)",
-        advanced=True,
     )
     compute_type: ComputeType = option(
         "auto",
@@ -58,27 +58,24 @@ class MachineOptions(Schema):
         False,
         "the reference: auto means float32 and the exact output layer. SHARPBEAM_EXACT=1 does the same for everything",
     )
-    precomputed_embeddings: int = option(
+    precomputed_embeddings: int = advanced_option(
         0,
         "GRU models: keep what the decoder's first layer computes of this many tokens, the first of the vocabulary, "
         "which are the frequent ones, at most all: saves a matmul, takes a few kilobytes for each token (SHARP 4.2)",
         ge=0,
         le=MOST_EMBEDDINGS,
-        advanced=True,
         other_names=("word_products",),
     )
-    precomputed_attention: bool = option(
+    precomputed_attention: bool = advanced_option(
         False,
         "GRU models: compute once for each source token what attention reads of it, instead of in each step "
         "(SHARP 4.3); pays for short sentences",
-        advanced=True,
         other_names=("source_products",),
     )
-    merge_states: bool = option(
+    merge_states: bool = advanced_option(
         True,
         "GRU models: hypotheses that differ in their last token only share matmuls (SHARP 4.5)",
         off="GRU models: hypotheses that differ in their last token only do not share matmuls (SHARP 4.5)",
-        advanced=True,
     )
 
     def check(self) -> None:
@@ -114,3 +111,21 @@ class MachineOptions(Schema):
     def workers(self) -> int:
         """How many workers to have: `threads`, or what 0 stands for; PyTorch has threads of its own."""
         return self.threads or (usable_cores() if self.backend == "native" else 1)
+
+
+def usable_cores() -> int:
+    """The cores that this process may use: by its affinity, its container's quota, and OMP_NUM_THREADS if that is set.
+
+    That variable is what other libraries go by, so a limit for those limits us too.
+    """
+    limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    try:
+        quota, period = QUOTA.read_text(encoding="ascii").split()
+        if quota != "max":
+            limits.append(-(-int(quota) // int(period)))
+    except (OSError, ValueError):  # no container, or another kind
+        pass
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if given.isdigit():
+        limits.append(int(given))
+    return max(1, min(limits))

@@ -53,6 +53,11 @@ def option(
     return dataclasses.field(default=default, metadata=facts | {"replaced": replaced, "off": off})
 
 
+def advanced_option(default: Any, text: str, **facts: Any) -> Any:
+    """An `option` that the short help leaves out."""
+    return option(default, text, **facts, advanced=True)
+
+
 class Schema:
     """Base of the options dataclasses: checks each field when one is created; raises OptionError."""
 

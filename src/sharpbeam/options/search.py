@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from sharpbeam.options.schema import Schema, fields_of, option
+from sharpbeam.options.schema import Schema, advanced_option, fields_of, option
 
 # Tables are as long as the longest answer, and each hypothesis takes memory: more than this is a slip of the hand.
 LONGEST = 100_000  # tokens of an answer
@@ -40,137 +40,102 @@ class SearchOptions(Schema):
         le=10,
         other_names=("lenpen", "normalize"),
     )
-    early_stopping: EarlyStopping = option(
+    early_stopping: EarlyStopping = advanced_option(
         "false",
         "when a request is done. As in Hugging Face: true = beam_size hypotheses are finished; "
         "false = no live hypothesis is likely to win; never = none could win even at max_length. "
         "exhaustive = at max_length only; proven = as early as is sure to give the same answers as exhaustive",
-        advanced=True,
     )
-    patience: float = option(
-        1.0,
-        "true, false and never: beam_size * patience hypotheses have to be finished (Kasai et al. 2022)",
-        le=1000,
-        advanced=True,
+    patience: float = advanced_option(
+        1.0, "true, false and never: beam_size * patience hypotheses have to be finished (Kasai et al. 2022)", le=1000
     )
-    stop_margin: float | None = option(
-        None,
-        "stop when the best live log probability is this far below the best finished one; 3.0 is usual",
-        ge=0,
-        advanced=True,
+    stop_margin: float | None = advanced_option(
+        None, "stop when the best live log probability is this far below the best finished one; 3.0 is usual", ge=0
     )
-    max_score_margin: float | None = option(
-        None,
-        "variable width: drop hypotheses whose log probability is this far below the best of their request",
-        ge=0,
-        advanced=True,
+    max_score_margin: float | None = advanced_option(
+        None, "variable width: drop hypotheses whose log probability is this far below the best of their request", ge=0
     )
-    max_score_ratio: float | None = option(
+    max_score_ratio: float | None = advanced_option(
         None,
         "variable width: drop hypotheses with more than this many times the negative log probability of the best",
         ge=1,
         lt=math.inf,
-        advanced=True,
     )
-    max_children: int | None = option(
-        None, "variable width: keep at most this many continuations of one hypothesis", ge=1, advanced=True
+    max_children: int | None = advanced_option(
+        None, "variable width: keep at most this many continuations of one hypothesis", ge=1
     )
-    finishing: Finishing = option(
+    finishing: Finishing = advanced_option(
         "leave",
         "leave: a finished hypothesis frees its slot on the beam (Hugging Face, fairseq); "
         "stay: it keeps the slot until beam_size better ones push it off",
-        advanced=True,
     )
-    repetition_penalty: float = option(
-        1.0,
-        "multiplies the log probability of every token that the hypothesis already has; 1.0 = none",
-        ge=1,
-        le=1000,
-        advanced=True,
+    repetition_penalty: float = advanced_option(
+        1.0, "multiplies the log probability of every token that the hypothesis already has; 1.0 = none", ge=1, le=1000
     )
-    no_repeat_ngram_size: int = option(
-        0, "no hypothesis repeats a sequence of this many tokens; 0 = no such rule", ge=0, advanced=True
+    no_repeat_ngram_size: int = advanced_option(
+        0, "no hypothesis repeats a sequence of this many tokens; 0 = no such rule", ge=0
     )
-    forced_eos: bool = option(
+    forced_eos: bool = advanced_option(
         False,
         "the last token that max_length allows is eos, at no cost: an answer that is cut ends as a whole one does "
         "(forced_eos_token_id of Hugging Face)",
-        advanced=True,
     )
-    coverage_penalty: float = option(
+    coverage_penalty: float = advanced_option(
         0.0,
         "beta of GNMT: finished hypotheses that leave source tokens without attention rank lower; 0 = none. "
         "Scores contain it; needs a model with attention",
         ge=0,
         le=100,
-        advanced=True,
     )
-    prefix_bias_beta: float = option(
+    prefix_bias_beta: float = advanced_option(
         0.0,
         "the target prefix is not forced but made likelier: while a hypothesis follows it, probabilities are (1 - "
         "beta) times the model's, and the prefix's next token gets beta more; 0 = forced",
         ge=0,
         lt=1,
-        advanced=True,
     )
-    return_alternatives: bool = option(
+    return_alternatives: bool = advanced_option(
         False,
         "the answers differ at the position after the target prefix (or at the start): the num_hypotheses likeliest "
         "tokens there, each completed by itself",
-        advanced=True,
     )
-    min_alternative_expansion_prob: float = option(
-        0.0,
-        "return_alternatives: leave out tokens that are less probable, except the likeliest",
-        ge=0,
-        lt=1,
-        advanced=True,
+    min_alternative_expansion_prob: float = advanced_option(
+        0.0, "return_alternatives: leave out tokens that are less probable, except the likeliest", ge=0, lt=1
     )
-    return_attention: bool = option(
-        False,
-        "return for each answer what every token attended to in the source; takes one more pass over the answers",
-        advanced=True,
+    return_attention: bool = advanced_option(
+        False, "return for each answer what every token attended to in the source; takes one more pass over the answers"
     )
-    return_scores: bool = option(
+    return_scores: bool = advanced_option(
         True,
         "return scores; without them greedy search needs no sum over all tokens, which makes it faster, and its scores "
         "are nan",
-        advanced=True,
     )
-    search: str = option(
-        "beam", "how hypotheses are chosen: beam, or a search added by register_search from Python", advanced=True
+    search: str = advanced_option(
+        "beam", "how hypotheses are chosen: beam, or a search added by register_search from Python"
     )
-    sampling: bool = option(
+    sampling: bool = advanced_option(
         False,
         "draw num_hypotheses answers at random, independently, instead of beam search; beam_size is not used",
-        advanced=True,
         other_names=("do_sample",),
     )
-    cube_pruning: CubePruning = option(
+    cube_pruning: CubePruning = advanced_option(
         "none",
         "hypotheses that are alike share one prediction of the next tokens (Zhang et al. 2018). approximate: also its "
         "scores; exact: what is chosen from it is scored again, so scores are those of `score`",
-        advanced=True,
     )
-    merge_by: MergeBy = option(
+    merge_by: MergeBy = advanced_option(
         "word",
         "cube pruning: alike are hypotheses with the same last token (word); with hidden vectors that point the same "
         "way, which saves the output layer only (likeness); both = one after the other",
-        advanced=True,
     )
-    merge_threshold: float = option(
+    merge_threshold: float = advanced_option(
         0.95,
         "cube pruning by likeness: least cosine of hidden vectors; the higher, the closer to plain beam search",
         ge=-1,
         le=1,
-        advanced=True,
     )
-    min_length: int = option(
-        0,
-        "tokens before eos is allowed, eos not counted",
-        ge=0,
-        advanced=True,
-        other_names=("min_new_tokens", "min_decoding_length"),
+    min_length: int = advanced_option(
+        0, "tokens before eos is allowed, eos not counted", ge=0, other_names=("min_new_tokens", "min_decoding_length")
     )
     max_length: int = option(
         256,
@@ -286,33 +251,26 @@ _FOR_SAMPLING = (
 class SamplingOptions(Schema):
     """The distribution that samples are drawn from: temperature first, then top_k, then top_p."""
 
-    temperature: float = option(
+    temperature: float = advanced_option(
         1.0,
         "log probabilities are divided by it: below 1 favours likely tokens, above 1 rare ones",
         gt=0,
         le=1000,
-        advanced=True,
         other_names=("sampling_temperature",),
     )
-    top_k: int = option(
+    top_k: int = advanced_option(
         0,
         "draw from this many of the likeliest tokens; 0 = all, which is slow for large vocabularies",
         ge=0,
-        advanced=True,
         other_names=("sampling_topk",),
     )
-    top_p: float = option(
+    top_p: float = advanced_option(
         1.0,
         "draw from the fewest of the likeliest tokens that have this probability together",
         gt=0,
         le=1,
-        advanced=True,
         other_names=("sampling_topp",),
     )
-    seed: int = option(
-        0,
-        "the same seed draws the same answers for a text, whatever else is in the batch",
-        ge=0,
-        lt=2**64,
-        advanced=True,
+    seed: int = advanced_option(
+        0, "the same seed draws the same answers for a text, whatever else is in the batch", ge=0, lt=2**64
     )

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from sharpbeam.options.workers import usable_cores
+from sharpbeam.options.machine import usable_cores
 from sharpbeam.train.task import Task
 
 BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}  # flags of x86-64 and Arm processors with such matmuls

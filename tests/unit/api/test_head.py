@@ -10,7 +10,7 @@ from reference.layers import ReferenceLayer
 
 from sharpbeam import Head, InputError, ModelError, OptionError, fit_head
 from sharpbeam.errors import OutputError
-from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.output_layers.registry import output_layers
 from sharpbeam.types import Floats
 

@@ -16,7 +16,7 @@ import pytest
 from sharpbeam import MachineOptions
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.models.gru.tensors import tensor_shapes
-from sharpbeam.options import workers as cores
+from sharpbeam.options import machine as cores
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.storage.model_folder import read_config, save_model
 from sharpbeam.types import Request

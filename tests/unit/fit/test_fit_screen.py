@@ -18,7 +18,7 @@ from sharpbeam.fit.screen.forecast import forecast
 from sharpbeam.fit.screen.output import Output, Steps
 from sharpbeam.fit.screen.search import SHARES, Search, deal, find_screen
 from sharpbeam.options.decode import MachineOptions
-from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.options.fit import ScreenOptions
 
 OPTIONS = ScreenOptions(method="kmeans", clusters=6, fidelity=0.5, tolerance=float("inf"), top_k=2, beam_size=1)
 

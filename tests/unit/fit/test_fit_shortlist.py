@@ -10,7 +10,7 @@ import pytest
 from sharpbeam import FitProgress, Translator, export_shortlist, fit_shortlist
 from sharpbeam.errors import ModelError, OptionError, OutputError
 from sharpbeam.options.decode import LanguageOptions
-from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.options.fit import ShortlistOptions
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from sharpbeam.fit.screen.fidelity import Demand, View, measure
 from sharpbeam.fit.screen.output import NEVER, Output, Steps
 from sharpbeam.fit.screen.search import Fitted, deal, find_screen
 from sharpbeam.options.decode import MachineOptions
-from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.output_layers.fitted import ResidualMass
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.screen import ScreenLayer

@@ -15,7 +15,7 @@ from sharpbeam.errors import InputError, ModelError
 from sharpbeam.fit.shortlist.alignment import Translations
 from sharpbeam.fit.shortlist.files import read_lex, read_vmap, write_vmap
 from sharpbeam.fit.shortlist.fit import PairSet, coverage, fit_pairs, read_pairs, shortlist_of
-from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.options.fit import ShortlistOptions
 from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.storage.shortlists import SHORTLIST, read_shortlist, save_shortlist
 from sharpbeam.text.words import WordVocabulary

@@ -11,11 +11,10 @@ import pytest
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SearchOptions
 from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
 from sharpbeam.options.keywords import DecodeKeywords, MachineKeywords, ScreenKeywords, ShortlistKeywords
 from sharpbeam.options.schema import Schema, build, fields_of, option, type_hints
-from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.options.server import ServerOptions
-from sharpbeam.options.shortlist import ShortlistOptions
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import OptionError
 from sharpbeam.fit.texts import HELP
 from sharpbeam.options.decode import MachineOptions
-from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.options.fit import ScreenOptions
 
 
 @with_options(without=("backend",))

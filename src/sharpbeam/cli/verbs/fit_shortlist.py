@@ -11,7 +11,7 @@ from sharpbeam.cli.fit_progress import shown_progress
 from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import LanguageOptions, MachineOptions
-from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.options.fit import ShortlistOptions
 
 
 @with_options(without=("backend",))

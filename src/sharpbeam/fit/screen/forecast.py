@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sharpbeam.fit.screen.collect import Collection
 from sharpbeam.fit.screen.output import Output, Steps
 from sharpbeam.fit.screen.search import CLUSTERS, SHARES, Search, deal
-from sharpbeam.options.screen import ScreenOptions
+from sharpbeam.options.fit import ScreenOptions
 
 ENOUGH = 20_000  # hidden vectors for a forecast
 GROWTH = 0.33  # of sets: they grow as this power of the number of vectors

@@ -20,8 +20,8 @@ from sharpbeam.fit.texts import DirectedText, directed_texts
 from sharpbeam.jobs.paths import check_folder
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.options.schema import changed, require
-from sharpbeam.options.screen import ScreenOptions
 from sharpbeam.output_layers.fitted import Screens
 from sharpbeam.storage.artifacts import OUTPUT, output_digest
 from sharpbeam.storage.model_folder import read_config

@@ -27,8 +27,8 @@ from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
 from sharpbeam.fit.screen.output import Output, Steps
 from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, screen_of, widen
+from sharpbeam.options.fit import METHODS, ScreenOptions
 from sharpbeam.options.schema import require
-from sharpbeam.options.screen import METHODS, ScreenOptions
 from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.types import Floats, Ids
 

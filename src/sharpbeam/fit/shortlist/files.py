@@ -18,7 +18,7 @@ import numpy as np
 from sharpbeam.errors import InputError
 from sharpbeam.fit.shortlist.alignment import Translations
 from sharpbeam.fit.shortlist.fit import shortlist_of
-from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.options.fit import ShortlistOptions
 from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist, read_marian_shortlist

@@ -10,7 +10,7 @@ import numpy as np
 
 from sharpbeam.errors import InputError
 from sharpbeam.fit.shortlist.alignment import Translations, align
-from sharpbeam.options.shortlist import ShortlistOptions
+from sharpbeam.options.fit import ShortlistOptions
 from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.text.pairs import Pair
 from sharpbeam.text.vocabulary import Vocabulary

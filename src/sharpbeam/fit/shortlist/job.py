@@ -17,8 +17,8 @@ from sharpbeam.jobs.journal import Journal
 from sharpbeam.jobs.paths import check_folder
 from sharpbeam.jobs.translate_file import translate_file
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
+from sharpbeam.options.fit import ShortlistOptions
 from sharpbeam.options.schema import changed, require
-from sharpbeam.options.shortlist import ShortlistOptions
 from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.storage.shortlists import FACTS, read_shortlist, save_shortlist
 from sharpbeam.text.lines import check_readable

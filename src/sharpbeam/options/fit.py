@@ -1,11 +1,11 @@
-"""The choices of fitting a screen."""
+"""The choices of fitting a screen, or a shortlist."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from sharpbeam.options.schema import Schema, option
+from sharpbeam.options.schema import Schema, advanced_option, option
 
 Method = Literal["auto", "kmeans", "spherical", "l2s"]
 METHODS = get_args(Method)[1:]
@@ -36,19 +36,18 @@ class ScreenOptions(Schema):
         "looks at, 2 * beam_size; 5 for language models",
         ge=0,
     )
-    set_k: int = option(0, "a set is made of this many best tokens of each step; 0 = top_k", ge=0, advanced=True)
-    neighbours: bool = option(
+    set_k: int = advanced_option(0, "a set is made of this many best tokens of each step; 0 = top_k", ge=0)
+    neighbours: bool = advanced_option(
         True,
         "the tokens of a vector count a little in the four next clusters, too",
         off="make each set of its own members' tokens only, as published",
-        advanced=True,
     )
     beam_size: int = option(
         5, "of the search that the hidden vectors are collected from; language models read the text", ge=1
     )
     vectors: int = option(400_000, "hidden vectors to collect, at least; fewer where the text ends", ge=1)
-    rounds: int = option(5, "of l2s: rounds of learning clusters and sets", ge=1, advanced=True)
-    seed: int = option(1, "of everything that is drawn", ge=0, advanced=True)
+    rounds: int = advanced_option(5, "of l2s: rounds of learning clusters and sets", ge=1)
+    seed: int = advanced_option(1, "of everything that is drawn", ge=0)
 
     def check(self) -> None:
         """Raise OptionError where a set would be made of more tokens than must be right."""
@@ -59,3 +58,13 @@ class ScreenOptions(Schema):
         chosen = replace(self, top_k=self.top_k or min(5 if language else 2 * self.beam_size, vocab))
         chosen.require(chosen.top_k <= vocab, "top_k", f"at most the words of the output layer, {vocab}")
         return chosen
+
+
+@dataclass(frozen=True)
+class ShortlistOptions(Schema):
+    """How large the sets are, and how tokens are aligned."""
+
+    translations: int = option(20, "tokens for each source token besides those in every set, the likeliest ones", ge=1)
+    frequent: int = option(500, "most frequent target tokens, which are in every set", ge=0)
+    rounds: int = advanced_option(5, "of word alignment (IBM model 1, expectation and maximisation)", ge=1, le=1000)
+    max_pairs: int = option(1_000_000, "sentence pairs that are read, the first ones", ge=1)
