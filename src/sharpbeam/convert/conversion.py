@@ -12,8 +12,8 @@ from sharpbeam.convert.hugging_face_export import export_hugging_face
 from sharpbeam.convert.read import read_model
 from sharpbeam.decoding.loading import find_model
 from sharpbeam.errors import ModelError, OutputError
-from sharpbeam.jobs.paths import check_folder
 from sharpbeam.options.schema import require
+from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.text.lines import check_readable
 

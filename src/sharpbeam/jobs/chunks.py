@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -59,3 +60,23 @@ def _take(items: Iterator[Item], most: int, ready: Callable[[], bool]) -> list[I
         if len(chunk) == most or not ready():
             break
     return chunk
+
+
+@contextmanager
+def engine_warnings(first_line: Callable[[], int] | None) -> Iterator[None]:
+    """While a job runs, add to what is logged to "sharpbeam" which line text 0 is, or drop it with None.
+
+    The engine counts the texts of a chunk, users count lines. Other loggers are left alone.
+    """
+    logger = logging.getLogger("sharpbeam")
+
+    def count(record: logging.LogRecord) -> bool:
+        if first_line is not None:
+            record.msg, record.args = f"{record.getMessage()}; text 0 is line {first_line()}", ()
+        return first_line is not None
+
+    logger.addFilter(count)
+    try:
+        yield
+    finally:
+        logger.removeFilter(count)

@@ -18,13 +18,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.jobs.journal import Job, Journal, LinesDigest
 from sharpbeam.jobs.packing import packer
-from sharpbeam.jobs.paths import check_home
-from sharpbeam.storage.atomic import lock_file
+from sharpbeam.storage.atomic import check_home, lock_file
 from sharpbeam.text.lines import is_standard_input
 
 log = logging.getLogger("sharpbeam.jobs")
@@ -34,14 +32,15 @@ _INSTEAD = f"Give another --output, or replace it with {_RESTART}."  # of resumi
 _ANYWHERE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class Output(Protocol):
-    """A place for results, line by line."""
+class Output:
+    """A place for results, line by line. This one keeps nothing."""
 
     def begin(self, job: Callable[[], Job], lines: Iterable[str] | None) -> int | None:
         """Be ready to write; returns how many input lines are done already, or None if all of them are.
 
         `job` says which job this is; `lines` are all its input lines, None if they cannot be read twice.
         """
+        return 0
 
     def skip(self, line: str) -> None:
         """Take note of an input line that is done already."""
@@ -70,7 +69,7 @@ def writing(output: Output) -> Iterator[None]:
     output.close(failed=False)
 
 
-class StandardOutput:
+class StandardOutput(Output):
     """Results on stdout: line by line if a reader may be waiting for them, else in blocks."""
 
     def __init__(self) -> None:
@@ -78,13 +77,6 @@ class StandardOutput:
             self._waited_for = not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
         except (OSError, ValueError):  # closed, or replaced by something that is no file
             self._waited_for = True
-
-    def begin(self, job: Callable[[], Job], lines: Iterable[str] | None) -> int:
-        """There is never anything done."""
-        return 0
-
-    def skip(self, line: str) -> None:
-        """Nothing is ever skipped."""
 
     def write(self, line: str, result: str) -> None:
         """Write, and flush a pipe or a terminal."""
@@ -96,14 +88,8 @@ class StandardOutput:
         """Flush."""
         sys.stdout.buffer.flush()
 
-    def finish(self) -> None:
-        """Nothing is left to do."""
 
-    def close(self, failed: bool, interrupted: bool = False) -> None:
-        """Nothing is kept."""
-
-
-class OutputFile:
+class OutputFile(Output):
     """Results in FILE, by way of FILE.part."""
 
     def __init__(self, path: Path, *, resume: bool, restart: bool, inputs: Sequence[Path] = ()) -> None:

@@ -10,78 +10,52 @@ from contextlib import contextmanager
 LINE_SECONDS = 60.0  # between lines where there is no terminal
 
 
-class Bar:
-    """A bar of sentences, or of another unit. Calling it with the number that were just done moves it on."""
-
-    def __init__(self, title: str, total: int | None, unit: str) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        self._unit = unit
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task(title, total=total, rate="")
-        self._progress.start()
-
-    def __call__(self, number: int, /) -> None:
-        """So many more are done."""
-        speed = self._progress.tasks[0].speed
-        rate = f"{speed:.0f} {self._unit}/s" if speed else ""
-        self._progress.update(self._task, advance=number, rate=rate)
-
-    def stop(self) -> None:
-        """Take the bar away."""
-        self._progress.stop()
-
-
-class Lines:
-    """The same for a log: a line at most every LINE_SECONDS."""
-
-    def __init__(self, title: str, total: int | None, unit: str) -> None:
-        self._title, self._total, self._unit = title, total, unit
-        self._done = 0
-        self._began = self._said = time.monotonic()
-
-    def __call__(self, number: int, /) -> None:
-        """So many more are done."""
-        self._done += number
-        now = time.monotonic()
-        if now - self._said >= LINE_SECONDS:
-            self._said = now
-            of = "" if self._total is None else f" of {self._total:,}"
-            rate = self._done / (now - self._began)
-            print(f"{self._title}: {self._done:,}{of} {self._unit}, {rate:.1f} a second", file=sys.stderr, flush=True)
-
-    def stop(self) -> None:
-        """Nothing is left to do."""
-
-
 @contextmanager
 def progress_bar(
     title: str, total: int | Callable[[], int | None] | None, shown: bool = True, unit: str = "sentences"
 ) -> Iterator[Callable[[int], None]]:
-    """Progress while the block runs; `total` is None where it is not known, or called where it is needed."""
+    """Progress while the block runs; yields a function to call with the number of units that were just done.
+
+    `total` is None where it is not known, or a function that is called where a bar needs it.
+    """
     if not shown:
         yield lambda number: None
         return
-    if callable(total):
-        total = total() if sys.stderr.isatty() else None
-    bar = (Bar if sys.stderr.isatty() else Lines)(title, total, unit)
-    try:
-        yield bar
-    finally:
-        bar.stop()
+    if not sys.stderr.isatty():
+        yield _lines(title, None if callable(total) else total, unit)
+        return
+    from rich import progress as parts
+    from rich.console import Console
+
+    columns = (
+        parts.TextColumn("{task.description}"),
+        parts.BarColumn(),
+        parts.MofNCompleteColumn(),
+        parts.TextColumn("{task.fields[rate]}"),
+        parts.TimeElapsedColumn(),
+        parts.TimeRemainingColumn(),
+    )
+    with parts.Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=total() if callable(total) else total, rate="")
+
+        def advance(number: int) -> None:
+            speed = progress.tasks[0].speed
+            progress.update(task, advance=number, rate=f"{speed:.0f} {unit}/s" if speed else "")
+
+        yield advance
+
+
+def _lines(title: str, total: int | None, unit: str) -> Callable[[int], None]:
+    """The same for a log: a line at most every LINE_SECONDS."""
+    done, began = 0, time.monotonic()
+    said, of = began, "" if total is None else f" of {total:,}"
+
+    def advance(number: int) -> None:
+        nonlocal done, said
+        done, now = done + number, time.monotonic()
+        if now - said >= LINE_SECONDS:
+            said = now
+            rate = done / (now - began)
+            print(f"{title}: {done:,}{of} {unit}, {rate:.1f} a second", file=sys.stderr, flush=True)
+
+    return advance

@@ -10,8 +10,7 @@ from sharpbeam.api.scorer import Scorer, perplexity
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.results import Answer
 from sharpbeam.errors import InputError
-from sharpbeam.jobs.chunks import run_chunks
-from sharpbeam.jobs.warnings import engine_warnings
+from sharpbeam.jobs.chunks import engine_warnings, run_chunks
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.text.pairs import Pair
 

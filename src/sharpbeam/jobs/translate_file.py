@@ -19,7 +19,6 @@ from sharpbeam.jobs.identity import job_identity
 from sharpbeam.jobs.memory import peak_memory
 from sharpbeam.jobs.output import Output, OutputFile, writing
 from sharpbeam.jobs.records import Fields, Shard
-from sharpbeam.jobs.warnings import engine_warnings
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.schema import choice, require
 from sharpbeam.search.work import Work
@@ -175,7 +174,7 @@ class TranslationJob:
         began = time.perf_counter()
         # If chunks may change last bits, all are equally long, for the same result in every run.
         fixed = 0 if self._translator.loaded.machine.batch_invariant else chunks.CHUNK
-        with engine_warnings(None):  # `_warn` says it with the number of the line
+        with chunks.engine_warnings(None):  # `_warn` says it with the number of the line
             chunks.run_chunks(lines, self._translate, put, commit=output.commit, ready=stdin.ready, fixed=fixed)
         output.finish()
         stats.seconds = time.perf_counter() - began

@@ -11,7 +11,6 @@ import typer
 
 from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import InputError
-from sharpbeam.jobs.paths import check_home
 from sharpbeam.options.decode import (
     DecodeOptions,
     LanguageOptions,
@@ -20,6 +19,7 @@ from sharpbeam.options.decode import (
     ScheduleOptions,
     SearchOptions,
 )
+from sharpbeam.storage.atomic import check_home
 from sharpbeam.text.lines import check_readable, read_all
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sharpbeam.cli.flags import with_options
-from sharpbeam.jobs.paths import check_home
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, OutputLayerOptions, SearchOptions
+from sharpbeam.storage.atomic import check_home
 
 if TYPE_CHECKING:
     from sharpbeam.decoding.trace import Trace

@@ -17,13 +17,13 @@ from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.scopes import scopes, shared, shares
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
 from sharpbeam.fit.texts import DirectedText, directed_texts
-from sharpbeam.jobs.paths import check_folder
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.options.schema import changed, require
 from sharpbeam.output_layers.fitted import Screens
 from sharpbeam.storage.artifacts import OUTPUT, output_digest
+from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.storage.screens import FACTS, save_screens
 from sharpbeam.text.lines import read_all

@@ -14,12 +14,12 @@ from sharpbeam.fit.shortlist.files import read_lex, read_vmap, write_vmap
 from sharpbeam.fit.shortlist.fit import coverage, fit_pairs, read_pairs
 from sharpbeam.fit.texts import check_text
 from sharpbeam.jobs.journal import Journal
-from sharpbeam.jobs.paths import check_folder
 from sharpbeam.jobs.translate_file import translate_file
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
 from sharpbeam.options.fit import ShortlistOptions
 from sharpbeam.options.schema import changed, require
 from sharpbeam.output_layers.fitted import Shortlist
+from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.shortlists import FACTS, read_shortlist, save_shortlist
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
