@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpbeam import _core
 from sharpbeam.errors import OptionError
 from sharpbeam.models.interface import Decoding
-from sharpbeam.models.registry import AttendingCoreRun, Config, CoreRun, architecture_of
+from sharpbeam.models.registry import Config, architecture_of
 from sharpbeam.models.tensors import SCALE
 from sharpbeam.types import Floats, Ids, Request
+
+AttendingCoreRun = _core.GruDecoding | _core.LstmAttentionDecoding | _core.TransformerDecoding
+CoreRun = AttendingCoreRun | _core.LstmLmDecoding  # what the calls mean stands in `models.interface.Decoding`
 
 
 class NativeDecoding(Decoding):

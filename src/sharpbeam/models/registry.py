@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from sharpbeam import _core
 from sharpbeam.errors import ModelError, nearest
@@ -18,34 +18,11 @@ from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.models.tensors import Shape
 from sharpbeam.models.transformer import tensors as transformer
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.types import Floats, Ids
+from sharpbeam.types import Floats
 
 TranslationConfig = GruConfig | LstmAttentionConfig | TransformerConfig
 Config = TranslationConfig | LstmLmConfig
 Task = Literal["translation", "language"]
-
-
-class CoreRun(Protocol):
-    """A decoding run of the compiled core; what the calls mean stands in `models.interface.Decoding`."""
-
-    def admit(self, request: Ids, token: Ids, length: Ids) -> Ids:
-        """Encode sources that are concatenated in `token`."""
-
-    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
-        """Feed one token to each row."""
-
-    def retain(self, state: Ids) -> None:
-        """Free every state but the named ones."""
-
-    def evict(self, request: Ids) -> None:
-        """Forget the sources of the named requests."""
-
-
-class AttendingCoreRun(CoreRun, Protocol):
-    """The same of a model with attention; see `models.interface.Attending`."""
-
-    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
-        """Feed one token to each row, for its attention weights."""
 
 
 def _missing(*_: Any) -> Any:
@@ -67,7 +44,7 @@ class Architecture:
     embedding: str = ""  # the tensor that a tied output matrix is
     # The compiled model, of facts, tensors, a kernel table and how to compute.
     core: Callable[[dict[str, Any], dict[str, Any], str, dict[str, Any]], Any] = _missing
-    core_run: Callable[[Any], Any] = _missing  # a decoding run on it: CoreRun, of a translation model AttendingCoreRun
+    core_run: Callable[[Any], Any] = _missing  # a decoding run on it: models.native.CoreRun
     module_name: str = ""  # of the class in `module.py`
     load: Callable[[Any, Mapping[str, Floats]], Any] | None = None  # config, tensors -> models.interface.Model
 
