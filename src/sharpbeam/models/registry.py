@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal
 
 from sharpbeam import _core
 from sharpbeam.errors import ModelError, nearest
-from sharpbeam.models.gru import tensors as recurrent
 from sharpbeam.models.gru.config import GruConfig
-from sharpbeam.models.lstm import tensors as lstm_attention
+from sharpbeam.models.gru.tensors import tensor_shapes as gru_shapes
 from sharpbeam.models.lstm.config import LstmAttentionConfig
-from sharpbeam.models.lstm_lm import tensors as lstm_lm
+from sharpbeam.models.lstm.tensors import tensor_shapes as lstm_shapes
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
-from sharpbeam.models.tensors import Shape
-from sharpbeam.models.transformer import tensors as transformer
+from sharpbeam.models.lstm_lm.tensors import tensor_shapes as lstm_lm_shapes
+from sharpbeam.models.tensors import Shape, compare_shapes
 from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes as transformer_shapes
 from sharpbeam.types import Floats
 
 TranslationConfig = GruConfig | LstmAttentionConfig | TransformerConfig
@@ -54,49 +55,29 @@ class Architecture:
         return getattr(import_module(f"{folder}.module"), self.module_name)(config, dropout)
 
 
-ARCHITECTURES = (
-    Architecture(
-        "recurrent",
-        "translation",
-        GruConfig,
-        recurrent.check_shapes,
-        "target_embedding",
-        _core.GruModel,
-        _core.GruDecoding,
-        "GruModule",
-    ),
-    Architecture(
-        "lstm-attention",
-        "translation",
-        LstmAttentionConfig,
-        lstm_attention.check_shapes,
-        "target_embedding",
-        _core.LstmAttention,
-        _core.LstmAttentionDecoding,
-        "LstmAttentionModule",
-    ),
-    Architecture(
-        "transformer",
-        "translation",
-        TransformerConfig,
-        transformer.check_shapes,
-        "target_embedding",
-        _core.Transformer,
-        _core.TransformerDecoding,
-        "TransformerModule",
-    ),
-    Architecture(
-        "lstm-lm",
-        "language",
-        LstmLmConfig,
-        lstm_lm.check_shapes,
-        "embedding",
-        _core.LstmLm,
-        _core.LstmLmDecoding,
-        "LstmLmModule",
-    ),
-)
+def _architecture(
+    name: str, task: Task, config: type[Any], tensor_shapes: Callable[[Any], Mapping[str, Shape]], *core: Any
+) -> Architecture:
+    """One of this package; `core` are its compiled model, a decoding run on it, and the name of its module's class."""
+    embedding = "target_embedding" if task == "translation" else "embedding"
+    return Architecture(name, task, config, partial(compare_shapes, tensor_shapes), embedding, *core)
 
+
+ARCHITECTURES = (
+    _architecture("recurrent", "translation", GruConfig, gru_shapes, _core.GruModel, _core.GruDecoding, "GruModule"),
+    _architecture(
+        "lstm-attention", "translation", LstmAttentionConfig, lstm_shapes,
+        _core.LstmAttention, _core.LstmAttentionDecoding, "LstmAttentionModule",
+    ),
+    _architecture(
+        "transformer", "translation", TransformerConfig, transformer_shapes,
+        _core.Transformer, _core.TransformerDecoding, "TransformerModule",
+    ),
+    _architecture(
+        "lstm-lm", "language", LstmLmConfig, lstm_lm_shapes,
+        _core.LstmLm, _core.LstmLmDecoding, "LstmLmModule",
+    ),
+)  # fmt: skip
 
 _ALL: dict[str, Architecture] = {architecture.name: architecture for architecture in ARCHITECTURES}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
 
 from sharpbeam.errors import ModelError
 
@@ -10,11 +12,14 @@ Shape = tuple[int, ...]
 SCALE = ".scale"  # suffix of the name of the scales of an int8 matrix
 
 
-def compare_shapes(layers: int, wanted: Callable[[], Mapping[str, Shape]], found: Mapping[str, Shape]) -> None:
-    """Raise ModelError unless `found` has exactly the names and shapes of `wanted()`, which has `layers` layers."""
+def compare_shapes(
+    tensor_shapes: Callable[[Any], Mapping[str, Shape]], config: Any, found: Mapping[str, Shape]
+) -> None:
+    """Raise ModelError unless `found` has exactly the names and shapes of `tensor_shapes(config)`."""
+    layers = sum(getattr(config, field.name) for field in fields(config) if field.name.endswith("layers"))
     if layers > len(found):  # a damaged config must not make us list billions of names
         raise ModelError(f"the config asks for {layers} layers, but there are only {len(found)} tensors.")
-    shapes = wanted()
+    shapes = tensor_shapes(config)
     for name in sorted(shapes.keys() | found.keys()):
         if name not in found:
             raise ModelError(f"tensor {name!r} is missing.")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from sharpbeam.models.gru.config import GruConfig
-from sharpbeam.models.tensors import Shape, compare_shapes
+from sharpbeam.models.tensors import Shape
 
 
 def tensor_shapes(config: GruConfig) -> dict[str, Shape]:
@@ -45,11 +43,6 @@ def tensor_shapes(config: GruConfig) -> dict[str, Shape]:
         shapes["output_weight"] = (c.target_vocab_size, c.hidden_dim)
     shapes["output_bias"] = (c.target_vocab_size,)
     return shapes
-
-
-def check_shapes(config: GruConfig, found: Mapping[str, Shape]) -> None:
-    """Raise ModelError unless `found` has exactly the names and shapes of `tensor_shapes(config)`."""
-    compare_shapes(config.encoder_layers + config.fc_layers, lambda: tensor_shapes(config), found)
 
 
 def _linear(name: str, inputs: int, outputs: int) -> dict[str, Shape]:

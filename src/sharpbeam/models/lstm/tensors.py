@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from sharpbeam.models.lstm.config import LstmAttentionConfig
-from sharpbeam.models.tensors import Shape, compare_shapes
+from sharpbeam.models.tensors import Shape
 
 
 def tensor_shapes(config: LstmAttentionConfig) -> dict[str, Shape]:
@@ -26,11 +24,6 @@ def tensor_shapes(config: LstmAttentionConfig) -> dict[str, Shape]:
         shapes["output_weight"] = (c.target_vocab_size, dim)
     shapes["output_bias"] = (c.target_vocab_size,)
     return shapes
-
-
-def check_shapes(config: LstmAttentionConfig, found: Mapping[str, Shape]) -> None:
-    """Raise ModelError unless `found` has exactly the names and shapes of `tensor_shapes(config)`."""
-    compare_shapes(config.layers, lambda: tensor_shapes(config), found)
 
 
 def _lstm(name: str, inputs: int, states: int) -> dict[str, Shape]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
-from sharpbeam.models.tensors import Shape, compare_shapes
+from sharpbeam.models.tensors import Shape
 
 
 def tensor_shapes(config: LstmLmConfig) -> dict[str, Shape]:
@@ -24,8 +22,3 @@ def tensor_shapes(config: LstmLmConfig) -> dict[str, Shape]:
         shapes["output_weight"] = (c.vocab_size, c.hidden_dim)
     shapes["output_bias"] = (c.vocab_size,)
     return shapes
-
-
-def check_shapes(config: LstmLmConfig, found: Mapping[str, Shape]) -> None:
-    """Raise ModelError unless `found` has exactly the names and shapes of `tensor_shapes(config)`."""
-    compare_shapes(config.layers, lambda: tensor_shapes(config), found)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 
-from sharpbeam.models.tensors import Shape, compare_shapes
+from sharpbeam.models.tensors import Shape
 from sharpbeam.models.transformer.config import TransformerConfig
 
 Shapes = dict[str, Shape]
@@ -49,11 +48,6 @@ def tensor_shapes(config: TransformerConfig) -> Shapes:
         shapes["output_weight"] = (c.target_vocab_size, dim)
     shapes["output_bias"] = (c.target_vocab_size,)
     return shapes
-
-
-def check_shapes(config: TransformerConfig, found: Mapping[str, Shape]) -> None:
-    """Raise ModelError unless `found` has exactly the names and shapes of `tensor_shapes(config)`."""
-    compare_shapes(config.encoder_layers + config.decoder_layers, lambda: tensor_shapes(config), found)
 
 
 def _attention(side: Literal["encoder", "decoder"], layer: int, c: TransformerConfig) -> Shapes:
