@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sharpbeam.errors import InputError, ModelError, OptionError, OutputError, RequestCancelledError, SharpbeamError
@@ -93,50 +94,32 @@ __all__ = [
     "write_sheets",
 ]
 
-_HOMES = {
-    "Answer": "sharpbeam.decoding.results",
-    "Assessment": "sharpbeam.report.assessment",
-    "Comparison": "sharpbeam.report.compare",
-    "Conversion": "sharpbeam.convert.conversion",
-    "DecodeOptions": "sharpbeam.options.decode",
-    "FitProgress": "sharpbeam.fit.progress",
-    "Generation": "sharpbeam.decoding.results",
-    "Generator": "sharpbeam.api.generator",
-    "Handle": "sharpbeam.decoding.handle",
-    "Head": "sharpbeam.api.head",
-    "JobStats": "sharpbeam.jobs.translate_file",
-    "MachineOptions": "sharpbeam.options.decode",
-    "Partial": "sharpbeam.decoding.results",
-    "PreviewFit": "sharpbeam.fit.low_bit_job",
-    "ProfileReport": "sharpbeam.report.profile_report",
-    "Scorer": "sharpbeam.api.scorer",
-    "ScreenFit": "sharpbeam.fit.screen.job",
-    "ScreenOptions": "sharpbeam.options.fit",
-    "ScreenReport": "sharpbeam.report.screen_report",
-    "Session": "sharpbeam.decoding.session",
-    "ShortlistFit": "sharpbeam.fit.shortlist.job",
-    "ShortlistOptions": "sharpbeam.options.fit",
-    "Trace": "sharpbeam.decoding.trace",
-    "Translation": "sharpbeam.decoding.results",
-    "Translator": "sharpbeam.api.translator",
-    "Tuning": "sharpbeam.report.tune",
-    "assess": "sharpbeam.report.assessment",
-    "compare": "sharpbeam.report.compare",
-    "convert_model": "sharpbeam.convert.conversion",
-    "export_model": "sharpbeam.convert.conversion",
-    "export_shortlist": "sharpbeam.fit.shortlist.job",
-    "fit_head": "sharpbeam.fit.head",
-    "fit_model_head": "sharpbeam.fit.model_head",
-    "fit_preview": "sharpbeam.fit.low_bit_job",
-    "fit_screen": "sharpbeam.fit.screen.job",
-    "fit_shortlist": "sharpbeam.fit.shortlist.job",
-    "profile": "sharpbeam.report.profile_report",
-    "register_output_layer": "sharpbeam.output_layers.registry",
-    "register_search": "sharpbeam.search.registry",
-    "screen_report": "sharpbeam.report.screen_report",
-    "translate_file": "sharpbeam.jobs.translate_file",
-    "tune": "sharpbeam.report.tune",
-    "write_sheets": "sharpbeam.report.assessment",
+_NAMES = {  # of each module, those that are public here
+    "api.generator": "Generator",
+    "api.head": "Head",
+    "api.scorer": "Scorer",
+    "api.translator": "Translator",
+    "convert.conversion": "Conversion convert_model export_model",
+    "decoding.handle": "Handle",
+    "decoding.results": "Answer Generation Partial Translation",
+    "decoding.session": "Session",
+    "decoding.trace": "Trace",
+    "fit.head": "fit_head",
+    "fit.low_bit_job": "PreviewFit fit_preview",
+    "fit.model_head": "fit_model_head",
+    "fit.progress": "FitProgress",
+    "fit.screen.job": "ScreenFit fit_screen",
+    "fit.shortlist.job": "ShortlistFit export_shortlist fit_shortlist",
+    "jobs.translate_file": "JobStats translate_file",
+    "options.decode": "DecodeOptions MachineOptions",
+    "options.fit": "ScreenOptions ShortlistOptions",
+    "output_layers.registry": "register_output_layer",
+    "report.assessment": "Assessment assess write_sheets",
+    "report.compare": "Comparison compare",
+    "report.profile_report": "ProfileReport profile",
+    "report.screen_report": "ScreenReport screen_report",
+    "report.tune": "Tuning tune",
+    "search.registry": "register_search",
 }
 
 
@@ -146,11 +129,10 @@ def __getattr__(name: str) -> Any:
         from sharpbeam.version import program_version
 
         return program_version()
-    if name not in _HOMES:
-        raise AttributeError(f"module 'sharpbeam' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+    for module, names in _NAMES.items():
+        if name in names.split():
+            return getattr(import_module(f"sharpbeam.{module}"), name)
+    raise AttributeError(f"module 'sharpbeam' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -19,8 +19,8 @@ from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.memory import Memory
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.expansion import Expansion
 from sharpbeam.search.interface import Search
+from sharpbeam.search.native import Expansion
 from sharpbeam.search.registry import SearchInputs, find_search
 from sharpbeam.search.sampling import SamplingSearch
 from sharpbeam.types import Hypothesis, Request

@@ -15,7 +15,7 @@ from sharpbeam.decoding.loop import decode
 from sharpbeam.decoding.results import Answer, hypothesis_answer
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.scheduling.plan import Plan
-from sharpbeam.search.observer import Choice, Outcome
+from sharpbeam.search.interface import Choice, Outcome
 
 MARKS = {"lives": "+", "finished": "=", "width": " ", "threshold": "<", "banned": "x"}
 LEGEND = "+ lives     = finished   (blank) no place on the beam   < below the threshold   x not allowed"
@@ -94,7 +94,7 @@ def _groups(step: Step) -> str:
 
 
 class Recorder:
-    """Writes down the search of one request: `search.observer.Observer`."""
+    """Writes down the search of one request: `search.interface.Observer`."""
 
     def __init__(self, piece: Callable[[int], str]) -> None:
         """`piece` gives the text of a token."""

@@ -12,8 +12,7 @@ import numpy as np
 
 from sharpbeam import _core
 from sharpbeam.options.decode import SamplingOptions, SearchOptions
-from sharpbeam.search.interface import Forward
-from sharpbeam.search.observer import OUTCOMES, Choice, Observer
+from sharpbeam.search.interface import OUTCOMES, Choice, Forward, Observer
 from sharpbeam.search.work import Work
 from sharpbeam.types import Hypothesis, Ids, Prefix, Request, Rows, StepResult
 
@@ -125,3 +124,12 @@ class NativeSearch:
             observer.advanced(request, [Choice(*choice[:4], OUTCOMES[choice[4]]) for choice in choices])
             if why:
                 observer.stopped(request, self._why(why))
+
+
+class Expansion(NativeSearch):
+    """One step after the prefix of each request: a hypothesis is the prefix and one more token, the likeliest first.
+
+    For `return_alternatives`: csrc/search/expansion.h.
+    """
+
+    kind = "expansion"

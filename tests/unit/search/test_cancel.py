@@ -11,8 +11,8 @@ from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
 from sharpbeam.decoding.loop import Forward
 from sharpbeam.options.decode import SamplingOptions, SearchOptions
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.expansion import Expansion
 from sharpbeam.search.interface import Search
+from sharpbeam.search.native import Expansion
 from sharpbeam.search.sampling import SamplingSearch
 from sharpbeam.types import Hypothesis, Prefix, Request
 

@@ -25,7 +25,7 @@ from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.observer import Choice
+from sharpbeam.search.interface import Choice
 from sharpbeam.types import Floats, Hypothesis, Ids, Request, TopK
 
 
