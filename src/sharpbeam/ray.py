@@ -8,12 +8,10 @@ from sharpbeam.decoding.loading import ModelName
 from sharpbeam.errors import needs_extra
 from sharpbeam.jobs.batch import TranslateBatch
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 
 if TYPE_CHECKING:
     from ray.data import Dataset
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
 
 __all__ = ["TranslateBatch", "translate"]
 

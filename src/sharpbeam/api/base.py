@@ -14,14 +14,10 @@ from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.session import ONLINE, Session
 from sharpbeam.models.registry import Task
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords, Unpack
 from sharpbeam.options.schema import build, fields_of, require, type_hints, unknown
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.search.work import Work
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords
 
 Item = TypeVar("Item")
 _ELSEWHERE = {  # methods of CTranslate2, by what does the same here

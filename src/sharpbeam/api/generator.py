@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections import abc
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.decoding.results import Generation
 from sharpbeam.decoding.session import decode_texts
 from sharpbeam.decoding.trace import Trace, trace
 from sharpbeam.options.decode import DecodeOptions
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 
 __all__ = ["Generation", "Generator"]
 

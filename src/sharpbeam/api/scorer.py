@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import exp
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +12,8 @@ from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import check_texts
 from sharpbeam.decoding.results import Answer, scored
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.types import Ids, Request
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
 
 __all__ = ["Scorer", "perplexity"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
@@ -15,11 +15,7 @@ from sharpbeam.decoding.session import decode_texts
 from sharpbeam.decoding.trace import Trace, trace
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 
 __all__ = ["Answer", "Translation", "Translator"]
 

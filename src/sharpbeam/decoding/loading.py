@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.workers import Teams
@@ -20,6 +20,7 @@ from sharpbeam.models.interface import Attending, Model
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import Config, Task, architecture_of
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import exact_layer
 from sharpbeam.output_layers.interface import Normalising, OutputLayer, RowLayer
@@ -34,11 +35,6 @@ from sharpbeam.storage.shortlists import shortlist_identity as identity_of_short
 from sharpbeam.storage.tuned import read_tuned
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Footprint
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
 
 ModelName = str | Path | Sequence[str | Path]
 """A model folder, the name of a bundled model, or the members of an ensemble: a list, or a str with "+" between them"""

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from threading import Condition, Lock, Thread, current_thread, get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from sharpbeam.decoding.handle import MISSING, Handle, T
 from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
@@ -23,15 +23,11 @@ from sharpbeam.decoding.loop import Finished
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import fields_of, require
 from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.search.work import Work
 from sharpbeam.types import Hypothesis, Prefix, Request
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
 
 ONLINE = ScheduleOptions(schedule="stream", refill_at=0.9)  # requests enter as soon as there is capacity
 _OF_SESSION = fields_of(ScheduleOptions).keys() - {"max_input_length"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,17 +16,13 @@ from sharpbeam.fit.screen.collect import Collection, Records, record_type
 from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
 from sharpbeam.options.fit import ScreenOptions
+from sharpbeam.options.keywords import ScreenKeywords, Unpack
 from sharpbeam.options.schema import changed, require
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.low_bit import save_low_bit
 from sharpbeam.storage.screens import save_screen
 from sharpbeam.types import Floats
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import ScreenKeywords
 
 RUN = 64  # rows that count as one text where no texts are named
 ROWS = 512  # that are scored together

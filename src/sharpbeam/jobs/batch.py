@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.loading import ModelName
 from sharpbeam.errors import InputError, nearest
 from sharpbeam.options.decode import MachineOptions
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 
 Batch = Mapping[str, Sequence[Any]]  # columns by name, of one length: of Ray Data, Hugging Face datasets, pandas
 

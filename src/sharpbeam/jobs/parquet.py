@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sharpbeam.errors import InputError, OutputError, nearest, needs_extra
 from sharpbeam.jobs.records import Shard
 from sharpbeam.jobs.translate_file import Model, open_translator
 from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.storage.atomic import replacing_file
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
 
 
 def translate_parquet(

@@ -20,15 +20,13 @@ from sharpbeam.jobs.memory import peak_memory
 from sharpbeam.jobs.output import Output, OutputFile, writing
 from sharpbeam.jobs.records import Fields, Shard
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import choice, require
 from sharpbeam.search.work import Work
 from sharpbeam.text.lines import DecodingErrors, StandardInput, check_readable, is_standard_input, read_all
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from sharpbeam.decoding.results import Translation
-    from sharpbeam.options.keywords import DecodeKeywords
 
 log = logging.getLogger("sharpbeam.jobs")
 

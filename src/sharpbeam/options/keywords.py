@@ -5,12 +5,20 @@ Functions take `**options: Unpack[DecodeKeywords]` (PEP 692). A test holds these
 
 from __future__ import annotations
 
+import sys
 from typing import TypedDict
 
 from sharpbeam.options.decode import ScheduleName
 from sharpbeam.options.fit import Method
 from sharpbeam.options.machine import Backend, ComputeType, Isa
 from sharpbeam.options.search import CubePruning, EarlyStopping, Finishing, MergeBy
+
+if sys.version_info >= (3, 11):
+    from typing import Unpack
+else:
+    from typing_extensions import Unpack  # which Typer brings
+
+__all__ = ["DecodeKeywords", "MachineKeywords", "ModelKeywords", "ScreenKeywords", "ShortlistKeywords", "Unpack"]
 
 
 class DecodeKeywords(TypedDict, total=False):

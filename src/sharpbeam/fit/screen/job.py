@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
@@ -20,6 +19,7 @@ from sharpbeam.fit.texts import DirectedText, directed_texts
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions
+from sharpbeam.options.keywords import ScreenKeywords, Unpack
 from sharpbeam.options.schema import changed, require
 from sharpbeam.output_layers.fitted import Screens
 from sharpbeam.storage.artifacts import OUTPUT, output_digest
@@ -28,11 +28,6 @@ from sharpbeam.storage.model_folder import read_config
 from sharpbeam.storage.screens import FACTS, save_screens
 from sharpbeam.text.lines import read_all
 from sharpbeam.types import Languages, Per
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import ScreenKeywords
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, shortlist_identity
 from sharpbeam.errors import OptionError, OutputError
@@ -17,17 +17,13 @@ from sharpbeam.jobs.journal import Journal
 from sharpbeam.jobs.translate_file import translate_file
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
 from sharpbeam.options.fit import ShortlistOptions
+from sharpbeam.options.keywords import ShortlistKeywords, Unpack
 from sharpbeam.options.schema import changed, require
 from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.shortlists import FACTS, read_shortlist, save_shortlist
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import ShortlistKeywords
 
 Made = tuple[Shortlist, dict[str, Any]]  # a shortlist, and the facts of how it was made
 
