@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.atomic import replacing_file
-from sharpbeam.train.identity import differences
+from sharpbeam.train.recipe import differences
 
 
 @dataclass
@@ -48,7 +48,7 @@ def write_checkpoint(
 ) -> None:
     """Write model, running average, Adam's moments, random states, progress and what the task carries to `path`.
 
-    `settings` are those of `train.identity`, compared at the next reading.
+    `settings` are those of `train.recipe.identity`, compared at the next reading.
 
     A write that fails raises OSError and leaves the checkpoint that was there before.
     """

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,10 @@ from sharpbeam.options.train import Recipe, TrainOptions
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.train.checkpoint import Progress, read_checkpoint, read_settings, write_checkpoint
 from sharpbeam.train.data import check_files
-from sharpbeam.train.identity import identity
-from sharpbeam.train.interrupt import Interrupt
+from sharpbeam.train.guards import interruptible, lock_folder
 from sharpbeam.train.language_model import LanguageTask
-from sharpbeam.train.lock import FolderLock
 from sharpbeam.train.machine import fastest_precision, fastest_threads
+from sharpbeam.train.recipe import identity
 from sharpbeam.train.report import Report
 from sharpbeam.train.start import centre_log_z, copy_vocabularies, load_start
 from sharpbeam.train.task import Task
@@ -57,11 +57,11 @@ class Trainer:
         if self.options.device == "cuda" and not torch.cuda.is_available():
             raise OptionError("train.device is 'cuda', but PyTorch finds no CUDA device here; set it to 'cpu'.")
         output.mkdir(parents=True, exist_ok=True)
-        self._lock = FolderLock(output)
+        self._unlock = lock_folder(self, output)
         try:
             self._prepare(base)
         except BaseException:
-            self._lock.release()  # a kept error must not keep the lock
+            self._unlock()  # a kept error must not keep the lock
             raise
 
     def _prepare(self, base: Path) -> None:
@@ -109,10 +109,10 @@ class Trainer:
         try:
             with (
                 Report(self.output, self.options.max_steps, self.progress.step, self.task.measure) as report,
-                Interrupt() as interrupt,
+                interruptible() as interrupted,
             ):
                 report.say(f"Training with {self.options.precision} matmuls on {self.progress.threads} thread(s).")
-                self._run(report, interrupt)
+                self._run(report, interrupted)
         except (OSError, SafetensorError) as error:
             raise SharpbeamError(
                 f"training stopped at step {self.progress.step}, since {self.output} cannot be written: {error}. Free "
@@ -120,9 +120,9 @@ class Trainer:
             ) from error
         finally:
             torch.set_flush_denormal(False)  # the caller's arithmetic does not change
-            self._lock.release()
+            self._unlock()
 
-    def _run(self, report: Report, interrupt: Interrupt) -> None:
+    def _run(self, report: Report, interrupted: Event) -> None:
         """Step by step; what happens between two steps, in this order: metrics, validation, checkpoint, the end."""
         options, progress = self.options, self.progress
         for batch in self._batches():
@@ -132,11 +132,11 @@ class Trainer:
             report.step(progress, figures, self._rate(), options.log_every)
             if progress.step % options.validate_every == 0 or progress.step >= options.max_steps:
                 self._validate(report)
-            if progress.step % options.checkpoint_every == 0 or self.finished or interrupt.wanted:
+            if progress.step % options.checkpoint_every == 0 or self.finished or interrupted.is_set():
                 self._write_checkpoint()
             if self.finished:
                 return
-            if interrupt.wanted:
+            if interrupted.is_set():
                 report.say(f"Stopped at step {progress.step} with a checkpoint; the same command resumes from there.")
                 raise KeyboardInterrupt
 

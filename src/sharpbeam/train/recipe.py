@@ -1,21 +1,27 @@
-"""Recipes: the TOML files that describe a training run."""
+"""Recipes: the TOML files that describe a training run, and what of one must stay the same for a run to resume."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from sharpbeam.errors import InputError, ModelError, OptionError
-from sharpbeam.models.registry import find_architecture
+from sharpbeam.models.registry import Config, architecture_of, find_architecture
 from sharpbeam.options.schema import build, changed
 from sharpbeam.options.train import Recipe
-from sharpbeam.train.identity import FILES
+from sharpbeam.text.lines import file_digest
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+FILES = ("train", "valid", "train_target", "valid_target")  # of the table data; compared by what is in them
+FREE = ("max_steps", "threads", "device", "log_every", "checkpoint_every", "validate_every", "patience")
 
 
 def read_recipe(path: Path, data: Path | None = None) -> Recipe:
@@ -41,3 +47,28 @@ def read_recipe(path: Path, data: Path | None = None) -> Recipe:
         return recipe
     files = {name: tuple(str(data.absolute() / file) for file in getattr(recipe.data, name)) for name in FILES}
     return replace(recipe, data=changed(recipe.data, files, path.name))
+
+
+def identity(recipe: Recipe, config: Config, base: Path, vocabularies: dict[str, bytes]) -> dict[str, Any]:
+    """The settings by name, as JSON gives them back; text and vocabularies as SHA-256. `base` is where paths start."""
+    data = asdict(recipe.data)
+    facts: dict[str, Any] = {"model.architecture": architecture_of(config).name}
+    facts |= {f"model.{key}": value for key, value in asdict(config).items()}
+    facts |= {f"vocabulary.{key}": value for key, value in asdict(recipe.vocabulary).items()}
+    facts |= {f"train.{key}": value for key, value in asdict(recipe.train).items() if key not in FREE}
+    facts |= {f"data.{key}": value for key, value in data.items() if key not in FILES}
+    facts |= {f"the text of data.{key}": [file_digest(base / name) for name in data[key]] for key in FILES}
+    if recipe.train.start:
+        facts["the model of train.start"] = file_digest(base / recipe.train.start / "model.safetensors")
+    facts |= {f"the vocabulary {name}": hashlib.sha256(raw).hexdigest() for name, raw in vocabularies.items()}
+    result: dict[str, Any] = json.loads(json.dumps(facts))
+    return result
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The differences, in words. A setting that only one side knows is left out: it came with another version."""
+    changed = [name for name in now if name in before and before[name] != now[name]]
+    return [
+        f"{name} is another" if name.startswith("the ") else f"{name} was {before[name]!r} and is {now[name]!r}"
+        for name in changed
+    ]
