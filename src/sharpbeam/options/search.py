@@ -107,8 +107,8 @@ class SearchOptions(Schema):
     )
     return_scores: bool = advanced_option(
         True,
-        "return scores; without them greedy search needs no sum over all tokens, which makes it faster, and its scores "
-        "are nan",
+        "return scores",
+        off="return no scores: greedy search then needs no sum over all tokens, which makes it faster; they are nan",
     )
     search: str = advanced_option(
         "beam", "how hypotheses are chosen: beam, or a search added by register_search from Python"
