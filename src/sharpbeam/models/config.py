@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import reprlib
+from collections.abc import Callable
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from sharpbeam.errors import ModelError, nearest
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.options.schema import build
 
 T = TypeVar("T")
 
@@ -52,28 +52,9 @@ def check_choices(config: Any) -> None:
             raise ModelError(f"{name} is {getattr(config, name)!r}; it must be one of {', '.join(get_args(hint))}.")
 
 
-def from_facts(config_type: type[T], facts: dict[str, Any]) -> T:
+def from_facts(config_type: Callable[..., T], facts: dict[str, Any]) -> T:
     """Build a config from a JSON object; an unknown, missing or mistyped key raises ModelError by name."""
-    fields = {field.name: field for field in dataclasses.fields(config_type)}  # type: ignore[arg-type]
-    hints, values = get_type_hints(config_type), {}
-    for key, value in facts.items():
-        if key not in fields:
-            raise ModelError(f"unknown config key {key!r} (value {reprlib.repr(value)}).{nearest(key, fields)}")
-        values[key] = _value(key, value, hints[key])
-    for name, field in fields.items():
-        if field.default is field.default_factory is dataclasses.MISSING and name not in facts:
-            raise ModelError(f"config key {name!r} is missing.")
-    return config_type(**values)
-
-
-def _value(key: str, value: Any, hint: Any) -> Any:
-    """`value` as the type that `hint` annotates; a JSON array stands for a tuple."""
-    origin = get_origin(hint)
-    wanted = {Literal: str, tuple: list, dict: dict}.get(origin, hint)
-    of: type = get_args(hint)[0] if origin is tuple else get_args(hint)[1] if origin is dict else object
-    if type(value) is not wanted:
-        raise ModelError(f"config key {key!r} is {reprlib.repr(value)}; it must be of type {wanted.__name__}.")
-    for item in value.values() if origin is dict else value if origin is tuple else ():
-        if type(item) is not of:
-            raise ModelError(f"config key {key!r} holds {reprlib.repr(item)}; it must hold type {of.__name__} only.")
-    return tuple(value) if origin is tuple else value
+    try:
+        return build(config_type, facts, "config")
+    except OptionError as error:
+        raise ModelError(str(error)) from None

@@ -192,13 +192,13 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
         value = tuple(_typed(get_args(hint)[0], item, name) for item in value)
     elif origin is dict:
         require(isinstance(value, Mapping), name, value, "a table")
-        value = dict(value)
+        value = {key: _typed(get_args(hint)[1], item, name) for key, item in value.items()}
     elif dataclasses.is_dataclass(hint) and not isinstance(value, hint):  # type: ignore[arg-type]
         require(isinstance(value, Mapping), name, value, "a table")
         value = build(hint, value, name)  # type: ignore[arg-type]
-    elif hint is float and type(value) is int:
+    elif hint is float and type(value) is int and abs(value) < 2**1023:  # beyond, it is no float
         value = float(value)
-    elif not dataclasses.is_dataclass(hint):
+    elif hint is not Any and not dataclasses.is_dataclass(hint):
         require(type(value) is hint, name, value, _KINDS.get(hint, f"of type {hint.__name__}"))
     return value
 
@@ -218,4 +218,4 @@ def _either(choices: tuple[str, ...]) -> str:
 def require(condition: bool, name: str, value: Any, allowed: str) -> None:
     """Raise OptionError ("name is value; it must be allowed.") unless `condition` holds."""
     if not condition:
-        raise OptionError(f"{name} is {value!r}; it must be {allowed}.")
+        raise OptionError(f"{name} is {value!r:.200}; it must be {allowed}.")

@@ -279,14 +279,14 @@ def test_a_folder_that_is_none_is_named(tmp_path):
 
 
 FACTS = {
-    "unknown key": ({"decoder_dims": 3}, "unknown config key 'decoder_dims'.* Did you mean 'decoder_dim'"),
+    "unknown key": ({"decoder_dims": 3}, "unknown option 'decoder_dims'.* Did you mean 'decoder_dim'"),
     "missing key": ({"source_vocab_size": None}, "'source_vocab_size' is missing"),
-    "text for a number": ({"decoder_dim": "3"}, "'decoder_dim' is '3'; it must be of type int"),
-    "fraction": ({"decoder_dim": 3.0}, "'decoder_dim' is 3.0; it must be of type int"),
-    "bool for a number": ({"encoder_layers": True}, "'encoder_layers' is True; it must be of type int"),
-    "number for a bool": ({"tied_output": 1}, "'tied_output' is 1; it must be of type bool"),
-    "unknown choice": ({"attention": "dot"}, "attention is 'dot'; it must be one of mlp, tanh_dot"),
-    "list for a choice": ({"attention": ["mlp"]}, "'attention' is .*must be of type str"),
+    "text for a number": ({"decoder_dim": "3"}, "decoder_dim is '3'; it must be a whole number"),
+    "fraction": ({"decoder_dim": 3.0}, "decoder_dim is 3.0; it must be a whole number"),
+    "bool for a number": ({"encoder_layers": True}, "encoder_layers is True; it must be a whole number"),
+    "number for a bool": ({"tied_output": 1}, "tied_output is 1; it must be true or false"),
+    "unknown choice": ({"attention": "dot"}, "attention is 'dot'; it must be mlp or tanh_dot"),
+    "list for a choice": ({"attention": ["mlp"]}, "attention is .*must be mlp or tanh_dot"),
     "zero": ({"encoder_dim": 0}, "encoder_dim is 0; it must be 1 or more"),
     "negative layers": ({"fc_layers": -1}, "fc_layers is -1"),
     "id outside the vocabulary": ({"eos_id": 5}, "eos_id is 5"),
