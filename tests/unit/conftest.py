@@ -124,6 +124,16 @@ TRANSFORMER_GRID: dict[str, dict[str, Any]] = {
     },
     "transformer shared relative": TRANSFORMER
     | {"positions": "relative-shared", "relative_buckets": 7, "relative_distance": 9, "decoder_layers": 3},
+    "transformer experts": TRANSFORMER | {"experts": 5, "encoder_expert_step": 2, "decoder_expert_step": 1},
+    "transformer experts, gated, bare": TRANSFORMER
+    | {
+        "experts": 3,
+        "encoder_expert_step": 1,
+        "normalized_gates": False,
+        "router_bias": True,
+        "gated_ffn": True,
+        "ffn_bias": False,
+    },
     "ssru": TRANSFORMER | {"decoder_kind": "ssru", "norm": "post", "decoder_final_norm": False},
     "ssru relative": TRANSFORMER
     | {"decoder_kind": "ssru", "positions": "relative", "relative_buckets": 4, "relative_distance": 3, "head_dim": 3},
@@ -136,6 +146,7 @@ SMALL: dict[str, TranslationConfig] = {
     "recurrent": GruConfig(31, 37, 18, 2, 13, 23, attention_dim=17, top="gru", top_dim=11, hidden_dim=70),
     "lstm": CONFIGS["lstm"],
     "transformer": CONFIGS["transformer"],
+    "experts": CONFIGS["transformer experts"],
     "ssru": CONFIGS["ssru"],
 }
 TABLES: list[str] = _core.table_names()

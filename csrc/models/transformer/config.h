@@ -38,6 +38,9 @@ constexpr auto choice_names(DecoderKind) { return std::array{"attention", "ssru"
   SIZE(max_positions, 0)                                               \
   SIZE(relative_buckets, 0)                                            \
   SIZE(relative_distance, 0)                                           \
+  SIZE(experts, 0)                                                     \
+  SIZE(encoder_expert_step, 0)                                         \
+  SIZE(decoder_expert_step, 0)                                         \
   NUMBER(norm_epsilon, 1e-5f)                                          \
   CHOICE(NormPlacement, norm, pre)                                     \
   CHOICE(NormKind, norm_kind, layer)                                   \
@@ -50,6 +53,8 @@ constexpr auto choice_names(DecoderKind) { return std::array{"attention", "ssru"
   FLAG(scaled_attention, true)                                         \
   FLAG(attention_bias, true)                                           \
   FLAG(ffn_bias, true)                                                 \
+  FLAG(router_bias, false)                                             \
+  FLAG(normalized_gates, true)                                         \
   FLAG(ssru_projection, false) /* vocabulary: a name in config.json */ \
   CHOICE(Activation, activation, relu)                                 \
   CHOICE(Positions, positions, sinusoidal)                             \
@@ -60,6 +65,9 @@ struct TransformerConfig {
 
   // Whether the decoder's self-attention or SSRU has an output matrix; self-attention always has.
   bool self_out() const { return decoder_kind == DecoderKind::attention || ssru_projection; }  // vocabulary: as above
+
+  // Whether the feed-forward part of layer `layer` is a mixture of experts, where every `step`-th one is.
+  static bool is_mixture(int64_t step, int64_t layer) { return step > 0 && (layer + 1) % step == 0; }
 
   // Width of the queries, keys and values of `heads` heads together.
   int64_t attention_dim(int64_t heads) const { return heads * (head_dim > 0 ? head_dim : hidden_dim / heads); }

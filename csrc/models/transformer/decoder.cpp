@@ -16,14 +16,15 @@ TransformerDecoder::TransformerDecoder(const Weights& weights, const Transformer
   for (int64_t i = 0; i < c.decoder_layers; ++i) {
     const std::string name = "decoder." + std::to_string(i), cross = name + ".cross";
     const std::string self = name + (attends ? ".attention" : ".ssru");
-    layers_.push_back({biases_.of(i), Residual(weights, self, c), Residual(weights, cross, c),
-                       attends ? linear(weights, self + ".qkv", 3 * width, dim_, bias, width, heads_.scale)
-                               : linear(weights, self + ".cell", 2 * dim_, dim_, true),
-                       c.self_out() ? linear(weights, self + ".out", dim_, attends ? width : dim_, bias) : Linear(),
-                       linear(weights, cross + ".query", width, dim_, bias, width, heads_.scale),
-                       linear(weights, cross + ".key_value", 2 * width, dim_, bias),
-                       linear(weights, cross + ".out", dim_, width, bias),
-                       FeedForward(weights, name + ".ffn", c, c.decoder_ffn_dim)});
+    layers_.push_back(
+        {biases_.of(i), Residual(weights, self, c), Residual(weights, cross, c),
+         attends ? linear(weights, self + ".qkv", 3 * width, dim_, bias, width, heads_.scale)
+                 : linear(weights, self + ".cell", 2 * dim_, dim_, true),
+         c.self_out() ? linear(weights, self + ".out", dim_, attends ? width : dim_, bias) : Linear(),
+         linear(weights, cross + ".query", width, dim_, bias, width, heads_.scale),
+         linear(weights, cross + ".key_value", 2 * width, dim_, bias),
+         linear(weights, cross + ".out", dim_, width, bias),
+         FeedForward(weights, name + ".ffn", c, c.decoder_ffn_dim, c.is_mixture(c.decoder_expert_step, i))});
   }
   if (c.decoder_final_norm) norm_ = Norm(weights, "decoder_norm", c);
 }

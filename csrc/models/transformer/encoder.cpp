@@ -17,7 +17,8 @@ TransformerEncoder::TransformerEncoder(const Weights& weights, const Transformer
     layers_.push_back({biases_.of(i), Residual(weights, self, config),
                        linear(weights, self + ".qkv", 3 * width, dim_, bias, width, heads_.scale),
                        linear(weights, self + ".out", dim_, width, bias),
-                       FeedForward(weights, name + ".ffn", config, config.encoder_ffn_dim)});
+                       FeedForward(weights, name + ".ffn", config, config.encoder_ffn_dim,
+                                   config.is_mixture(config.encoder_expert_step, i))});
   }
   if (final_norm_) norm_ = Norm(weights, "encoder_norm", config);
 }

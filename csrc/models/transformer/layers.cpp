@@ -7,7 +7,6 @@ namespace sharpbeam {
 namespace {
 
 constexpr int64_t kCachedSines = 512;  // positions whose sines are stored
-constexpr int64_t kBlockRows = 96;     // rows whose inner activations fit the cache
 
 }  // namespace
 
@@ -113,44 +112,16 @@ void Heads::attend_packed(const Kernels& table, const float* query, int64_t rows
 }
 
 FeedForward::FeedForward(const Weights& weights, const std::string& name, const TransformerConfig& config,
-                         int64_t width)
-    : residual_(weights, name, config),
-      up_(linear(weights, name + ".up", config.gated_ffn ? 2 * width : width, config.hidden_dim, config.ffn_bias)),
-      down_(linear(weights, name + ".down", config.hidden_dim, width, config.ffn_bias)),
-      activation_(config.activation),
-      gated_(config.gated_ffn),
-      width_(width),
-      dim_(config.hidden_dim) {}
+                         int64_t width, bool mixture)
+    : residual_(weights, name, config), experts_(weights, name, config, width, mixture), dim_(config.hidden_dim) {}
 
 void FeedForward::apply(const Kernels& table, float* x, int64_t rows, TransformerBuffers& buffers) const {
-  const int64_t stride = up_.out();
-  for (int64_t row = 0; row < rows; row += kBlockRows, x += kBlockRows * dim_) {
-    const int64_t count = std::min(kBlockRows, rows - row);
-    float* inner = reserved(buffers.ffn, count * stride);
+  const int64_t most = experts_.count() > 1 ? rows : Experts::kBlockRows;  // a mixture divides all rows among experts
+  for (int64_t row = 0; row < rows; row += most, x += most * dim_) {
+    const int64_t count = std::min(most, rows - row);
     float* output = reserved(buffers.output, count * dim_);
-    up_.apply(table, residual_.before(table, x, buffers.normalized, count), dim_, inner, stride, count, buffers.input);
-    for (int64_t i = 0; i < count; ++i) {
-      float* y = inner + i * stride;
-      switch (activation_) {
-        case Activation::relu:
-          table.relu(y, width_);
-          break;
-        case Activation::gelu:
-          table.gelu(y, width_);
-          break;
-        case Activation::gelu_tanh:
-          table.gelu_tanh(y, width_);
-          break;
-        case Activation::gelu_sigmoid:
-          table.swish(y, 1.702f, width_);
-          break;
-        case Activation::swish:
-          table.swish(y, 1.0f, width_);
-          break;
-      }
-      if (gated_) table.mul(y, y + width_, width_);
-    }
-    down_.apply(table, inner, stride, output, dim_, count, buffers.input);
+    experts_.apply(table, residual_.before(table, x, buffers.normalized, count), count, output, buffers.experts,
+                   buffers.input);
     residual_.after(table, x, output, count);
   }
 }

@@ -9,14 +9,16 @@
 #include "core/file_pages.h"
 #include "models/common/weights.h"
 #include "models/transformer/config.h"
+#include "models/transformer/experts.h"
 #include "models/transformer/relative_bias.h"
 
 namespace sharpbeam {
 
 // Scratch memory of one decoding run or of one encoding; it only grows, so a warm step allocates nothing.
 struct TransformerBuffers {
-  Buffer x, normalized, qkv, context, output, scores, ffn;
+  Buffer x, normalized, qkv, context, output, scores;
   LinearInput input;
+  ExpertBuffers experts;
   std::vector<const float*> positions;  // keys and values that rows attend to, those of row 0 first
   std::vector<int64_t> first_position;  // index of each row's first one
 };
@@ -84,19 +86,19 @@ struct Heads {
                      float* scores, float* context) const;
 };
 
+// One expert that all rows take, or a mixture of experts.
 class FeedForward {
  public:
-  FeedForward(const Weights& weights, const std::string& name, const TransformerConfig& config, int64_t width);
+  FeedForward(const Weights& weights, const std::string& name, const TransformerConfig& config, int64_t width,
+              bool mixture);
 
   // In place, [rows, D].
   void apply(const Kernels& table, float* x, int64_t rows, TransformerBuffers& buffers) const;
 
  private:
   Residual residual_;
-  Linear up_, down_;
-  Activation activation_;
-  bool gated_;
-  int64_t width_, dim_;
+  Experts experts_;
+  int64_t dim_;
 };
 
 // Token embeddings and positions.

@@ -27,6 +27,11 @@ const TransformerConfig& checked(const TransformerConfig& config) {
                                 "; there must be 4 buckets or more, fewer than twice the distance, and the distance "
                                 "times the heads at most " +
                                 std::to_string(kMostDistances) + ".");
+  const bool mixture = config.encoder_expert_step > 0 || config.decoder_expert_step > 0;
+  if (mixture ? config.experts < 2 || config.experts > Experts::kMost : config.experts != 0)
+    throw std::invalid_argument("experts is " + std::to_string(config.experts) + "; it must be between 2 and " +
+                                std::to_string(Experts::kMost) +
+                                " where encoder_expert_step or decoder_expert_step is above 0, and 0 elsewhere.");
   const bool sines = config.positions == Positions::sinusoidal || config.positions == Positions::sinusoidal_t2t;
   if (sines && (config.hidden_dim % 2 != 0 || config.hidden_dim < 4))
     throw std::invalid_argument("hidden_dim is " + std::to_string(config.hidden_dim) +

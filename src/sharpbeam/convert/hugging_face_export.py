@@ -34,6 +34,7 @@ _FACTS: dict[str, tuple[Any, ...]] = {
     "norm_kind": ("layer",),
     "activation": tuple(_ACTIVATIONS),
     "gated_ffn": (False,),
+    "experts": (0,),
     "head_dim": (0,),
     "scaled_attention": (True,),
     "positions": ("sinusoidal",),

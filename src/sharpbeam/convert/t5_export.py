@@ -22,6 +22,7 @@ T5_FACTS: dict[str, tuple[Any, ...]] = {
     "activation": tuple(_ACTIVATIONS),
     "positions": ("relative", "relative-shared"),
     "decoder_kind": ("attention",),
+    "experts": (0,),
     "scaled_attention": (False,),
     "attention_bias": (False,),
     "ffn_bias": (False,),

@@ -100,6 +100,9 @@ class TrainOptions(Schema):
     )
     label_smoothing: float = option(0.1, "share of the target distribution spread over all tokens", ge=0, lt=1)
     self_normalisation: float = option(0.0, "alpha of CUBE-4: loss + alpha (log Z)^2", ge=0)
+    expert_balance: float = option(
+        0.01, "of a mixture of experts: weight of the load-balancing loss, which is 1 where all are chosen alike", ge=0
+    )
     output_samples: int = option(0, "draws for a sampled softmax; 0 = the whole vocabulary", ge=0)
     average_decay: float = option(
         0.999, "of the running average of the weights that is validated and saved; 0 = none", ge=0, lt=1

@@ -79,6 +79,10 @@ class TranslationTask:
         keep = batch.label_mask.to(self.device)
         label = batch.label.to(self.device)[keep]
         figures = training_loss(hidden.float()[keep], *model.output(), label, self.frequency, options)
+        balance = model.balance_loss()
+        if balance is not None:
+            added = options.expert_balance * label.numel() * balance
+            figures = torch.cat([figures[:1] + added, figures[1:]])  # the others are for the log
         return figures, label.numel()
 
     def carried(self) -> dict[str, Tensor]:

@@ -89,7 +89,14 @@ def test_what_comes_back_is_what_went_out(marian, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"norm": "pre"}, {"gated_ffn": True}, {"decoder_kind": "ssru"}, {"positions": "sinusoidal-t2t"}]
+    "change",
+    [
+        {"norm": "pre"},
+        {"gated_ffn": True},
+        {"decoder_kind": "ssru"},
+        {"positions": "sinusoidal-t2t"},
+        {"experts": 2, "encoder_expert_step": 1},
+    ],
 )
 def test_what_it_cannot_say_is_refused_by_name(tmp_path, change):
     folder = save(tmp_path / "ours", dataclasses.replace(CONFIG, **change))

@@ -50,6 +50,10 @@ def test_a_sound_config_is_read():
         ({"activation": "tanh"}, "activation is 'tanh'; it must be one of relu, gelu, gelu_sigmoid, gelu_tanh, swish"),
         ({"decoder_heads": 3}, "hidden_dim is 8; it must be a multiple of the 3 heads"),
         ({"head_dim": 2**17}, "head_dim is 131072; it must be at most 65536"),
+        ({"experts": 4}, "experts is 4; it must be between 2 and 1024 where .* and 0 elsewhere"),
+        ({"experts": 1, "decoder_expert_step": 1}, "experts is 1; it must be between 2 and 1024"),
+        ({"experts": 1025, "decoder_expert_step": 1}, "experts is 1025; it must be between 2 and 1024"),
+        ({"experts": 4, "decoder_expert_step": 1}, r"tensor 'decoder.0.ffn.up.weight' has shape \[8, 8\]"),
         ({"positions": "relative"}, "relative_buckets is 0 and relative_distance 0; there must be 4 buckets or more"),
         (
             {"positions": "relative", "relative_buckets": 4, "relative_distance": 2**24},

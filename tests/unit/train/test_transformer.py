@@ -25,6 +25,7 @@ FACTS = {
     "tied_output": True,
 }
 SSRU = FACTS | {"decoder_kind": "ssru", "norm": "post", "encoder_final_norm": False, "decoder_final_norm": False}
+EXPERTS = FACTS | {"experts": 6, "encoder_expert_step": 2, "decoder_expert_step": 1}
 TEXTS = ["ba ce di", "lo mu", "gu ha je ki"]
 SEARCHES = [
     {},
@@ -34,7 +35,7 @@ SEARCHES = [
 ]
 
 
-@pytest.mark.parametrize("facts", [FACTS, SSRU], ids=["attention", "ssru"])
+@pytest.mark.parametrize("facts", [FACTS, SSRU, EXPERTS], ids=["attention", "ssru", "experts"])
 def test_it_learns_and_its_folder_translates_the_same_on_both_backends(facts, recipe, train, toy):
     made = dataclasses.replace(recipe, model=facts)
     options = {"label_smoothing": 0.0, "dropout": 0.0, "average_decay": 0.0, "schedule": "inverse_sqrt"}
@@ -60,6 +61,20 @@ def test_a_killed_run_goes_on_with_the_same_losses(recipe, train, losses, toy):
     whole, parts = ({m["step"]: m["loss"] for m in losses(toy / name) if "loss" in m} for name in ("whole", "parts"))
     assert len(whole) == 6
     assert whole == parts
+
+
+def test_the_balance_loss_spreads_positions_over_the_experts(recipe, train, toy):
+    """The share of the busiest expert in the first mixture, at equal steps."""
+    busiest, chosen = {}, []
+    for weight in (0.0, 1.0):
+        name = f"balance-{weight}"
+        train(dataclasses.replace(recipe, model=EXPERTS), name, max_steps=60, expert_balance=weight, dropout=0.0)
+        model = Translator(toy / name / "best", machine=MachineOptions(backend="torch")).loaded.model.module
+        hook = model.encoder[1].ffn.router.register_forward_hook(lambda part, given, found: chosen.append(found))
+        model(torch.arange(4, 24)[None], None, torch.arange(4, 24)[None])
+        hook.remove()
+        busiest[weight] = int(torch.bincount(chosen.pop().argmax(dim=-1), minlength=6).max())
+    assert busiest[1.0] < busiest[0.0]
 
 
 def test_learned_positions_bound_source_and_target(recipe, train, toy, caplog):

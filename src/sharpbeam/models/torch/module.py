@@ -94,6 +94,10 @@ class TranslationModule(nn.Module):
         """The states of a batch, row by row."""
         return list(state)
 
+    def balance_loss(self) -> Tensor | None:
+        """The load-balancing loss of the last forward pass in training; None without a mixture of experts."""
+        return None
+
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Teacher forcing: source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
         raise NotImplementedError

@@ -11,6 +11,7 @@ from sharpbeam.models.config import check_choices, check_positive, check_transla
 from sharpbeam.types import Footprint
 
 MOST_HEAD_DIM, MOST_DISTANCES = 2**16, 2**24
+MOST_EXPERTS = 1024
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,13 @@ class TransformerConfig:
     # gelu_sigmoid: x sigmoid(1.702 x), Marian's; gelu_tanh: the approximation of gelu by tanh, Hugging Face's gelu_new
     activation: Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"] = "relu"
     gated_ffn: bool = False  # down(act(up_1 x) * up_2 x) in place of down(act(up x))
+    # Mixture of experts: every n-th layer of a side (0: none) has so many feed-forward parts. Each position takes the
+    # two that a router scores best, times their gates (GShard: Lepikhin et al. 2021).
+    experts: int = 0
+    encoder_expert_step: int = 0
+    decoder_expert_step: int = 0
+    normalized_gates: bool = True  # the two gates sum to 1, or are those of the softmax over all experts
+    router_bias: bool = False
     # D/2 sines, then D/2 cosines, of position times 10000^(-2i/D) (Vaswani; Hugging Face's MarianMT), or times
     # 10000^(-i/(D/2 - 1)) (tensor2tensor, fairseq, M2M100, NLLB, Marian).  relative: what is added to a score of
     # self-attention, a number for each head and bucket of distances (T5); relative-shared: the same in all layers.
@@ -91,6 +99,7 @@ class TransformerConfig:
         if not 0.0 < self.norm_epsilon < 1.0:
             raise ModelError(f"norm_epsilon is {self.norm_epsilon}; it must lie between 0 and 1.")
         self._check_positions()
+        self._check_experts()
         check_translation(self)
         self._check_languages()
 
@@ -126,6 +135,25 @@ class TransformerConfig:
                 f"{said}there must be 4 buckets or more, fewer than twice the distance, "
                 f"and the distance times the heads at most {MOST_DISTANCES}."
             )
+
+    def _check_experts(self) -> None:
+        for name in ("encoder_expert_step", "decoder_expert_step"):
+            layers = getattr(self, name.replace("expert_step", "layers"))
+            if not 0 <= getattr(self, name) <= layers:
+                raise ModelError(f"{name} is {getattr(self, name)}; it must be between 0 and the {layers} layers.")
+        mixture = self.encoder_expert_step or self.decoder_expert_step
+        if not (2 <= self.experts <= MOST_EXPERTS if mixture else self.experts == 0):
+            raise ModelError(
+                f"experts is {self.experts}; it must be between 2 and {MOST_EXPERTS} where encoder_expert_step or "
+                "decoder_expert_step is above 0, and 0 elsewhere."
+            )
+        if self.router_bias and not mixture:
+            raise ModelError("router_bias is true; without experts there is no router.")
+
+    def experts_of(self, side: Literal["encoder", "decoder"], layer: int) -> int:
+        """Experts in the feed-forward part of a layer, counted from 0; 1 where it is no mixture."""
+        step = self.encoder_expert_step if side == "encoder" else self.decoder_expert_step
+        return self.experts if step and (layer + 1) % step == 0 else 1
 
     def _check_languages(self) -> None:
         size = min(self.source_vocab_size, self.target_vocab_size)
@@ -170,6 +198,7 @@ class TransformerConfig:
         own += 64 * layers * keys
         value = self.decoder_heads * 64 * math.ceil(keys / self.decoder_heads / 64)
         gates = 2 if self.gated_ffn else 1
-        step = 2 * dim + 4 * keys + (1 + gates) * self.decoder_ffn_dim
-        encoding = 2 * dim + 4 * self.attention_dim("encoder") + (1 + gates) * self.encoder_ffn_dim
+        routed = self.experts + 4 * dim if self.experts else 0
+        step = 2 * dim + 4 * keys + (1 + gates) * self.decoder_ffn_dim + routed
+        encoding = 2 * dim + 4 * self.attention_dim("encoder") + (1 + gates) * self.encoder_ffn_dim + routed
         return Footprint(row=4 * (own + step), position=4 * (layers * (keys + value) + encoding))

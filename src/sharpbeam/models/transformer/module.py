@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from sharpbeam.models.torch.module import LockedDropout, Memory, TranslationModule
 from sharpbeam.models.transformer.attention import PositionBias, Side, attend, heads_of, position_bias, words_only
 from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.experts import mixture, route
 from sharpbeam.models.transformer.positions import position_table
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -147,33 +148,53 @@ class CrossAttention(Sublayer):
 
 
 class FeedForward(Sublayer):
-    """Two products with an activation between them."""
+    """Two products with an activation between them; or a mixture of `experts` such pairs, one below the other."""
 
-    def __init__(self, config: TransformerConfig, width: int, dropout: LockedDropout) -> None:
+    def __init__(self, config: TransformerConfig, width: int, dropout: LockedDropout, experts: int) -> None:
         super().__init__(config, dropout)
         gates = 2 if config.gated_ffn else 1
-        self.up = linear(config.hidden_dim, gates * width, config.ffn_bias, parts=gates)
-        self.down = linear(width, config.hidden_dim, config.ffn_bias)
-        self.activation, self.gated = ACTIVATIONS[config.activation], config.gated_ffn
+        self.up = linear(config.hidden_dim, experts * gates * width, config.ffn_bias, parts=experts * gates)
+        self.down = linear(width, experts * config.hidden_dim, config.ffn_bias, parts=experts)
+        self.activation, self.gated, self.experts = ACTIVATIONS[config.activation], config.gated_ffn, experts
+        self.normalized = config.normalized_gates
+        if experts > 1:
+            self.router = linear(config.hidden_dim, experts, config.router_bias)
+        self.balance: Tensor | None = None  # the load-balancing loss of the last call in training
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., D] -> [..., D]."""
-        inner = self.up(self.enter(x))
+        inner = self.enter(x)
+        if self.experts == 1:
+            return self.leave(x, self.down(self.dropout(self._activated(self.up(inner)))))
+        flat = inner.flatten(0, -2)
+        with torch.autocast(x.device.type, enabled=False):
+            routing = route(self.router(flat.float()), self.normalized)
+        self.balance = routing.balance if self.training else None
+        return self.leave(x, mixture(flat, routing, self._expert).view_as(inner))
+
+    def _expert(self, number: int, x: Tensor) -> Tensor:
+        """One expert's answer [n, D] for the positions x [n, D] that chose it; without dropout inside."""
+        (up, up_bias), (down, down_bias) = (self._part(layer, number) for layer in (self.up, self.down))
+        return F.linear(self._activated(F.linear(x, up, up_bias)), down, down_bias)
+
+    def _part(self, layer: nn.Linear, number: int) -> tuple[Tensor, Tensor | None]:
+        bias: Tensor | None = layer.bias
+        return layer.weight.chunk(self.experts)[number], None if bias is None else bias.chunk(self.experts)[number]
+
+    def _activated(self, inner: Tensor) -> Tensor:
         if self.gated:
             inner, gate = inner.chunk(2, dim=-1)
-            inner = self.activation(inner) * gate
-        else:
-            inner = self.activation(inner)
-        return self.leave(x, self.down(self.dropout(inner)))
+            return self.activation(inner) * gate
+        return self.activation(inner)
 
 
 class EncoderLayer(nn.Module):
     """Attention to the source itself, then the feed-forward part."""
 
-    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout, experts: int) -> None:
         super().__init__()
         self.attention = SelfAttention(config, "encoder", dropout)
-        self.ffn = FeedForward(config, config.encoder_ffn_dim, dropout)
+        self.ffn = FeedForward(config, config.encoder_ffn_dim, dropout, experts)
 
     def forward(self, x: Tensor, mask: Tensor | None, bias: PositionBias) -> Tensor:
         """[B, S, D], mask [B, S] -> [B, S, D]."""
@@ -184,14 +205,14 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Self-attention or the recurrent unit, cross-attention, then the feed-forward part."""
 
-    def __init__(self, config: TransformerConfig, dropout: LockedDropout) -> None:
+    def __init__(self, config: TransformerConfig, dropout: LockedDropout, experts: int) -> None:
         super().__init__()
         if config.decoder_kind == "attention":
             self.attention = SelfAttention(config, "decoder", dropout)
         else:
             self.ssru = RecurrentUnit(config, dropout)
         self.cross = CrossAttention(config, dropout)
-        self.ffn = FeedForward(config, config.decoder_ffn_dim, dropout)
+        self.ffn = FeedForward(config, config.decoder_ffn_dim, dropout, experts)
         self.attends = config.decoder_kind == "attention"
 
     def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, bias: PositionBias) -> Tensor:
@@ -222,8 +243,10 @@ class TransformerModule(TranslationModule):
             self.encoder_position_bias = position_bias(config, "encoder")
             if config.decoder_kind == "attention":
                 self.decoder_position_bias = position_bias(config, "decoder")
-        self.encoder = nn.ModuleList(EncoderLayer(config, self.dropout) for _ in range(config.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(config, self.dropout) for _ in range(config.decoder_layers))
+        encoder = [config.experts_of("encoder", i) for i in range(config.encoder_layers)]
+        decoder = [config.experts_of("decoder", i) for i in range(config.decoder_layers)]
+        self.encoder = nn.ModuleList(EncoderLayer(config, self.dropout, experts) for experts in encoder)
+        self.decoder = nn.ModuleList(DecoderLayer(config, self.dropout, experts) for experts in decoder)
         self.encoder_norm = norm_layer(config) if config.encoder_final_norm else nn.Identity()
         self.decoder_norm = norm_layer(config) if config.decoder_final_norm else nn.Identity()
         self._table = torch.empty(0, dim)  # of the sinusoids, longer when a longer text comes
@@ -287,6 +310,11 @@ class TransformerModule(TranslationModule):
             x = layer(x, keys[i], values[i], mask, bias)
         hidden: Tensor = self.decoder_norm(x)
         return hidden
+
+    def balance_loss(self) -> Tensor | None:
+        """The mean load-balancing loss of the mixtures in the last forward pass; it counts padding too."""
+        parts = [part.balance for part in self.modules() if isinstance(part, FeedForward) and part.balance is not None]
+        return torch.stack(parts).mean() if parts else None
 
     def join(self, states: Sequence[Past]) -> Past:
         """The states of single rows, as `split` gives them, padded to those of a batch."""

@@ -14,8 +14,9 @@ def tensor_shapes(config: TransformerConfig) -> Shapes:
     """Every tensor that a model of `config` has, by name; matrices are [out, in] as in PyTorch.
 
     The rows of `qkv` are queries, head by head, keys and values; those of `key_value` keys and values, those of
-    `ssru.cell` candidates and forget gates, those of a gated `up` the activated part, then the other. A `position_bias`
-    has a row for each bucket, a column for each head.
+    `ssru.cell` candidates and forget gates, those of a gated `up` the activated part, then the other. The matrices and
+    biases of a mixture's experts stand one below the other. A `position_bias` has a row for each bucket, a column for
+    each head.
     """
     c, dim = config, config.hidden_dim
     shapes: Shapes = {"target_embedding": (c.target_vocab_size, dim)}
@@ -32,14 +33,14 @@ def tensor_shapes(config: TransformerConfig) -> Shapes:
             shapes["decoder_position_bias"] = (c.relative_buckets, c.decoder_heads)
     for i in range(c.encoder_layers):
         shapes |= _attention("encoder", i, c)
-        shapes |= _ffn(f"encoder.{i}.ffn", c, c.encoder_ffn_dim)
+        shapes |= _ffn(f"encoder.{i}.ffn", c, c.encoder_ffn_dim, c.experts_of("encoder", i))
     for i in range(c.decoder_layers):
         shapes |= _attention("decoder", i, c) if c.decoder_kind == "attention" else _ssru(i, c)
         cross, keys = f"decoder.{i}.cross", c.attention_dim("decoder")
         shapes |= _norm(f"{cross}.norm", c)
         for name, inputs, outputs in (("query", dim, keys), ("key_value", dim, 2 * keys), ("out", keys, dim)):
             shapes |= _linear(f"{cross}.{name}", inputs, outputs, c.attention_bias)
-        shapes |= _ffn(f"decoder.{i}.ffn", c, c.decoder_ffn_dim)
+        shapes |= _ffn(f"decoder.{i}.ffn", c, c.decoder_ffn_dim, c.experts_of("decoder", i))
     if c.encoder_final_norm:
         shapes |= _norm("encoder_norm", c)
     if c.decoder_final_norm:
@@ -65,12 +66,14 @@ def _ssru(layer: int, c: TransformerConfig) -> Shapes:
     return shapes | _linear(f"{name}.out", dim, dim, c.attention_bias) if c.ssru_projection else shapes
 
 
-def _ffn(name: str, c: TransformerConfig, width: int) -> Shapes:
+def _ffn(name: str, c: TransformerConfig, width: int, experts: int) -> Shapes:
     up = 2 * width if c.gated_ffn else width
+    router = _linear(f"{name}.router", c.hidden_dim, experts, c.router_bias) if experts > 1 else {}
     return (
         _norm(f"{name}.norm", c)
-        | _linear(f"{name}.up", c.hidden_dim, up, c.ffn_bias)
-        | _linear(f"{name}.down", width, c.hidden_dim, c.ffn_bias)
+        | router
+        | _linear(f"{name}.up", c.hidden_dim, experts * up, c.ffn_bias)
+        | _linear(f"{name}.down", width, experts * c.hidden_dim, c.ffn_bias)
     )
 
 
