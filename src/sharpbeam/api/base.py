@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from sharpbeam.decoding.handle import T
 from sharpbeam.decoding.inputs import encode_texts
+from sharpbeam.decoding.known import KnownTexts
 from sharpbeam.decoding.lanes import Setup, one_beam_search
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.session import ONLINE, Session
@@ -60,6 +61,7 @@ class ModelUser:
         self.loaded = load_model(model, machine, self.task, **decode)
         folders = tuple(folder.resolve() for folder in self.loaded.folders)  # for another working directory
         self._state = (folders, machine, decode)
+        self._known = KnownTexts()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (type(self), *self._state)

@@ -8,7 +8,6 @@ from typing import cast
 
 from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.decoding.results import Generation
-from sharpbeam.decoding.session import decode_texts
 from sharpbeam.decoding.trace import Trace, trace
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
@@ -48,7 +47,7 @@ class Generator(TextDecoder[Generation]):
 
         Closing the iterator stops the work and its threads. Options and prompts are checked by the call itself.
         """
-        return cast(Results, decode_texts(self.loaded, prompts, self._options(options, keywords)))
+        return cast(Results, self._known.decode(self.loaded, prompts, self._options(options, keywords)))
 
     def trace(self, prompt: str, *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]) -> Trace:
         """Record every step of the beam search of one prompt, as `Translator.trace`."""

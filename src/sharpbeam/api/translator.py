@@ -11,7 +11,6 @@ from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.results import Answer, Translation, scored
-from sharpbeam.decoding.session import decode_texts
 from sharpbeam.decoding.trace import Trace, trace
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions
@@ -70,7 +69,7 @@ class Translator(TextDecoder[Translation]):
         the first result.
         """
         chosen = self._options(options, keywords)
-        return cast(Results, decode_texts(self.loaded, texts, chosen, target_prefix))
+        return cast(Results, self._known.decode(self.loaded, texts, chosen, target_prefix))
 
     def trace(
         self,

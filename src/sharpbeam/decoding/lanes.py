@@ -14,6 +14,7 @@ from sharpbeam.errors import InputError
 from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.schema import require
+from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.memory import Memory
@@ -23,7 +24,8 @@ from sharpbeam.search.interface import Search
 from sharpbeam.search.native import Expansion
 from sharpbeam.search.registry import SearchInputs, find_search
 from sharpbeam.search.sampling import SamplingSearch
-from sharpbeam.types import Hypothesis, Request
+from sharpbeam.search.work import Work
+from sharpbeam.types import Hypothesis, Languages, Request
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,16 @@ class Lane:
         self.plan.queue.final = False
 
     @property
+    def reusable(self) -> bool:
+        """Whether a run that has nothing to do any more answers as a new one."""
+        return self.options.schedule.schedule == "batches" and not self.options.search.sampling
+
+    def check_languages(self, languages: Languages) -> None:
+        """Raise OptionError where the output layer has nothing for `languages`."""
+        if isinstance(self.layer, ByLanguage):
+            self.layer.scope(languages)
+
+    @property
     def completed(self) -> DecodeOptions:
         """Options for completing alternatives."""
         return replace(self.options, search=self.options.search.for_one_answer())
@@ -125,10 +137,11 @@ class LaneRun:
         self.run.cancel(request)
 
     def close(self) -> None:
-        """Drop what is in flight, and count the work."""
+        """Drop what is in flight, and count the work. A run that is done may be used again."""
         for request in self.run.flight:
             self.run.schedule.cancel(request)
         self._loaded.add_work(self.search.work)
+        self.search.work = Work()
 
     def step(self) -> Finished:
         """Take one step with all live rows; returns the finished requests with their hypotheses, best first."""

@@ -25,7 +25,6 @@ from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import fields_of, require
-from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.search.work import Work
 from sharpbeam.types import Hypothesis, Prefix, Request
 
@@ -135,8 +134,8 @@ class Session(Generic[T]):
         chosen = self._choose(options, keywords)
         lane = self._lane(chosen)
         inputs = encode_texts(self.loaded, texts, target_prefix, chosen, self._numbers)
-        if inputs and isinstance(lane.layer, ByLanguage):
-            lane.layer.scope(inputs[0].direction.languages)  # raises
+        if inputs:
+            lane.check_languages(inputs[0].direction.languages)
         handles: list[Handle[T]] = [Handle(self, given, chosen, priority) for given in inputs]
         asked = [(handle, handle._given.request) for handle in handles if handle._given.request is not None]
         with self._lock:

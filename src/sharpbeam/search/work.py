@@ -34,14 +34,16 @@ class Work:
 
     def since(self, before: Work) -> Work:
         """The counts that were added since they were `before`."""
-        names = [each.name for each in fields(self) if each.name != "reason"]
-        work = Work(**{name: getattr(self, name) - getattr(before, name) for name in names})
+        work = Work(**{name: getattr(self, name) - getattr(before, name) for name in _COUNTS})
         work.reason = self.reason if work.python_steps else ""
         return work
 
     def add(self, other: Work) -> None:
         """Add the counts of another search."""
         reason = self.reason or other.reason
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.reason = reason
+
+
+_COUNTS = tuple(each.name for each in fields(Work) if each.name != "reason")

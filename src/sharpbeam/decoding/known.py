@@ -1,0 +1,88 @@
+"""Texts that are all known, decoded without a session where one worker is enough.
+
+A session costs as much as some ten steps of a small model: handles, locks and threads that no other caller sees. Here
+the lane's run is stepped by the caller, and kept for the next call with the same options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sharpbeam.decoding.inputs import Input, Prefixes, answer_of, encode_texts
+from sharpbeam.decoding.lanes import Lane, LaneRun
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.session import decode_texts
+from sharpbeam.options.decode import DecodeOptions
+
+MOST_OPTIONS = 16  # whose runs are kept
+FEW_TEXTS = 8  # of a call after which its run is kept: the caches of more would be held for nothing
+
+Results = Generator[tuple[int, Any], None, None]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A lane and its run, which calls with the same options share."""
+
+    loaded: LoadedModel
+    options: DecodeOptions
+    lane: Lane
+
+    @cached_property
+    def run(self) -> LaneRun:
+        """The run of one worker, opened where there is something to decode."""
+        return self.lane.open(1, [])
+
+
+class KnownTexts:
+    """Decodes texts, and keeps a run for each set of options. Any thread may call its method."""
+
+    def __init__(self) -> None:
+        self._idle: dict[int, _Kept] = {}  # by the id of their options
+
+    def decode(
+        self, loaded: LoadedModel, texts: Sequence[str], options: DecodeOptions, target_prefix: Prefixes = None
+    ) -> Results:
+        """Decode `texts`; yields (index in `texts`, answer) as they finish.
+
+        Options and texts are checked at once. Closing the iterator stops the work and its threads.
+        """
+        if options.search.return_alternatives or (loaded.machine.workers > 1 and len(texts) != 1):
+            return decode_texts(loaded, texts, options, target_prefix)
+        inputs = encode_texts(loaded, texts, target_prefix, options)
+        kept = self._idle.pop(id(options), None)
+        if kept is None or kept.options is not options or kept.loaded is not loaded:
+            lane = Lane(loaded, options)
+            lane.plan.queue.final = True
+            kept = _Kept(loaded, options, lane)
+        if inputs:
+            kept.lane.check_languages(inputs[0].direction.languages)
+        return self._run(inputs, kept)
+
+    def _run(self, inputs: Sequence[Input], kept: _Kept) -> Results:
+        loaded, options = kept.loaded, kept.options.search
+        requests = [given.request for given in inputs if given.request is not None]
+        for index, given in enumerate(inputs):
+            if given.request is None:  # an empty text
+                yield index, answer_of(loaded, given, [], options)
+        if not requests:
+            return
+        kept.lane.plan.add(requests)
+        run, whole = kept.run, False
+        try:
+            with loaded.teams.lend(1) as (team,):
+                while run.busy:
+                    with team:
+                        finished = run.step()
+                    for request, hypotheses in finished:  # whose index is its place
+                        yield request.index, answer_of(loaded, inputs[request.index], hypotheses, options)
+            whole = True
+        finally:
+            run.close()
+            if whole and len(requests) <= FEW_TEXTS and kept.lane.reusable:
+                if len(self._idle) >= MOST_OPTIONS:
+                    self._idle.clear()
+                self._idle[id(kept.options)] = kept

@@ -1,0 +1,85 @@
+"""Texts that are all known are decoded without a session: the same answers, and one run for all calls alike."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from sharpbeam import Translator
+from sharpbeam.decoding import lanes
+from sharpbeam.decoding.known import FEW_TEXTS, MOST_OPTIONS
+from sharpbeam.errors import OptionError
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    runs = []
+    begin = lanes.LaneRun.__init__
+    monkeypatch.setattr(lanes.LaneRun, "__init__", lambda self, *given: runs.append(self) or begin(self, *given))
+    return runs
+
+
+@pytest.mark.parametrize("options", [{}, {"beam_size": 1}, {"schedule": "stream"}, {"sampling": True, "seed": 3}])
+def test_answers_are_those_of_a_session(tiny_model, sentences, options):
+    translator, texts = Translator(tiny_model, threads=1, **options), [sentences[0], " ", *sentences[1:12]]
+    with translator.session(schedule="batches") as session:
+        handles = session.submit_all(texts)
+        session.seal()
+        list(session.run())
+    wanted = [handle.result() for handle in handles]
+    assert translator.translate(texts) == wanted
+    if not options.get("sampling"):  # an answer at random depends on the place of its text
+        assert [translator.translate([text])[0] for text in texts] == wanted
+
+
+def test_calls_with_the_same_options_share_a_run(tiny_model, sentences, opened):
+    translator = Translator(tiny_model, threads=1)
+    once = [translator.translate([text], beam_size=beam)[0] for text in sentences[:6] for beam in (1, 4)]
+    again = [translator.translate([text], beam_size=beam)[0] for text in sentences[:6] for beam in (1, 4)]
+    assert once == again
+    assert len(opened) == 2
+    for length in range(1, 2 * MOST_OPTIONS):
+        translator.translate(sentences[:1], max_length=length)
+    assert len(translator._known._idle) <= MOST_OPTIONS
+    translator.translate(sentences[: FEW_TEXTS + 1])
+    before = len(opened)
+    translator.translate(sentences[:1])
+    assert len(opened) == before + 1  # a run of many texts is not kept
+
+
+def test_a_call_that_ends_early_leaves_nothing(tiny_model, sentences):
+    translator = Translator(tiny_model, threads=1)
+    wanted = translator.translate(sentences[:4])
+    results = translator.translate_iter(sentences[:4])
+    next(results)
+    results.close()
+    translator.translate_iter(sentences[:4]).close()  # not even begun
+    with pytest.raises(OptionError):
+        translator.translate(sentences[:4], target_language="fr")
+    assert translator.translate(sentences[:4]) == wanted
+
+
+def test_work_is_counted_once(tiny_model, sentences):
+    translator = Translator(tiny_model, threads=1)
+    translator.translate(sentences[:1])
+    steps = translator.work.steps
+    assert steps > 0
+    translator.translate(sentences[:1])
+    assert (translator.work.steps, translator.work.requests) == (2 * steps, 2)
+
+
+def test_threads_do_not_share_a_run(tiny_model, sentences):
+    translator = Translator(tiny_model, threads=1)
+    wanted = [translator.translate([text])[0] for text in sentences[:8]]
+    found = {}
+
+    def work(number):
+        found[number] = [translator.translate([text])[0] for text in sentences[:8]]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert list(found.values()) == [wanted] * 4
