@@ -14,20 +14,20 @@ import typer
 
 from sharpbeam.cli.help import HELP_ALL
 from sharpbeam.errors import OptionError
+from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.schema import Schema, fields_of, type_hints
-
-Given = dict[str, Any]
 
 
 def with_options(
-    *, without: Collection[str] = (), shown: Collection[str] = ()
+    *, without: Collection[str | type[Schema]] = (), shown: Collection[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Expand each parameter of a command that stands for options into one flag for each of their fields.
 
     A parameter that is annotated with an options dataclass gets one, built from the flags; its checks raise
-    OptionError. `Annotated[..., SearchOptions, ScheduleOptions]` gets a dict of those fields of the dataclasses whose
-    flags were given: a model may have defaults of its own. Fields named in `without` get no flag. Advanced ones are
-    left out of --help, unless they are named in `shown`; --help-all shows them.
+    OptionError; DecodeOptions stands for the fields of its groups. `Annotated[..., ScheduleOptions, LanguageOptions]`
+    gets a dict of those fields of the dataclasses whose flags were given: a model may have defaults of its own. Fields
+    named in `without`, and groups there, get no flag. Advanced ones are left out of --help, unless they are named in
+    `shown`; --help-all shows them.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -35,7 +35,7 @@ def with_options(
         groups: dict[str, list[Any]] = {}
         parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
         for name, parameter in inspect.signature(command).parameters.items():
-            groups[name] = [one for one in (hints[name], *get_args(hints[name])[1:]) if _is_options(one)]
+            groups[name] = [one for one in _groups(hints[name]) if one not in without]
             if groups[name]:
                 parameters += [_flag(one, field, shown) for one in groups[name] for field in _fields(one, without)]
             else:
@@ -53,7 +53,10 @@ def with_options(
                         for field in _fields(one, without)
                     }
                     given = {flag: value for flag, value in given.items() if _was_given(context, flag)}
-                    values[name] = own[0](**given) if hints[name] is own[0] else given
+                    made = (
+                        DecodeOptions.of if hints[name] is DecodeOptions else own[0] if hints[name] is own[0] else dict
+                    )
+                    values[name] = made(**given)
             command(**values)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -63,8 +66,17 @@ def with_options(
     return decorate
 
 
-def _is_options(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, Schema)
+def _groups(hint: Any) -> list[Any]:
+    """The options dataclasses that a parameter stands for."""
+    found = [one for one in (hint, *get_args(hint)[1:]) if isinstance(one, type) and issubclass(one, Schema)]
+    return [group for one in found for group in (type_hints(one).values() if one is DecodeOptions else [one])]
+
+
+def _made(hint: Any, given: dict[str, Any]) -> Any:
+    """The value of a parameter that stands for options."""
+    if hint is DecodeOptions:
+        return DecodeOptions.of(**given)
+    return hint(**given) if isinstance(hint, type) else given
 
 
 def _was_given(context: typer.Context, flag: str) -> bool:
@@ -72,7 +84,7 @@ def _was_given(context: typer.Context, flag: str) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
-def _fields(options_type: Any, without: Collection[str]) -> list[dataclasses.Field[Any]]:
+def _fields(options_type: Any, without: Collection[str | type[Schema]]) -> list[dataclasses.Field[Any]]:
     return [field for name, field in fields_of(options_type).items() if name not in without]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +11,13 @@ import typer
 from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.jobs.progress import progress_bar
-from sharpbeam.options.decode import LanguageOptions, MachineOptions, OutputLayerOptions, ScheduleOptions, SearchOptions
+from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions, SearchOptions
 from sharpbeam.report.quality import load_metrics
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
 
 
-@with_options(without=("beam_size", "num_hypotheses", "return_attention"))
+@with_options(without=("beam_size", "num_hypotheses", "return_attention", SamplingOptions))
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
     *,
@@ -31,10 +30,7 @@ def evaluate(
         list[int], typer.Option(help="Hypotheses kept at each step; give it several times to compare.")
     ] = [SearchOptions.beam_size],  # noqa: B006  (never changed)
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each beam size.")] = False,
-    search: SearchOptions,
-    schedule: ScheduleOptions,
-    layer: OutputLayerOptions,
-    languages: LanguageOptions,
+    options: DecodeOptions,
     machine: MachineOptions,
 ) -> None:
     """Translate a test set and print BLEU and chrF, with sacreBLEU's signatures, and speed.
@@ -48,7 +44,7 @@ def evaluate(
     * `sharpbeam evaluate de-en --tsv test.tsv.gz --source-column 1 --target-column 0`
     * `sharpbeam evaluate de-en --tsv test.tsv.gz --beam-size 1 --beam-size 5 --json`
     """
-    searches = [dataclasses.replace(search, beam_size=size) for size in beam_size]
+    choices = [options.changed(beam_size=size) for size in beam_size]
     pairs = _pairs(source, reference, tsv, source_column, target_column)
     load_metrics()  # before minutes of translating
     from sharpbeam.api.translator import Translator
@@ -56,13 +52,11 @@ def evaluate(
 
     translator = Translator(model, machine=machine)
     sources, references = [left for left, _ in pairs], [right for _, right in pairs]
-    for choice in searches:
-        options = dataclasses.asdict(choice) | dataclasses.asdict(schedule) | dataclasses.asdict(layer)
-        options |= dataclasses.asdict(languages)
-        with progress_bar(f"beam {choice.beam_size}", len(pairs)) as bar:
-            found = measure.evaluate(translator, sources, references, bar, **options)
-        record = {"model": model, **options, **found.record()}
-        print(json.dumps(record) if as_json else f"beam {choice.beam_size}\n{found.summary()}", flush=True)
+    for size, choice in zip(beam_size, choices, strict=True):
+        with progress_bar(f"beam {size}", len(pairs)) as bar:
+            found = measure.evaluate(translator, sources, references, bar, options=choice)
+        record = {"model": model, **choice.by_name(), **found.record()}
+        print(json.dumps(record) if as_json else f"beam {size}\n{found.summary()}", flush=True)
 
 
 def _pairs(

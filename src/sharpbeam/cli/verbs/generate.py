@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sharpbeam.cli.flags import with_options
-from sharpbeam.options.decode import (
-    MachineOptions,
-    OutputLayerOptions,
-    SamplingOptions,
-    ScheduleOptions,
-    SearchOptions,
-)
+from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import choice
 
@@ -23,7 +17,8 @@ if TYPE_CHECKING:
 
 
 @with_options(
-    without=("return_attention", "return_scores"), shown=("sampling", "temperature", "top_k", "top_p", "seed")
+    without=("return_attention", "return_scores", LanguageOptions),
+    shown=("sampling", "temperature", "top_k", "top_p", "seed"),
 )
 def generate(
     model: Annotated[str, typer.Argument(help="The folder of a language model, or the name of a bundled one.")],
@@ -35,7 +30,7 @@ def generate(
     format_: Annotated[
         str, typer.Option("--format", metavar="text|jsonl", help="text: prompt and continuation; jsonl: with scores.")
     ] = "text",
-    options: Annotated[DecodeKeywords, SearchOptions, SamplingOptions, ScheduleOptions, OutputLayerOptions],
+    options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
     """Continue each prompt until the end of its sentence; `--beam-size 1` is greedy.

@@ -11,20 +11,22 @@ import typer
 
 from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import InputError
-from sharpbeam.options.decode import (
-    DecodeOptions,
-    LanguageOptions,
-    MachineOptions,
-    OutputLayerOptions,
-    ScheduleOptions,
-    SearchOptions,
-)
+from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions
 from sharpbeam.storage.atomic import check_home
 from sharpbeam.text.lines import check_readable, read_all
 
 
 @with_options(
-    without=("backend", "threads", "isa", "sampling", "return_alternatives", "return_attention", "coverage_penalty")
+    without=(
+        "backend",
+        "threads",
+        "isa",
+        "sampling",
+        "return_alternatives",
+        "return_attention",
+        "coverage_penalty",
+        SamplingOptions,
+    )
 )
 def profile(
     model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
@@ -35,10 +37,7 @@ def profile(
     sentences: Annotated[int, typer.Option(min=1, help="Take so many lines from the text.")] = 50,
     picture: Annotated[Path | None, typer.Option(help="Draw the shares to this file, as PNG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
-    search: SearchOptions,
-    schedule: ScheduleOptions,
-    layer: OutputLayerOptions,
-    languages: LanguageOptions,
+    options: DecodeOptions,
     machine: MachineOptions,
 ) -> None:
     """Show where the time of decoding goes, on one thread: the share of each part of a step, and how near its products
@@ -62,7 +61,6 @@ def profile(
     if texts == []:
         names = ", ".join(map(str, files or []))
         raise InputError(f"{names}: the first {sentences} lines have no sentence; give text with one sentence a line.")
-    options = DecodeOptions(search, schedule=schedule, output=layer, languages=languages)
     found = profile(model, texts, sentences=sentences, options=options, machine=machine)
     if picture is not None:
         found.draw(picture)

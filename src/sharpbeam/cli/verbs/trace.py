@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sharpbeam.cli.flags import with_options
-from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, OutputLayerOptions, SearchOptions
+from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions, ScheduleOptions
 from sharpbeam.storage.atomic import check_home
 
 if TYPE_CHECKING:
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 @with_options(
-    without=("sampling", "return_alternatives", "return_attention", "return_scores", "min_alternative_expansion_prob")
+    without=(
+        *("sampling", "return_alternatives", "return_attention", "return_scores", "min_alternative_expansion_prob"),
+        *(SamplingOptions, ScheduleOptions),
+    )
 )
 def trace(
     model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model.")],
@@ -26,9 +29,7 @@ def trace(
     target_prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What the translation begins with.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the search to this file, as PNG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
-    search: SearchOptions,
-    layer: OutputLayerOptions,
-    languages: LanguageOptions,
+    options: DecodeOptions,
     machine: MachineOptions,
 ) -> None:
     """Show one beam search: the candidates of each step with their scores, what became of them, and why it stopped.
@@ -46,10 +47,9 @@ def trace(
     * `sharpbeam trace de-en "Wie spät ist es?" --beam-size 3 --max-score-margin 1.5 --picture search.png`
     * `sharpbeam trace de-en "Wie spät ist es?" --json | jq .why`
     """
-    choices = DecodeOptions(search, output=layer, languages=languages)
     if picture is not None:
         check_home(picture)
-    found = _search(model, text, target_prefix, choices, machine)
+    found = _search(model, text, target_prefix, options, machine)
     if picture is not None:
         from sharpbeam.report.search_picture import draw_search
 
@@ -57,17 +57,15 @@ def trace(
     print(json.dumps(found.record(), ensure_ascii=False) if as_json else found.summary())
 
 
-def _search(model: str, text: str, prefix: str | None, choices: DecodeOptions, machine: MachineOptions) -> Trace:
+def _search(model: str, text: str, prefix: str | None, options: DecodeOptions, machine: MachineOptions) -> Trace:
     """The record of one search, by the kind of the model."""
     from sharpbeam.api.generator import Generator
     from sharpbeam.api.translator import Translator
-    from sharpbeam.decoding.loading import find_models
+    from sharpbeam.decoding.loading import find_models, task_of
     from sharpbeam.errors import OptionError
-    from sharpbeam.models.registry import architecture_of
-    from sharpbeam.storage.model_folder import read_config
 
-    if architecture_of(read_config(find_models(model)[0])).task == "translation":
-        return Translator(model, machine=machine).trace(text, target_prefix=prefix, **choices.by_name())
+    if task_of(find_models(model)[0]) == "translation":
+        return Translator(model, machine=machine).trace(text, target_prefix=prefix, options=options)
     if prefix is not None:
         raise OptionError("--target-prefix is for translations; append it to the prompt.")
-    return Generator(model, machine=machine).trace(text, **choices.by_name())
+    return Generator(model, machine=machine).trace(text, options=options)

@@ -10,14 +10,7 @@ import typer
 
 from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import OptionError
-from sharpbeam.options.decode import (
-    LanguageOptions,
-    MachineOptions,
-    OutputLayerOptions,
-    SamplingOptions,
-    ScheduleOptions,
-    SearchOptions,
-)
+from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import choice
 
@@ -64,9 +57,7 @@ def translate(
         str, typer.Option(metavar="I/N", help="Translate part I of N parts of the lines.", hidden=True)
     ] = "1/1",
     stats: Annotated[bool, typer.Option("--stats", help="Print speed and memory on stderr, as JSON.")] = False,
-    options: Annotated[
-        DecodeKeywords, SearchOptions, SamplingOptions, ScheduleOptions, OutputLayerOptions, LanguageOptions
-    ],
+    options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
     """Translate text, line by line.
