@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from sharpbeam.convert.formats.json import read_json
 from sharpbeam.convert.formats.weights import Tensor, values
 from sharpbeam.convert.hugging_face_export import export_hugging_face
 from sharpbeam.convert.read import read_model
@@ -15,6 +14,7 @@ from sharpbeam.errors import ModelError, OutputError
 from sharpbeam.options.schema import require
 from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.tensors import Int8Matrix
+from sharpbeam.text.json import read_json
 from sharpbeam.text.lines import check_readable
 
 Quantization = Literal["auto", "int8", "float32"]

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from sharpbeam.convert.converted import Converted
-from sharpbeam.convert.formats.json import read_json
 from sharpbeam.convert.formats.marian import is_marian_file
 from sharpbeam.convert.formats.spm import Pieces
 from sharpbeam.convert.hub import fetch
@@ -15,6 +14,7 @@ from sharpbeam.convert.readers.hugging_face.read import FAMILIES, read_hugging_f
 from sharpbeam.convert.readers.marian import read_marian
 from sharpbeam.convert.readers.open_nmt import read_open_nmt
 from sharpbeam.errors import InputError, ModelError
+from sharpbeam.text.json import read_json
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")  # with a branch, tag or commit
 

@@ -22,7 +22,8 @@ from sharpbeam import _core
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.tensors import save_tensors
-from sharpbeam.text.lines import file_digest, read_whole
+from sharpbeam.text.json import WORDS, read_any_json
+from sharpbeam.text.lines import file_digest
 from sharpbeam.types import Floats
 
 OUTPUT = "output_sha256"  # key of the digest of the output layer
@@ -102,13 +103,13 @@ class Fitted:
     def read_facts(self, folder: Path) -> dict[str, Any]:
         """The content of the file of facts; raises ModelError where there is none, or one of another version."""
         path = folder / self.facts
-        try:
-            facts = json.loads(read_whole(path))
-        except FileNotFoundError as error:
+        if not path.exists():
             how = f"sharpbeam {self.command} {folder} {self.options}"
-            raise ModelError(f"{folder} has no {self.name}; make one: {how}.") from error
-        except (OSError, ValueError, RecursionError) as error:
-            raise ModelError(f"{path} cannot be read as JSON ({error}). {self.again}") from error
+            raise ModelError(f"{folder} has no {self.name}; make one: {how}.")
+        try:
+            facts = read_any_json(path, WORDS)
+        except ModelError as error:
+            raise ModelError(f"{error} {self.again}") from error
         version = facts.get("format_version") if isinstance(facts, dict) else None
         if version != self.version and version not in self.older:
             raise ModelError(

@@ -22,6 +22,7 @@ from sharpbeam.models.registry import Config, architecture_of, find_architecture
 from sharpbeam.models.tensors import SCALE
 from sharpbeam.storage.atomic import replacing_folder
 from sharpbeam.storage.tensors import Int8Matrix, TensorEntry, save_tensors, tensor_entries
+from sharpbeam.text.json import read_json
 from sharpbeam.text.lines import file_digest
 from sharpbeam.types import Floats
 
@@ -234,16 +235,6 @@ def _read_json(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ModelError(f"there is no model folder {folder}; give a folder with a config.json or a bundled name.")
     try:
-        with path.open("rb") as file:
-            data = file.read(CONFIG_LIMIT + 1)
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}. {FOREIGN.format(folder)}") from error
-    if len(data) > CONFIG_LIMIT:
-        raise ModelError(f"{path} is larger than {CONFIG_LIMIT} bytes; it is not a config of Sharpbeam.")
-    try:
-        facts = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, a number of 5,000 digits, or too deep
-        raise ModelError(f"{path} is not JSON: {error}.") from error
-    if not isinstance(facts, dict):
-        raise ModelError(f"{path} must hold a JSON object.")
-    return facts
+        return read_json(path, CONFIG_LIMIT)
+    except ModelError as error:
+        raise ModelError(f"{error} {FOREIGN.format(folder)}") from error

@@ -16,6 +16,7 @@ import sentencepiece
 
 from sharpbeam.errors import ModelError
 from sharpbeam.text.byte_level import ByteLevelBpe
+from sharpbeam.text.json import WORDS, read_any_json
 from sharpbeam.text.lines import read_whole
 from sharpbeam.text.piece_table import PieceTable
 
@@ -57,13 +58,11 @@ class PieceVocabulary:
     @classmethod
     def load(cls, path: Path, spm: Path) -> PieceVocabulary:
         """Read the list in `path`, and the SentencePiece model where the file `spm` is there. Raises ModelError."""
+        facts = read_any_json(path, WORDS)
         try:
-            facts = json.loads(read_whole(path))
             data = read_whole(spm) if spm.exists() else None
         except OSError as error:
-            raise ModelError(f"cannot read the vocabulary {error.filename}: {error.strerror or error}.") from error
-        except (ValueError, RecursionError) as error:
-            raise ModelError(f"{path} is not JSON ({error}); convert the model again.") from error
+            raise ModelError(f"cannot read the vocabulary {spm}: {error.strerror or error}.") from error
         _check(path, facts)
         return cls(facts["pieces"], facts, facts["silent"], data, facts.get("merges"))
 

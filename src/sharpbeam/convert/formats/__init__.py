@@ -1,1 +1,1 @@
-"""Readers of file formats: safetensors, npz, PyTorch, CTranslate2, Marian, YAML, JSON."""
+"""Readers of file formats: safetensors, npz, PyTorch, CTranslate2, Marian, YAML."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.convert.formats.arrays import BFloat16, Stored
+from sharpbeam.convert.formats.weights import BFloat16, Stored
 from sharpbeam.errors import ModelError
 
 VERSIONS = range(2, 7)

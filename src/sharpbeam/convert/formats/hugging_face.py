@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError
 
-from sharpbeam.convert.formats.arrays import BFloat16, Stored
-from sharpbeam.convert.formats.json import read_json
 from sharpbeam.convert.formats.torch import read_torch, tensors_of
-from sharpbeam.convert.formats.weights import Weights
+from sharpbeam.convert.formats.weights import BFloat16, Stored, Weights
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.tensors import tensor_entries
+from sharpbeam.text.json import read_json
 
 _DTYPES = ("F32", "F16", "BF16", "F64")
 _MOST_SHARDS = 1000

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sharpbeam.convert.formats.arrays import Array, Stored
+from sharpbeam.convert.formats.weights import Array, Stored
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.tensors import Int8Matrix
 

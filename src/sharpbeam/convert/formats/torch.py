@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.convert.formats.arrays import BFloat16, Stored
+from sharpbeam.convert.formats.weights import BFloat16, Stored
 from sharpbeam.errors import InputError, ModelError
 
 _SAFE_SINCE = (2, 6)

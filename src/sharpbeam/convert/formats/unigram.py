@@ -12,8 +12,8 @@ from typing import Any
 import sentencepiece
 
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.json import WORDS, check_words, read_json
 from sharpbeam.errors import ModelError
+from sharpbeam.text.json import WORDS, check_words, read_json
 
 _NORMAL, _UNKNOWN, _CONTROL, _UNUSED = 1, 2, 3, 5  # types of pieces in a SentencePiece model
 _MOST_DEPTH = 4  # of sequences of normalizers

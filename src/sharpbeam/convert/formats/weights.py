@@ -4,15 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sharpbeam.convert.formats.arrays import BFloat16, Stored
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.types import Floats
 
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class BFloat16:
+    """An array of bfloat16, which NumPy lacks, by its bits."""
+
+    bits: NDArray[np.uint16]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return self.bits.shape
+
+    def values(self) -> Floats:
+        """The same numbers as float32."""
+        return (self.bits.astype(np.uint32) << 16).view(np.float32)
+
+
+Stored = Array | BFloat16 | Int8Matrix
 Tensor = Floats | Int8Matrix
 # Values that may be taken: a file of int8 has one for each byte, and embeddings may serve three times. Names that share
 # one tensor could make gigabytes of a small file.

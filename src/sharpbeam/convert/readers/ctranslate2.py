@@ -16,17 +16,16 @@ import numpy as np
 
 from sharpbeam.convert.converted import Converted, check_same_words, id_of, with_start
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.arrays import Stored
 from sharpbeam.convert.formats.ctranslate2 import ModelFile, read_model_file
-from sharpbeam.convert.formats.json import WORDS, check_words, read_any_json, read_json
 from sharpbeam.convert.formats.spm import Pieces
-from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, values
+from sharpbeam.convert.formats.weights import Stored, Tensor, Tensors, Weights, values
 from sharpbeam.convert.readers.ctranslate2_revision import renewed
 from sharpbeam.convert.readers.positions import recognise, sines_first, with_sines_first
 from sharpbeam.convert.readers.target_tags import TargetTags
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.tensors import Int8Matrix
+from sharpbeam.text.json import WORDS, check_words, read_any_json, read_json
 
 _ACTIVATIONS: dict[int, Literal["relu", "gelu", "gelu_sigmoid", "swish"]] = {
     0: "relu",

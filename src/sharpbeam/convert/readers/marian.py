@@ -14,10 +14,9 @@ import numpy as np
 
 from sharpbeam.convert.converted import Converted, check_same_words, id_of, with_start
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.arrays import Stored
 from sharpbeam.convert.formats.marian import is_marian_file, read_marian_file
 from sharpbeam.convert.formats.npz import read_npz
-from sharpbeam.convert.formats.weights import Tensor, Weights
+from sharpbeam.convert.formats.weights import Stored, Tensor, Weights
 from sharpbeam.convert.formats.yaml import read_options
 from sharpbeam.convert.readers.marian_files import MarianFiles, find_marian_files, is_options_file, named_model
 from sharpbeam.convert.readers.marian_gru import marian_names, read_recurrent

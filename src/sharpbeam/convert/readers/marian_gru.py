@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.arrays import Stored
-from sharpbeam.convert.formats.weights import Tensor, Weights, values
+from sharpbeam.convert.formats.weights import Stored, Tensor, Weights, values
 from sharpbeam.convert.readers.marian_vocabulary import read_embeddings
 from sharpbeam.types import Floats
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from sharpbeam.convert.converted import Converted, check_same_words, id_of
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.json import check_words
 from sharpbeam.convert.formats.spm import Pieces
 from sharpbeam.convert.formats.torch import read_torch, tensors_of
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, with_zero_row
@@ -24,6 +23,7 @@ from sharpbeam.convert.readers.positions import recognise, sines_first, with_sin
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.positions import Sinusoid
+from sharpbeam.text.json import check_words
 
 _ONLY: dict[str, list[Any]] = {
     "model_task": ["seq2seq"],

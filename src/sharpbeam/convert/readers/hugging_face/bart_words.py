@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.json import WORDS, check_words, read_json
 from sharpbeam.convert.readers.hugging_face.words import Words, added_tokens, by_id, check_ids, id_of, read_ids
 from sharpbeam.errors import ModelError
+from sharpbeam.text.json import WORDS, check_words, read_json
 from sharpbeam.text.pieces import PieceVocabulary
 
 _BEGIN, _MASK = "<s>", "<mask>"

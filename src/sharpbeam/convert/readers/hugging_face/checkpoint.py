@@ -10,9 +10,9 @@ from typing import Any
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.hugging_face import read_hugging_face_weights
-from sharpbeam.convert.formats.json import read_json
 from sharpbeam.convert.formats.weights import Tensor, Weights
 from sharpbeam.convert.readers.hugging_face.words import Words
+from sharpbeam.text.json import read_json
 
 
 @dataclass(frozen=True)

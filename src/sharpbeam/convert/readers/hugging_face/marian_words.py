@@ -17,7 +17,6 @@ from pathlib import Path
 
 from sharpbeam.convert.converted import check_same_words
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.json import read_json
 from sharpbeam.convert.formats.spm import read_spm
 from sharpbeam.convert.readers.hugging_face.words import (
     SourceTag,
@@ -29,6 +28,7 @@ from sharpbeam.convert.readers.hugging_face.words import (
     read_ids,
 )
 from sharpbeam.convert.readers.target_tags import TargetTags
+from sharpbeam.text.json import read_json
 from sharpbeam.text.pieces import PieceVocabulary
 
 # The order of the language tokens of M2M-100 (Fan et al. 2020), Facebook's models for WMT21, mBART (Liu et al. 2020)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from sharpbeam.convert.converted import SUPPRESSED_BIAS, Converted
-from sharpbeam.convert.formats.json import read_json
 from sharpbeam.convert.formats.weights import values
 from sharpbeam.convert.readers.hugging_face import generation as options
 from sharpbeam.convert.readers.hugging_face import marian, t5
@@ -16,6 +15,7 @@ from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint, Family
 from sharpbeam.convert.readers.hugging_face.refused import REFUSED
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.text.json import read_json
 
 FAMILIES: Mapping[str, Family] = {
     **{kind: Family(defaults, marian.read_marian) for kind, defaults in marian.DEFAULTS.items()},

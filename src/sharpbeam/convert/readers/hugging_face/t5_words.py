@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.json import read_json
 from sharpbeam.convert.formats.spm import read_spm
 from sharpbeam.convert.formats.unigram import read_unigram
 from sharpbeam.convert.readers.hugging_face.words import Words, by_id, id_of
 from sharpbeam.convert.readers.target_tags import TargetTags
 from sharpbeam.errors import ModelError
+from sharpbeam.text.json import read_json
 from sharpbeam.text.pieces import PieceVocabulary
 
 _CLASSES = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer", "MT5TokenizerFast", "TokenizersBackend")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sharpbeam.convert.formats.json import WORDS, check_words, read_json
 from sharpbeam.convert.formats.spm import read_spm
 from sharpbeam.errors import ModelError
+from sharpbeam.text.json import WORDS, check_words, read_json
 from sharpbeam.text.pieces import PieceVocabulary
 
 SourceTag = Literal["none", "source", "target", "source-behind"]  # vocabulary: stored

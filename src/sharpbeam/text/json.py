@@ -1,4 +1,4 @@
-"""JSON files of other programs: of a size that such a file may have, and an object."""
+"""JSON files of models: of a size that such a file may have."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sharpbeam.errors import ModelError
+from sharpbeam.text.lines import read_whole
 
 FACTS, WORDS = 1 << 20, 1 << 28  # bytes that a file of facts or a vocabulary may have
 
@@ -31,11 +32,7 @@ def check_words(path: Path, words: Iterable[str]) -> None:
 def read_any_json(path: Path, most_bytes: int = FACTS) -> Any:
     """The content of `path`; raises ModelError where it is no JSON."""
     try:
-        with path.open("rb") as file:
-            data = file.read(most_bytes + 1)
-        if len(data) > most_bytes:
-            raise ModelError(f"{path} is larger than {most_bytes} bytes; such a file has less.")
-        return json.loads(data.decode("utf-8"))
+        return json.loads(read_whole(path, most_bytes).decode("utf-8"))
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, a number of 5,000 digits, or too deep
