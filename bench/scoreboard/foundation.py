@@ -15,7 +15,7 @@ from bench.harness import machine, record
 from bench.harness.testset import german_english
 from bench.scoreboard.claim import Claim, Settings, Verdict
 from sharpbeam import Translator, _core
-from sharpbeam.report.measure import evaluate
+from sharpbeam.report.quality import evaluate
 
 # Where the truths of the plan are tested, each under every kernel table of the machine.
 TRUTHS = ("tests/models", "tests/output_layers", "tests/search", "tests/schedule", "tests/engine")

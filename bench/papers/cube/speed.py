@@ -25,7 +25,7 @@ from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
 from bench.papers.stream.stream import SETS
 from sharpbeam import Translator
-from sharpbeam.api.translator import Translation
+from sharpbeam.decoding.results import Translation
 from sharpbeam.report.quality import quality
 
 PLAIN, SELF_NORMALISED = "runs/de-en-tuned/best", "runs/de-en-sn/best"  # recipes of these names

@@ -12,8 +12,6 @@ from sharpbeam.decoding.trace import Trace, trace
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 
-__all__ = ["Generation", "Generator"]
-
 Results = abc.Generator[tuple[int, Generation], None, None]
 
 

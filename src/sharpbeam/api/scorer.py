@@ -15,8 +15,6 @@ from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.types import Ids, Request
 
-__all__ = ["Scorer", "perplexity"]
-
 
 class Scorer(ModelUser):
     """A language model that scores sentences. Its methods may be called from several threads at once."""

@@ -16,8 +16,6 @@ from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 
-__all__ = ["Answer", "Translation", "Translator"]
-
 Results = Generator[tuple[int, Translation], None, None]
 
 

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from sharpbeam.cli.help import Verb
-from sharpbeam.cli.verbs.compare import compare
-from sharpbeam.cli.verbs.convert import convert
-from sharpbeam.cli.verbs.evaluate import evaluate
-from sharpbeam.cli.verbs.fit_preview import fit_preview
-from sharpbeam.cli.verbs.fit_screen import fit_screen
-from sharpbeam.cli.verbs.fit_shortlist import fit_shortlist
-from sharpbeam.cli.verbs.generate import generate
-from sharpbeam.cli.verbs.info import info
-from sharpbeam.cli.verbs.profile import profile
-from sharpbeam.cli.verbs.score import score
-from sharpbeam.cli.verbs.screen_report import screen_report
-from sharpbeam.cli.verbs.serve import serve
-from sharpbeam.cli.verbs.trace import trace
-from sharpbeam.cli.verbs.train import train
-from sharpbeam.cli.verbs.translate import translate
-from sharpbeam.cli.verbs.translate_document import translate_document
-from sharpbeam.cli.verbs.tune import tune
 from sharpbeam.version import program_version
 
-GROUPS = {
-    "Use a model": (translate, translate_document, generate, score),
-    "Serve it": (serve,),
-    "Get a model": (convert, train, info),
-    "Make it faster": (tune, fit_preview, fit_screen, fit_shortlist),
-    "Measure it": (evaluate, compare, profile, trace, screen_report),
+GROUPS = {  # the files of `verbs`, each with a function of its name
+    "Use a model": ("translate", "translate_document", "generate", "score"),
+    "Serve it": ("serve",),
+    "Get a model": ("convert", "train", "info"),
+    "Make it faster": ("tune", "fit_preview", "fit_screen", "fit_shortlist"),
+    "Measure it": ("evaluate", "compare", "profile", "trace", "screen_report"),
 }
 
 app = typer.Typer(
@@ -42,8 +26,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Fast decoding of translation models, and others, on a CPU. Begin with: `sharpbeam translate de-en`",
 )
-for title, verbs in GROUPS.items():
-    for verb in verbs:
+for title, names in GROUPS.items():
+    for name in names:
+        verb = getattr(import_module(f"sharpbeam.cli.verbs.{name}"), name)
         app.command(cls=Verb, rich_help_panel=title)(verb)
 
 

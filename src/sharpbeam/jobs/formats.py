@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import require
 
-if TYPE_CHECKING:
-    from sharpbeam.decoding.results import Answer, Translation
-
 Format = Literal["text", "jsonl", "pharaoh"]
-Render = Callable[[int, "Translation"], str]
+Render = Callable[[int, Translation], str]
 
 
 def renderer(format: Format, search: SearchOptions) -> Render:

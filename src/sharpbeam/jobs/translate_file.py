@@ -10,12 +10,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sharpbeam.api.translator import Translator
+from sharpbeam.decoding.results import Translation
 from sharpbeam.jobs import chunks
 from sharpbeam.jobs.formats import Format, renderer
-from sharpbeam.jobs.identity import job_identity
+from sharpbeam.jobs.journal import job_identity
 from sharpbeam.jobs.memory import peak_memory
 from sharpbeam.jobs.output import Output, OutputFile, writing
 from sharpbeam.jobs.records import Fields, Shard
@@ -24,9 +25,6 @@ from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import choice, require
 from sharpbeam.search.work import Work
 from sharpbeam.text.lines import DecodingErrors, StandardInput, check_readable, is_standard_input, read_all
-
-if TYPE_CHECKING:
-    from sharpbeam.decoding.results import Translation
 
 log = logging.getLogger("sharpbeam.jobs")
 

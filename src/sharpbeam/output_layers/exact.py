@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sharpbeam import _core
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.native import NativeNormalising
+from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats
-
-if TYPE_CHECKING:
-    from sharpbeam.output_layers.registry import LayerInputs
 
 LAYERS = {"exact": ("every token is scored in float32", ())}
 

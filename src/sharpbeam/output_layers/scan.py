@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sharpbeam import _core
 from sharpbeam.output_layers.native import NativeNormalising
+from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats, Ids
-
-if TYPE_CHECKING:
-    from sharpbeam.output_layers.registry import LayerInputs
 
 LAYERS = {"scan": ("the same tokens, from int8 scores of all", ())}
 

@@ -9,7 +9,7 @@ that the screen's fallback test finds uncertain fall back to a layer that scores
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,8 @@ from sharpbeam import _core
 from sharpbeam.output_layers.by_language import for_screens
 from sharpbeam.output_layers.fitted import FallbackTest, Screen
 from sharpbeam.output_layers.native import AnyNativeLayer, AnyNativeRowLayer, NativeRowLayer
+from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats, Ids
-
-if TYPE_CHECKING:
-    from sharpbeam.output_layers.registry import LayerInputs
 
 LAYERS = {
     "screen": ("from those that the model's screen picks (see fit-screen)", ("screens",)),

@@ -8,16 +8,14 @@ of the exact layer. Where a row has fewer than k tokens, the others are token 0 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sharpbeam import _core
 from sharpbeam.output_layers.by_language import for_screens
 from sharpbeam.output_layers.fitted import Screen, Shortlist
 from sharpbeam.output_layers.native import AnyNativeLayer, NativeLayer
+from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats
-
-if TYPE_CHECKING:
-    from sharpbeam.output_layers.registry import LayerInputs
 
 LAYERS = {
     "shortlist": ("from the likely translations of the source's tokens (see fit-shortlist)", ("shortlist",)),

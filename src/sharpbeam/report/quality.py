@@ -1,12 +1,19 @@
-"""How good translations are: BLEU and chrF as sacreBLEU computes them, with its signatures."""
+"""Quality of translations, BLEU and chrF as sacreBLEU computes them, with its signatures; and speed on a test set."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from sharpbeam.errors import InputError, SharpbeamError
+from sharpbeam.jobs.memory import peak_memory
+
+if TYPE_CHECKING:
+    from sharpbeam.api.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -41,3 +48,59 @@ def load_metrics() -> ModuleType:
             "BLEU and chrF need the package sacrebleu, which is not installed; run: pip install sacrebleu"
         ) from error
     return metrics
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Quality and speed of one way to decode a test set. Words are those of the source, separated by spaces."""
+
+    quality: Quality
+    sentences: int
+    words: int
+    seconds: float  # translating only: the model is loaded before, BLEU is computed after
+
+    @property
+    def words_per_second(self) -> float:
+        """Source words for each second of wall time."""
+        return self.words / self.seconds
+
+    @property
+    def sentences_per_second(self) -> float:
+        """Sentences for each second of wall time."""
+        return self.sentences / self.seconds
+
+    def record(self) -> dict[str, Any]:
+        """The figures as JSON, with the peak memory of this process."""
+        return {
+            **dataclasses.asdict(self.quality),
+            "sentences": self.sentences,
+            "words": self.words,
+            "seconds": round(self.seconds, 6),
+            "words_per_second": round(self.words_per_second, 2),
+            "sentences_per_second": round(self.sentences_per_second, 2),
+            "peak_memory_mib": round(peak_memory() / 2**20, 1),
+        }
+
+    def summary(self) -> str:
+        """For people."""
+        return (
+            f"  BLEU {self.quality.bleu:.2f}  {self.quality.bleu_signature}\n"
+            f"  chrF {self.quality.chrf:.2f}  {self.quality.chrf_signature}\n"
+            f"  {self.sentences} sentences in {self.seconds:.1f} s: {self.sentences_per_second:.1f} sentences/s, "
+            f"{self.words_per_second:.0f} words/s, peak memory {peak_memory() / 2**20:.0f} MiB"
+        )
+
+
+def evaluate(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    progress: Callable[[int], None] | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Translate `sources` with the decoding `options` and compare the best hypotheses with `references`."""
+    began = time.perf_counter()
+    translations = translator.translate(sources, progress=progress, **options)
+    seconds = time.perf_counter() - began
+    words = sum(len(source.split()) for source in sources)
+    return Evaluation(quality([t.text for t in translations], references), len(sources), words, seconds)

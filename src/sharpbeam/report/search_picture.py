@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sharpbeam.decoding.trace import Candidate, Trace
 from sharpbeam.report.drawing import drawing
-
-if TYPE_CHECKING:
-    from sharpbeam.decoding.trace import Candidate, Trace
 
 COLORS = {"lives": "#dbe9f6", "finished": "#c7e9c0", "width": "#eeeeee", "threshold": "#fdd0a2", "banned": "#fcbba1"}
 MEANING = {

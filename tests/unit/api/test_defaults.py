@@ -14,7 +14,7 @@ import pytest
 
 import sharpbeam
 from sharpbeam import OptionError, Session, Translator
-from sharpbeam.jobs.identity import job_identity
+from sharpbeam.jobs.journal import job_identity
 from sharpbeam.options.decode import DecodeOptions
 
 

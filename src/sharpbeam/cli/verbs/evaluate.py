@@ -12,7 +12,7 @@ from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions, SearchOptions
-from sharpbeam.report.quality import load_metrics
+from sharpbeam.report import quality
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
 
@@ -46,15 +46,14 @@ def evaluate(
     """
     choices = [options.changed(beam_size=size) for size in beam_size]
     pairs = _pairs(source, reference, tsv, source_column, target_column)
-    load_metrics()  # before minutes of translating
+    quality.load_metrics()  # before minutes of translating
     from sharpbeam.api.translator import Translator
-    from sharpbeam.report import measure
 
     translator = Translator(model, machine=machine)
     sources, references = [left for left, _ in pairs], [right for _, right in pairs]
     for size, choice in zip(beam_size, choices, strict=True):
         with progress_bar(f"beam {size}", len(pairs)) as bar:
-            found = measure.evaluate(translator, sources, references, bar, options=choice)
+            found = quality.evaluate(translator, sources, references, bar, options=choice)
         record = {"model": model, **choice.by_name(), **found.record()}
         print(json.dumps(record) if as_json else f"beam {size}\n{found.summary()}", flush=True)
 

@@ -32,16 +32,8 @@ from sharpbeam.types import Floats, Ids
 
 MARGINS = (2.0, 3.0, 4.0, 6.0, np.inf)  # tried
 MASS_WEIGHTS = (0.0, 0.5, 1.0)
-DISTANCE_WEIGHTS = (
-    0.0,
-    0.125,
-    0.25,
-    0.5,
-    1.0,
-    2.0,
-    4.0,
-    8.0,
-)  # times the spread of logits over that of distances
+# Times the spread of logits over that of distances.
+DISTANCE_WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LEFT = (0.0, 0.25, 0.5, 0.75)  # of the steps that may be wrong, those that may be so by their normalizers: tried
 
 
