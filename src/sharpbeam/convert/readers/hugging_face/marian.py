@@ -1,4 +1,4 @@
-"""MarianMT, M2M100, NLLB, BART and mBART: what the classes of `transformers` compute, in TransformerConfig's words.
+"""MarianMT, M2M100, NLLB, NLLB-MoE, BART and mBART: what `transformers` computes, in TransformerConfig's words.
 
 A fact that they would heed and we cannot say is refused by name (models/marian, m2m_100, bart, mbart).
 """
@@ -12,6 +12,7 @@ import numpy as np
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights
+from sharpbeam.convert.readers.hugging_face import nllb_moe
 from sharpbeam.convert.readers.hugging_face.bart_words import read_bart_words
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
 from sharpbeam.convert.readers.hugging_face.generation import special_ids
@@ -48,6 +49,16 @@ _BART = _SIZES | {
     "forced_eos_token_id": 2,
     "share_encoder_decoder_embeddings": True,
 }
+_M2M = _SIZES | {
+    "vocab_size": 128112,
+    "activation_function": "relu",
+    "scale_embedding": True,
+    "decoder_start_token_id": 2,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "share_encoder_decoder_embeddings": True,
+}
 _NORMS = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 _LEARNED = {"static_position_embeddings": False, "add_bias_logits": False}
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -61,17 +72,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "eos_token_id": 0,
         "share_encoder_decoder_embeddings": True,
     },
-    "m2m_100": _SIZES
-    | {
-        "vocab_size": 128112,
-        "activation_function": "relu",
-        "scale_embedding": True,
-        "decoder_start_token_id": 2,
-        "pad_token_id": 1,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "share_encoder_decoder_embeddings": True,
-    },
+    "m2m_100": _M2M,
+    "nllb-moe": _M2M | nllb_moe.DEFAULTS,
     "bart": _BART | {"decoder_start_token_id": 2},
     "mbart": _BART,
 }
@@ -79,6 +81,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 _FIXED: dict[str, dict[str, bool]] = {
     "marian": dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True},
     "m2m_100": dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True},
+    "nllb-moe": {},
     "bart": {"normalize_before": False, "normalize_embedding": True, "add_final_layer_norm": False} | _LEARNED,
     "mbart": dict.fromkeys(_NORMS, True) | _LEARNED,
 }
@@ -132,6 +135,8 @@ class _Transformer:
                 f"{side}_heads": facts.integer(f"{side}_attention_heads"),
                 f"{side}_ffn_dim": facts.integer(f"{side}_ffn_dim"),
             }
+        if self.kind == "nllb-moe":
+            found |= nllb_moe.expert_facts(facts)
         return found | self._positions(found["hidden_dim"])
 
     def all_tensors(self, sizes: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -150,7 +155,7 @@ class _Transformer:
         t["output_bias"] = w.take(bias, 1, target)[0] if bias in w else np.zeros(target, np.float32)
         for side in ("encoder", "decoder"):
             for layer in range(sizes[f"{side}_layers"]):
-                self._layer(side, layer, dim, sizes[f"{side}_ffn_dim"])
+                self._layer(side, layer, sizes)
             if sizes[f"{side}_final_norm"]:
                 self._norm(f"{side}_norm", f"model.{side}.layer_norm", dim)
         for ours, side in (("source", "encoder"), ("target", "decoder")):
@@ -163,15 +168,21 @@ class _Transformer:
         w.check_all_taken()
         return t
 
-    def _layer(self, side: str, layer: int, dim: int, ffn: int) -> None:
-        """One layer; the names of its tensors are those of both kinds of models."""
-        theirs, ours = f"model.{side}.layers.{layer}", f"{side}.{layer}"
+    def _layer(self, side: str, layer: int, sizes: Mapping[str, Any]) -> None:
+        """One layer; the names of its tensors are those of all kinds of models but NLLB-MoE."""
+        theirs, ours, other = f"model.{side}.layers.{layer}", f"{side}.{layer}", self.kind == "nllb-moe"
+        dim, ffn = sizes["hidden_dim"], sizes[f"{side}_ffn_dim"]
         self._attention(f"{theirs}.self_attn", f"{ours}.attention", dim)
         if side == "decoder":
-            self._attention(f"{theirs}.encoder_attn", f"{ours}.cross", dim)
-        self._norm(f"{ours}.ffn.norm", f"{theirs}.final_layer_norm", dim)
-        self._linear(f"{ours}.ffn.up", [f"{theirs}.fc1"], ffn, dim)
-        self._linear(f"{ours}.ffn.down", [f"{theirs}.fc2"], dim, ffn)
+            self._attention(f"{theirs}.{'cross_attention' if other else 'encoder_attn'}", f"{ours}.cross", dim)
+        self._norm(f"{ours}.ffn.norm", f"{theirs}.{'ff_layer_norm' if other else 'final_layer_norm'}", dim)
+        inner, step = f"{theirs}.ffn" if other else theirs, sizes.get(f"{side}_expert_step", 0)
+        if step and (layer + 1) % step == 0:
+            mixture = sizes["experts"], ffn, dim
+            nllb_moe.add_mixture(self._tensors, self.weights, self.facts, f"{ours}.ffn", inner, mixture)
+            return
+        self._linear(f"{ours}.ffn.up", [f"{inner}.fc1"], ffn, dim)
+        self._linear(f"{ours}.ffn.down", [f"{inner}.fc2"], dim, ffn)
 
     def _attention(self, theirs: str, ours: str, dim: int) -> None:
         """One attention: its linear layers of one input become one."""
@@ -197,7 +208,7 @@ class _Transformer:
         names = [name for name in (_position_table(w, "encoder"), _position_table(w, "decoder")) if name in w]
         offset = 0 if self.kind == "marian" else self.facts.integer("pad_token_id") + 1
         made = {"positions": "sinusoidal" if self.kind == "marian" else "sinusoidal-t2t", "position_offset": offset}
-        if not names or self.kind == "m2m_100":  # M2M100 makes its table anew whatever the file says
+        if not names or self.kind in ("m2m_100", "nllb-moe"):  # M2M100 makes its table anew whatever the file says
             return made
         tables = [w.whole(name) for name in names]
         kinds = {recognise(table) if table.ndim == 2 and table.shape[1] == dim else None for table in tables}

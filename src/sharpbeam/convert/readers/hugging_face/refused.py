@@ -15,7 +15,6 @@ REFUSED: Mapping[str, str] = {  # by model_type
     "blenderbot": "Blenderbot is for conversations; run it with transformers",
     "blenderbot-small": "Blenderbot is for conversations; run it with transformers",
     "fsmt": f"FSMT has vocabularies of fairseq; {_TRANSLATION}",
-    "nllb-moe": f"a mixture of experts is not supported; {_TRANSLATION}",
     "seamless_m4t": f"Seamless reads speech too; {_TRANSLATION}",
     "seamless_m4t_v2": f"Seamless reads speech too; {_TRANSLATION}",
     "IndicTrans": "IndicTrans2 needs the text rewritten into another script before and after, by code of its own; "
@@ -23,7 +22,7 @@ REFUSED: Mapping[str, str] = {  # by model_type
     "whisper": "Whisper reads speech; run it with faster-whisper",
     "encoder-decoder": f"a pair of two models is not supported; {_TRANSLATION}",
     "longt5": "LongT5 attends in blocks; run it with transformers",
-    "switch_transformers": "a mixture of experts is not supported; run it with transformers",
+    "switch_transformers": "one expert for each position is not supported; run it with transformers",
     **dict.fromkeys(
         ("gpt2", "llama", "mistral", "gemma", "gemma2", "gemma3", "qwen2", "qwen3", "opt", "bloom"),
         "a model without an encoder is not supported, though `Head` speeds up its output layer; run it with vLLM or "
