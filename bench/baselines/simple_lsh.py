@@ -52,11 +52,10 @@ class SimpleLshLayer(CandidateLayer):
     def candidates(self, h: Floats) -> Ids:
         """The words in the vector's bucket of any table."""
         codes = self._codes(vector_as_point(h)[None])[0].tolist()
-        buckets = [
-            words[start[code] : start[code + 1]]
-            for words, start, code in zip(self._word, self._start, codes, strict=True)
-        ]
-        return np.unique(np.concatenate(buckets))
+        found = np.zeros(self.vocab_size, np.bool_)
+        for words, start, code in zip(self._word, self._start, codes, strict=True):
+            found[words[start[code] : start[code + 1]]] = True
+        return np.flatnonzero(found).astype(np.int32)
 
     def _codes(self, points: Floats) -> Ids:
         """Codes [n, T] of points [n, D + 2]."""

@@ -29,6 +29,7 @@ from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.types import Floats, TopK
 
+HASHES = ((8, 16), (7, 16), (6, 8), (6, 16), (4, 4), (4, 16))  # bits and tables of LSH
 BASELINE = "NumPy"  # the full softmax, as in the paper
 CALL = "call alone"  # a screen of one cluster with K words: what a call costs that has next to nothing to do
 PROVEN = ("exact", "scan", "proven")  # whose k best are the exact layer's, always
@@ -67,11 +68,11 @@ def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial
         "adaptive softmax, trained": (AdaptiveSoftmaxLayer, [{"head": head, "trained": True} for head in heads]),
         "FGD": (
             FgdLayer,
-            [{"links": links, "built": built, "searched": few * s, "kept": few} for s in (1, 2, 5, 20)],
+            [{"links": links, "built": built, "searched": few * s, "kept": few} for s in (1, 2, 3, 4, 5, 20)],
         ),
         "Greedy-MIPS": (GreedyMipsLayer, [{"budget": budget} for budget in budgets]),
         "PCA tree": (PcaTreeLayer, [{"depth": d} for d in (6, 4, 3, 2) if d <= deepest]),
-        "LSH": (SimpleLshLayer, [{"bits": b, "tables": 16} for b in (8, 6, 4)]),
+        "LSH": (SimpleLshLayer, [{"bits": b, "tables": t} for b, t in HASHES]),
         "Faiss IVF": (FaissIvfLayer, [{"lists": lists, "probed": p, "kept": few} for p in probes]),
         "ScaNN": (
             ScannLayer,

@@ -6,7 +6,7 @@ its exact logit, in the native core. Over the set alone a word outside it has pr
 of any text is infinite: how often that happens is said instead, with the perplexity of the other words.
 
 `python -m bench papers.l2s.perplexity` records the perplexity of each language model that is there, with the exact
-layer.
+layer; `--table lm-ptb-small` the table of that model, on the whole test text.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable
 from math import exp
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from bench.baselines.adaptive_softmax import AdaptiveSoftmaxLayer
 from bench.baselines.candidates import largest, log_sum_exp
@@ -26,9 +27,9 @@ from bench.baselines.svd_softmax import SvdSoftmaxLayer
 from bench.flags import Data, Models
 from bench.harness import record
 from bench.harness.interleave import interleave
-from bench.harness.prepare import Prepared
-from bench.harness.testset import DATA
-from bench.harness.vectors import Layer, read_text
+from bench.harness.prepare import Prepared, prepare
+from bench.harness.testset import DATA, NoDataError
+from bench.harness.vectors import SPREAD, Layer, read_text
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, Subject, find_folder, present
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.fit.screen.kmeans import assign
@@ -65,23 +66,39 @@ PAPER["lm-ptb-wide"] = PAPER["lm-ptb-large"]
 MOST_OVER = 0.005  # that the probabilities of a step may sum to above 1, for normalisers from int8 logits
 SUMMED = 3  # steps whose probabilities are summed over all tokens, one forced score each
 TAIL_ROWS = 40_000  # vectors that a tail is fitted on
+FLOOR = "low rank alone"  # no token has an exact logit: what completing a set costs at least
 Candidates = Callable[[Floats], Ids]
+Found = tuple[Ids, Floats, Floats]  # tokens [n], their rows of the output matrix [n, D], their bias [n]
 LogProb = Callable[[Floats, int], float]
 
 
 class Completed:
     """Exact logits of the candidates of a row, logits of low rank for all others."""
 
-    def __init__(self, weight: Floats, bias: Floats, rank: int, candidates: Candidates) -> None:
-        factors = SvdSoftmaxLayer.build(weight, bias, rank=rank, rescored=1)
-        self._weight, self._bias, self._candidates = weight, bias, candidates
-        self.previews = factors.previews
+    def __init__(self, weight: Floats, bias: Floats, rank: int, find: Callable[[Floats], Found]) -> None:
+        self._find, self.previews = find, SvdSoftmaxLayer.build(weight, bias, rank=rank, rescored=1).previews
 
     def log_prob(self, h: Floats, word: int) -> float:
         """Log probability of a word after the hidden vector h [D]."""
-        words, logits = self._candidates(h), self.previews(h)
-        logits[words] = self._weight[words] @ h + self._bias[words]
+        (words, weight, bias), logits = self._find(h), self.previews(h)
+        logits[words] = weight @ h + bias
         return float(logits[word] - log_sum_exp(logits))
+
+
+def gathered(weight: Floats, bias: Floats, candidates: Candidates) -> Callable[[Floats], Found]:
+    """Candidates with their rows, which are gathered anew for each hidden vector."""
+
+    def find(h: Floats) -> Found:
+        words = candidates(h)
+        return words, weight[words], bias[words]
+
+    return find
+
+
+def of_screen(weight: Floats, bias: Floats, screen: Screen) -> Callable[[Floats], Found]:
+    """The set of a row's cluster, whose rows lie side by side, as in `ScreenNumpyLayer`."""
+    sets = [(words, weight[words], bias[words]) for words in np.split(screen.token, screen.start[1:-1])]
+    return lambda h: sets[int((screen.weight @ h + screen.bias).argmax())]
 
 
 def whole_text(subject: Subject, folder: Path, data: str, words: int = TEXT_WORDS) -> dict[str, Any]:
@@ -98,11 +115,12 @@ def whole_text(subject: Subject, folder: Path, data: str, words: int = TEXT_WORD
     return record.write("text_perplexity", figures, threads=1, options={"model": subject.name, "text": subject.test})
 
 
-def measure(prepared: Prepared, data: str, quick: bool) -> dict[str, Any]:
-    """The table of one language model, recorded."""
+def measure(prepared: Prepared, data: str, quick: bool, most: int = 0) -> dict[str, Any]:
+    """The table of one language model, recorded; on `most` words in place of the usual number."""
     subject, weight, bias = prepared.subject, prepared.layer.weight, prepared.layer.bias
     parts = load_model(prepared.folder, MachineOptions(), "language")
-    hidden, word = read_text(parts, subject.lines(data, "test"), QUICK_WORDS if quick else WORDS)
+    count = most or (QUICK_WORDS if quick else WORDS)
+    hidden, word = read_text(parts, subject.lines(data, "test"), count, spread=1 if most else SPREAD)
     rows = list(zip(hidden, word.tolist(), strict=True))
     runs, own = contenders(prepared, subject)
     costs = {name: np.array([-run(*row) for row in rows]) for name, run in runs.items()}
@@ -146,11 +164,14 @@ def contenders(prepared: Prepared, subject: Subject) -> tuple[dict[str, LogProb]
     layer = prepared.layer
     weight, bias, rank = layer.weight, layer.bias, subject.rank
     few = min(200, len(bias))
-    svd = Completed(weight, bias, rank, lambda h: largest(svd.previews(h), few))
+    svd = Completed(weight, bias, rank, gathered(weight, bias, lambda h: largest(svd.previews(h), few)))
     adaptive = AdaptiveSoftmaxLayer.build(weight, bias, layer.fit.hidden[:2000], head=len(bias) // 5)
     fgd = FgdLayer.build(weight, bias, links=32, searched=few, kept=few // 4)
-    methods: dict[str, Candidates] = {"adaptive softmax": adaptive.candidates, "FGD": fgd.candidates}
-    methods |= {fit.name: _set_of(fit.screen) for fit in prepared.fits if fit.screen.fallback is None}
+    methods = {
+        "adaptive softmax": gathered(weight, bias, adaptive.candidates),
+        "FGD": gathered(weight, bias, fgd.candidates),
+    }
+    methods |= {fit.name: of_screen(weight, bias, fit.screen) for fit in prepared.fits if fit.screen.fallback is None}
 
     def full(h: Floats, word: int) -> float:
         logits = weight @ h + bias
@@ -166,7 +187,8 @@ def contenders(prepared: Prepared, subject: Subject) -> tuple[dict[str, LogProb]
     }
     tails |= {fit.name: _built(layer, fit.screen) for fit in prepared.fits if fit.screen.fallback is not None}
     own = {name: _one_word(layer) for name, layer in tails.items()}
-    return {"full": full, "SVD-softmax": svd.log_prob} | completed | own, tails
+    alone: dict[str, LogProb] = {FLOOR: lambda h, word: float((logits := svd.previews(h))[word] - log_sum_exp(logits))}
+    return {"full": full, "SVD-softmax": svd.log_prob} | completed | own | alone, tails
 
 
 def with_tail(layer: Layer, screen: Screen) -> Screen:
@@ -203,14 +225,6 @@ def _sum(layer: ScreenLayer, h: Floats) -> float:
     return float(np.exp(every.astype(np.float64)).sum())
 
 
-def _set_of(screen: Screen) -> Candidates:
-    def words(h: Floats) -> Ids:
-        cluster = int(np.argmax(screen.weight @ h + screen.bias))
-        return screen.token[screen.start[cluster] : screen.start[cluster + 1]]
-
-    return words
-
-
 def set_only(weight: Floats, bias: Floats, screen: Screen, hidden: Floats, word: Ids) -> dict[str, float]:
     """Share of the words outside their sets, and the perplexity of the others, normalised over the set."""
     log_prob = ScreenLayer.build(weight, bias, screen).log_prob(hidden, word)
@@ -241,8 +255,20 @@ def describe(line: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def main(data: Data = DATA, models: Models = list(MODELS)) -> None:
+def main(
+    data: Data = DATA,
+    models: Models = list(MODELS),
+    table: Annotated[str, typer.Option(help="Table 6 of this model, with half of the vectors to fit on")] = "",
+    words: Annotated[int, typer.Option(help="of the test text in that table; more than there are: all")] = TEXT_WORDS,
+) -> None:
     """Measure, print and record."""
+    if table:
+        subject = next(one for one in SUBJECTS if one.name == table)
+        folder = find_folder(subject, models)
+        if folder is None:
+            raise NoDataError(f"no model {table} below {', '.join(models)}")
+        print(describe(measure(prepare(subject, folder, data, True), data, True, words)))
+        return
     for subject in (present(one, models) for one in SUBJECTS if one.columns is None):
         folder = find_folder(subject, models)
         if folder is None:

@@ -1,0 +1,73 @@
+"""Precision of L2S by the number of vectors it was fitted on, and the sets that it and its start need.
+
+A set only holds what the vectors of its cluster have needed. With r clusters each sees 1 / r of the vectors, so where
+P@5 falls with r it should rise with the vectors. And where the learned screen is as fast as its start at the paper's
+precision, both should need sets of the same size there. Precisions on held-out vectors, nothing is timed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench.flags import Data, Models
+from bench.harness import record
+from bench.harness.testset import DATA, NoDataError
+from bench.harness.vectors import Layer, collect_layer
+from bench.papers.l2s.screens import P_AT_1, P_AT_5, Clusters, cluster, hits, screen_at
+from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder
+
+SHARES = (0.25, 1.0)  # of the vectors
+CLUSTERS = (50, 250)
+SET = 400
+BUDGETS = (150, 200, 250, 300, 350, 400)  # of the sets that are needed
+NEEDING = 100  # clusters there
+
+
+def seen(layer: Layer, clusters: int, share: float) -> dict[str, Any]:
+    """Precision of L2S and its start with sets of SET tokens, fitted on a share of the vectors; recorded."""
+    part = replace(layer, fit=layer.fit.first(round(share * len(layer.fit))))
+    options = {"model": layer.name, "clusters": clusters, "set": SET, "fitted_on": len(part.fit)}
+    if known := record.find("l2s_seen", options):
+        return known
+    found = {method: cluster(part, method, clusters, SET, near=False) for method in ("spherical", "l2s")}
+    figures = {method: _precision(layer, one, SET) for method, one in found.items()}
+    everything = _precision(layer, found["l2s"], 0.0)
+    return record.write("l2s_seen", {"methods": figures, "every token seen": everything}, threads=1, options=options)
+
+
+def _precision(layer: Layer, found: Clusters, budget: float) -> dict[str, float]:
+    there = hits(screen_at(found, budget), layer.test, len(layer.bias))
+    return {"p_at_1": round(there.p_at_1, 5), "p_at_5": round(there.p_at_5, 5), "set": round(there.average_set, 1)}
+
+
+def needed(layer: Layer) -> dict[str, Any]:
+    """The curve of both methods over the budget, and the smallest sets that have the paper's precision; recorded."""
+    options = {"model": layer.name, "clusters": NEEDING, "budgets": list(BUDGETS), "fitted_on": len(layer.fit)}
+    if known := record.find("l2s_seen", options):
+        return known
+    start = cluster(layer, "spherical", NEEDING, near=False)
+    curves = {"spherical": [_precision(layer, start, budget) for budget in BUDGETS]}
+    curves["l2s"] = [
+        _precision(layer, cluster(layer, "l2s", NEEDING, budget, near=False), budget) for budget in BUDGETS
+    ]
+    least = {
+        method: next((p["set"] for p in points if p["p_at_1"] >= P_AT_1 and p["p_at_5"] >= P_AT_5), None)
+        for method, points in curves.items()
+    }
+    return record.write("l2s_seen", {"curves": curves, "least": least}, threads=1, options=options)
+
+
+def main(data: Data = DATA, models: Models = list(MODELS), model: str = "lm-ptb-small") -> None:
+    """Measure, print and record; what this commit has recorded is not measured again."""
+    subject = next(one for one in SUBJECTS if one.name == model)
+    folder = find_folder(subject, models)
+    if folder is None:
+        raise NoDataError(f"no model {model} below {', '.join(models)}")
+    layer = collect_layer(subject, Path(folder), data)
+    for clusters in CLUSTERS:
+        for share in SHARES:
+            line = seen(layer, clusters, share)
+            print(line["options"], line["methods"], line["every token seen"], flush=True)
+    print(needed(layer), flush=True)
