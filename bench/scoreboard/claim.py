@@ -21,15 +21,24 @@ class Settings:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome; `holds` is None where nothing was measured, and `figure` says why."""
+    """The outcome; `holds` is None where nothing was measured, and `figure` says why.
+
+    `because` is the reason of a miss where one was measured (a floor, a profile, an experiment), with its line.
+    """
 
     holds: bool | None
     figure: str
+    because: str = ""
 
     @property
     def word(self) -> str:
         """`holds`, `misses` or `not measured`."""
         return "not measured" if self.holds is None else "holds" if self.holds else "misses"
+
+    @property
+    def explained(self) -> bool:
+        """Whether it holds or misses for a reason that was measured."""
+        return self.holds is True or bool(self.because)
 
 
 @dataclass(frozen=True)

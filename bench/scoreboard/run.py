@@ -16,7 +16,7 @@ from bench.papers.l2s.subjects import MODELS
 from bench.scoreboard.claim import Claim, Settings, Verdict
 
 FRAME = ("__init__", "claim", "run")
-PARTS = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in FRAME)
+PARTS = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*") if path.stem not in FRAME)
 
 
 def wanted(claim: Claim, numbers: list[str]) -> bool:
@@ -41,6 +41,7 @@ def keep(part: str, claim: Claim, verdict: Verdict, settings: Settings, seconds:
     """Add the verdict to results/scoreboard.jsonl: what was promised, what was found, on which commit."""
     options = {"part": part, "claim": claim.number, "model": settings.model, "quick": settings.quick}
     said = {"says": claim.says, "target": claim.target, "figure": verdict.figure, "holds": verdict.holds}
+    said |= {"because": verdict.because} if verdict.because else {}
     record.write("scoreboard", said | {"seconds": round(seconds, 1)}, threads=1, options=options)
 
 
@@ -61,16 +62,19 @@ def main(
     if not claims:
         raise typer.BadParameter(f"no claim {claim!r}; part {part} has {', '.join(one.number for one in every)}")
     settings = Settings(data, model, quick, tuple(models.split()))
-    verdicts = []
+    verdicts, explained = [], 0
     for one in claims:
         start = time.perf_counter()
         verdict = judge(one, settings)
         if write:
             keep(part, one, verdict, settings, time.perf_counter() - start)
         verdicts.append(verdict.word)
+        explained += verdict.explained
+        because = f"; {verdict.word}, because {verdict.because}" if verdict.because else ""
         print(
-            f"{verdict.word:<12}  {one.number:<3} {one.says}: {verdict.figure} (target: {one.target})",
+            f"{verdict.word:<12}  {one.number:<3} {one.says}: {verdict.figure} (target: {one.target}){because}",
             flush=True,
         )
     print(", ".join(f"{verdicts.count(word)} {word}" for word in ("holds", "misses", "not measured")))
+    print(f"{explained} of {len(verdicts)} hold or have their reason measured")
     raise typer.Exit(int("misses" in verdicts))

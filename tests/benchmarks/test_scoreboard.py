@@ -98,3 +98,22 @@ def test_the_papers_have_a_line_for_each_of_their_38_rows():
     assert counts == {"L2S": 14, "CVP": 5, "CUBE": 5, "SHARP": 8, "STREAM": 6} and len(set(numbers)) == 38
     for claim in CLAIMS:
         assert claim.measure(SETTINGS).figure  # each reads the lines that are there, whatever they say
+
+
+def test_a_miss_has_its_measured_reason_or_none(monkeypatch):
+    from bench.scoreboard.papers import row
+
+    line = {"commit": "abcdef123", "dirty": False, "options": {"model": "m"}, "ratio": 2.0}
+    lines = {"speed": [line], "floor": [line | {"commit": "1234567890", "most": 2.5}]}
+    monkeypatch.setattr(row.record, "read", lambda benchmark: lines.get(benchmark, []))
+
+    def claim(least: float, by: str) -> Verdict:
+        judge = lambda line: Verdict(line["ratio"] >= least, "x2")  # noqa: E731
+        reason = lambda line: f"at most x{line['most']}"  # noqa: E731
+        return row.row("1", "a", "b", judge, ("speed", {"model": "m"}), because=reason, by=[(by, {})]).measure(SETTINGS)
+
+    missed, holding, unexplained = claim(3.0, "floor"), claim(1.0, "floor"), claim(3.0, "nothing")
+    assert (missed.word, missed.because, missed.explained) == ("misses", "at most x2.5 [1234567]", True)
+    assert (holding.word, holding.because, holding.explained) == ("holds", "", True)
+    assert (unexplained.word, unexplained.because, unexplained.explained) == ("misses", "", False)
+    assert claim(3.0, "speed").because == ""  # a line from before the figure was recorded
