@@ -21,7 +21,7 @@ from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder
 SHARES = (0.25, 1.0)  # of the vectors
 CLUSTERS = (50, 250)
 SET = 400
-BUDGETS = (150, 200, 250, 300, 350, 400)  # of the sets that are needed
+BUDGETS = (250, 300, 350, 400)  # of the sets that are needed
 NEEDING = 100  # clusters there
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bench.papers.l2s.subjects import SUBJECTS
 from bench.scoreboard.claim import Verdict
-from bench.scoreboard.papers.row import Judge, Line, Wanted, by_option, commits, row
+from bench.scoreboard.papers.row import Judge, Line, Wanted, by_option, commits, found, row
 
 SMALL = "lm-ptb-small"
 PAPER = next(s.paper for s in SUBJECTS if s.name == SMALL)
 PARAMETERS = (50, 100, 200, 250)  # r of L2S, Table 4
+BUDGET = 400  # tokens of a set, where r is compared
 P_AT_1, P_AT_5 = 0.998, 0.990  # of L2S on PTB-Small
 CURVES: Wanted = ("curves", {"model": SMALL})
 COST: Wanted = ("l2s_cost", {"model": SMALL})
@@ -33,23 +34,26 @@ def said(point: Line | None) -> str:
     return f"x{point['ratio']:.1f} at {point['p_at_1']:.4f}/{point['p_at_5']:.4f}" if point else "never that precise"
 
 
-def all_screens() -> Line:
-    """Every point of the published screens of the newest line of each r and budget."""
-    points = {
-        (p["method"], line["options"]["clusters"], p["dial"].get("budget")): p
-        for r in PARAMETERS
-        for line in by_option("published_screens", "clusters", model=SMALL, clusters=r)
-        for p in line["points"]
-    }
-    return {"points": list(points.values())}
+def published(clusters: int) -> tuple[list[Line], list[Line]]:
+    """The newest point of each method and budget with r clusters, and the lines that they stand in."""
+    points: dict[tuple[str, int | None], Line] = {}
+    lines = found("published_screens", model=SMALL, clusters=clusters)
+    for line in lines:
+        points |= {(p["method"], p["dial"].get("budget")): p for p in line["points"]}
+    used = [line for line in lines if any(p in points.values() for p in line["points"])]
+    return list(points.values()), used
 
 
-def screen_speed(*lines: Line) -> Verdict:
-    points = {"points": [point for line in lines for point in line["points"]]}
+def screen_speed(*_: Line) -> Verdict:
+    each = [published(clusters) for clusters in PARAMETERS]
+    points = {"points": [point for some, _ in each for point in some]}
     own, native = (fastest(points, name, P_AT_1, P_AT_5) for name in ("l2s", "l2s, native"))
     holds = own is not None and own["ratio"] >= 10.6
     best = f", r = {own['dial']['clusters']}, sets of {own['dial']['budget']}" if own else ""
-    return Verdict(holds, f"NumPy next to NumPy {said(own)}; native {said(native)}; {SMALL}{best}")
+    span = f" ({own['least_ratio']:.1f} to {own['most_ratio']:.1f})" if own else ""
+    lines = [line for _, some in each for line in some]
+    figure = f"NumPy next to NumPy {said(own)}{span}; native {said(native)}; {SMALL}{best}"
+    return Verdict(holds, figure + commits(lines))
 
 
 def call_cost(line: Line) -> str:
@@ -61,20 +65,20 @@ def call_cost(line: Line) -> str:
     )
 
 
-def robust(*lines: Line) -> Verdict:
-    """P@5 of L2S at the largest common budget over r, and whether L2S is faster than its start at that precision."""
-    budget = 400
-    points = [
-        next(p for p in line["points"] if p["method"] == "l2s" and p["dial"]["budget"] == budget) for line in lines
-    ]
+def robust(*_: Line) -> Verdict:
+    """P@5 of L2S with sets of BUDGET over r, and whether L2S is faster than its start at the paper's precision."""
+    points, lines = [], list[Line]()
+    for clusters in PARAMETERS:
+        some, used = published(clusters)
+        points.append(next(p for p in some if p["method"] == "l2s" and p["dial"]["budget"] == BUDGET))
+        lines += used
     each = ", ".join(f"r = {p['dial']['clusters']}: {p['p_at_1']:.4f}/{p['p_at_5']:.4f}" for p in points)
-    start, own = (fastest(lines[1], name, P_AT_1, P_AT_5) for name in ("spherical", "l2s"))
+    hundred = {"points": published(100)[0]}
+    start, own = (fastest(hundred, name, P_AT_1, P_AT_5) for name in ("spherical", "l2s"))
     beats = start is None or (own is not None and own["ratio"] > 1.1 * start["ratio"])
     holds = beats and all(p["p_at_1"] >= P_AT_1 and p["p_at_5"] >= P_AT_5 for p in points)
-    return Verdict(
-        holds,
-        f"{budget} tokens a set, {each}; faster than its start at the paper's precision: {'yes' if beats else 'no'}",
-    )
+    faster = f"faster than its start at the paper's precision: {'yes' if beats else 'no'}"
+    return Verdict(holds, f"{BUDGET} tokens a set, {each}; {faster}{commits(lines)}")
 
 
 def unseen(*lines: Line) -> str:

@@ -35,6 +35,11 @@ def commits(lines: Sequence[Line]) -> str:
     return f" [{', '.join(names)}]"
 
 
+def with_commits(said: str, lines: Sequence[Line]) -> str:
+    """What was said, and after it the commits of the lines; what names its own, or says nothing, stays."""
+    return said if not said or said.endswith("]") else said + commits(lines)
+
+
 def row(
     number: str,
     says: str,
@@ -47,7 +52,7 @@ def row(
     """A claim judged by the newest line of each of `wanted`; not measured where one is missing.
 
     A miss is explained by `because` from the newest line of each of `by`, or of the same lines; where one of them is
-    missing it is not. Their commits follow, unless it names those of the lines that it read itself.
+    missing it is not.
     """
 
     def measure(settings: Settings) -> Verdict:
@@ -62,7 +67,7 @@ def row(
             said = because(*lines)
         except (KeyError, StopIteration, IndexError):  # lines from before the figure was recorded
             return verdict
-        return Verdict(verdict.holds, verdict.figure, said if not said or said.endswith("]") else said + commits(lines))
+        return Verdict(verdict.holds, verdict.figure, with_commits(said, lines))
 
     return Claim(number, says, target, measure)
 
@@ -78,4 +83,4 @@ def _judged(judge: Judge, wanted: Sequence[Wanted]) -> Verdict:
         verdict = judge(*lines)
     except (KeyError, StopIteration) as error:  # a line from before the figure was recorded
         return Verdict(None, f"the newest lines have no {error}; measure again")
-    return Verdict(verdict.holds, verdict.figure + commits(lines))
+    return Verdict(verdict.holds, with_commits(verdict.figure, lines))
