@@ -36,7 +36,7 @@ def commits(lines: Sequence[Line]) -> str:
 
 
 def with_commits(said: str, lines: Sequence[Line]) -> str:
-    """What was said, and after it the commits of the lines; what names its own, or says nothing, stays."""
+    """A text with the commits of the lines after it; one that names its own, or is empty, stays."""
     return said if not said or said.endswith("]") else said + commits(lines)
 
 
