@@ -31,6 +31,7 @@ from sharpbeam.search.work import Work
 from sharpbeam.storage.fitted import FolderArtifacts
 from sharpbeam.storage.low_bit import read_gains
 from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
+from sharpbeam.storage.precision import read_precision
 from sharpbeam.storage.shortlists import shortlist_identity as identity_of_shortlist
 from sharpbeam.storage.tuned import read_tuned
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
@@ -232,7 +233,7 @@ def load_model(
     facts = [read_facts(folder) for folder in folders]
     options = _own_options(folders[0], facts[0]).changed(**keywords)  # raises before weights are read
     tuned = read_tuned(folders[0]) if len(folders) == 1 and not machine.reference else {}
-    machine = machine.resolved(tuned.get("compute_type", "int8"))
+    machine = machine.resolved(tuned.get("compute_type") or _measured_type(folders))
     first, *others = members = [
         _load_member(folder, one, machine, task) for folder, one in zip(folders, facts, strict=True)
     ]
@@ -259,6 +260,12 @@ def load_model(
         footprint=sum_of([member.footprint for member in members]),
         max_positions=min((m.max_positions for m in members if m.max_positions), default=0),
     )
+
+
+def _measured_type(folders: Sequence[Path]) -> str:
+    """The number type that lost nothing when each of the models was converted or trained; int8 where none was tried."""
+    types = {found.compute_type for folder in folders if (found := read_precision(folder)) is not None}
+    return next((kind for kind in ("float32", "int16") if kind in types), "int8")
 
 
 def _load_member(folder: Path, facts: FolderFacts, machine: MachineOptions, task: Task | None) -> LoadedModel:

@@ -89,7 +89,7 @@ def fit_preview(
     with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
         texts = [(one.direction, list(read_all(one.files))) for one in directed_texts(given, tags)]
         if not given:
-            texts = [(tags.direction(LanguageOptions()), _made_up(loaded))]
+            texts = [(tags.direction(LanguageOptions()), made_up(loaded))]
         for i, (direction, lines) in enumerate(texts):
             wanted = -(-vectors // len(texts))
             with report.stage("collecting", wanted, "vectors") as advance:
@@ -126,7 +126,7 @@ def worth_fitting(model: str | Path) -> bool:
     return alone and USUAL[0] <= config.target_vocab_size <= USUAL[1]
 
 
-def _made_up(loaded: LoadedModel) -> list[str]:
+def made_up(loaded: LoadedModel) -> list[str]:
     """Sentences of random source tokens, frequent ones first as vocabularies have them."""
     draw = np.random.default_rng(0)
     size = len(loaded.source)

@@ -44,7 +44,8 @@ class MachineOptions(Schema):
     )
     compute_type: ComputeType = option(
         "auto",
-        "number type of the model's matmuls; auto: what `sharpbeam tune` found, or int8; "
+        "number type of the model's matmuls; auto: what `sharpbeam tune` found, or what `convert` measured to "
+        "lose nothing, or int8; "
         "int16 and int8 quantize weights and inputs, with a scale for each row; "
         "blas: float32 by the shared library that SHARPBEAM_BLAS names, for comparisons (SHARP-0). "
         "The output layer has options of its own (output_layer)",

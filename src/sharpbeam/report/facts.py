@@ -12,6 +12,7 @@ from sharpbeam.errors import ModelError
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.storage.low_bit import FILE as PREVIEW
 from sharpbeam.storage.model_folder import read_facts, read_tensors, verify_weights, weight_types
+from sharpbeam.storage.precision import read_precision
 from sharpbeam.storage.screens import FACTS, SCREEN, screens_in
 from sharpbeam.storage.shortlists import SHORTLIST
 from sharpbeam.text.vocabulary import read_vocabularies
@@ -57,11 +58,21 @@ def describe_model(model: str | Path, *, verify: bool = False) -> dict[str, Any]
         "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
         "fitted": [name for name, file in fitted.items() if (folder / file).is_file()],
         **_screen(folder),
+        **_precision(folder),
         "decoding": facts.decoding,
         **{name: value for name, value in known.items() if not name.endswith("vocab_size")},
         "special_words": {name: target.piece(token) for name, token in known.items() if name.endswith("_id")},
         "card": card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
     }
+
+
+def _precision(folder: Path) -> dict[str, str]:
+    """The number type that auto means and its evidence, or its fault; nothing where it was not measured."""
+    try:
+        found = read_precision(folder)
+    except ModelError as error:
+        return {"compute_type": str(error)}
+    return {} if found is None else {"compute_type": found.summary()}
 
 
 def _screen(folder: Path) -> dict[str, str]:

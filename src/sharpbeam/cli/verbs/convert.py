@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sharpbeam.options.schema import require
+from sharpbeam.text.lines import check_readable
 
 
 def convert(
@@ -41,9 +42,16 @@ def convert(
         bool,
         typer.Option(
             "--preview/--no-preview",
-            help="Fit the low-bit preview as fit-preview does without text, where that takes seconds.",
+            help="Fit the low-bit preview as fit-preview does, and measure what int8 loses, where that takes seconds.",
         ),
     ] = True,
+    text: Annotated[
+        Path | None,
+        typer.Option(help="Source sentences, one a line, for the preview and for int8; default: they are made up."),
+    ] = None,
+    references: Annotated[
+        Path | None, typer.Option(help="Their translations: what int8 loses is said in BLEU too.")
+    ] = None,
 ) -> None:
     """Convert a model of another program to a model folder.
 
@@ -71,6 +79,8 @@ def convert(
     * `sharpbeam convert opus-de-en for-others --to hugging-face`
     * `echo "Guten Morgen." | sharpbeam translate opus-de-en`
     """
+    require(references is None or text is not None, "references", references, "left out without --text")
+    check_readable([path for path in (text, references) if path is not None])
     require(export in ("sharpbeam", "hugging-face"), "to", export, "sharpbeam or hugging-face")
     from sharpbeam.convert import conversion
     from sharpbeam.convert.read import refuse_flags
@@ -92,18 +102,23 @@ def convert(
     for note in done.notes:
         print(note)
     if preview and export == "sharpbeam":
-        _fit_preview(to)
+        _fit(to, text, references)
 
 
-def _fit_preview(folder: Path) -> None:
-    """Fit the preview where it is worth it; the conversion stands where it cannot be fitted."""
+def _fit(folder: Path, text: Path | None, references: Path | None) -> None:
+    """Fit and measure where it is worth it; the conversion stands where that fails."""
     from sharpbeam.cli.fit_progress import shown_progress
     from sharpbeam.errors import SharpbeamError
     from sharpbeam.fit.low_bit_job import fit_preview, worth_fitting
+    from sharpbeam.report.precision import check_precision
+    from sharpbeam.text.lines import read_all
 
     try:
-        if worth_fitting(folder):
-            with shown_progress() as progress:
-                print(fit_preview(folder, progress=progress).summary())
+        if not worth_fitting(folder):
+            return
+        sources, wanted = (list(read_all([path])) if path else [] for path in (text, references))
+        print(f"Number type {check_precision(folder, sources, wanted).summary()}.")
+        with shown_progress() as progress:
+            print(fit_preview(folder, [text] if text else [], progress=progress).summary())
     except SharpbeamError as error:
-        print(f"No low-bit preview was fitted: {error}")
+        print(f"Converted, but not fitted: {error}")

@@ -46,3 +46,16 @@ def train(
     if trainer.progress.step:
         print(f"Resuming from the checkpoint of step {trainer.progress.step} in {output}.", file=sys.stderr)
     trainer.run()
+    _measure_precision(output / "best", trainer.task)
+
+
+def _measure_precision(folder: Path, task: object) -> None:
+    """Measure what int8 loses on the validation text of a translation model."""
+    from sharpbeam.report.precision import check_precision
+    from sharpbeam.train.translation import TranslationTask
+
+    if not isinstance(task, TranslationTask) or getattr(task.config, "languages", {}):
+        return
+    if (folder / "config.json").is_file():
+        sources, references = map(list, zip(*task.valid_pairs, strict=True))
+        print(f"Number type {check_precision(folder, sources, references).summary()}.")

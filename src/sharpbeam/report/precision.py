@@ -1,0 +1,108 @@
+"""Why int8: how near a model's integer matmuls come to float32, measured when it is converted or trained.
+
+Sentences are translated greedily in float32. Then both number types are fed these answers, position by position, and
+their best tokens are compared; the output layer is the exact one for both. A disagreement is weighed by what float32
+thinks of the other token: ties that fall otherwise lose nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sharpbeam.decoding.forced import feed, padded
+from sharpbeam.decoding.inputs import encode_texts
+from sharpbeam.decoding.lanes import one_beam_search
+from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, load_weights
+from sharpbeam.decoding.loop import decode
+from sharpbeam.errors import InputError
+from sharpbeam.fit.low_bit_job import made_up
+from sharpbeam.models.interface import Model
+from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.machine import ComputeType
+from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.report.quality import quality
+from sharpbeam.scheduling.batches import FixedBatches
+from sharpbeam.scheduling.queue import RequestQueue
+from sharpbeam.storage.precision import Evidence, Precision, save_precision
+from sharpbeam.types import Ids, Request
+
+SENTENCES = 100
+LONGEST = 64  # tokens of an answer
+TYPES: tuple[ComputeType, ...] = ("int8", "int16")  # the first that loses nothing is chosen, or else float32
+LOST, LOST_MADE_UP = 0.01, 0.05  # log probability at each position, at most: no model is sure of made-up text
+BLEU_LOST = 0.5  # at most, where references are given: some hundred sentences do not tell less
+MADE_UP = "made up of random tokens of its source vocabulary"
+GIVEN = "the first of the given text"
+
+
+def check_precision(model: str | Path, texts: Sequence[str] = (), references: Sequence[str] = ()) -> Precision:
+    """Compare integer matmuls with float32, and write the outcome to the model folder, where "auto" reads it.
+
+    `texts` are source sentences of a translation model, of which the first 100 are taken, and `references` their
+    translations (BLEU needs sacrebleu); without texts, sentences are made up of random tokens of the source vocabulary.
+    Takes seconds. Raises ModelError for a model that cannot be read, InputError for references that are not as many,
+    OutputError for a folder that cannot be written to.
+    """
+    if references and len(references) != len(texts):
+        raise InputError(f"there are {len(references)} references for {len(texts)} texts; give one for each.")
+    folder = find_model(model)
+    loaded = load_model(folder, MachineOptions(threads=1, exact=True), "translation")
+    chosen = [i for i, text in enumerate(texts) if text.strip()][:SENTENCES]
+    lines = [texts[i] for i in chosen] if texts else made_up(loaded)[:SENTENCES]
+    if not lines:
+        raise InputError("the text has no sentence; give a file with one source sentence a line.")
+    wanted = [references[i] for i in chosen] if references else []
+    length = min(LONGEST, loaded.options.search.max_length)
+    options = loaded.options.changed(beam_size=1, max_length=length, min_length=0)
+    requests = [given.request for given in encode_texts(loaded, lines, None, options) if given.request is not None]
+    answers = _greedy(loaded, loaded.model, requests, options)
+    own = _bleu(loaded, answers, wanted) if wanted else None
+    tried, best, positions = list[Evidence](), "float32", sum(map(len, answers.values()))
+    for kind in TYPES:
+        other = load_weights(folder, MachineOptions(threads=1, compute_type=kind))
+        same, lost = _compare(loaded.model, other, loaded.exact, requests, answers)
+        bleu = _bleu(loaded, _greedy(loaded, other, requests, options), wanted) if wanted else None
+        tried.append(Evidence(kind, round(same / positions, 5), round(lost / positions, 6), bleu))
+        worse = 0.0 if own is None or bleu is None else own - bleu
+        if lost <= (LOST if texts else LOST_MADE_UP) * positions and worse <= BLEU_LOST:
+            best = kind
+            break
+    found = Precision(best, tuple(tried), len(requests), positions, GIVEN if texts else MADE_UP, own)
+    save_precision(folder, found)
+    return found
+
+
+def _greedy(loaded: LoadedModel, model: Model, requests: list[Request], options: DecodeOptions) -> dict[int, Ids]:
+    """Greedy answers of `model` with the exact layer, by request; with eos where it was reached."""
+    setup = one_beam_search(loaded, "a check", requests, options)
+    run = decode(model.open(), setup.layer, setup.make_search(), FixedBatches(RequestQueue(requests)))
+    found = {}
+    for index, (best, *_) in run:
+        ended = len(best.token_log_probs) > len(best.tokens)
+        found[index] = np.array([*best.tokens, *[model.eos_id] * ended], np.int32)
+    return found
+
+
+def _compare(
+    model: Model, other: Model, layer: RowLayer, requests: list[Request], answers: dict[int, Ids]
+) -> tuple[int, float]:
+    """At how many positions `other` has the best token of `model`, and the log probability that it loses in all."""
+    queue, same, lost = RequestQueue(requests), 0, 0.0
+    while batch := queue.take_batch():
+        request = np.array([one.index for one in batch], np.int32)
+        given, length = padded([answers[one.index] for one in batch], model.bos_id)
+        runs = model.open(), other.open()
+        both = [feed(run.step, run.retain, request, run.admit(batch), given, length, model.bos_id) for run in runs]
+        for (_, _, hidden), (_, _, near) in zip(*both, strict=True):
+            first, second = layer.topk(hidden, 1), layer.topk(near, 1)
+            same += int((first.token == second.token).sum())
+            lost += float((first.log_prob[:, 0] - layer.log_prob(hidden, second.token[:, 0])).sum())
+    return same, lost
+
+
+def _bleu(loaded: LoadedModel, answers: dict[int, Ids], references: Sequence[str]) -> float:
+    texts = [loaded.target.decode(answers[i].tolist()) for i in sorted(answers)]
+    return round(quality(texts, references).bleu, 2)
