@@ -173,15 +173,16 @@ def _rows(weight: Floats, low_bit: LowBit) -> tuple[Doubles, Floats, float]:
         )
     center = weight.mean(axis=0, dtype=np.float64).astype(np.float32)
     basis, largest = low_bit.basis.astype(np.float64), 0.0
+    try:
+        inverse = np.linalg.inv(basis)
+    except np.linalg.LinAlgError as error:
+        raise OptionError(f"the preview's basis cannot be inverted ({error}); fit it again") from None
     rows = np.empty(weight.shape)
     for some in _parts(len(weight)):
         tokens = weight[some].astype(np.float64)
         size = np.linalg.norm(tokens, axis=1) + np.linalg.norm(center.astype(np.float64))
         tokens -= center
-        try:
-            rows[some] = np.linalg.solve(basis.T, tokens.T).T
-        except np.linalg.LinAlgError as error:
-            raise OptionError(f"the preview's basis cannot be inverted ({error}); fit it again") from None
+        np.matmul(tokens, inverse, out=rows[some])
         rest = np.linalg.norm(tokens - rows[some] @ basis, axis=1)
         # Rounding of double precision.
         rest += width * 2.0**-51 * np.linalg.norm(basis) * np.linalg.norm(rows[some], axis=1)
@@ -203,11 +204,13 @@ def _levels(rows: Doubles, low_bit: LowBit, chosen: Ids) -> tuple[Ids, Ids, Ids]
     sizes = np.unique(chosen)[::-1]
     if len(sizes) > LEVELS:
         raise OptionError(f"coordinates has {len(sizes)} different values; at most {LEVELS}. Fit the preview again")
-    squares = (rows / low_bit.balance) ** 2
     levels = []
     for size in sizes.tolist():
         ids = (chosen == size).nonzero()[0]
-        left_out = squares[ids, size:].sum(axis=1) + 0.01 * (rows[ids, :size] ** 2).sum(axis=1)
+        left_out = np.empty(len(ids))
+        for some in _parts(len(ids)):  # all squares at once would take as much again as the tokens, twice
+            kept, others = rows[ids[some], :size], rows[ids[some], size:] / low_bit.balance[size:]
+            left_out[some] = (others**2).sum(axis=1) + 0.01 * (kept**2).sum(axis=1)
         levels.append(ids[np.argsort(-left_out, kind="stable")])
     start = np.cumsum([0, *map(len, levels)]).astype(np.int32)
     return np.concatenate(levels).astype(np.int32), start, sizes.astype(np.int32)
