@@ -59,6 +59,7 @@ class SegmentBuilder:
         self._tags: list[tuple[int, int, str, str, int, bool]] = []  # as the fields of Tag; end < 0: not closed yet
         self._open: list[tuple[str, int]] = []  # names and indices of open tags
         self._unopened: set[int] = set()  # indices of closing tags that close nothing
+        self._solid = False  # the last thing added is a point between whose sides no space is lost
 
     def add(self, text: str) -> None:
         """Add text."""
@@ -66,6 +67,10 @@ class SegmentBuilder:
             text = _SPACES.sub(" ", text)
             if text.startswith(" ") and self._text and self._text[-1].endswith(" "):
                 text = text[1:]
+                if self._solid:  # it moves with the point: the text has one space, as its translation will
+                    start, end, raw, closed, parent, fixed = self._tags[-1]
+                    self._tags[-1] = (start, end, raw + " ", closed, parent, fixed)
+            self._solid = False
         if text:
             self._text.append(text)
             self._length += len(text)
@@ -87,8 +92,9 @@ class SegmentBuilder:
         self._tags[index] = (start, self._length, opened, raw, parent, False)
         del self._open[at + 1 :], self._open[at]
 
-    def point(self, raw: str) -> None:
-        """Add markup without text."""
+    def point(self, raw: str, solid: bool = False) -> None:
+        """Add markup without text. Spaces before and after a `solid` one, as an image is, are not one space."""
+        self._solid = solid
         self._tags.append((self._length, self._length, raw, "", self._parent, False))
 
     def boundary(self, raw: str) -> None:

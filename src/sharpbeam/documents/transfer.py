@@ -171,9 +171,16 @@ class _Places:
         if at < len(self._source):
             share = np.where(inside, self._aligned.mass(*self._source[at]), -1.0)
             if share.max() > 0.1:
-                return group.free_point(int(starts[share.argmax()]))
+                return group.free_point(self._at_word(tag, int(starts[share.argmax()]), group.scope[0]))
         place = group.scope[0] + (group.scope[1] - group.scope[0]) * (tag.start - first) / max(1, last - first)
-        return group.free_point(int(starts[np.where(inside, np.abs(starts - place), np.inf).argmin()]))
+        nearest = int(starts[np.where(inside, np.abs(starts - place), np.inf).argmin()])
+        return group.free_point(self._at_word(tag, nearest, group.scope[0]))
+
+    def _at_word(self, tag: Tag, place: int, least: int) -> int:
+        """The beginning of a word, or the space before it if the tag stands before a space in the source."""
+        source, text = self._segment.text, self._aligned.text
+        before = source[tag.start : tag.start + 1].isspace() and not source[tag.start - 1 : tag.start].isspace()
+        return place - 1 if before and place > least and text[place - 1].isspace() else place
 
     def _around(self, parent: int) -> tuple[int, int]:
         """The range in the source of the tag around."""

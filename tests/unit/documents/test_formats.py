@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("sentencex", reason="the extra documents is not installed")
 pytest.importorskip("lxml", reason="the extra documents is not installed")
 
-from support.decoders import answer, reverse, run
+from support.decoders import answer, reverse, run, same
 
 from sharpbeam.decoding.results import Translation
 from sharpbeam.documents import document_steps, read_document
@@ -147,3 +147,23 @@ def test_json_text_is_escaped() -> None:
 
     done = run(document_steps(read_document('["x"]', "json"), DocumentOptions(guards=False)), decode)
     assert json.loads(done.content) == ['a"b\\']
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("1\n00:00:01,000 -> 00:00:02,000\none\n", "line 2 is '00:00:01,000 -> 00:00:02,000'"),
+        ("1\n00:00:01,000 --> later\none\n", "line 2 is '00:00:01,000 --> later'"),
+        ("1\r\n0:01,0 --> 0:02,0\r\none\r\n\r\n2\r\n00:00:61,000 --> 00:01:02,000\r\none\r\n", "line 6 is '00:00:61"),
+        ("WEBVTT\n\n00:01.0 --> x\none\n", "line 3 is '00:01.0 --> x'"),
+        ("one two\n", "no line has times"),
+    ],
+)
+def test_subtitles_with_wrong_times_are_refused_by_the_line(text: str, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        read_document(text, "subtitles")
+
+
+def test_what_only_looks_like_times_is_kept() -> None:
+    for text in ("WEBVTT\n\nNOTE\na --> b\n", "1\n00:01,0 --> 00:02,0\none\n\n12:30\n", "", "\ufeffWEBVTT - one\n"):
+        assert run(document_steps(read_document(text, "subtitles"), DocumentOptions()), same).content == text

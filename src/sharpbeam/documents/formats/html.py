@@ -94,7 +94,7 @@ class _Reader:
             and not self._frozen
         ):
             self._raw.append(raw)
-            self._builder.point(raw)
+            self._builder.point(raw, solid=name == "img")
         else:
             self._flush()
             self._template.keep(raw)
