@@ -22,7 +22,7 @@ from sharpbeam.text.sentencepiece import SentencePieceVocabulary
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Floats
 
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "gelu_sigmoid": "quick_gelu"}
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "gelu_sigmoid": "quick_gelu", "gelu_tanh": "gelu_new"}
 _MOST_POSITIONS = 1024
 # The facts that MarianMT can express; anything else is refused.
 _FACTS: dict[str, tuple[Any, ...]] = {

@@ -108,6 +108,18 @@ def test_tokens_and_scores_are_those_of_generate(request, name: str, way: tuple[
     assert len(pair.check(TEXTS, way, forced)) > 3  # or little was compared
 
 
+def test_gelu_by_tanh_is_that_of_generate(transformers, bart: Pair, tmp_path: Path) -> None:
+    folder = shutil.copytree(bart.folder, tmp_path / "gelu_new")
+    facts = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(facts | {"activation_function": "gelu_new"}))
+    pair = Pair(folder, transformers.BartForConditionalGeneration.from_pretrained(folder).eval())
+    assert pair.ours.loaded.model.config.activation == "gelu_tanh"  # type: ignore[attr-defined]
+    for way in WAYS[2:]:
+        assert len(pair.check(TEXTS, way, 0)) > 3
+    scores = [[answer.score for answer in each.ours.translate(TEXTS, max_length=9)] for each in (pair, bart)]
+    assert max(abs(one - other) for one, other in zip(*scores, strict=True)) > CLOSE  # else it is the other function
+
+
 def test_ids_of_bart_are_those_of_its_tokenizer(transformers, bart: Pair) -> None:
     tokenizer = transformers.BartTokenizer.from_pretrained(bart.folder)
     for text in [*TEXTS, "", "\n\nnew\r\nlines\0", "naïve ﬁ 你好"]:
@@ -216,7 +228,7 @@ def test_small_100_needs_the_target_alone(small: Pair) -> None:
         ("forced_bos_token_id", "x"),
         ("forced_bos_token_id", 10**6),
         ("max_position_embeddings", 91),
-        ("activation_function", "gelu_new"),
+        ("activation_function", "mish"),
     ],
 )
 def test_what_we_lack_is_refused_by_name(bart: Pair, tmp_path: Path, fact: str, value: Any) -> None:

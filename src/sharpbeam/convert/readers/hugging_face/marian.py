@@ -21,9 +21,11 @@ from sharpbeam.convert.readers.hugging_face.words import Words
 from sharpbeam.convert.readers.positions import recognise
 from sharpbeam.errors import ModelError
 
-_ACTIVATIONS: dict[str, Literal["relu", "gelu", "gelu_sigmoid", "swish"]] = {
+_ACTIVATIONS: dict[str, Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]] = {
     "relu": "relu",
     "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
     "quick_gelu": "gelu_sigmoid",
     "swish": "swish",
     "silu": "swish",
