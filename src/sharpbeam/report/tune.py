@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,7 @@ from statistics import median
 from sharpbeam.api.translator import Translator
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.fit.low_bit_job import fit_preview
-from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.machine import ComputeType
 from sharpbeam.options.schema import require
 from sharpbeam.report.tune_picture import draw_tuning
@@ -49,6 +49,7 @@ class Tuning:
     best: Choice
     beam_size: int
     sentences: int
+    skipped: tuple[str, ...] = ()  # why output layers were left out, a line each
 
     def table(self) -> str:
         """For people: fastest first, with a bar for each."""
@@ -59,6 +60,7 @@ class Tuning:
             bar = "#" * max(1, round(24 * choice.one / slowest))
             chosen = "  <- chosen" if choice is self.best else ""
             lines.append(f"{name:22}{choice.one:12.2f} ms{choice.batch:10.2f} ms{choice.same:13.1%}  {bar}{chosen}")
+        lines += self.skipped
         lines.append(f"{self.folder / FILE}: translate and serve take this choice from now on.")
         return "\n".join(lines)
 
@@ -83,7 +85,8 @@ def tune(
     Of the choices whose tokens are proven (`scan`, `proven`, `exact`) that give at least nine sentences of ten the
     answer of float32 with the exact layer, the one that takes least for one sentence at a time goes to tuned.json;
     `compute_type="auto"` and `output_layer="auto"` mean it from then on. A low-bit preview is fitted to the text first,
-    where the model has none. Times are medians of three rounds, interleaved; they hold for this machine.
+    where the model has none; layers whose files cannot be read are skipped. Times are medians of three rounds,
+    interleaved; they hold for this machine.
 
     `beam_size` None is the model's own default. `model` is the folder of a translation model, `text` names files with
     one source sentence a line. Raises InputError where they have no sentence, ModelError for a model that cannot be
@@ -102,11 +105,14 @@ def tune(
     if not (folder / LOW_BIT).is_file():
         say("fitting a low-bit preview")
         fit_preview(folder, [Path(one) for one in text])
+    skipped = _unusable(reference)
+    for why in skipped.values():
+        say(why)
     measured: dict[tuple[ComputeType, str], list[tuple[float, float]]] = {}
     same: dict[tuple[ComputeType, str], float] = {}
     translators = {kind: Translator(folder, compute_type=kind, threads=threads) for kind in TYPES}
     for round_ in range(ROUNDS):
-        for kind, layer in _choices():
+        for kind, layer in _choices(skipped):
             say(f"round {round_ + 1} of {ROUNDS}: {kind}, {layer}")
             found, times = _measure(translators[kind], lines, layer, beam)
             measured.setdefault((kind, layer), []).append(times)
@@ -121,13 +127,26 @@ def tune(
     best = min(sound, key=lambda choice: choice.one)
     evidence = {"beam_size": beam, "sentences": len(lines), "choices": [asdict(choice) for choice in choices]}
     save_tuned(folder, best.compute_type, best.output_layer, evidence)
-    return Tuning(folder, choices, best, beam, len(lines))
+    return Tuning(folder, choices, best, beam, len(lines), tuple(dict.fromkeys(skipped.values())))
 
 
-def _choices() -> Iterator[tuple[ComputeType, str]]:
-    """All choices; of float32 only the slow layer and the fast one, which say what the type costs."""
+def _unusable(translator: Translator) -> dict[str, str]:
+    """Output layers that the model cannot have, as one whose file is of an older version; and why."""
+    found = {}
+    for layer in LAYERS:
+        try:
+            translator.output_layer(DecodeOptions.of(output_layer=layer))
+        except ModelError as error:
+            found[layer] = f"Not measured: {error}"
+    return found
+
+
+def _choices(skipped: Collection[str]) -> Iterator[tuple[ComputeType, str]]:
+    """All choices but `skipped`; of float32 only the slow layer and the fast one, which say what the type costs."""
     for kind in TYPES:
         for layer in LAYERS:
+            if layer in skipped:
+                continue
             if kind == "int8" or layer in ("scan", "exact"):
                 yield kind, layer
 

@@ -7,9 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from sharpbeam import InputError, Translator, tune
 from sharpbeam.report.tune import KEEP, LAYERS
+from sharpbeam.storage.low_bit import FILE as LOW_BIT
 from sharpbeam.storage.tuned import FILE
 
 
@@ -43,6 +46,20 @@ def test_the_beam_is_that_of_the_model_unless_another_is_given(tuned, tmp_path):
     folder = Path(shutil.copytree(tuned, tmp_path / "greedy"))
     (folder / "config.json").write_text(json.dumps(facts | {"decoding": {"beam_size": 1}}))
     assert tune(folder, [tmp_path / "text"], sentences=1).beam_size == 1
+
+
+def test_a_preview_of_an_older_version_is_skipped_and_said(tuned, tmp_path):
+    folder = Path(shutil.copytree(tuned, tmp_path / "old"))
+    with safe_open(folder / LOW_BIT, framework="np") as file:
+        facts, arrays = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    save_file(arrays, folder / LOW_BIT, {**facts, "format_version": "0"})
+    (tmp_path / "text").write_text("a b\n")
+    said: list[str] = []
+    found = tune(folder, [tmp_path / "text"], sentences=1, progress=said.append)
+    assert {choice.output_layer for choice in found.choices} == {"scan", "exact"}
+    (why,) = found.skipped
+    assert "format_version is '0'" in why and "fit-preview" in why
+    assert why in said and why in found.table()
 
 
 def test_text_without_a_sentence_is_refused(tuned, tmp_path):
