@@ -18,7 +18,6 @@ from sharpbeam.errors import OptionError, nearest
 ABSENT = {  # what other programs have and we need not
     "device": "decoding runs on the CPU, so leave it out",
     "device_index": "decoding runs on the CPU, so leave it out",
-    "return_scores": "every answer has its score, so leave it out",
 }
 T = TypeVar("T")
 S = TypeVar("S", bound="Schema")
