@@ -253,6 +253,26 @@ def test_no_source_word_is_lost_where_the_source_has_more(float32, tmp_path, mon
     assert np.array_equal(model.tensors["source_embedding"][ids], more)
 
 
+def test_a_source_may_have_its_unknown_token_last_and_leave_it_out(float32, tmp_path, monkeypatch):
+    """As models of OpenNMT-tf do; CTranslate2 adds it, and reads lines that end as Windows ends them."""
+    words = json.loads((float32 / "shared_vocabulary.json").read_text())
+    table = read_model_file(float32 / "model.bin").variables["decoder/embeddings/weight"]
+    pieces = float32 / "source.spm", float32 / "target.spm"
+    wanted = read_model(str(apart(float32, tmp_path / "plain", {}, {})), *pieces)
+    unknown, order = words.index("<unk>"), [*range(len(words))]
+    order[unknown], order[-1] = order[-1], unknown
+    change_variables(monkeypatch, float32, encoder__embeddings_0__weight=table[order])
+    folder = apart(float32, tmp_path / "apart", {}, {})
+    (folder / "source_vocabulary.json").unlink()
+    listed = "".join(f"{words[token]}\r\n" for token in order[:-1])
+    (folder / "source_vocabulary.txt").write_bytes(listed.encode())
+    found = read_model(str(folder), *pieces)
+    assert found.config == dataclasses.replace(wanted.config, shared_embedding=False)
+    assert np.array_equal(values(found.tensors["source_embedding"])[: len(table)], table)
+    for text in [*TEXTS, "😀"]:
+        assert found.source.encode(text) == wanted.source.encode(text)
+
+
 @pytest.mark.parametrize("word", ["<s>", "<pad>"])
 def test_a_special_word_that_is_a_common_one_in_the_source_is_refused(float32, tmp_path, monkeypatch, word):
     if word == "<s>":

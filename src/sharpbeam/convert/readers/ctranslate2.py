@@ -75,7 +75,10 @@ def _with_words(
 ) -> Converted:
     """The model with its vocabularies, which have to be as long as the embeddings."""
     from_zero = sizes.pop("from_zero")
+    unknown = facts.text("unk_token") or "<unk>"
     for side, words in (("source", source), ("target", target)):
+        if unknown not in words:  # CTranslate2 adds it as the last one
+            words.append(unknown)
         if len(words) != sizes[f"{side}_vocab_size"]:
             raise ModelError(
                 f"{folder}: the {side} vocabulary has {len(words)} words, the embedding {sizes[f'{side}_vocab_size']}; "
@@ -87,6 +90,13 @@ def _with_words(
         return id_of(facts.path, target, f"{name}_token", facts.text(f"{name}_token") or default)
 
     ids: dict[str, Any] = {"unk_id": named("unk", "<unk>"), "eos_id": named("eos", "</s>")}
+    apart = not sizes["shared_embedding"]
+    if apart and (there := source.index(unknown)) != ids["unk_id"] < len(source):
+        # Models of OpenNMT-tf have it last on each side. We have one id for both: two rows of the source change places.
+        order = np.arange(len(source))
+        order[[there, ids["unk_id"]]] = order[[ids["unk_id"], there]]
+        source = [source[token] for token in order]
+        tensors = {**tensors, "source_embedding": values(tensors["source_embedding"])[order]}
     if from_zero:
         tensors, source, target, start = with_start(folder, tensors, source, target)
         sizes |= {"source_vocab_size": len(source), "target_vocab_size": len(target)}
@@ -133,7 +143,8 @@ def _words(folder: Path, name: str) -> list[str] | None:
     if not path.is_file():
         return None
     try:
-        return path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        text = path.read_bytes().decode("utf-8").removesuffix("\n")
+        return [line.removesuffix("\r") for line in text.split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"cannot read the vocabulary {path}: {error}.") from error
 

@@ -105,6 +105,11 @@ def notes(generation: Facts) -> tuple[str, ...]:
     found = []
     if generation.get("do_sample"):
         found.append("`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked.")
+    if generation.flag("renormalize_logits"):
+        found.append(
+            "`generate` renormalises what min_length, repetition_penalty and no_repeat_ngram_size leave "
+            "(renormalize_logits); Sharpbeam does so for banned words only, so scores with these rules differ."
+        )
     tasks = generation.get("task_specific_params")
     prefixes = (
         [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
