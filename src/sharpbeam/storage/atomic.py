@@ -103,13 +103,14 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """A new folder to fill, which takes the place of `folder` at the end of the block.
 
     An error inside leaves the old folder. Folders that killed runs left next to `folder` are removed after a success.
-    Raises OSError, with the name `folder` where none can be made there.
+    Raises OSError, with the name `folder` where none can be made there. A link to a folder stays a link.
     """
+    given, folder = folder, Path(os.path.realpath(folder))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}{_MARK}", dir=folder.parent))
     except OSError as error:
-        raise OSError(error.errno, f"no folder can be made there ({error.strerror})", str(folder)) from error
+        raise OSError(error.errno, f"no folder can be made there ({error.strerror})", str(given)) from error
     held = lock(temporary)  # tells other runs that clean up that this folder is in use
     try:
         yield temporary

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,10 @@ def read_note(kind: str, path: Path) -> dict[str, Any] | None:
     if note is None:
         return None
     try:
-        with note.open("rb") as file:
+        with open(os.open(note, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_uid != getattr(os, "geteuid", lambda: about.st_uid)():
+                return None  # a pipe may not end, and a note of another user may say anything
             found = json.loads(file.read(_LIMIT))
         return dict(found["facts"]) if found["state"] == file_state(path) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -243,6 +243,23 @@ def test_a_place_where_no_folder_can_be_made_is_named_as_it_was_given(tmp_path, 
         assert caught.value.filename == str(folder)
 
 
+def test_a_link_to_a_folder_stays_a_link(folder, make_tensors):
+    link = folder.parent / "link"
+    link.symlink_to(folder.name)
+    save_model(link, TINY, make_tensors(TINY, seed=5), {}, "")
+    assert link.is_symlink() and {path.name for path in folder.parent.iterdir()} == {"link", folder.name}
+    assert np.array_equal(
+        load_file(folder / "model.safetensors")["output_bias"], make_tensors(TINY, seed=5)["output_bias"]
+    )
+
+
+def test_a_pipe_in_the_place_of_the_config_is_refused(folder):
+    (folder / "config.json").unlink()
+    os.mkfifo(folder / "config.json")
+    with pytest.raises(ModelError, match="no regular file"):
+        read_config(folder)
+
+
 def test_what_killed_runs_left_is_removed_and_nothing_else(folder, make_tensors):
     """The names of theirs are of eight letters, as `tempfile` gives them too."""
     ours = (".model.sharpbeam-ab_12xyz", ".model.sharpbeam-old.ab_12xyz")

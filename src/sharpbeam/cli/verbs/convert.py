@@ -37,7 +37,9 @@ def convert(
         str,
         typer.Option("--to", metavar="sharpbeam|hugging-face", help="hugging-face: FROM is a model folder of ours."),
     ] = "sharpbeam",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace TO if it is there.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace TO, and all that is in it, if it is there.")
+    ] = False,
     preview: Annotated[
         bool,
         typer.Option(
