@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,10 @@ FIREFOX = ("enpt", "pten")
 TRAINED = ("de-en-transformer",)
 BLEU_DISTANCE = 0.1  # of claim 1
 EQUAL_BLEU = 0.3  # two int8 arithmetics on some hundred sentences
+SLOWER = 1.1  # of claim 6
+PROVEN = ("ours scan", "ours proven", "ours exact")  # layers with the answers of the exact one
+SENTENCES, FILES = 1000, 10_000  # of claim 5
+FORMATS = ("T5", "BART", "mBART", "SMaLL-100", "Bergamot")  # that this part added
 Measure = Callable[[Settings], Verdict]
 
 
@@ -51,6 +56,64 @@ def _memory(line: dict[str, Any]) -> tuple[bool, str]:
     found = line["contenders"]
     own, theirs = found["ours"]["peak_mib"], next(iter(found.values()))["peak_mib"]
     return own < theirs, f"{line['options']['model']} {own:.0f} MiB to {next(iter(found))}'s {theirs:.0f}"
+
+
+def _no_flags(line: dict[str, Any]) -> tuple[bool, str]:
+    """Claim 6 of one model."""
+    times = {size: found["median"] for size, found in line["slower"].items()}
+    said = ", ".join(f"x{time:.2f} as long at {size}" for size, time in times.items())
+    layers = f"{line['auto']['output_layer']} for {line['tuned']['output_layer']}"
+    return max(times.values()) <= SLOWER, f"{line['options']['model']} {said} ({layers})"
+
+
+def exact_over_ctranslate2(target: float) -> Callable[[dict[str, Any]], tuple[bool, str]]:
+    """Judge a line of `decode.peers`: the fastest of our layers whose answers are proven, over CTranslate2 int8."""
+
+    def judge(line: dict[str, Any]) -> tuple[bool, str]:
+        found = {name: line["contenders"][name]["ratio"] for name in PROVEN if name in line["contenders"]}
+        name, ratio = max(found.items(), key=lambda one: one[1])
+        said = f"{line['options']['name']} batch {line['options']['batch']}: {name} x{ratio:.2f}, x{target} wanted"
+        return ratio >= target, f"{said} [{line['commit'][:7]}]"
+
+    return judge
+
+
+def shapes(*wanted: tuple[str, int, float]) -> Measure:
+    """Each shape at a batch size against its target, by the newest lines."""
+
+    def measure(settings: Settings) -> Verdict:
+        found = [
+            _of_lines("peers", [{"name": name, "batch": batch}], exact_over_ctranslate2(target))(settings)
+            for name, batch, target in wanted
+        ]
+        holds = None if any(one.holds is None for one in found) else all(one.holds for one in found)
+        return Verdict(holds, "; ".join(one.figure for one in found))
+
+    return measure
+
+
+def families(settings: Settings) -> Verdict:
+    """The newest line of each family and way, and the last ones of broken files of each format."""
+    ways: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in record.read("identity"):
+        if "family" in line["options"]:
+            ways[line["options"]["family"], json.dumps(line["options"]["way"])] = line
+    formats: dict[str, dict[str, int]] = {}
+    for line in record.read("imports"):
+        if line["options"]["cases"] >= FILES and not line["dirty"]:
+            formats |= line["formats"]
+    if not ways or not formats:
+        return Verdict(None, "no line in bench/results/identity.jsonl of a family, or in imports.jsonl")
+    names, wrong = {family for family, _ in ways}, sum(line["wrong"] for line in ways.values())
+    few = [line for line in ways.values() if line["options"]["sentences"] < SENTENCES]
+    broken = sum(one["wrong"] for one in formats.values())
+    missing = [one for one in FORMATS if not any(name.startswith(one) for name in formats)]
+    figure = (
+        f"{len(names)} families, {len(ways)} ways of {SENTENCES:,} sentences: {wrong} wrong, "
+        f"{sum(line['ties'] for line in ways.values())} ties; {FILES:,} broken files of each of {len(formats)} files: "
+        f"{broken} wrong" + "".join(f"; none of {name}" for name in missing)
+    )
+    return Verdict(not (wrong or few or broken or missing), figure)
 
 
 def _of_lines(
@@ -110,14 +173,34 @@ CLAIMS = [
         speed_over_baseline(TRAINED, 5, 1, 3),
     ),
     Claim("3b", "the same at batch 32", "at least x2.5", speed_over_baseline(TRAINED, 5, 32, 2.5)),
-    Claim("4a", "OPUS shape 6+6, random weights, exact answers, batch 1", "at least x6", NOT_YET),
-    Claim("4b", "OPUS shape 6+6, random weights, exact answers, batch 32", "at least x3", NOT_YET),
-    Claim("4c", "OPUS shape 12+1, random weights, batch 1 and 32", "at least x6 and x3", NOT_YET),
-    Claim("4d", "NLLB shape, random weights", "at least x5", NOT_YET),
     Claim(
-        "5", "families: 1,000 sentences of each; broken and hostile files", "0 wrong; 10,000 files a format", NOT_YET
+        "4a",
+        "OPUS shape 6+6, random weights, exact answers, batch 1",
+        "at least x6",
+        shapes(("opus-6+6", 1, 6)),
     ),
-    Claim("6", "`translate` with no flags, on every model", "within 10% of the best that `tune` finds", NOT_YET),
+    Claim(
+        "4b",
+        "OPUS shape 6+6, random weights, exact answers, batch 32",
+        "at least x3",
+        shapes(("opus-6+6", 32, 3)),
+    ),
+    Claim(
+        "4c",
+        "OPUS shape 12+1, random weights, batch 1 and 32",
+        "at least x6 and x3",
+        shapes(("opus-12+1", 1, 6), ("opus-12+1", 32, 3)),
+    ),
+    Claim("4d", "NLLB shape, random weights", "at least x5", shapes(("nllb-600m", 1, 5))),
+    Claim(
+        "5", "families: 1,000 sentences of each; broken and hostile files", "0 wrong; 10,000 files a format", families
+    ),
+    Claim(
+        "6",
+        "`translate` with no flags, on every model",
+        "within 10% of the best that `tune` finds",
+        _of_lines("no_flags", [{"model": m} for m in (*FIREFOX, "de-en", *TRAINED)], _no_flags),
+    ),
     Claim(
         "7",
         "peak memory on the same model",
