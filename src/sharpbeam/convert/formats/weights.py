@@ -142,19 +142,27 @@ class Tensors(dict[str, Tensor]):
 
     def __init__(self, weights: Weights, transposed: bool = False) -> None:
         super().__init__()
-        self._weights, self._transposed = weights, transposed
+        self.weights, self._transposed = weights, transposed
 
     def add_matrix(self, name: str, theirs: str | Sequence[str], rows: int, columns: int) -> None:
         """Add the matrix [rows, columns], or several with the same inputs as one: their rows one after another."""
         names = [theirs] if isinstance(theirs, str) else theirs
         shape = (columns, rows) if self._transposed else (rows, columns)
-        parts = [self._weights.tensor(one, *shape) for one in names]
+        parts = [self.weights.tensor(one, *shape) for one in names]
         self[name] = joined([part.T for part in parts] if self._transposed else parts)
 
     def add_vector(self, name: str, theirs: str | Sequence[str], size: int) -> None:
         """Add the vector [size], or several as one."""
         names = [theirs] if isinstance(theirs, str) else theirs
-        self[name] = np.concatenate([self._weights.take(one, size) for one in names])
+        self[name] = np.concatenate([self.weights.take(one, size) for one in names])
+
+    def add_embeddings(self, source: Tensor, target: Tensor, output: Tensor) -> dict[str, Any]:
+        """Add both embeddings and the output matrix, each matrix once; returns their part of a config."""
+        shared, tied = (np.array_equal(values(one), values(target)) for one in (source, output))
+        self |= {"target_embedding": target} | ({} if shared else {"source_embedding": source})
+        self |= {} if tied else {"output_weight": output}
+        sizes = {"source_vocab_size": source.shape[0], "target_vocab_size": target.shape[0]}
+        return sizes | {"hidden_dim": target.shape[1], "shared_embedding": shared, "tied_output": tied}
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:

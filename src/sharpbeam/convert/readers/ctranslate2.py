@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from sharpbeam.convert.formats.weights import Stored, Tensor, Tensors, Weights, 
 from sharpbeam.convert.readers.ctranslate2_revision import renewed
 from sharpbeam.convert.readers.positions import recognise, sines_first, with_sines_first
 from sharpbeam.convert.readers.target_tags import TargetTags
+from sharpbeam.convert.readers.transformer import add_layers
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.tensors import Int8Matrix
@@ -32,6 +34,24 @@ _ACTIVATIONS: dict[int, Literal["relu", "gelu", "gelu_sigmoid", "swish"]] = {
     2: "swish",
     3: "gelu",
     4: "gelu_sigmoid",
+}
+_PARTS: dict[str, tuple[str, ...]] = {  # of a layer, by our names
+    "attention.norm": ("self_attention/layer_norm",),
+    "attention.qkv": ("self_attention/linear_0",),
+    "attention.out": ("self_attention/linear_1",),
+    "cross.norm": ("attention/layer_norm",),
+    "cross.query": ("attention/linear_0",),
+    "cross.key_value": ("attention/linear_1",),
+    "cross.out": ("attention/linear_2",),
+    "ffn.norm": ("ffn/layer_norm",),
+    "ffn.up": ("ffn/linear_0", "ffn/linear_0_noact"),  # the second one where it is gated
+    "ffn.down": ("ffn/linear_1",),
+}
+_OUTSIDE = {
+    "encoder_norm": "encoder/layer_norm",
+    "decoder_norm": "decoder/layer_norm",
+    "source_embedding_norm": "encoder/layernorm_embedding",
+    "target_embedding_norm": "decoder/layernorm_embedding",
 }
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
 
@@ -184,69 +204,49 @@ class _CTranslate2Transformer:
         w, tensors = self._weights, self._tensors
         first = "encoder/embeddings_0/weight"
         source = self._matrix(first if first in w else "encoder/embeddings/weight")
-        target, output = (
-            self._matrix("decoder/embeddings/weight"),
-            self._matrix("decoder/projection/weight"),  # vocabulary: its name
-        )  # vocabulary: its name
+        target = self._matrix("decoder/embeddings/weight")
+        output = self._matrix("decoder/projection/weight")  # vocabulary: its name
         words, dim = target.shape
-        tied, shared = _same(output, target), _same(source, target)
-        tensors |= {"target_embedding": target} | ({} if shared else {"source_embedding": source})
-        if not tied:
-            tensors["output_weight"] = output
         bias = "decoder/projection/bias"  # vocabulary: its name
         tensors["output_bias"] = w.take(bias, words) if bias in w else np.zeros(words, np.float32)
-        sizes: dict[str, Any] = {
-            "source_vocab_size": source.shape[0],
-            "target_vocab_size": words,
-            "hidden_dim": dim,
+        sizes: dict[str, Any] = tensors.add_embeddings(source, target, output) | {
             "norm": "pre" if self._number("encoder/pre_norm", 1) else "post",
             "activation": self._activation(),
             "scaled_embedding": self._scaled(dim),
-            "shared_embedding": shared,
-            "tied_output": tied,
             "embedding_norm": "encoder/layernorm_embedding/gamma" in w,
             "gated_ffn": "encoder/layer_0/ffn/linear_0_noact/weight" in w,
-            "from_zero": bool(self._number("decoder/start_from_zero_embedding", 0)),
-        } | self._positions(dim)
-        for side in ("encoder", "decoder"):
-            sizes |= self._side(side, dim, sizes)
-        w.check_all_taken()
-        sizes |= self._biases()
-        return sizes, with_sines_first(tensors, dim) if sizes.pop("interleaved", False) else tensors
-
-    def _side(self, side: str, dim: int, sizes: dict[str, Any]) -> dict[str, Any]:
-        """The layers of encoder or decoder."""
-        layers, ffn = 0, 0
-        while f"{side}/layer_{layers}/ffn/linear_0/weight" in self._weights:
-            theirs, ours = f"{side}/layer_{layers}", f"{side}.{layers}"
-            self._norm(f"{theirs}/self_attention/layer_norm", f"{ours}.attention.norm", dim)
-            self._linear([f"{theirs}/self_attention/linear_0"], f"{ours}.attention.qkv", (3 * dim, dim))
-            self._linear([f"{theirs}/self_attention/linear_1"], f"{ours}.attention.out", (dim, dim))
-            if side == "decoder":
-                self._norm(f"{theirs}/attention/layer_norm", f"{ours}.cross.norm", dim)
-                for number, (name, rows) in enumerate((("query", dim), ("key_value", 2 * dim), ("out", dim))):
-                    self._linear([f"{theirs}/attention/linear_{number}"], f"{ours}.cross.{name}", (rows, dim))
-            ups = [f"{theirs}/ffn/linear_0", *([f"{theirs}/ffn/linear_0_noact"] if sizes["gated_ffn"] else [])]
-            ffn = self._weights.matrix_shape(f"{ups[0]}/weight")[0]
-            self._norm(f"{theirs}/ffn/layer_norm", f"{ours}.ffn.norm", dim)
-            self._linear(ups, f"{ours}.ffn.up", (ffn, dim))
-            self._linear([f"{theirs}/ffn/linear_1"], f"{ours}.ffn.down", (dim, ffn))
-            layers += 1
-        if layers == 0:
-            raise self._error(f"its {side} has no layers")
-        final = f"{side}/layer_norm/gamma" in self._weights
-        if final:
-            self._norm(f"{side}/layer_norm", f"{side}_norm", dim)
-        if sizes["embedding_norm"]:
-            which = "source" if side == "encoder" else "target"
-            self._norm(f"{side}/layernorm_embedding", f"{which}_embedding_norm", dim)
-        heads = int(self._number(f"{side}/num_heads", 8))
-        return {
-            f"{side}_layers": layers,
-            f"{side}_heads": heads,
-            f"{side}_ffn_dim": ffn,
-            f"{side}_final_norm": final,
         }
+        sizes |= self._positions(dim)
+        interleaved = sizes.pop("interleaved", False)
+        for side in ("encoder", "decoder"):
+            layers = next(i for i in count() if f"{side}/layer_{i}/ffn/linear_0/weight" not in w)
+            if layers == 0:
+                raise self._error(f"its {side} has no layers")
+            sizes |= {
+                f"{side}_layers": layers,
+                f"{side}_heads": int(self._number(f"{side}/num_heads", 8)),
+                f"{side}_ffn_dim": w.matrix_shape(f"{side}/layer_0/ffn/linear_0/weight")[0],
+                f"{side}_final_norm": f"{side}/layer_norm/gamma" in w,
+            }
+        linear = [name for name in w.names() if name.endswith("/bias") and "/linear_" in name]
+        sizes |= {"attention_bias": any("attention/" in name for name in linear)}
+        sizes |= {"ffn_bias": any("/ffn/" in name for name in linear)}
+        from_zero = bool(self._number("decoder/start_from_zero_embedding", 0))
+        add_layers(tensors, sizes, lambda name: self._theirs(name, sizes["gated_ffn"]))
+        w.check_all_taken()
+        return sizes | {"from_zero": from_zero}, with_sines_first(tensors, dim) if interleaved else tensors
+
+    def _theirs(self, name: str, gated: bool) -> list[str]:
+        """The variables that one of our tensors is made of; none for a bias that is left out."""
+        stem, _, kind = name.rpartition(".")
+        if stem.endswith("norm"):
+            kind = {"weight": "gamma", "bias": "beta"}[kind]
+        if stem in _OUTSIDE:
+            return [f"{_OUTSIDE[stem]}/{kind}"]
+        side, layer, part = stem.split(".", 2)
+        parts = _PARTS[part] if gated or part != "ffn.up" else _PARTS[part][:1]
+        found = [f"{side}/layer_{layer}/{one}/{kind}" for one in parts]
+        return found if kind != "bias" or all(one in self._weights for one in found) else []
 
     def _refuse_what_we_lack(self) -> None:
         """Raise ModelError by name for what CTranslate2 would compute and we do not."""
@@ -307,30 +307,6 @@ class _CTranslate2Transformer:
         self._tensors["source_positions"], self._tensors["target_positions"] = tables
         return {"positions": "learned", "max_positions": len(tables[0])}
 
-    def _biases(self) -> dict[str, bool]:
-        """Whether linear layers have biases: all of a kind or none; where only some have, the others get zeros."""
-        found, tensors = {}, self._tensors
-        for kind in ("attention", "ffn"):
-            marks = ("qkv", "out", "query", "key_value") if kind == "attention" else ("up", "down")
-            parts = [name for name in tensors if name.endswith(".weight") and name.split(".")[-2] in marks]
-            has = {name.removesuffix("weight") + "bias" in tensors for name in parts}
-            if len(has) > 1:
-                for name in parts:
-                    rows = tensors[name].shape[0]
-                    tensors.setdefault(name.removesuffix("weight") + "bias", np.zeros(rows, np.float32))
-            found[f"{kind}_bias"] = True in has
-        return found
-
-    def _norm(self, theirs: str, ours: str, dim: int) -> None:
-        self._tensors.add_vector(f"{ours}.weight", f"{theirs}/gamma", dim)
-        self._tensors.add_vector(f"{ours}.bias", f"{theirs}/beta", dim)
-
-    def _linear(self, theirs: list[str], ours: str, shape: tuple[int, int]) -> None:
-        """Linear layers of one input as one; `shape` is that of each."""
-        self._tensors.add_matrix(f"{ours}.weight", [f"{name}/weight" for name in theirs], *shape)
-        if all(f"{name}/bias" in self._weights for name in theirs):
-            self._tensors.add_vector(f"{ours}.bias", [f"{name}/bias" for name in theirs], shape[0])
-
     def _matrix(self, name: str) -> Tensor:
         return self._weights.tensor(name, *self._weights.matrix_shape(name))
 
@@ -339,8 +315,3 @@ class _CTranslate2Transformer:
 
     def _error(self, said: str) -> ModelError:
         return ModelError(f"{self._weights.path}: {said}.")
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    """Whether two matrices are one."""
-    return one.shape == other.shape and np.array_equal(values(one), values(other))

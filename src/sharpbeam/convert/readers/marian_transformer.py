@@ -14,6 +14,7 @@ import numpy as np
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.weights import Tensor, Weights
 from sharpbeam.convert.readers.marian_vocabulary import read_embeddings
+from sharpbeam.convert.readers.transformer import add_layers
 from sharpbeam.errors import ModelError
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
@@ -25,6 +26,23 @@ _ABSENT = (
     "transformer-pool",
     "ulr",
 )
+_OUTSIDE = {
+    "encoder_norm": "encoder_top",
+    "decoder_norm": "decoder_top",
+    "source_embedding_norm": "encoder_emb",
+    "target_embedding_norm": "decoder_emb",
+}
+_NORMS = {"attention.norm": "self_Wo", "cross.norm": "context_Wo", "ffn.norm": "ffn_ffn"}
+_PARTS = {  # of a layer, by our names: a block, and the letters of its matrices of one input
+    "attention.qkv": ("self", "qkv"),
+    "attention.out": ("self", "o"),
+    "ssru.out": ("rnn", "o"),
+    "cross.query": ("context", "q"),
+    "cross.key_value": ("context", "kv"),
+    "cross.out": ("context", "o"),
+    "ffn.up": ("ffn", "1"),
+    "ffn.down": ("ffn", "2"),
+}
 
 
 def read_transformer(facts: Facts, weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -84,49 +102,29 @@ class _MarianTransformer:
         if "Wpos" in self._weights:
             raise ModelError(f"{facts.path}: it has trained positions (Wpos), which are not read yet.")
         for side in ("encoder", "decoder"):
-            for layer in range(sizes[f"{side}_layers"]):
-                self._layer(side, layer, sizes)
-            if top:
-                self._norm(f"{side}_top", f"{side}_norm")
-            if sizes["embedding_norm"]:
-                self._norm(f"{side}_emb", f"{'source' if side == 'encoder' else 'target'}_embedding_norm")
+            sizes[f"{side}_ffn_dim"] = self._weights.matrix_shape(f"{side}_l1_ffn_W1")[1]
+        for layer in range(sizes["decoder_layers"] if sizes["decoder_kind"] == "ssru" else 0):
+            forget = self._weights.take(f"decoder_l{layer + 1}_rnn_bf", self._dim)
+            self._tensors[f"decoder.{layer}.ssru.cell.bias"] = np.concatenate([np.zeros_like(forget), forget])
+        add_layers(self._tensors, sizes, lambda name: self._theirs(name, sizes["norm"]))
         return sizes, self._tensors
 
-    def _layer(self, side: str, layer: int, sizes: dict[str, Any]) -> None:
-        theirs, ours = f"{side}_l{layer + 1}", f"{side}.{layer}"
-        if side == "decoder" and sizes["decoder_kind"] == "ssru":
-            self._ssru(f"{theirs}_rnn", f"{ours}.ssru", sizes)
-        else:
-            self._square(f"{theirs}_self", f"{ours}.attention.qkv", "qkv")
-            self._square(f"{theirs}_self", f"{ours}.attention.out", "o")
-            self._norm(f"{theirs}_self_Wo", f"{ours}.attention.norm")
-        if side == "decoder":
-            for name, letters in (("query", "q"), ("key_value", "kv"), ("out", "o")):
-                self._square(f"{theirs}_context", f"{ours}.cross.{name}", letters)
-            self._norm(f"{theirs}_context_Wo", f"{ours}.cross.norm")
-        _, width = self._weights.matrix_shape(f"{theirs}_ffn_W1")
-        if sizes.setdefault(f"{side}_ffn_dim", width) != width:
-            raise ModelError(f"{self._facts.path}: the layers of its {side} have different widths.")
-        for name, number, shape in (("up", 1, (width, self._dim)), ("down", 2, (self._dim, width))):
-            self._tensors.add_matrix(f"{ours}.ffn.{name}.weight", f"{theirs}_ffn_W{number}", *shape)
-            self._tensors.add_vector(f"{ours}.ffn.{name}.bias", f"{theirs}_ffn_b{number}", shape[0])
-        self._norm(f"{theirs}_ffn_ffn", f"{ours}.ffn.norm")
+    def _theirs(self, name: str, norm: str) -> list[str]:
+        """The arrays that one of our tensors is made of."""
+        stem, _, kind = name.rpartition(".")
+        if stem in _OUTSIDE:
+            return self._norm(_OUTSIDE[stem], kind)
+        side, number, part = stem.split(".", 2)
+        layer = f"{side}_l{int(number) + 1}"
+        if part == "ssru.cell":  # whose bias is not all there
+            return [f"{layer}_rnn_W", f"{layer}_rnn_Wf"]
+        if part == "ssru.norm":
+            return self._norm(f"{layer}_rnn" if norm == "pre" else f"{layer}_rnn_ffn", kind)
+        if part.endswith("norm"):
+            return self._norm(f"{layer}_{_NORMS[part]}", kind)
+        block, letters = _PARTS[part]
+        return [f"{layer}_{block}_{'W' if kind == 'weight' else 'b'}{letter}" for letter in letters]
 
-    def _ssru(self, theirs: str, ours: str, sizes: dict[str, Any]) -> None:
-        dim, tensors = self._dim, self._tensors
-        tensors.add_matrix(f"{ours}.cell.weight", [f"{theirs}_W", f"{theirs}_Wf"], dim, dim)
-        forget = self._weights.take(f"{theirs}_bf", dim)
-        tensors[f"{ours}.cell.bias"] = np.concatenate([np.zeros(dim, np.float32), forget])
-        if sizes["ssru_projection"]:
-            self._square(theirs, f"{ours}.out", "o")
-        self._norm(theirs if sizes["norm"] == "pre" else f"{theirs}_ffn", f"{ours}.norm")
-
-    def _square(self, theirs: str, ours: str, letters: str) -> None:
-        """Matrices [D, D] of one input and their biases, each named by a letter, as one linear layer."""
-        self._tensors.add_matrix(f"{ours}.weight", [f"{theirs}_W{letter}" for letter in letters], self._dim, self._dim)
-        self._tensors.add_vector(f"{ours}.bias", [f"{theirs}_b{letter}" for letter in letters], self._dim)
-
-    def _norm(self, theirs: str, ours: str) -> None:
+    def _norm(self, theirs: str, kind: str) -> list[str]:
         suffix = "_pre" if f"{theirs}_ln_scale_pre" in self._weights else ""
-        self._tensors.add_vector(f"{ours}.weight", f"{theirs}_ln_scale{suffix}", self._dim)
-        self._tensors.add_vector(f"{ours}.bias", f"{theirs}_ln_bias{suffix}", self._dim)
+        return [f"{theirs}_ln_{'scale' if kind == 'weight' else 'bias'}{suffix}"]

@@ -12,14 +12,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sharpbeam.convert.converted import Converted, check_same_words, id_of
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.spm import Pieces
 from sharpbeam.convert.formats.torch import read_torch, tensors_of
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, with_zero_row
 from sharpbeam.convert.readers.positions import recognise, sines_first, with_sines_first
+from sharpbeam.convert.readers.transformer import add_layers
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.positions import Sinusoid
@@ -49,6 +48,19 @@ _DEFAULTS = {
     "norm_eps": 1e-6,
     "pos_ffn_activation_fn": "relu",
     "position_encoding_type": "SinusoidalInterleaved",
+}
+_LAYERS = {"encoder": "encoder.transformer", "decoder": "decoder.transformer_layers"}
+_PARTS: dict[str, tuple[str, ...]] = {  # of a layer, by our names; the first norm of a decoder's has the suffix _1
+    "attention.norm": ("layer_norm",),
+    "attention.qkv": ("self_attn.linear_query", "self_attn.linear_keys", "self_attn.linear_values"),
+    "attention.out": ("self_attn.final_linear",),
+    "cross.norm": ("layer_norm_2",),
+    "cross.query": ("context_attn.linear_query",),
+    "cross.key_value": ("context_attn.linear_keys", "context_attn.linear_values"),
+    "cross.out": ("context_attn.final_linear",),
+    "ffn.norm": ("feed_forward.layer_norm",),
+    "ffn.up": ("feed_forward.w_1", "feed_forward.w_3"),  # the second one where it is gated
+    "ffn.down": ("feed_forward.w_2",),
 }
 
 
@@ -149,78 +161,31 @@ class _OpenNmtTransformer:
         facts, w, t = self._facts, self._weights, self._tensors
         names = {side: f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder")}
         source, target = (w.take(name, *w.matrix_shape(name)) for name in names.values())
-        dim = target.shape[1]
-        output = w.take("generator.weight", len(target), dim)
+        output = w.take("generator.weight", *target.shape)
         activation, gated = facts.choice("pos_ffn_activation_fn", _ACTIVATIONS)
         epsilon = facts.get("norm_eps")
         if not isinstance(epsilon, float) or not 0 < epsilon < 1:
             raise facts.refusal("norm_eps", "a number between 0 and 1")
-        shared, tied = np.array_equal(source, target), np.array_equal(output, target)
-        t["target_embedding"] = target
-        if not shared:
-            t["source_embedding"] = source
-        if not tied:
-            t["output_weight"] = output
         t["output_bias"] = w.take("generator.bias", len(target))
-        sizes: dict[str, Any] = {
-            "source_vocab_size": len(source),
-            "target_vocab_size": len(target),
-            "hidden_dim": dim,
+        sizes: dict[str, Any] = t.add_embeddings(source, target, output) | {
             "norm": "pre",
             "norm_epsilon": epsilon,
             "activation": activation,
             "gated_ffn": gated,
-            "shared_embedding": shared,
-            "tied_output": tied,
             "attention_bias": "encoder.transformer.0.self_attn.linear_query.bias" in w,
             "ffn_bias": "encoder.transformer.0.feed_forward.w_1.bias" in w,
         }
-        for side in ("encoder", "decoder"):
-            sizes |= self._side(side, dim, sizes)
-        positions, interleaved = self._positions(dim)
+        for side, layers in _LAYERS.items():
+            sizes |= {
+                f"{side}_layers": facts.integer(f"{side[:3]}_layers"),
+                f"{side}_heads": facts.integer("heads"),
+                f"{side}_ffn_dim": w.matrix_shape(f"{layers}.0.feed_forward.w_1.weight")[0],
+            }
+        positions, interleaved = self._positions(target.shape[1])
+        sizes |= positions
+        add_layers(t, sizes, lambda name: _theirs(name, gated))
         w.check_all_taken()
-        return sizes | positions, with_sines_first(t, dim) if interleaved else t
-
-    def _side(self, side: str, dim: int, sizes: dict[str, Any]) -> dict[str, Any]:
-        layers, width = self._facts.integer(f"{side[:3]}_layers"), 0
-        for layer in range(layers):
-            ours = f"{side}.{layer}"
-            theirs = f"encoder.transformer.{layer}" if side == "encoder" else f"decoder.transformer_layers.{layer}"
-            self._attention(
-                f"{theirs}.self_attn", f"{ours}.attention", {"qkv": ("query", "keys", "values")}, dim, sizes
-            )
-            self._norm(f"{theirs}.layer_norm{'' if side == 'encoder' else '_1'}", f"{ours}.attention.norm", dim)
-            if side == "decoder":
-                parts = {"query": ("query",), "key_value": ("keys", "values")}
-                self._attention(f"{theirs}.context_attn", f"{ours}.cross", parts, dim, sizes)
-                self._norm(f"{theirs}.layer_norm_2", f"{ours}.cross.norm", dim)
-            ffn, has_bias = f"{theirs}.feed_forward", sizes["ffn_bias"]
-            width = self._weights.matrix_shape(f"{ffn}.w_1.weight")[0]
-            ups = [f"{ffn}.w_1", f"{ffn}.w_3"] if sizes["gated_ffn"] else [f"{ffn}.w_1"]
-            self._linear(ups, f"{ours}.ffn.up", (width, dim), has_bias)
-            self._linear([f"{ffn}.w_2"], f"{ours}.ffn.down", (dim, width), has_bias)
-            self._norm(f"{ffn}.layer_norm", f"{ours}.ffn.norm", dim)
-        self._norm(f"{side}.layer_norm", f"{side}_norm", dim)
-        heads = self._facts.integer("heads")
-        return {f"{side}_layers": layers, f"{side}_heads": heads, f"{side}_ffn_dim": width, f"{side}_final_norm": True}
-
-    def _attention(
-        self, theirs: str, ours: str, parts: dict[str, tuple[str, ...]], dim: int, sizes: dict[str, Any]
-    ) -> None:
-        bias = sizes["attention_bias"]
-        for name, products in parts.items():
-            self._linear([f"{theirs}.linear_{one}" for one in products], f"{ours}.{name}", (dim, dim), bias)
-        self._linear([f"{theirs}.final_linear"], f"{ours}.out", (dim, dim), bias)
-
-    def _linear(self, theirs: list[str], ours: str, shape: tuple[int, int], bias: bool) -> None:
-        """Linear layers of one input as one; `shape` is that of each."""
-        self._tensors.add_matrix(f"{ours}.weight", [f"{name}.weight" for name in theirs], *shape)
-        if bias:
-            self._tensors.add_vector(f"{ours}.bias", [f"{name}.bias" for name in theirs], shape[0])
-
-    def _norm(self, theirs: str, ours: str, dim: int) -> None:
-        for part in ("weight", "bias"):
-            self._tensors.add_vector(f"{ours}.{part}", f"{theirs}.{part}", dim)
+        return sizes, with_sines_first(t, target.shape[1]) if interleaved else t
 
     def _positions(self, dim: int) -> tuple[dict[str, Any], bool]:
         """The kind of positions, and whether sines and cosines stand in turn. Tables in the file must be that kind."""
@@ -237,3 +202,14 @@ class _OpenNmtTransformer:
             if recognise(table[:, sines_first(dim)] if interleaved else table) != (kind, 0):
                 raise ModelError(f"{facts.path}: {name} is no table of {facts.get('position_encoding_type')}.")
         return {"positions": kind}, interleaved
+
+
+def _theirs(name: str, gated: bool) -> list[str]:
+    """The tensors that one of ours is made of."""
+    stem, _, kind = name.rpartition(".")
+    if stem in ("encoder_norm", "decoder_norm"):
+        return [f"{stem.removesuffix('_norm')}.layer_norm.{kind}"]
+    side, layer, part = stem.split(".", 2)
+    parts = _PARTS[part] if gated or part != "ffn.up" else _PARTS[part][:1]
+    first = "_1" if part == "attention.norm" and side == "decoder" else ""
+    return [f"{_LAYERS[side]}.{layer}.{one}{first}.{kind}" for one in parts]
