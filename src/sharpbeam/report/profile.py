@@ -210,10 +210,10 @@ def profile_texts(
         run = Watched(loaded.loaded.model.open(), clocks, model)
         search: Any = setup.make_search()
         plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, loaded.loaded.footprint)
-        schedule = Watched(plan.schedule(), clocks, dict.fromkeys(("refill", "select", "apply"), "schedule"))
+        schedule: Any = Watched(plan.schedule(), clocks, dict.fromkeys(("refill", "select", "apply"), "schedule"))
         layer: Any = _Opened(setup.layer, clocks)
         watched: Any = Watched(search, clocks, {"begin": "search", "step": "search"})
-        for _ in decode(run, layer, watched, _Schedule(schedule)):
+        for _ in decode(run, layer, watched, schedule):
             pass
         clocks.stop()
     work = search.work
@@ -229,22 +229,6 @@ def _random_texts(loaded: LoadedModel, sentences: int) -> list[str]:
         raise InputError(f"the vocabulary has {len(vocabulary)} entries and no word among them; give a text.")
     draw = np.random.default_rng(1)
     return [vocabulary.decode(draw.choice(words, RANDOM_WORDS).tolist()) for _ in range(sentences)]
-
-
-class _Schedule:
-    """A watched schedule, whose `busy` and `whole` are properties."""
-
-    def __init__(self, watched: Any) -> None:
-        self.refill, self.select, self.apply, self._watched = watched.refill, watched.select, watched.apply, watched
-        self.cancel = watched.cancel
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._watched.busy)
-
-    @property
-    def whole(self) -> bool:
-        return bool(self._watched.whole)
 
 
 # The parts of a component, by the kernels at work there; what is left is copying and the call itself.
