@@ -12,13 +12,12 @@ import copy
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from parity.identity import CLOSE, HOME, apart
+from parity.identity import HOME, Difference, apart
 from support.fairseq_models import write_bart, write_mbart, write_small100, write_tc_big
 from support.t5_models import FAMILIES as T5_FAMILIES
 from support.t5_models import write_t5
@@ -81,23 +80,6 @@ FAMILIES: Mapping[str, tuple[Callable[[Path, Lines], Any], dict[str, str]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A sentence on which the two do not say the same."""
-
-    text: str
-    ours: list[str]
-    theirs: list[str]
-    our_score: float
-    their_score: float
-    narrowest: float  # as from `Pair.narrowest`
-
-    @property
-    def tie(self) -> bool:
-        """Whether the answers are as good as each other, or rounding decides which of two hypotheses lives on."""
-        return apart(self.our_score, self.their_score) < CLOSE or self.narrowest < 1.0
-
-
 class Pair:
     """One model in both engines."""
 
@@ -132,7 +114,7 @@ class Pair:
             wanted, found = [piece(token) for token in said], list(answer.tokens)
             if wanted != found:
                 narrowest = self.narrowest(request, way, min(len(wanted), len(found)) + 1)
-                differing.append(Difference(answer.source, found, wanted, answer.score, score, narrowest))
+                differing.append(Difference(answer.source, found, wanted, answer.score, score, narrowest, rounding=1.0))
             elif np.isfinite(score):
                 furthest = max(furthest, apart(score, answer.score))
         tokens = [answer.tokens for answer in answers]

@@ -58,11 +58,12 @@ class Difference:
     our_score: float
     their_score: float
     narrowest: float  # as from `Pair.narrowest`
+    rounding: float = ROUNDING  # a choice that is narrower than this may go either way
 
     @property
     def tie(self) -> bool:
-        """Whether the answers are as good as each other, or floats cannot tell which of two hypotheses lived on."""
-        return apart(self.our_score, self.their_score) < CLOSE or self.narrowest < ROUNDING
+        """Whether the answers are as good as each other, or rounding decides which of two hypotheses lives on."""
+        return apart(self.our_score, self.their_score) < CLOSE or self.narrowest < self.rounding
 
 
 def apart(one: float, other: float) -> float:
