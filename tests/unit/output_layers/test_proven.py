@@ -64,7 +64,7 @@ def test_the_normaliser_is_near_and_has_the_same_bits_on_every_table(layer):
     rows = hidden(9, 100)
     found = layer.topk(rows, 3)
     error = found.log_prob - EXACT.topk(rows, 3).log_prob
-    assert np.sqrt(np.mean(error**2)) < 5 * PREVIEW.normalisers[1].error + 1e-3
+    assert np.sqrt(np.mean(error**2)) < 3 * PREVIEW.normalisers[1].error
     scalar = ProvenLayer.build(WEIGHT, BIAS, PREVIEW, "scalar").topk(rows, 3)
     assert np.array_equal(found.log_prob, scalar.log_prob)
     assert np.array_equal(layer.log_prob(rows, found.token[:, 1].copy()), found.log_prob[:, 1])
