@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sharpbeam.output_layers.registry import register_output_layer
     from sharpbeam.report.assessment import Assessment, assess, write_sheets
     from sharpbeam.report.compare import Comparison, compare
+    from sharpbeam.report.head_report import HeadReport, head_report
     from sharpbeam.report.profile_report import ProfileReport, profile
     from sharpbeam.report.screen_report import ScreenReport, screen_report
     from sharpbeam.report.tune import Tuning, tune
@@ -52,6 +53,7 @@ __all__ = [
     "Generator",
     "Handle",
     "Head",
+    "HeadReport",
     "InputError",
     "JobStats",
     "MachineOptions",
@@ -85,6 +87,7 @@ __all__ = [
     "fit_preview",
     "fit_screen",
     "fit_shortlist",
+    "head_report",
     "profile",
     "register_output_layer",
     "register_search",
@@ -116,6 +119,7 @@ _NAMES = {  # of each module, those that are public here
     "output_layers.registry": "register_output_layer",
     "report.assessment": "Assessment assess write_sheets",
     "report.compare": "Comparison compare",
+    "report.head_report": "HeadReport head_report",
     "report.profile_report": "ProfileReport profile",
     "report.screen_report": "ScreenReport screen_report",
     "report.tune": "Tuning tune",

@@ -15,7 +15,7 @@ GROUPS = {  # the files of `verbs`, each with a function of its name
     "Serve it": ("serve",),
     "Get a model": ("convert", "train", "info"),
     "Make it faster": ("tune", "fit_preview", "fit_screen", "fit_shortlist"),
-    "Measure it": ("evaluate", "compare", "profile", "trace", "screen_report"),
+    "Measure it": ("evaluate", "compare", "profile", "trace", "screen_report", "head_report"),
 }
 
 app = typer.Typer(

@@ -44,6 +44,23 @@ def fit_model_head(
     `vectors` below 100, OutputError for a folder that cannot be written.
     """
     require(vectors >= LEAST, "vectors", vectors, f"{LEAST} or more")
+    matrix, offset, samples = model_vectors(model, tokenizer, text, vectors, progress)
+    preview = fit_low_bit(matrix, offset, samples)
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror}; give another folder.") from error
+    save_low_bit(Path(folder), preview.arrays(), matrix, offset)
+    return preview
+
+
+def model_vectors(
+    model: Any, tokenizer: Any, text: str | Path | Iterable[str], vectors: int, progress: Listener | None
+) -> tuple[Floats, Floats, Floats]:
+    """The output matrix [V, D] of a Hugging Face model, its bias [V], and at most `vectors` hidden vectors [N, D].
+
+    Raises what `fit_model_head` says of the model and the text.
+    """
     layer = output_linear(model)
     added = added_to_logits(model, layer)
     bias = None if layer.bias is None else layer.bias.detach().float().numpy()
@@ -53,13 +70,7 @@ def fit_model_head(
     samples = _collected(model, layer, tokenizer, lines, vectors, Reporter(progress))
     if len(samples) < LEAST:
         raise InputError(f"text gives {len(samples)} hidden vectors; give a longer one, of at least {LEAST} tokens.")
-    preview = fit_low_bit(matrix, offset, samples)
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write to {folder}: {error.strerror}; give another folder.") from error
-    save_low_bit(Path(folder), preview.arrays(), matrix, offset)
-    return preview
+    return matrix, offset, samples
 
 
 def _collected(
