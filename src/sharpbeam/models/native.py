@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from sharpbeam import _core
 from sharpbeam.errors import OptionError
-from sharpbeam.models.interface import Decoding
 from sharpbeam.models.registry import Config, architecture_of
 from sharpbeam.models.tensors import SCALE
 from sharpbeam.types import Floats, Ids, Request
@@ -24,14 +23,15 @@ AttendingCoreRun = _core.GruDecoding | _core.LstmAttentionDecoding | _core.Trans
 CoreRun = AttendingCoreRun | _core.LstmLmDecoding  # what the calls mean stands in `models.interface.Decoding`
 
 
-class NativeDecoding(Decoding):
+class NativeDecoding:
     """`models.interface.Decoding` on the compiled core. A caller's mistake raises ValueError and changes nothing."""
 
-    _run: CoreRun
-    reason = ""
+    native: _core.ModelRun | None
+    reason: str = ""
 
-    def __init__(self, run: Any) -> None:
+    def __init__(self, run: CoreRun) -> None:
         self.native = self._run = run
+        self.step, self.retain, self.evict = run.step, run.retain, run.evict
 
     def admit(self, requests: Sequence[Request]) -> Ids:
         """Encode `requests` together; returns the handle of each one's initial state, [B] int32."""
@@ -40,27 +40,13 @@ class NativeDecoding(Decoding):
         token = np.concatenate([np.empty(0, np.int32), *(request.source for request in requests)])
         return self._run.admit(index, token, length)
 
-    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
-        """Feed one token to each of R rows; returns hidden [R, D] float32 and the new states' handles [R] int32."""
-        return self._run.step(request, state, token)
-
-    def retain(self, state: Ids) -> None:
-        """Free every state but the named ones (repeats allowed)."""
-        self._run.retain(state)
-
-    def evict(self, request: Ids) -> None:
-        """Forget the sources of the requests named by index, [n] int32."""
-        self._run.evict(request)
-
 
 class NativeTranslation(NativeDecoding):
     """`models.interface.Attending` on the compiled core."""
 
-    _run: AttendingCoreRun
-
-    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
-        """Feed one token to each of R rows; returns attention weights [R, S] and the new states' handles [R] int32."""
-        return self._run.attend(request, state, token)
+    def __init__(self, run: AttendingCoreRun) -> None:
+        super().__init__(run)
+        self.attend = run.attend
 
 
 class NativeModel:

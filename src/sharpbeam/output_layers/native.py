@@ -13,7 +13,7 @@ import numpy as np
 
 from sharpbeam import _core
 from sharpbeam.errors import OptionError
-from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun, RowLayer
+from sharpbeam.output_layers.interface import OutputLayer, RowLayer
 from sharpbeam.types import Floats, Ids, Request, TopK
 
 _FLOAT, _ID = np.dtype(np.float32), np.dtype(np.int32)
@@ -21,32 +21,25 @@ LayerT_co = TypeVar("LayerT_co", bound=_core.OutputLayer, covariant=True)
 RowLayerT_co = TypeVar("RowLayerT_co", bound=_core.RowLayer, covariant=True)
 
 
-class NativeRun(OutputLayerRun):
+class NativeRun:
     """`OutputLayerRun` on the core. A caller's mistake raises ValueError and changes nothing."""
 
-    native: _core.LayerRun
-    reason = ""
+    native: _core.LayerRun | None
+    reason: str = ""
 
     def __init__(self, native: _core.LayerRun) -> None:
-        self.native = native
+        self.native = self._run = native
+        self.log_prob, self.evict = native.log_prob, native.evict
 
     def admit(self, requests: Sequence[Request]) -> None:
         """Prepare for rows of `requests`; ValueError where one is in flight already."""
         for request in requests:
             languages = request.languages
-            self.native.admit(request.index, request.source, languages.source, languages.target)
+            self._run.admit(request.index, request.source, languages.source, languages.target)
 
     def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
         """The k best tokens of each row; ValueError unless 1 <= k <= V, and for a request that is not in flight."""
-        return TopK(*self.native.topk(hidden, k, request, floor))
-
-    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
-        """Log probability [R] of the given token [R] of each row: the bits of `topk`."""
-        return self.native.log_prob(hidden, token, request)
-
-    def evict(self, request: Ids) -> None:
-        """Forget the requests named by index, [n] int32."""
-        self.native.evict(request)
+        return TopK(*self._run.topk(hidden, k, request, floor))
 
 
 class NativeLayer(OutputLayer, Generic[LayerT_co]):

@@ -12,7 +12,7 @@ import numpy as np
 from sharpbeam import _core
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.output_layers.native import NativeLayer
-from sharpbeam.types import Floats, Ids, Request, TopK
+from sharpbeam.types import Floats, Ids, TopK
 
 
 def without(layer: OutputLayer, suppressed: Sequence[int]) -> OutputLayer:
@@ -37,12 +37,15 @@ class _Suppressed(OutputLayer):
         return _Run(self._layer.open(), self._suppressed, self.vocab_size)
 
 
-class _Run(OutputLayerRun):
+class _Run:
+    native: _core.LayerRun | None = None
+
     def __init__(self, run: OutputLayerRun, suppressed: Ids, vocab_size: int) -> None:
         self._run, self._vocab_size, self._most = run, vocab_size, len(suppressed)
         self._banned = np.zeros(vocab_size, bool)
         self._banned[suppressed] = True
         self.reason = run.reason
+        self.admit, self.log_prob, self.evict = run.admit, run.log_prob, run.evict  # a suppressed token can be scored
 
     def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
         """The k best of the tokens that are allowed, then, where there are not so many, the others."""
@@ -53,15 +56,3 @@ class _Run(OutputLayerRun):
             top.token = np.take_along_axis(top.token, order, axis=1)
             top.log_prob = np.take_along_axis(np.where(banned, np.float32(-np.inf), top.log_prob), order, axis=1)
         return TopK(np.ascontiguousarray(top.log_prob[:, :k]), np.ascontiguousarray(top.token[:, :k]))
-
-    def admit(self, requests: Sequence[Request]) -> None:
-        """The layer's."""
-        self._run.admit(requests)
-
-    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
-        """The layer's: a suppressed token can be scored."""
-        return self._run.log_prob(hidden, token, request)
-
-    def evict(self, request: Ids) -> None:
-        """The layer's."""
-        self._run.evict(request)
