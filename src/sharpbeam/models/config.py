@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -11,11 +12,12 @@ from sharpbeam.options.schema import build
 T = TypeVar("T")
 
 
-def check_positive(config: Any, names: tuple[str, ...]) -> None:
-    """Raise ModelError unless each named fact of `config` is 1 or more."""
-    for name in names:
-        if getattr(config, name) < 1:
-            raise ModelError(f"{name} is {getattr(config, name)}; it must be 1 or more.")
+def check_sizes(config: Any) -> None:
+    """Raise ModelError unless every size is 1 or more: each whole number that is no id, and not 0 by default."""
+    for field in dataclasses.fields(config):
+        is_size = type(value := getattr(config, field.name)) is int and not field.name.endswith("_id")
+        if is_size and field.default != 0 and value < 1:
+            raise ModelError(f"{field.name} is {value}; it must be 1 or more.")
 
 
 def check_tied(config: Any) -> None:

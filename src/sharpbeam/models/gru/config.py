@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sharpbeam.errors import ModelError
-from sharpbeam.models.config import check_choices, check_positive, check_translation
+from sharpbeam.models.config import check_choices, check_sizes, check_translation
 from sharpbeam.types import Footprint
 
 
@@ -43,19 +43,7 @@ class GruConfig:
     pad_id: int = 3
 
     def __post_init__(self) -> None:
-        check_positive(
-            self,
-            (
-                "source_vocab_size",
-                "target_vocab_size",
-                "embedding_dim",
-                "encoder_layers",
-                "encoder_dim",
-                "decoder_dim",
-                "attention_dim",
-                "hidden_dim",
-            ),
-        )
+        check_sizes(self)
         check_choices(self)
         if self.fc_layers < 0:
             raise ModelError(f"fc_layers is {self.fc_layers}; it must be 0 or more.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sharpbeam.errors import ModelError
-from sharpbeam.models.config import check_positive, check_translation
+from sharpbeam.models.config import check_sizes, check_translation
 from sharpbeam.types import Footprint
 
 
@@ -27,7 +27,7 @@ class LstmAttentionConfig:
     pad_id: int = 3
 
     def __post_init__(self) -> None:
-        check_positive(self, ("source_vocab_size", "target_vocab_size", "embedding_dim", "layers", "hidden_dim"))
+        check_sizes(self)
         if self.hidden_dim % 2:
             raise ModelError(
                 f"hidden_dim is {self.hidden_dim}; it must be even, since each direction of the encoder has half of it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sharpbeam.errors import ModelError
-from sharpbeam.models.config import check_positive, check_special_ids, check_tied
+from sharpbeam.models.config import check_sizes, check_special_ids, check_tied
 from sharpbeam.types import Footprint
 
 
@@ -24,7 +24,7 @@ class LstmLmConfig:
     pad_id: int = 3
 
     def __post_init__(self) -> None:
-        check_positive(self, ("vocab_size", "embedding_dim", "hidden_dim", "layers"))
+        check_sizes(self)
         check_tied(self)
         check_special_ids(self, self.vocab_size, "the vocabulary")
         if self.bos_id == self.eos_id:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sharpbeam.errors import ModelError
-from sharpbeam.models.config import check_choices, check_positive, check_translation
+from sharpbeam.models.config import check_choices, check_sizes, check_translation
 from sharpbeam.types import Footprint
 
 MOST_HEAD_DIM, MOST_DISTANCES = 2**16, 2**24
@@ -76,20 +76,7 @@ class TransformerConfig:
     suppressed_ids: tuple[int, ...] = ()  # words that are never produced, though the normaliser counts them
 
     def __post_init__(self) -> None:
-        check_positive(
-            self,
-            (
-                "source_vocab_size",
-                "target_vocab_size",
-                "hidden_dim",
-                "encoder_layers",
-                "decoder_layers",
-                "encoder_heads",
-                "decoder_heads",
-                "encoder_ffn_dim",
-                "decoder_ffn_dim",
-            ),
-        )
+        check_sizes(self)
         check_choices(self)
         for name in ("encoder_heads", "decoder_heads"):
             if not self.head_dim and self.hidden_dim % getattr(self, name):
