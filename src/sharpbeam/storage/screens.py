@@ -21,15 +21,7 @@ from sharpbeam.types import Floats, Per
 # Format 1 had no residual mass, and another test. In format 2 that had one component, and there was no mass test.
 SCREEN = Fitted("screen", 3, "fit-screen", "--text FILE", older=(2,))
 TENSORS, FACTS, AGAIN = SCREEN.tensors, SCREEN.facts, SCREEN.again
-_TYPES = {
-    "weight": np.float32,
-    "bias": np.float32,
-    "start": np.int32,
-    "token": np.int32,
-    "tail_weight": np.float32,
-    "tail_bias": np.float32,
-    "center": np.float32,
-}
+_NAMES = ("weight", "bias", "start", "token", "tail_weight", "tail_bias", "center")
 # The keys of a fallback test in screen.json, and the fields that they are.  vocabulary: keys of older files
 _TEST = {
     "k": "k",
@@ -159,7 +151,7 @@ def _check(path: Path, tensors: Mapping[str, NDArray[Any]], test: Any, output: F
     without = set() if test is not None else {"center"}
     if test is None and "tail_weight" not in tensors:
         without |= {"tail_weight", "tail_bias"}  # a test needs them
-    names = [name for name in _TYPES if name not in without]
+    names = [name for name in _NAMES if name not in without]
     if sorted(tensors) != sorted(names):
         raise ModelError(f"{path} holds {', '.join(sorted(tensors))}; it must hold {', '.join(names)}. {AGAIN}")
     clusters, tokens = len(tensors["weight"]), len(tensors["token"])
@@ -174,11 +166,11 @@ def _check(path: Path, tensors: Mapping[str, NDArray[Any]], test: Any, output: F
         "center": (clusters, output.shape[1]),
     }
     for name in names:
-        tensor = tensors[name]
-        if tensor.dtype != _TYPES[name] or tensor.shape != shapes[name]:
+        tensor, dtype = tensors[name], np.dtype(np.int32 if name in ("start", "token") else np.float32)
+        if tensor.dtype != dtype or tensor.shape != shapes[name]:
             raise ModelError(
                 f"{path}: {name} is {tensor.dtype} of shape {list(tensor.shape)}; it must be "
-                f"{np.dtype(_TYPES[name])} of shape {list(shapes[name])}. {AGAIN}"
+                f"{dtype} of shape {list(shapes[name])}. {AGAIN}"
             )
     start, token = tensors["start"], tensors["token"]
     if start[0] != 0 or start[-1] != tokens or (np.diff(start) < 1).any() or token.min(initial=0) < 0:
