@@ -148,6 +148,10 @@ class Session(Generic[T]):
                 handle._end()
         return handles
 
+    def prepare(self) -> None:
+        """Open what requests need, which may take seconds; otherwise the first request does."""
+        self._lane(self._choose(None, {}))
+
     def seal(self) -> None:
         """Declare that no more requests will come: then one native call may take several steps."""
         with self._lock:

@@ -138,11 +138,12 @@ def document_steps(
     language: str = "",
     attends: bool = True,
     glossary: Glossary | None = None,
+    confidence: bool = True,
 ) -> Steps[DocumentTranslation[Content]]:
     """The jobs of a document, at most `options.at_once` at a time; returns the translated document.
 
     `language` is that of the source, for splitting sentences. Without attention (`attends`) markup is moved by the
-    order of words, and omissions are not seen.
+    order of words, and omissions are not seen. Without `confidence` that of sentences is 1.
     """
     terms = Terms(glossary or {})
     segments = [terms.marked(segment) for segment in document.segments]
@@ -166,13 +167,13 @@ def document_steps(
             for start, end in own:
                 decoded = found.get(segment.text[start:end]) or kept(segment.text[start:end])
                 pieces += [Piece(start + a, start + b, answer) for (a, b), answer in decoded.parts]
-                sentences.append(_sentence(segment.text[start:end], decoded))
+                sentences.append(_sentence(segment.text[start:end], decoded, confidence))
             parts.append(transfer(segment, joined(segment, pieces)))
         first = last
     return DocumentTranslation(document.write(parts), tuple(sentences))
 
 
-def _sentence(source: str, decoded: Decoded) -> Sentence:
+def _sentence(source: str, decoded: Decoded, confident: bool) -> Sentence:
     text = joined(Segment(source), [Piece(*place, answer) for place, answer in decoded.parts]).text
-    confidence = sentence_confidence([answer.hypotheses[0] for _, answer in decoded.parts])
-    return Sentence(source, text, decoded.verdict.flags, decoded.repaired, confidence)
+    answers = [answer.hypotheses[0] for _, answer in decoded.parts] if confident else []
+    return Sentence(source, text, decoded.verdict.flags, decoded.repaired, sentence_confidence(answers))

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.server import ServerOptions
-from sharpbeam.server.boundary import Boundary
+from sharpbeam.server.boundary import Boundary, refused
 from sharpbeam.server.catalog import Catalog
 from sharpbeam.server.endpoint import Gate
 from sharpbeam.server.files import Files
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from sharpbeam.options.keywords import DecodeKeywords
+
+OFTEN = ("/translate", "/v2/translate")  # endpoints that take a request and nothing else
 
 
 def create_app(
@@ -66,18 +69,16 @@ def create_app(
         title="Sharpbeam", version=program_version(), lifespan=lifespan, docs_url=None, redoc_url=None,
         exception_handlers={Refused: _refused, HTTPException: _failed, Exception: _fault},
     )  # fmt: skip
-    app.include_router(libretranslate.router(gate))
-    app.include_router(files.router(gate, kept))
-    app.include_router(deepl.router(gate))
-    app.include_router(pages.router(gate))
-    return Boundary(app, metrics, options.cors_origin)
+    routers = [libretranslate.router(gate), files.router(gate, kept), deepl.router(gate), pages.router(gate)]
+    for router in routers:
+        app.include_router(router)
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    direct = {route.path: route.endpoint for route in routes if route.path in OFTEN}
+    return Boundary(app, metrics, options.cors_origin, direct)
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    said = {"error": error.message}
-    if request.url.path.startswith("/v2/"):
-        said["message"] = error.message  # where DeepL's clients look for it
-    return JSONResponse(said, error.status, error.headers)
+    return refused(request, error)
 
 
 async def _failed(request: Request, error: Any) -> Response:

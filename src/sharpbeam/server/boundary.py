@@ -6,12 +6,17 @@ import json
 import logging
 import time
 import traceback
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.refusals import Refused
+
+Answer = Callable[[Request], Awaitable[Response]]
 
 log = logging.getLogger("sharpbeam.server")
 SECURITY = [
@@ -25,8 +30,9 @@ SECURITY = [
 class Boundary:
     """An ASGI application around another one."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, cors_origin: str) -> None:
-        self._app, self._metrics = app, metrics
+    def __init__(self, app: ASGIApp, metrics: Metrics, cors_origin: str, direct: Mapping[str, Answer]) -> None:
+        """`direct`: paths whose POST requests are answered here, since routing costs as much as a short sentence."""
+        self._app, self._metrics, self._direct = app, metrics, direct
         self._headers = list(SECURITY)
         if cors_origin:
             self._headers += [
@@ -52,6 +58,14 @@ class Boundary:
         try:
             if scope["method"] == "OPTIONS":
                 await _respond(told, 204, b"")
+            elif (answer := self._direct.get(scope["path"])) is not None and scope["method"] == "POST":
+                scope["app"] = self._app  # as routing does; without it, Starlette's errors in forms are others
+                request = Request(scope, receive)
+                try:
+                    response = await answer(request)
+                except Refused as error:
+                    response = refused(request, error)
+                await response(scope, receive, told)
             else:
                 await self._app(scope, receive, told)
         except Exception as error:
@@ -63,7 +77,8 @@ class Boundary:
             self._finish(scope, status or 499, time.perf_counter() - began)
 
     def _finish(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "other")
+        path = scope["path"]
+        route = path if path in self._direct else getattr(scope.get("route"), "path", "other")
         self._metrics.count_request(route, status, seconds)
         line: dict[str, Any] = {
             "event": "request",
@@ -75,6 +90,14 @@ class Boundary:
             **scope.get("sharpbeam.log", {}),
         }
         log.info("%s", json.dumps(line))
+
+
+def refused(request: Request, error: Refused) -> Response:
+    """The answer to a request that is refused."""
+    said = {"error": error.message}
+    if request.url.path.startswith("/v2/"):
+        said["message"] = error.message  # where DeepL's clients look for it
+    return JSONResponse(said, error.status, error.headers)
 
 
 async def _respond(send: Send, status: int, body: bytes) -> None:

@@ -120,6 +120,7 @@ class Pool:
     def _open(self, name: str) -> Engine:
         translator = Translator(name, machine=self._machine, **self._defaults)
         session = translator.session()
+        session.prepare()  # which may take seconds, and not those of the event loop
         session.start()
         try:
             translator.loaded.open_attending()

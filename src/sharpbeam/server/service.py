@@ -92,7 +92,7 @@ class Service:
                 work = []
                 for index, (text, source, route) in enumerate(zip(asked.texts, sources, routes, strict=True)):
                     told = None if tell is None else partial(tell, index)
-                    keywords = _keywords(asked, engines, route)
+                    keywords = _keywords(asked, engines, route, self.options.guards)
                     decoder = Decoder(engines, route, ticket, self.metrics, keywords, told)
                     work.append(self._text(text, source, asked, decoder))
                 done = [await work[0]] if len(work) == 1 else await all_of(work)
@@ -137,7 +137,8 @@ class Service:
             raise bad_request(f"Invalid file: {error}") from None
 
     def _steps(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Steps[DocumentTranslation[str]]:
-        return document_steps(read_document(text, asked.format), self.documents, source, decoder.attends)
+        document = read_document(text, asked.format)
+        return document_steps(document, self.documents, source, decoder.attends, confidence=asked.details)
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""
@@ -153,9 +154,11 @@ class Service:
         return list(dict.fromkeys(answer.text for answer in found.hypotheses))
 
 
-def _keywords(asked: Asked, engines: Mapping[str, Engine], route: Sequence[Hop]) -> dict[str, Any]:
+def _keywords(asked: Asked, engines: Mapping[str, Engine], route: Sequence[Hop], guards: bool) -> dict[str, Any]:
     """The options that a request asks for, of the last model of its route."""
     keywords: dict[str, Any] = {"return_attention": True} if asked.details else {}
+    if not (asked.details or asked.alternatives or guards):
+        keywords["return_scores"] = False
     if asked.alternatives and route:
         least = engines[route[-1].model].translator.defaults.search.beam_size
         keywords |= {"beam_size": max(least, asked.alternatives + 1), "num_hypotheses": asked.alternatives + 1}

@@ -106,6 +106,16 @@ def test_requests_enter_between_the_steps_of_others(batch) -> None:
     assert done != handles  # short ones are done before long ones that came earlier
 
 
+def test_a_prepared_session_reads_no_layer_for_its_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = toy_session()
+    session.prepare()
+    monkeypatch.setattr(type(session.loaded), "output_layer", None)
+    (text,) = texts_of(1)
+    with session:
+        session.submit(text)
+        assert [handle.text for handle in session.run()] == [text]
+
+
 def test_a_session_takes_one_step_at_a_time_unless_it_is_sealed(batch) -> None:
     translator, texts, wanted = batch
     steps = []
