@@ -27,8 +27,10 @@ def _over(line: dict[str, Any], other: str) -> tuple[float, str]:
         return 0.0, f"{other} was not measured"
     ratio = ours["per_second"] / theirs["per_second"]
     busy = ours["per_cpu_second"] / theirs["per_cpu_second"]
-    load = f"load {line['load']} on {line['cores']} cores"
-    return ratio, f"x{ratio:.2f} ({ours['per_second']} requests/s); per processor second x{busy:.2f}; {load}"
+    floor = line.get("floor", {}).get("gain")
+    alone = f"; the library alone gains x{floor} from batches" if floor else ""
+    where = f"{line['options']['model']}, beam {line['options']['beam_size']}, load {line['load']}"
+    return ratio, f"x{ratio:.2f} per second, x{busy:.2f} per processor second of the server{alone} ({where})"
 
 
 def faster(line: dict[str, Any]) -> Verdict:
@@ -104,14 +106,19 @@ CLAIMS = [
         "2a",
         "throughput with 64 clients over one request at a time",
         "at least x3",
-        recorded("service", faster, what="throughput"),
+        recorded("service", faster, what="throughput", exact=False),
     ),
-    Claim("2b", "p95 with 64 clients", "below 4x the lone latency", recorded("service", latency, what="throughput")),
+    Claim(
+        "2b",
+        "p95 with 64 clients",
+        "below 4x the lone latency",
+        recorded("service", latency, what="throughput", exact=False),
+    ),
     Claim(
         "2c",
         "throughput over LibreTranslate's design on the same weights",
         "at least x5",
-        recorded("service", than_libretranslate, what="throughput", peer=True),
+        recorded("service", than_libretranslate, what="throughput", exact=False, peer=True),
     ),
     Claim(
         "3",

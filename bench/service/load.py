@@ -3,7 +3,8 @@
 Each server is a process of its own on the loopback interface; the clients are in this one. Answers are compared with
 the library's before anything is timed; guards are off, since the others have none. Requests per processor second of the
 server are recorded next to those per second: they mean the same on a machine that does nothing else, and a busy one
-disturbs them less.
+disturbs them less. The clients need a part of this machine too, which is recorded apart. The floor is what the library
+alone wins from decoding 64 sentences together instead of one after another: no server can win more on a thread.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,18 +28,82 @@ import typer
 from bench.flags import Data, Model, Rounds
 from bench.harness import record
 from bench.harness.clients import Load, run_clients
-from bench.harness.testset import DATA, german_english
+from bench.harness.testset import DATA, TEST, test_file
 from sharpbeam import Translator
 from sharpbeam.documents import split_sentences
+from sharpbeam.text.pairs import column_pairs
 
-BEAM = 5
 CLIENTS = 64
-LANGUAGES = ("de", "en")
+SENTENCES = 400
+TEXTS = {"de-en": (TEST, 1), "en-pt": ("tatoeba/eng-por.test.tsv.gz", 0)}  # by direction: a file, and its column
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class DisagreementError(Exception):
     """A server does not say what the library says, so its time means nothing."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A model, and how it is served."""
+
+    model: str
+    direction: str  # a key of TEXTS
+    data: str
+    beam_size: int
+    threads: int
+    exact: bool
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target."""
+        source, target = self.direction.split("-")
+        return source, target
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those of a line."""
+        return {
+            "model": Path(self.model).name,
+            "direction": self.direction,
+            "beam_size": self.beam_size,
+            "exact": self.exact,
+        }
+
+    def answers(self) -> dict[str, str]:
+        """The library's translations of texts of one sentence: the other servers do not split texts."""
+        name, column = TEXTS[self.direction]
+        every = [source for source, _ in column_pairs(test_file(self.data, name), column, 1 - column)]
+        chosen = [every[i * len(every) // SENTENCES] for i in range(SENTENCES)]
+        texts = [text for text in dict.fromkeys(chosen) if len(split_sentences(text, self.languages[0])) == 1]
+        translator = Translator(self.model, beam_size=self.beam_size)
+        return {text: each.text for text, each in zip(texts, translator.translate(texts), strict=True)}
+
+    def floor(self, texts: Sequence[str], rounds: int) -> dict[str, float]:
+        """Sentences per processor second of the library on a thread: one after another, and CLIENTS at a time."""
+        translator = Translator(self.model, threads=1, beam_size=self.beam_size)
+
+        def alone() -> None:
+            for text in texts:
+                translator.translate([text])
+
+        def together() -> None:
+            with translator.session() as session:
+                waiting = iter(texts)
+                session.submit_all([next(waiting) for _ in range(CLIENTS)])
+                while session.pending:
+                    for _ in session.step():
+                        if (text := next(waiting, None)) is not None:
+                            session.submit(text)
+
+        together()  # and warm
+        best = {"alone": 0.0, "together": 0.0}
+        for _ in range(rounds):
+            for name, work in (("alone", alone), ("together", together)):
+                began = time.process_time()
+                work()
+                best[name] = max(best[name], len(texts) / (time.process_time() - began))
+        return {name: round(value, 1) for name, value in best.items()} | {"gain": best["together"] / best["alone"]}
 
 
 class Server:
@@ -77,13 +143,13 @@ class Server:
 
 
 @contextmanager
-def servers(model: str, threads: int, peer: bool) -> Iterator[list[Server]]:
+def servers(setting: Setting, peer: bool) -> Iterator[list[Server]]:
     """Ours, one request at a time, and LibreTranslate's design."""
     simple = ["-m", "bench.engines.simple_server"]
-    size = [str(BEAM), str(threads)]
-    commands = {"sharpbeam": ours(model, threads), "one at a time": [*simple, "one", model, *size]}
+    size = [str(setting.beam_size), str(setting.threads)]
+    commands = {"sharpbeam": ours(setting), "one at a time": [*simple, "one", setting.model, *size]}
     if peer:
-        commands["libretranslate"] = [*simple, "libretranslate", model, *size]
+        commands["libretranslate"] = [*simple, "libretranslate", setting.model, *size]
     started = [Server(name, command) for name, command in commands.items()]
     try:
         yield started
@@ -92,40 +158,35 @@ def servers(model: str, threads: int, peer: bool) -> Iterator[list[Server]]:
             server.close()
 
 
-def ours(model: str, threads: int, *options: str) -> list[str]:
+def ours(setting: Setting, *options: str) -> list[str]:
     """The command of our server."""
-    served = model if "/" not in model else f"{'-'.join(LANGUAGES)}={model}"
-    flags = ["--no-guards", "--port", "0", "--threads", str(threads), "--beam-size", str(BEAM)]
-    return ["-m", "sharpbeam", "serve", served, *flags, *options]
+    flags = ["--no-guards", "--port", "0", "--threads", str(setting.threads), "--beam-size", str(setting.beam_size)]
+    return ["-m", "sharpbeam", "serve", f"{setting.direction}={setting.model}", *flags, *options]
 
 
-def _round(server: Server, texts: Sequence[str], clients: int, seconds: float, think: float = 0.0) -> dict[str, float]:
-    before = server.seconds
-    load = run_clients(server.url, texts, LANGUAGES, clients, seconds, think)
+def _round(
+    server: Server, setting: Setting, texts: Sequence[str], clients: int, seconds: float, think: float = 0.0
+) -> dict[str, float]:
+    before, own = server.seconds, time.process_time()
+    load = run_clients(server.url, texts, setting.languages, clients, seconds, think)
     if set(load.statuses) != {200} or load.different:
         raise DisagreementError(f"{server.name}: statuses {load.statuses}, {load.different} different answers")
     return {
         "per_second": load.throughput,
         "per_cpu_second": len(load.latencies) / max(server.seconds - before, 0.01),
+        "clients_cpu_ms": 1e3 * (time.process_time() - own) / len(load.latencies),
         "p50_ms": 1e3 * load.latency(0.5),
         "p95_ms": 1e3 * load.latency(0.95),
     }
 
 
-def answers(model: str, data: str) -> dict[str, str]:
-    """The library's translations of texts of one sentence: the other servers do not split texts."""
-    texts = [text for text in german_english(data, 400)[0] if len(split_sentences(text, "de")) == 1]
-    translator = Translator(model, beam_size=BEAM)
-    return {text: each.text for text, each in zip(texts, translator.translate(texts), strict=True)}
-
-
-def throughput(model: str, data: str, seconds: float, rounds: int, threads: int, peer: bool) -> dict[str, Any]:
+def throughput(setting: Setting, seconds: float, rounds: int, peer: bool) -> dict[str, Any]:
     """64 clients, and one, against each server in turns; then 64 that offer three times what one at a time can do."""
-    wanted = answers(model, data)
+    wanted = setting.answers()
     texts = list(wanted)
-    with servers(model, threads, peer) as started:
+    with servers(setting, peer) as started:
         for server in started:
-            load = run_clients(server.url, texts[:100], LANGUAGES, 8, 2.0)  # and warm
+            load = run_clients(server.url, texts[:100], setting.languages, 8, 2.0)  # and warm
             wrong = sum(wanted[text] != said for text, said in load.answers.items())
             if server.name != "libretranslate" and wrong:
                 raise DisagreementError(f"{server.name}: {wrong} answers are not the library's")
@@ -133,32 +194,32 @@ def throughput(model: str, data: str, seconds: float, rounds: int, threads: int,
         for _ in range(rounds):
             for server in started:
                 for clients in (CLIENTS, 1):
-                    found = _round(server, texts, clients, seconds)
+                    found = _round(server, setting, texts, clients, seconds)
                     taken.setdefault(f"{server.name}, {clients}", []).append(found)
             pace = 3 * taken["one at a time, 64"][-1]["per_second"]
-            found = _round(started[0], texts, CLIENTS, seconds, CLIENTS / pace)
+            found = _round(started[0], setting, texts, CLIENTS, seconds, CLIENTS / pace)
             taken.setdefault("sharpbeam, 64 at three times the pace", []).append(found | {"offered": pace})
     figures = {
         name: {key: round(statistics.median(each[key] for each in found), 2) for key in found[0]}
         for name, found in taken.items()
     }
-    options = {"model": model, "clients": CLIENTS, "beam_size": BEAM, "seconds": seconds, "rounds": rounds}
-    return record.write(
-        "service", {"figures": figures}, threads=threads, options=options | {"what": "throughput", "peer": peer}
-    )
+    floor = setting.floor(texts, rounds)
+    options = setting.options | {"clients": CLIENTS, "seconds": seconds, "rounds": rounds, "peer": peer}
+    facts = {"figures": figures, "floor": floor | {"gain": round(floor["gain"], 2)}}
+    return record.write("service", facts, threads=setting.threads, options=options | {"what": "throughput"})
 
 
-def overload(model: str, data: str, seconds: float, threads: int) -> dict[str, Any]:
+def overload(setting: Setting, seconds: float) -> dict[str, Any]:
     """Four times as many clients as sentences that are accepted: answers, refusals and memory."""
-    wanted = answers(model, data)
+    wanted = setting.answers()
     texts = list(wanted)
-    server = Server("sharpbeam", ours(model, threads, "--queue-limit", "64"))
+    server = Server("sharpbeam", ours(setting, "--queue-limit", "64"))
     loads: list[Load] = []
     memory: list[float] = []
     try:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            loads.append(run_clients(server.url, texts, LANGUAGES, 4 * CLIENTS, min(10.0, seconds / 6)))
+            loads.append(run_clients(server.url, texts, setting.languages, 4 * CLIENTS, min(10.0, seconds / 6)))
             memory.append(server.memory)
     finally:
         server.close()
@@ -171,8 +232,8 @@ def overload(model: str, data: str, seconds: float, threads: int) -> dict[str, A
     different += sum(wanted[text] != said for load in loads for text, said in load.answers.items())
     figures = {"statuses": statuses, "different": different, "memory_mib": [round(each, 1) for each in memory]}
     figures["growth"] = round(max(warm) / warm[0] - 1, 4)
-    options = {"model": model, "clients": 4 * CLIENTS, "queue_limit": 64, "seconds": seconds, "what": "overload"}
-    return record.write("service", figures, threads=threads, options=options)
+    options = setting.options | {"clients": 4 * CLIENTS, "queue_limit": 64, "seconds": seconds, "what": "overload"}
+    return record.write("service", figures, threads=setting.threads, options=options)
 
 
 def main(
@@ -181,16 +242,21 @@ def main(
     rounds: Rounds = 3,
     seconds: Annotated[float, typer.Option(help="of each server in each round")] = 10.0,
     threads: Annotated[int, typer.Option(help="of the model; 0 = all cores")] = 0,
+    direction: Annotated[str, typer.Option(help="de-en or en-pt")] = "de-en",
+    beam_size: int = 5,
+    exact: Annotated[bool, typer.Option(help="float32 and the exact output layer, not what users get")] = False,
     peer: Annotated[
         bool, typer.Option(help="LibreTranslate's design too; needs a transformer and CTranslate2")
     ] = False,
     overloaded: Annotated[float, typer.Option(help="seconds of overload; 0 = none")] = 0.0,
 ) -> None:
     """Measure, print and record."""
-    threads = threads or os.cpu_count() or 1
+    os.environ["SHARPBEAM_EXACT"] = str(int(exact))
+    setting = Setting(model, direction, data, beam_size, threads or os.cpu_count() or 1, exact)
     if rounds:
-        line = throughput(model, data, seconds, rounds, threads, peer)
+        line = throughput(setting, seconds, rounds, peer)
+        print("floor", line["floor"])
         for name, figures in line["figures"].items():
             print(f"{name:<40}", ", ".join(f"{key} {value}" for key, value in figures.items()))
     if overloaded:
-        print(json.dumps(overload(model, data, overloaded, threads)))
+        print(json.dumps(overload(setting, overloaded)))
