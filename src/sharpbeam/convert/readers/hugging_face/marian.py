@@ -19,6 +19,7 @@ from sharpbeam.convert.readers.hugging_face.generation import special_ids
 from sharpbeam.convert.readers.hugging_face.marian_words import read_words
 from sharpbeam.convert.readers.hugging_face.words import Words
 from sharpbeam.convert.readers.positions import recognise
+from sharpbeam.convert.readers.transformer import add_layers
 from sharpbeam.errors import ModelError
 
 _ACTIVATIONS: dict[str, Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]] = {
@@ -30,7 +31,7 @@ _ACTIVATIONS: dict[str, Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "sw
     "swish": "swish",
     "silu": "swish",
 }
-_SIZES = {
+_COMMON = {
     "max_position_embeddings": 1024,
     "encoder_layers": 12,
     "encoder_ffn_dim": 4096,
@@ -40,40 +41,24 @@ _SIZES = {
     "decoder_attention_heads": 16,
     "d_model": 1024,
     "tie_word_embeddings": True,
-}
-_BART = _SIZES | {
-    "vocab_size": 50265,
+    "share_encoder_decoder_embeddings": True,
     "activation_function": "gelu",
     "scale_embedding": False,
     "pad_token_id": 1,
-    "bos_token_id": 0,
     "eos_token_id": 2,
-    "forced_eos_token_id": 2,
-    "share_encoder_decoder_embeddings": True,
 }
-_M2M = _SIZES | {
+_BART = _COMMON | {"vocab_size": 50265, "forced_eos_token_id": 2}
+_M2M = _COMMON | {
     "vocab_size": 128112,
     "activation_function": "relu",
     "scale_embedding": True,
     "decoder_start_token_id": 2,
-    "pad_token_id": 1,
-    "bos_token_id": 0,
-    "eos_token_id": 2,
-    "share_encoder_decoder_embeddings": True,
 }
 _NORMS = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 _LEARNED = {"static_position_embeddings": False, "add_bias_logits": False}
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "marian": _SIZES
-    | {
-        "vocab_size": 58101,
-        "activation_function": "gelu",
-        "scale_embedding": False,
-        "decoder_start_token_id": 58100,
-        "pad_token_id": 58100,
-        "eos_token_id": 0,
-        "share_encoder_decoder_embeddings": True,
-    },
+    "marian": _COMMON
+    | {"vocab_size": 58101, "decoder_start_token_id": 58100, "pad_token_id": 58100, "eos_token_id": 0},
     "m2m_100": _M2M,
     "nllb-moe": _M2M | nllb_moe.DEFAULTS,
     "bart": _BART | {"decoder_start_token_id": 2},
@@ -86,6 +71,30 @@ _FIXED: dict[str, dict[str, bool]] = {
     "nllb-moe": {},
     "bart": {"normalize_before": False, "normalize_embedding": True, "add_final_layer_norm": False} | _LEARNED,
     "mbart": dict.fromkeys(_NORMS, True) | _LEARNED,
+}
+_OUTSIDE = {
+    "encoder_norm": "encoder.layer_norm",
+    "decoder_norm": "decoder.layer_norm",
+    "source_embedding_norm": "encoder.layernorm_embedding",
+    "target_embedding_norm": "decoder.layernorm_embedding",
+}
+_PARTS: dict[str, tuple[str, ...]] = {  # of a layer, by our names
+    "attention.norm": ("self_attn_layer_norm",),
+    "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "attention.out": ("self_attn.out_proj",),
+    "cross.norm": ("encoder_attn_layer_norm",),
+    "cross.query": ("encoder_attn.q_proj",),
+    "cross.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
+    "cross.out": ("encoder_attn.out_proj",),
+    "ffn.norm": ("final_layer_norm",),
+    "ffn.up": ("fc1",),
+    "ffn.down": ("fc2",),
+}
+_MOE_PARTS: dict[str, tuple[str, ...]] = {
+    **{part: tuple(n.replace("encoder_attn", "cross_attention") for n in names) for part, names in _PARTS.items()},
+    "ffn.norm": ("ff_layer_norm",),
+    "ffn.up": ("ffn.fc1",),
+    "ffn.down": ("ffn.fc2",),
 }
 _SKIPPED = 2  # rows of BART's tables of positions that stand for no position
 
@@ -155,52 +164,28 @@ class _Transformer:
             t["output_weight"] = w.take("lm_head.weight", target, dim)
         bias = "final_logits_bias"
         t["output_bias"] = w.take(bias, 1, target)[0] if bias in w else np.zeros(target, np.float32)
-        for side in ("encoder", "decoder"):
-            for layer in range(sizes[f"{side}_layers"]):
-                self._layer(side, layer, sizes)
-            if sizes[f"{side}_final_norm"]:
-                self._norm(f"{side}_norm", f"model.{side}.layer_norm", dim)
         for ours, side in (("source", "encoder"), ("target", "decoder")):
-            if sizes["embedding_norm"]:
-                self._norm(f"{ours}_embedding_norm", f"model.{side}.layernorm_embedding", dim)
             if sizes["positions"] == "learned":
                 table, skipped = _position_table(w, side), _SKIPPED * sizes["embedding_norm"]
                 t[f"{ours}_positions"] = w.take(table, sizes["max_positions"] + skipped, dim)[skipped:]
+            mixture = sizes.get("experts", 0), sizes[f"{side}_ffn_dim"], dim
+            step = sizes.get(f"{side}_expert_step", 0)
+            for layer in range(step - 1, sizes[f"{side}_layers"], step) if step else ():
+                inner = f"model.{side}.layers.{layer}.ffn"
+                nllb_moe.add_mixture(t, w, self.facts, f"{side}.{layer}.ffn", inner, mixture)
+        add_layers(t, sizes, self._theirs)
         w.ignore(*(_position_table(w, side) for side in ("encoder", "decoder")), "lm_head.weight")
         w.check_all_taken()
         return t
 
-    def _layer(self, side: str, layer: int, sizes: Mapping[str, Any]) -> None:
-        """One layer; the names of its tensors are those of all kinds of models but NLLB-MoE."""
-        theirs, ours, other = f"model.{side}.layers.{layer}", f"{side}.{layer}", self.kind == "nllb-moe"
-        dim, ffn = sizes["hidden_dim"], sizes[f"{side}_ffn_dim"]
-        self._attention(f"{theirs}.self_attn", f"{ours}.attention", dim)
-        if side == "decoder":
-            self._attention(f"{theirs}.{'cross_attention' if other else 'encoder_attn'}", f"{ours}.cross", dim)
-        self._norm(f"{ours}.ffn.norm", f"{theirs}.{'ff_layer_norm' if other else 'final_layer_norm'}", dim)
-        inner, step = f"{theirs}.ffn" if other else theirs, sizes.get(f"{side}_expert_step", 0)
-        if step and (layer + 1) % step == 0:
-            mixture = sizes["experts"], ffn, dim
-            nllb_moe.add_mixture(self._tensors, self.weights, self.facts, f"{ours}.ffn", inner, mixture)
-            return
-        self._linear(f"{ours}.ffn.up", [f"{inner}.fc1"], ffn, dim)
-        self._linear(f"{ours}.ffn.down", [f"{inner}.fc2"], dim, ffn)
-
-    def _attention(self, theirs: str, ours: str, dim: int) -> None:
-        """One attention: its linear layers of one input become one."""
-        self._norm(f"{ours}.norm", f"{theirs}_layer_norm", dim)
-        self._linear(f"{ours}.out", [f"{theirs}.out_proj"], dim, dim)
-        groups = {"qkv": "qkv"} if theirs.endswith("self_attn") else {"query": "q", "key_value": "kv"}
-        for name, letters in groups.items():
-            self._linear(f"{ours}.{name}", [f"{theirs}.{letter}_proj" for letter in letters], dim, dim)
-
-    def _linear(self, ours: str, theirs: list[str], rows: int, columns: int) -> None:
-        self._tensors.add_matrix(f"{ours}.weight", [f"{name}.weight" for name in theirs], rows, columns)
-        self._tensors.add_vector(f"{ours}.bias", [f"{name}.bias" for name in theirs], rows)
-
-    def _norm(self, ours: str, theirs: str, dim: int) -> None:
-        self._tensors.add_vector(f"{ours}.weight", f"{theirs}.weight", dim)
-        self._tensors.add_vector(f"{ours}.bias", f"{theirs}.bias", dim)
+    def _theirs(self, name: str) -> list[str]:
+        """The tensors that one of ours is made of."""
+        stem, _, kind = name.rpartition(".")
+        if stem in _OUTSIDE:
+            return [f"model.{_OUTSIDE[stem]}.{kind}"]
+        side, layer, part = stem.split(".", 2)
+        parts = (_MOE_PARTS if self.kind == "nllb-moe" else _PARTS)[part]
+        return [f"model.{side}.layers.{layer}.{one}.{kind}" for one in parts]
 
     def _positions(self, dim: int) -> dict[str, Any]:
         """The tables of positions, where they are there; else as the classes make them."""
