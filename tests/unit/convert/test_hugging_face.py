@@ -216,7 +216,7 @@ def test_a_language_that_the_model_lacks_is_refused(m2m, ours, tmp_path):
     [
         ("model_type", "opt"),
         ("model_type", ["marian"]),
-        ("activation_function", "gelu_new"),
+        ("activation_function", "mish"),
         ("normalize_before", True),
         ("normalize_embedding", True),
         ("static_position_embeddings", False),
