@@ -77,14 +77,23 @@ class AttachedHead:
             self._k = 0
 
     def _score(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Logits [..., V]: of the k best tokens as log probabilities, of the others their mean (`logits_of`)."""
+        """Logits [..., V]: of the k best tokens as log probabilities, of the others their mean (`logits_of`).
+
+        Greedy search has no use for a normaliser: there the best token takes all.
+        """
         rows = hidden.reshape(-1, hidden.shape[-1])
         one_position = hidden.dim() < 3 or hidden.shape[-2] == 1  # a prompt whose positions are all scored is not ours
         if not self._k or not one_position or (torch.is_grad_enabled() and hidden.requires_grad):
             self.stats.original_rows += len(rows)
             return self._forward(hidden)
         self.stats.head_rows += len(rows)
-        logits = logits_of(self.head.topk(rows.detach().float().numpy(), self._k), self.head.vocab_size)
+        vectors = rows.detach().float().numpy()
+        if self._k == 1:  # greedy search, which takes the largest, whatever it is
+            token = self.head.best(vectors)[:, None]
+            best = TopK(np.zeros(token.shape, np.float32), token)
+        else:
+            best = self.head.topk(vectors, self._k)
+        logits = logits_of(best, self.head.vocab_size)
         if self._added is not None:
             logits -= self._added  # the model adds it again
         return torch.from_numpy(logits).reshape(*hidden.shape[:-1], -1)

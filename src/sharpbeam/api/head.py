@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.options.schema import require
-from sharpbeam.output_layers.interface import OutputLayer, RowLayer
+from sharpbeam.output_layers.interface import Normalising, OutputLayer, RowLayer
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
 from sharpbeam.storage.fitted import FolderArtifacts
 from sharpbeam.types import Floats, Ids, TopK
@@ -97,6 +97,8 @@ class Head:
         by_row = isinstance(found, RowLayer)
         require(by_row, "output_layer", output_layer, "one that looks at hidden vectors alone")
         self._layer = cast(RowLayer, found)
+        without = found.unnormalised() if isinstance(found, Normalising) else found
+        self._greedy = cast(RowLayer, without)
 
     def topk(self, hidden: ArrayLike, k: int) -> TopK:
         """The k best tokens of each row of `hidden` [R, D] with their log probabilities [R, k], ties by lower id.
@@ -106,6 +108,10 @@ class Head:
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= self.vocab_size:
             raise InputError(f"k is {k!r}; it must be a whole number from 1 to {self.vocab_size} (the vocabulary).")
         return self._layer.topk(self._rows(hidden), int(k))
+
+    def best(self, hidden: ArrayLike) -> Ids:
+        """The best token [R] of each row of `hidden` [R, D], ties by lower id: `topk` without its normaliser."""
+        return self._greedy.topk(self._rows(hidden), 1).token[:, 0]
 
     def log_prob(self, hidden: ArrayLike, token: ArrayLike) -> Floats:
         """Log probability [R] of the given token [R] of each row of `hidden` [R, D]."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sharpbeam.api.attached import logits_of, output_linear
+from sharpbeam.api.attached import output_linear
 from sharpbeam.errors import ModelError, SharpbeamError
 from sharpbeam.fit.low_bit import fit_low_bit
 from sharpbeam.fit.model_head import LEAST, model_vectors
@@ -20,6 +20,7 @@ from sharpbeam.fit.progress import Listener
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.output_layers.native import NativeNormalising
 from sharpbeam.output_layers.proven import ProvenLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats
@@ -34,7 +35,7 @@ class HeadLayer:
     """One output layer in the place of `lm_head`, greedy search of one text."""
 
     name: str
-    ms: float  # a row, with its logits for `generate`
+    ms: float  # a row
     gain: float  # times that a step is faster
     best: float  # share of the held-out vectors with the exact layer's best token
     top: float  # and with all of its five best
@@ -168,7 +169,8 @@ def _row_ms(linear: torch.nn.Linear, layers: dict[str, RowLayer], hidden: Floats
     """Processor time of one row of `lm_head` and of each layer, which take turns, in milliseconds; medians."""
 
     def ours(layer: RowLayer) -> Callable[[Floats], Any]:
-        return lambda row: logits_of(layer.topk(row, 1), layer.vocab_size)
+        best = layer.unnormalised() if isinstance(layer, NativeNormalising) else layer
+        return lambda row: best.topk(row, 1)
 
     calls: dict[str, Callable[[Floats], Any]] = {name: ours(layer) for name, layer in layers.items()}
     calls["lm_head"] = lambda row: linear(torch.from_numpy(row).to(linear.weight.dtype))

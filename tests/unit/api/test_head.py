@@ -60,6 +60,7 @@ def test_every_layer_finds_the_best_words_of_fresh_vectors(
     else:
         assert np.abs(off).max() < {"exact": 1e-5, "scan": 0.02}.get(output_layer, 0.2)
     one = found.token[:, 0]
+    assert (head.best(fresh) == one).mean() >= (0.99 if output_layer == "calibrated" else 1.0)
     assert np.array_equal(head.log_prob(fresh, one), found.log_prob[:, 0])
 
 
