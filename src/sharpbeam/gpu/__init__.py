@@ -1,0 +1,1 @@
+"""Decoding on a GPU: output layers in Triton, models in PyTorch. Needs the extra `gpu`."""

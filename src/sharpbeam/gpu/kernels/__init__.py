@@ -1,0 +1,1 @@
+"""Triton kernels. A module here is imported where it runs: on a CUDA device, or in Triton's interpreter."""
