@@ -367,5 +367,5 @@ class TransformerModule(TranslationModule):
             return F.embedding(position, self.target_positions if side == "target" else self.source_positions)
         if most > len(self._table) or self._table.device != position.device:
             size = max(most, 2 * len(self._table), 64)
-            self._table = torch.from_numpy(position_table(c, size)).to(position.device)
+            self._table = torch.from_numpy(position_table(c, size)).to(self.target_embedding)
         return F.embedding(position, self._table)

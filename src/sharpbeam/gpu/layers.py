@@ -1,0 +1,203 @@
+"""Output layers on the device: all tokens, or those of a screen (L2S, CVP), with the answer alone sent to the host."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sharpbeam.errors import OptionError
+from sharpbeam.gpu.device import Kernels
+from sharpbeam.gpu.found import Best
+from sharpbeam.gpu.vectors import Vectors
+from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.output_layers.registry import LayerInputs
+from sharpbeam.types import Floats, Ids, TopK
+
+LAYERS = ("exact", "screen", "screen-alone", "screen-union")
+
+
+class DeviceLayer(RowLayer):
+    """All tokens, by a matmul with a fused top-k and log-sum-exp: the logits [R, V] are not written."""
+
+    def __init__(self, weight: Floats, bias: Floats, vectors: Vectors, device: torch.device, dtype: torch.dtype) -> None:
+        """Output matrix [V, D] and bias [V], float32; the device keeps the matrix as `dtype`."""
+        self.vocab_size = len(weight)
+        self._device, self._vectors, self._kernels = device, vectors, Kernels(device)
+        self._weight = torch.from_numpy(np.array(weight)).to(device, dtype)
+        self._bias = torch.from_numpy(np.array(bias)).to(device)
+        self._normalise = True
+
+    def unnormalised(self) -> DeviceLayer:
+        """The same layer with logits for log probabilities: `Normalising`."""
+        other = copy(self)
+        other._normalise = False
+        return other
+
+    @torch.inference_mode()
+    def topk(self, hidden: Floats, k: int) -> TopK:
+        """The k best tokens of each row, ties by lower id; OptionError unless 1 <= k <= V.
+
+        `hidden` is what a run's step returned, or vectors [R, D] float32.
+        """
+        if not 1 <= k <= self.vocab_size:
+            raise OptionError(f"k is {k}; it must be from 1 to the vocabulary size, {self.vocab_size}")
+        best = self.best(self._vectors.take(hidden), k)
+        log_prob = best.logit - best.log_sum[:, None] if self._normalise else best.logit
+        return TopK(log_prob.cpu().numpy(), best.token.cpu().numpy())
+
+    def best(self, hidden: Tensor, k: int) -> Best:
+        """The k best tokens of hidden vectors [R, D] on the device."""
+        return self._kernels.best_tokens(hidden, self._weight, self._bias, k)
+
+    @torch.inference_mode()
+    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
+        """Log probability [R] of the given token [R] of each row."""
+        vectors, tokens = self._vectors.take(hidden), torch.from_numpy(token).to(self._device)
+        found: Floats = self._log_prob(vectors, tokens.long()).cpu().numpy()
+        return found
+
+    def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
+        logit = (hidden.float() * self._weight[token].float()).sum(1) + self._bias[token]
+        return logit - self.best(hidden, 1).log_sum if self._normalise else logit
+
+
+class UnionLayer(DeviceLayer):
+    """The published layer of CVP (section 2.3): the rows of a step share the union of their sets.
+
+    A mask and its compaction list the union on the device; one matmul gathers its rows of the output matrix. Tokens
+    outside have probability zero. A row's answer depends on the other rows of its step.
+    """
+
+    def __init__(self, dense: DeviceLayer, screen: Screen) -> None:
+        self.__dict__.update(vars(dense))
+        self._sets = _Sets(screen, self._weight, self._kernels)
+
+    def best(self, hidden: Tensor, k: int) -> Best:
+        """The k best tokens of the union; token 0 at -inf where it has fewer."""
+        sets = self._sets
+        union = self._kernels.union_of_sets(sets.cluster(hidden), sets.token, sets.start, sets.largest, self.vocab_size)
+        return self._kernels.best_tokens(hidden, self._weight, self._bias, k, tokens=union)
+
+    def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
+        raise OptionError("output_layer is 'screen-union'; scores of given texts need another, such as exact.")
+
+
+class ScreenLayer(DeviceLayer):
+    """The set of each row's cluster: rows sorted by cluster, over weights that lie together for each cluster.
+
+    Rows that the screen's fallback test finds uncertain are listed on the device, and all tokens are scored for them.
+    """
+
+    def __init__(self, dense: DeviceLayer, screen: Screen) -> None:
+        self.__dict__.update(vars(dense))
+        self._sets, self._dense, self._screen = _Sets(screen, self._weight, self._kernels), dense, screen
+        part = self._sets.token.long()
+        self._packed = self._weight[part].contiguous(), self._bias[part].contiguous()
+        residual, test = screen.residual, screen.fallback
+        on = self._sets.on
+        self._residual = None if residual is None else (on(residual.weight), on(residual.bias))
+        self._center = None if test is None else on(test.center)
+
+    def best(self, hidden: Tensor, k: int) -> Best:
+        """The k best tokens of each row's set, or of all where the row falls back."""
+        found = self._score(hidden, k)
+        if found.certain is None:
+            return _narrowed(found.best, k)
+        rows, wide = self._kernels.marked((~found.certain).to(torch.int8)), found.best.token.shape[1]
+        return _narrowed(
+            self._kernels.best_tokens(hidden, self._weight, self._bias, wide, rows=rows, into=found.best), k
+        )
+
+    def _score(self, hidden: Tensor, k: int) -> _Scored:
+        sets, test = self._sets, self._screen.fallback
+        cluster = sets.cluster(hidden)
+        wide = k if test is None else max(k, test.k)
+        best = self._kernels.best_of_sets(hidden, cluster, *self._packed, sets.token, sets.start, sets.largest, wide)
+        if self._residual is None:
+            return _Scored(cluster.long(), best, best.log_sum, None, None)
+        weight, bias = (part[cluster.long()] for part in self._residual)
+        log_mass = torch.logsumexp(torch.einsum("rmd,rd->rm", weight, hidden.float()) + bias, dim=1)
+        whole, certain = replace(best, log_sum=torch.logaddexp(best.log_sum, log_mass)), None
+        if test is not None and self._center is not None:
+            bar = torch.maximum(best.logit[:, test.k - 1], best.logit[:, 0] - test.margin)
+            distance = (hidden.float() - self._center[cluster.long()]).norm(dim=1)
+            certain = bar - test.mass_weight * log_mass - test.distance_weight * distance >= test.threshold
+            certain &= log_mass - whole.log_sum <= test.max_log_share
+        return _Scored(cluster.long(), whole, best.log_sum, log_mass, certain)
+
+    def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
+        """Of tokens outside the set: their share of the residual mass is what the dense layer's would be."""
+        found = self._score(hidden, 1)
+        logit = (hidden.float() * self._weight[token].float()).sum(1) + self._bias[token]
+        inside = self._sets.have(found.cluster, token)
+        result = torch.where(inside, logit - found.best.log_sum, float("-inf"))
+        if found.log_mass is None:
+            return result
+        every = self._dense.best(hidden, 1).log_sum
+        outside = every + torch.log1p(-torch.exp(found.log_inside - every).clamp(max=1.0))
+        share = logit - outside + found.log_mass - found.best.log_sum
+        result = torch.where(inside, result, share)
+        return result if found.certain is None else torch.where(found.certain, result, logit - every)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Rows as the screen sees them, before any falls back."""
+
+    cluster: Tensor  # [R] int64
+    best: Best  # of the set; the log-sum-exp counts the residual mass
+    log_inside: Tensor  # [R] log-sum-exp of the set alone
+    log_mass: Tensor | None  # [R] log of the residual mass
+    certain: Tensor | None  # [R] bool; None where no row falls back
+
+
+class _Sets:
+    """Clusters and token sets of a screen on the device."""
+
+    def __init__(self, screen: Screen, weight: Tensor, kernels: Kernels) -> None:
+        self._device, self._best_tokens = weight.device, kernels.best_tokens
+        self.token, self.start = self.on(screen.token), self.on(screen.start)
+        self.largest = int(np.diff(screen.start).max())
+        owner = np.arange(len(screen.start) - 1, dtype=np.int64).repeat(np.diff(screen.start))
+        self._vocab_size = len(weight)
+        self._members = self.on(owner * len(weight) + screen.token)  # [n] ascending
+        self._centroid, self._bias = self.on(screen.weight).to(weight.dtype), self.on(screen.bias)
+
+    def on(self, array: NDArray[Any]) -> Tensor:
+        """An array on the device."""
+        return torch.from_numpy(np.array(array)).to(self._device)
+
+    def cluster(self, hidden: Tensor) -> Tensor:
+        """The cluster [R] int32 of each row: the largest C h - |C|^2 / 2, so the nearest; the lowest on ties."""
+        return self._best_tokens(hidden, self._centroid, self._bias, 1).token[:, 0]
+
+    def have(self, cluster: Tensor, token: Tensor) -> Tensor:
+        """Whether the set of each cluster [R] has the token [R]."""
+        wanted = cluster * self._vocab_size + token
+        place = torch.searchsorted(self._members, wanted).clamp(max=len(self._members) - 1)
+        return self._members[place] == wanted
+
+
+def _narrowed(best: Best, k: int) -> Best:
+    return Best(best.logit[:, :k], best.token[:, :k], best.log_sum)
+
+
+def build_layer(name: str, given: LayerInputs, dense: DeviceLayer) -> DeviceLayer:
+    """The output layer `name` of a model on the device; raises OptionError where there is none of that name."""
+    if name not in LAYERS:
+        allowed = " or ".join(LAYERS)
+        raise OptionError(f"output_layer is {name!r}; on a GPU it must be auto or {allowed}.")
+    screens = given.artifacts.screens()
+    if screens.per != "all":
+        raise OptionError(f"output_layer is {name!r}, but the model has a screen for each {screens.per}; on a GPU it must be exact.")
+    screen = screens.by_scope[""]
+    if name == "screen-union":
+        return UnionLayer(dense, screen)
+    return ScreenLayer(dense, replace(screen, residual=None, fallback=None) if name == "screen-alone" else screen)

@@ -1,0 +1,197 @@
+"""A model on a GPU, by the model interface: PyTorch modules, a step over pools, hidden vectors that stay there."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from sharpbeam.errors import OptionError
+from sharpbeam.gpu.graphs import MOST_ROWS, StepGraph, padded_rows
+from sharpbeam.gpu.layers import DeviceLayer
+from sharpbeam.gpu.recurrent import RecurrentStep
+from sharpbeam.gpu.transformer import TransformerStep
+from sharpbeam.gpu.vectors import WIDTH, Vectors
+from sharpbeam.models.interface import Attending
+from sharpbeam.models.registry import Config, architecture_of
+from sharpbeam.models.torch.slots import check_admit, check_requests, check_rows
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.types import Floats, Ids, Request
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+class DeviceModel:
+    """`models.interface.Model` on a device. Runs of several threads may share one."""
+
+    def __init__(
+        self, config: Config, tensors: Mapping[str, Floats], device: torch.device, compute_type: str = "float32"
+    ) -> None:
+        """Copy `tensors` (float32, names and shapes as `tensor_shapes`) to the device as `compute_type`.
+
+        Raises ModelError where they do not fit, OptionError for a family or a number type that is not there.
+        """
+        architecture = architecture_of(config)
+        if architecture.task != "translation":
+            raise OptionError(f"device: {architecture.name} models are not there on a GPU yet; leave the option out.")
+        if compute_type != "float32" and not isinstance(config, TransformerConfig):
+            raise OptionError(f"compute_type is {compute_type!r}; it must be float32 for {architecture.name} on a GPU.")
+        architecture.check_shapes(config, {name: tensor.shape for name, tensor in tensors.items()})
+        self.config, self.bos_id, self.eos_id = config, config.bos_id, config.eos_id
+        self.device, self.dtype = device, DTYPES[compute_type]
+        module = architecture.module(config)
+        module.load_state_dict({name: torch.tensor(tensor) for name, tensor in tensors.items()})
+        self.module: Any = module.requires_grad_(False).eval().to(device, self.dtype)
+        weight = tensors[architecture.embedding if config.tied_output else "output_weight"]
+        self._output = (weight, tensors["output_bias"])
+        self.vectors = Vectors(device, self.dtype, config.hidden_dim)
+        self.exact = DeviceLayer(*self._output, self.vectors, device, self.dtype)
+        """The output layer of all tokens."""
+        self.stepper = self._stepper()
+        self._idle: list[_Pools] = []
+
+    def output(self) -> tuple[Floats, Floats]:
+        """Output matrix [V, D] and bias [V], float32, on the host."""
+        return self._output
+
+    def open(self) -> DeviceDecoding:
+        """Fresh caches for one decoding run; their memory and graphs are those of a run that has ended, if any."""
+        pools = self._idle.pop() if self._idle else _Pools(self.stepper)
+        run = DeviceDecoding(self, pools)
+        weakref.finalize(run, self._take_back, self._idle, pools)
+        return run
+
+    def _stepper(self) -> TransformerStep | RecurrentStep:
+        if isinstance(self.config, TransformerConfig):
+            return TransformerStep(self.module, self.device, self.dtype)
+        return RecurrentStep(self.module, self.device)
+
+    @staticmethod
+    def _take_back(idle: list[_Pools], pools: _Pools) -> None:
+        pools.clear()
+        idle.append(pools)
+
+
+class _Pools:
+    """The memory of a decoding run on the device, and the graphs captured over it."""
+
+    def __init__(self, stepper: TransformerStep | RecurrentStep) -> None:
+        self.rows, self.sources = stepper.rows(), stepper.sources()
+        self.graphs: dict[int, StepGraph] = {}
+
+    def clear(self) -> None:
+        """Free all cells and sources."""
+        self.rows.cells.clear()
+        self.sources.clear()
+
+
+class DeviceDecoding(Attending):
+    """`models.interface.Attending` on a device. A caller's mistake raises ValueError and changes nothing.
+
+    The hidden vectors that it returns are tickets [R, 3] for those on the device, which an output layer of the same
+    model takes (`vectors.Vectors`).
+    """
+
+    reason = "the model is computed on a GPU, by PyTorch"
+
+    def __init__(self, model: DeviceModel, pools: _Pools) -> None:
+        self._model, self._pools, self._step = model, pools, model.stepper
+        self.hidden = torch.empty(0, device=model.device)
+        self.steps = 0
+        self.number = model.vectors.join(self)
+
+    @torch.inference_mode()
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        """Encode `requests` in one padded batch; returns the handle of each one's initial state, [B] int32."""
+        rows, sources = self._pools.rows, self._pools.sources
+        check_admit(requests, sources.line, self._model.config.source_vocab_size)
+        if not requests:
+            return np.empty(0, np.int32)
+        lengths = [len(request.source) for request in requests]
+        self._forget_graphs(sources.make_room(lengths), rows.make_room(len(requests), 1), self._step.reach(max(lengths)))
+        ids = pad_sequence([torch.from_numpy(r.source.astype(np.int64)) for r in requests], batch_first=True)
+        values, states = self._step.encode(ids.to(self._model.device), self._mask(lengths))
+        sources.put([request.index for request in requests], values, lengths)
+        cells = rows.cells.begin(len(requests))
+        if states is not None:
+            rows.values[0, torch.from_numpy(cells).long().to(self._model.device)] = states
+        return cells
+
+    @torch.inference_mode()
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each of R rows; returns tickets of hidden [R, 3] float32 and the new states [R] int32."""
+        given, cells = self._prepare(request, state, token)
+        if not len(request):
+            return np.empty((0, WIDTH), np.float32), cells
+        on_device = torch.from_numpy(given).to(self._model.device)
+        graphed = self._model.device.type == "cuda" and self._step.graphs and len(request) <= MOST_ROWS
+        self.hidden = self._replayed(on_device) if graphed else self._run(on_device, *_longest(given))
+        self.steps += 1
+        return self._model.vectors.tickets(self, len(request)), cells
+
+    @torch.inference_mode()
+    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """The same for attention weights [R, S], S the length of the longest source of the rows."""
+        given, cells = self._prepare(request, state, token)
+        if not len(request):
+            return np.empty((0, 0), np.float32), cells
+        on_device = torch.from_numpy(given).to(self._model.device)
+        weights = self._step.attend(on_device, self._pools.rows, self._pools.sources, *_longest(given))
+        found: Floats = weights.float().cpu().numpy()
+        return found, cells
+
+    def retain(self, state: Ids) -> None:
+        """Free every state but the named ones (repeats allowed)."""
+        self._pools.rows.cells.retain(state)
+
+    def evict(self, request: Ids) -> None:
+        """Forget the sources of the requests named by index, [n] int32."""
+        check_requests(request, self._pools.sources.line)
+        for index in set(request.tolist()):
+            self._pools.sources.drop(index)
+
+    def _prepare(self, request: Ids, state: Ids, token: Ids) -> tuple[Ids, Ids]:
+        """The facts [6, R] of a step (`transformer.GIVEN`), and the cells of the new states [R]."""
+        rows, sources = self._pools.rows, self._pools.sources
+        check_rows(request, state, token, self._model.config.target_vocab_size)
+        rows.cells.check(state)
+        check_requests(request, sources.line)
+        longest = int(rows.cells.length[state].max(initial=0)) + 1
+        self._forget_graphs(rows.make_room(len(request), longest), self._step.reach(longest))
+        cells, line = rows.cells.follow(state), sources.lines(request)
+        return np.stack([token, state, cells, rows.cells.length[state], line, sources.length[line]]), cells
+
+    def _run(self, given: Tensor, longest: int, longest_source: int) -> Tensor:
+        return self._step.step(given, self._pools.rows, self._pools.sources, longest, longest_source)
+
+    def _replayed(self, given: Tensor) -> Tensor:
+        """The same by the graph for so many rows; the kernels read each row's lengths themselves."""
+        rows = padded_rows(given.shape[1])
+        if rows not in self._pools.graphs:
+            empty = torch.zeros((len(given), rows), dtype=torch.int32, device=given.device)
+            empty[-1] = 1  # the source of an empty row has one position
+            self._pools.graphs[rows] = StepGraph(lambda facts: self._run(facts, 0, 0), empty)
+        return self._pools.graphs[rows].replay(given)
+
+    def _forget_graphs(self, *moved: bool) -> None:
+        """Graphs read memory at fixed places: without use once it has moved."""
+        if any(moved):
+            self._pools.graphs.clear()
+
+    def _mask(self, lengths: Sequence[int]) -> Tensor | None:
+        """Mask [n, longest] of the positions that are tokens, or None where none is padding."""
+        if min(lengths) == max(lengths):
+            return None
+        mask: NDArray[np.bool_] = np.arange(max(lengths)) < np.array(lengths)[:, None]
+        return torch.from_numpy(mask).to(self._model.device)
+
+
+def _longest(given: Ids) -> tuple[int, int]:
+    """The most tokens of a row, with the one that is fed, and of a source."""
+    return int(given[3].max()) + 1, int(given[5].max())
