@@ -91,7 +91,7 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--beam-size", 201], ["beam_size is 201", "at most 200"]),
         (["--beam-size", "five"], ["beam_size is 'five'; it must be a whole number"]),
         (["--length-penalty", "long"], ["length_penalty is 'long'; it must be a number"]),
-        (["--device", "cpu"], ["No such option: --device; decoding runs on the CPU, so leave it out."]),
+        (["--device", "tpu"], ["device is 'tpu'", "cpu, cuda or torch-cpu"]),
         (["--compute-type", "int8_float32"], ["compute_type is 'int8_float32'; it must be 'int8', which takes"]),
         (["--num-beams", 3], ["No such option: --num-beams; here it is called --beam-size."]),
         (

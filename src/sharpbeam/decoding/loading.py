@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from sharpbeam.decoding.device import build_on_device, check_device, check_search, load_on_device, number_type
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.workers import Teams
 from sharpbeam.errors import ModelError, OptionError, SharpbeamError, nearest
@@ -70,7 +71,7 @@ class LoadedModel:
     _lock: Any = field(init=False, default_factory=RLock)  # one layer may be built of another
 
     def __post_init__(self) -> None:
-        threads = self.machine.workers if self.machine.backend == "native" else 1
+        threads = self.machine.workers if self.machine.own_kernels else 1
         object.__setattr__(self, "teams", Teams(threads))
         self._layers["exact"] = self.exact
 
@@ -109,7 +110,10 @@ class LoadedModel:
         with self._lock:
             if name not in self._layers:
                 try:
-                    self._layers[name] = entry.build(self._layer_inputs())
+                    if self.machine.device != "cpu":
+                        self._layers[name] = build_on_device(self.model, name, self._layer_inputs)
+                    else:
+                        self._layers[name] = entry.build(self._layer_inputs())
                 except SharpbeamError:
                     raise
                 except (ValueError, ArithmeticError) as error:  # by the core, for weights or artifacts
@@ -128,7 +132,7 @@ class LoadedModel:
         """The output layer that the options name; auto is exact for the reference, else the fastest one."""
         if options.output.output_layer != "auto":
             return options.output.output_layer
-        if self.machine.reference:
+        if self.machine.reference or self.machine.device != "cpu":
             return "exact"
         gain = self.gains.get("greedy" if options.search.beam_size == 1 else "beam", 0.0)
         return self.fastest or ("proven" if gain > WORTH_IT else "scan")
@@ -149,6 +153,8 @@ class LoadedModel:
     def check(self, options: DecodeOptions) -> None:
         """Raise OptionError or ModelError, before any work, if the options do not fit the model."""
         search = options.search
+        if self.machine.device != "cpu":
+            check_search(self.machine, search)
         if not search.sampling:
             check_width(search, self.vocab_size)
             find_search(search.search)
@@ -232,7 +238,10 @@ def load_model(
     folders, machine = find_models(model), machine or MachineOptions()
     facts = [read_facts(folder) for folder in folders]
     options = _own_options(folders[0], facts[0]).changed(**keywords)  # raises before weights are read
-    tuned = read_tuned(folders[0]) if len(folders) == 1 and not machine.reference else {}
+    tuned = read_tuned(folders[0]) if len(folders) == 1 and machine.own_kernels and not machine.reference else {}
+    if machine.device != "cpu":
+        check_device(machine, len(folders))
+        machine = machine.resolved(number_type(machine.device, [one.config for one in facts]))
     machine = machine.resolved(tuned.get("compute_type") or _measured_type(folders))
     first, *others = members = [
         _load_member(folder, one, machine, task) for folder, one in zip(folders, facts, strict=True)
@@ -248,7 +257,7 @@ def load_model(
             raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
     first = replace(first, options=options)
     if not others:
-        measured = not machine.reference and machine.backend == "native"
+        measured = machine.own_kernels and not machine.reference
         gains = read_gains(first.folder, *first.model.output()) if measured else {}
         return replace(first, fastest=tuned.get("output_layer", ""), gains=gains)
     ensemble = EnsembleModel([member.model for member in members])
@@ -288,7 +297,7 @@ def _load_member(folder: Path, facts: FolderFacts, machine: MachineOptions, task
                     f"restore the vocabulary that the model was trained with."
                 )
     model = load_weights(folder, machine, facts)
-    exact = exact_layer(*model.output(), machine.backend, machine.isa)
+    exact = getattr(model, "exact", None) or exact_layer(*model.output(), machine.backend, machine.isa)
     return LoadedModel(
         (folder,), machine, config, model, exact, source, target, config.footprint,
         language_tags=LanguageTags.of(config),
@@ -320,6 +329,7 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
     machine, facts = (machine or MachineOptions()).resolved(), facts or read_facts(folder)
     config = facts.config
     if (load := architecture_of(config).load) is not None:
+        require(machine.device == "cpu", "device", machine.device, "cpu for a model with a function of its own to load")
         own: Model = load(config, read_tensors(folder, config, facts))
         return own
     if machine.backend == "torch" and importlib.util.find_spec("torch") is None:
@@ -330,7 +340,9 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
         require(takes or given == default, name, given, f"{default} but for GRU models with backend native")
     kept, most = machine.precomputed_embeddings, config.target_vocab_size
     require(kept <= most, "precomputed_embeddings", kept, f"at most {most}, the tokens that the model can say")
-    tensors = read_tensors(folder, config, facts, widen=machine.backend == "torch")
+    tensors = read_tensors(folder, config, facts, widen=not machine.own_kernels)
+    if machine.device != "cpu":
+        return load_on_device(config, tensors, machine)
     if machine.backend == "torch":
         from sharpbeam.models.torch.model import TorchModel  # PyTorch is an extra
 

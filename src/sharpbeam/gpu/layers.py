@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from sharpbeam.errors import OptionError
 from sharpbeam.gpu.device import Kernels
-from sharpbeam.gpu.found import Best
+from sharpbeam.gpu.found import Best, Some
 from sharpbeam.gpu.vectors import Vectors
 from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.interface import RowLayer
@@ -26,7 +27,9 @@ LAYERS = ("exact", "screen", "screen-alone", "screen-union")
 class DeviceLayer(RowLayer):
     """All tokens, by a matmul with a fused top-k and log-sum-exp: the logits [R, V] are not written."""
 
-    def __init__(self, weight: Floats, bias: Floats, vectors: Vectors, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self, weight: Floats, bias: Floats, vectors: Vectors, device: torch.device, dtype: torch.dtype
+    ) -> None:
         """Output matrix [V, D] and bias [V], float32; the device keeps the matrix as `dtype`."""
         self.vocab_size = len(weight)
         self._device, self._vectors, self._kernels = device, vectors, Kernels(device)
@@ -81,12 +84,16 @@ class UnionLayer(DeviceLayer):
 
     def best(self, hidden: Tensor, k: int) -> Best:
         """The k best tokens of the union; token 0 at -inf where it has fewer."""
+        return self._kernels.best_tokens(hidden, self._weight, self._bias, k, tokens=self._union(hidden))
+
+    def _union(self, hidden: Tensor) -> Some:
         sets = self._sets
-        union = self._kernels.union_of_sets(sets.cluster(hidden), sets.token, sets.start, sets.largest, self.vocab_size)
-        return self._kernels.best_tokens(hidden, self._weight, self._bias, k, tokens=union)
+        return self._kernels.union_of_sets(sets.cluster(hidden), sets.token, sets.start, sets.largest, self.vocab_size)
 
     def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
-        raise OptionError("output_layer is 'screen-union'; scores of given texts need another, such as exact.")
+        union = self._union(hidden)
+        there = torch.isin(token, union.index[: int(union.count)])
+        return torch.where(there, super()._log_prob(hidden, token), float("-inf"))
 
 
 class ScreenLayer(DeviceLayer):
@@ -134,6 +141,8 @@ class ScreenLayer(DeviceLayer):
 
     def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
         """Of tokens outside the set: their share of the residual mass is what the dense layer's would be."""
+        if not self._normalise:
+            return super()._log_prob(hidden, token)
         found = self._score(hidden, 1)
         logit = (hidden.float() * self._weight[token].float()).sum(1) + self._bias[token]
         inside = self._sets.have(found.cluster, token)
@@ -189,14 +198,15 @@ def _narrowed(best: Best, k: int) -> Best:
     return Best(best.logit[:, :k], best.token[:, :k], best.log_sum)
 
 
-def build_layer(name: str, given: LayerInputs, dense: DeviceLayer) -> DeviceLayer:
+def build_layer(name: str, inputs: Callable[[], LayerInputs], dense: DeviceLayer) -> DeviceLayer:
     """The output layer `name` of a model on the device; raises OptionError where there is none of that name."""
     if name not in LAYERS:
-        allowed = " or ".join(LAYERS)
-        raise OptionError(f"output_layer is {name!r}; on a GPU it must be auto or {allowed}.")
-    screens = given.artifacts.screens()
+        raise OptionError(f"output_layer is {name!r}; on a GPU it must be auto, {' or '.join(LAYERS)}.")
+    screens = inputs().artifacts.screens()
     if screens.per != "all":
-        raise OptionError(f"output_layer is {name!r}, but the model has a screen for each {screens.per}; on a GPU it must be exact.")
+        raise OptionError(
+            f"output_layer is {name!r}; on a GPU it must be exact for a model with a screen for each {screens.per}."
+        )
     screen = screens.by_scope[""]
     if name == "screen-union":
         return UnionLayer(dense, screen)

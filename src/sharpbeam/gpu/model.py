@@ -114,7 +114,9 @@ class DeviceDecoding(Attending):
         if not requests:
             return np.empty(0, np.int32)
         lengths = [len(request.source) for request in requests]
-        self._forget_graphs(sources.make_room(lengths), rows.make_room(len(requests), 1), self._step.reach(max(lengths)))
+        self._forget_graphs(
+            sources.make_room(lengths), rows.make_room(len(requests), 1), self._step.reach(max(lengths))
+        )
         ids = pad_sequence([torch.from_numpy(r.source.astype(np.int64)) for r in requests], batch_first=True)
         values, states = self._step.encode(ids.to(self._model.device), self._mask(lengths))
         sources.put([request.index for request in requests], values, lengths)

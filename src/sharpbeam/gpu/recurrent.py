@@ -40,15 +40,11 @@ class RecurrentStep:
         """Nothing depends on positions."""
         return False
 
-    def step(
-        self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int
-    ) -> Tensor:
+    def step(self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int) -> Tensor:
         """Feed one token to each of R rows, whose facts are `given` [6, R] int32; returns hidden [R, D]."""
         return self._run(given, rows, sources, longest_source)[0]
 
-    def attend(
-        self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int
-    ) -> Tensor:
+    def attend(self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int) -> Tensor:
         """The same for the attention to the source, [R, S] float32."""
         return self._run(given, rows, sources, longest_source)[1]
 

@@ -57,15 +57,11 @@ class TransformerStep:
         self._positions = torch.from_numpy(table).to(self._device, self._dtype)
         return True
 
-    def step(
-        self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int
-    ) -> Tensor:
+    def step(self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int) -> Tensor:
         """Feed one token to each of R rows, whose facts are `given` [6, R] int32 (GIVEN); returns hidden [R, D]."""
         return self._run(given, rows, sources, longest, longest_source)[0]
 
-    def attend(
-        self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int
-    ) -> Tensor:
+    def attend(self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int) -> Tensor:
         """The same for the attention to the source of the uppermost layer, the mean over its heads: [R, S] float32."""
         query, pool = self._run(given, rows, sources, longest, longest_source)[1:]
         line, size, heads = given[4], given[5], self._config.decoder_heads

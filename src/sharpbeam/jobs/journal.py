@@ -116,6 +116,7 @@ def job_identity(loaded: LoadedModel, options: DecodeOptions, **others: Any) -> 
         "program": f"sharpbeam {program_version()}",
         "model": "+".join(map(_fingerprint, loaded.folders)),
         **decoding,
+        "device": machine.device,
         "backend": machine.backend,
         "compute_type": machine.compute_type,
         "plain": machine.isa == "plain",

@@ -1,18 +1,20 @@
-"""How the machine is used: backend, threads, kernels, and the number type of the model's matmuls."""
+"""How the machine is used: device, backend, threads, kernels, and the number type of the model's matmuls."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from sharpbeam.options.schema import Schema, advanced_option, option
 
 Backend = Literal["native", "torch"]
+Device = Literal["cpu", "cuda", "torch-cpu"]
 Isa = Literal["auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled", "plain"]
-ComputeType = Literal["auto", "float32", "int16", "int8", "blas"]
-COMPUTE_TYPES = get_args(ComputeType)[1:-1]  # of our own kernels
+ComputeType = Literal["auto", "float32", "int16", "int8", "blas", "float16", "bfloat16"]
+COMPUTE_TYPES: tuple[ComputeType, ...] = ("float32", "int16", "int8")  # of our own kernels on a CPU
+DEVICE_TYPES = ("auto", "float32", "float16", "bfloat16")  # on a GPU
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of processor time, and in how many
 EXACT = "SHARPBEAM_EXACT"  # environment variable
@@ -27,6 +29,11 @@ class MachineOptions(Schema):
     them by rounding; with blas so may the number of rows in a step.
     """
 
+    device: Device = option(
+        "cpu",
+        "cpu, or cuda: an NVIDIA GPU (pip install 'sharpbeam[gpu]'); "
+        "torch-cpu: the code for GPUs on the CPU, slow, for checks",
+    )
     backend: Backend = advanced_option("native", "torch: the PyTorch twin, slow, for checks")
     threads: int = option(
         0,
@@ -45,14 +52,13 @@ class MachineOptions(Schema):
     compute_type: ComputeType = option(
         "auto",
         "number type of the model's matmuls; auto: what `sharpbeam tune` found, or what `convert` measured to "
-        "lose nothing, or int8; "
+        "lose nothing, or int8; on a GPU float32, float16 or bfloat16, and auto is float16 for transformers; "
         "int16 and int8 quantize weights and inputs, with a scale for each row; "
         "blas: float32 by the shared library that SHARPBEAM_BLAS names, for comparisons (SHARP-0). "
         "The output layer has options of its own (output_layer)",
         replaced={
             "default": "auto",
             **dict.fromkeys(("int8_float32", "int8_float16", "int8_bfloat16"), "int8"),
-            **dict.fromkeys(("float16", "bfloat16"), "float32"),
         },
     )
     exact: bool = option(
@@ -81,6 +87,14 @@ class MachineOptions(Schema):
 
     def check(self) -> None:
         """Raise OptionError for a number type that the backend lacks."""
+        if self.device != "cpu":
+            self.require(self.backend == "native", "backend", f"left out with device {self.device}")
+            self.require(self.compute_type in DEVICE_TYPES, "compute_type", f"{' or '.join(DEVICE_TYPES)} on a GPU")
+            return
+        known = self.compute_type in (*COMPUTE_TYPES, "auto", "blas")
+        self.require(
+            known, "compute_type", f"auto, {', '.join(COMPUTE_TYPES)} or blas; float16 and bfloat16 need device cuda"
+        )
         fits = self.compute_type in ("auto", "float32") or self.backend == "native"
         self.require(fits, "compute_type", "float32 with backend torch")
 
@@ -101,16 +115,23 @@ class MachineOptions(Schema):
         return {name: getattr(self, name) for name in names}
 
     @property
+    def own_kernels(self) -> bool:
+        """Whether models and output layers are computed by the core, on the CPU."""
+        return self.backend == "native" and self.device == "cpu"
+
+    @property
     def batch_invariant(self) -> bool:
         """Whether a text's answer has the same bits whatever is decoded with it.
 
         Padding in PyTorch, and a BLAS that chooses by the number of rows, may change the last ones.
         """
-        return self.backend == "native" and self.compute_type != "blas"
+        return self.own_kernels and self.compute_type != "blas"
 
     @property
     def workers(self) -> int:
-        """How many workers to have: `threads`, or what 0 stands for; PyTorch has threads of its own."""
+        """How many workers to have: `threads`, or what 0 stands for; one on a GPU or for PyTorch's own threads."""
+        if self.device != "cpu":
+            return 1
         return self.threads or (usable_cores() if self.backend == "native" else 1)
 
 

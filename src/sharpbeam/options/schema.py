@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 from sharpbeam.errors import OptionError, nearest
 
 ABSENT = {  # what other programs have and we need not
-    "device": "decoding runs on the CPU, so leave it out",
-    "device_index": "decoding runs on the CPU, so leave it out",
+    "device_index": "a process uses the GPU that CUDA_VISIBLE_DEVICES names, so leave it out",
 }
 T = TypeVar("T")
 S = TypeVar("S", bound="Schema")

@@ -98,9 +98,9 @@ def test_names_of_machine_options_are_translated(old: str, new: str) -> None:
 
 
 def test_what_other_programs_have_and_we_lack_is_explained() -> None:
-    with pytest.raises(OptionError, match="unknown option 'device'; decoding runs on the CPU, so leave it out"):
-        build(MachineOptions, {"device": "cuda"}, "machine options")
-    for theirs, ours in (("int8_float32", "int8"), ("float16", "float32"), ("default", "auto")):
+    with pytest.raises(OptionError, match="unknown option 'device_index'; a process uses the GPU"):
+        build(MachineOptions, {"device_index": 0}, "machine options")
+    for theirs, ours in (("int8_float32", "int8"), ("default", "auto")):
         with pytest.raises(
             OptionError, match=f"compute_type is '{theirs}'; it must be '{ours}', which takes its place"
         ):

@@ -12,7 +12,7 @@ from sharpbeam.fit.texts import HELP
 from sharpbeam.options.decode import MachineOptions
 
 
-@with_options(without=("backend",))
+@with_options(without=("device", "backend"))
 def fit_preview(
     model: Annotated[str, typer.Argument(help="A model folder; the preview is written into it.")],
     *,

@@ -16,7 +16,7 @@ from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions
 
 
-@with_options(without=("backend",))
+@with_options(without=("device", "backend"))
 def fit_screen(
     model: Annotated[str, typer.Argument(help="A model folder; the screen is written into it.")],
     *,

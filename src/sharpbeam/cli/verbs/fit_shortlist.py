@@ -14,7 +14,7 @@ from sharpbeam.options.decode import LanguageOptions, MachineOptions
 from sharpbeam.options.fit import ShortlistOptions
 
 
-@with_options(without=("backend",))
+@with_options(without=("device", "backend"))
 def fit_shortlist(
     model: Annotated[str, typer.Argument(help="A model folder; the shortlist is written into it.")],
     *,

@@ -18,6 +18,7 @@ from sharpbeam.text.lines import check_readable, read_all
 
 @with_options(
     without=(
+        "device",
         "backend",
         "threads",
         "isa",

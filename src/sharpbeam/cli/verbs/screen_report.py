@@ -14,7 +14,7 @@ from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.options.decode import MachineOptions
 
 
-@with_options(without=("backend",))
+@with_options(without=("device", "backend"))
 def screen_report(
     model: Annotated[str, typer.Argument(help="A model folder with a screen (see fit-screen).")],
     *,

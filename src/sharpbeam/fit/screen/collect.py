@@ -26,6 +26,7 @@ from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import InputError
 from sharpbeam.models.interface import Decoding
 from sharpbeam.options.decode import SearchOptions
+from sharpbeam.options.schema import require
 from sharpbeam.output_layers.interface import OutputLayer, RowLayer
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.batches import FixedBatches
@@ -182,6 +183,8 @@ class Collector:
         `identity` is what the lines and the answers depend on; `progress` is called with the number of new steps.
         Raises InputError where `folder` holds the parts of another run, or the text has no sentence.
         """
+        device = self.parts.machine.device
+        require(device == "cpu", "device", device, "cpu to fit: hidden vectors are recorded on the host")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._check_identity(
             identity | {"format": FORMAT, "beam_size": 0 if self.given else self.beam_size, "top_k": self.top_k}
