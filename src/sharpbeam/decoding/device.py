@@ -43,7 +43,7 @@ def load_on_device(config: Config, tensors: Mapping[str, Floats], machine: Machi
 
 
 def build_on_device(model: Model, name: str, inputs: Callable[[], LayerInputs]) -> OutputLayer:
-    """The output layer `name` of a model from `load_on_device`; raises OptionError where a GPU has none of that name."""
+    """The output layer `name` of a model from `load_on_device`; raises OptionError where there is none."""
     from sharpbeam.gpu.layers import build_layer
     from sharpbeam.gpu.model import DeviceModel
 

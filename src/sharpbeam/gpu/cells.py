@@ -13,7 +13,7 @@ NONE = -1  # the parent of a first cell
 class Cells:
     """A tree of cells: each holds what one token adds to the cell of the state before it.
 
-    The handle of a state is the number of its last cell. A cell is in use while its state is kept, or a cell after it is
+    The handle of a state is the number of its last cell. A cell is in use while its state is kept, or one after it is
     in use. Cell 0 is never given: rows that only fill a batch up use it.
     """
 
@@ -28,7 +28,7 @@ class Cells:
     def __len__(self) -> int:
         return len(self._parent)
 
-    def room(self, count: int) -> bool:
+    def has_free(self, count: int) -> bool:
         """Whether `count` cells are free."""
         return len(self._free) >= count
 

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from sharpbeam.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
+    from torch import Tensor
+
+    from sharpbeam.gpu.found import Best, Some
 
 INSTALL = "run: pip install 'sharpbeam[gpu]'"
 
@@ -44,13 +49,15 @@ class Kernels:
         if device.type == "cuda":
             from sharpbeam.gpu.kernels import attention, launch, union
 
-            scores: Any = launch
-            self.union_of_sets, self.marked = union.union_of_sets, union.marked
-            self.attend_cells = attention.attend_cells
+            modules: tuple[Any, ...] = (launch, launch, union, union, attention)
         else:
             from sharpbeam.gpu import plain
 
-            scores = plain
-            self.union_of_sets, self.marked = plain.union_of_sets, plain.marked
-            self.attend_cells = plain.attend_cells
-        self.best_tokens, self.best_of_sets = scores.best_tokens, scores.best_of_sets
+            modules = (plain,) * 5
+        names = ("best_tokens", "best_of_sets", "union_of_sets", "marked", "attend_cells")
+        functions = [getattr(module, name) for name, module in zip(names, modules, strict=True)]
+        self.best_tokens: Callable[..., Best] = functions[0]
+        self.best_of_sets: Callable[..., Best] = functions[1]
+        self.union_of_sets: Callable[..., Some] = functions[2]
+        self.marked: Callable[..., Some] = functions[3]
+        self.attend_cells: Callable[..., Tensor] = functions[4]

@@ -21,6 +21,7 @@ from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats, Ids, TopK
 
+CHUNK = 1 << 14  # rows of the output matrix that are widened at a time
 LAYERS = ("exact", "screen", "screen-alone", "screen-union")
 
 
@@ -128,7 +129,7 @@ class ScreenLayer(DeviceLayer):
         wide = k if test is None else max(k, test.k)
         best = self._kernels.best_of_sets(hidden, cluster, *self._packed, sets.token, sets.start, sets.largest, wide)
         if self._residual is None:
-            return _Scored(cluster.long(), best, best.log_sum, None, None)
+            return _Scored(cluster.long(), best, None, None)
         weight, bias = (part[cluster.long()] for part in self._residual)
         log_mass = torch.logsumexp(torch.einsum("rmd,rd->rm", weight, hidden.float()) + bias, dim=1)
         whole, certain = replace(best, log_sum=torch.logaddexp(best.log_sum, log_mass)), None
@@ -137,7 +138,7 @@ class ScreenLayer(DeviceLayer):
             distance = (hidden.float() - self._center[cluster.long()]).norm(dim=1)
             certain = bar - test.mass_weight * log_mass - test.distance_weight * distance >= test.threshold
             certain &= log_mass - whole.log_sum <= test.max_log_share
-        return _Scored(cluster.long(), whole, best.log_sum, log_mass, certain)
+        return _Scored(cluster.long(), whole, log_mass, certain)
 
     def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
         """Of tokens outside the set: their share of the residual mass is what the dense layer's would be."""
@@ -149,11 +150,19 @@ class ScreenLayer(DeviceLayer):
         result = torch.where(inside, logit - found.best.log_sum, float("-inf"))
         if found.log_mass is None:
             return result
-        every = self._dense.best(hidden, 1).log_sum
-        outside = every + torch.log1p(-torch.exp(found.log_inside - every).clamp(max=1.0))
-        share = logit - outside + found.log_mass - found.best.log_sum
-        result = torch.where(inside, result, share)
-        return result if found.certain is None else torch.where(found.certain, result, logit - every)
+        for row in (~inside).nonzero()[:, 0].tolist():
+            outside = self._log_outside(hidden[row].float(), int(found.cluster[row]))
+            result[row] = logit[row] - outside + found.log_mass[row] - found.best.log_sum[row]
+        if found.certain is None:
+            return result
+        return torch.where(found.certain, result, logit - self._dense.best(hidden, 1).log_sum)
+
+    def _log_outside(self, hidden: Tensor, cluster: int) -> Tensor:
+        """The log-sum-exp of the logits outside a set, for one hidden vector [D]; exact, however little it is."""
+        logits = torch.cat([part.float() @ hidden for part in torch.split(self._weight, CHUNK)]) + self._bias
+        sets = self._sets
+        logits[sets.token[int(sets.start[cluster]) : int(sets.start[cluster + 1])].long()] = float("-inf")
+        return torch.logsumexp(logits, dim=0)
 
 
 @dataclass(frozen=True)
@@ -162,7 +171,6 @@ class _Scored:
 
     cluster: Tensor  # [R] int64
     best: Best  # of the set; the log-sum-exp counts the residual mass
-    log_inside: Tensor  # [R] log-sum-exp of the set alone
     log_mass: Tensor | None  # [R] log of the residual mass
     certain: Tensor | None  # [R] bool; None where no row falls back
 

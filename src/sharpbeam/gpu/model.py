@@ -114,9 +114,7 @@ class DeviceDecoding(Attending):
         if not requests:
             return np.empty(0, np.int32)
         lengths = [len(request.source) for request in requests]
-        self._forget_graphs(
-            sources.make_room(lengths), rows.make_room(len(requests), 1), self._step.reach(max(lengths))
-        )
+        self._forget_graphs(sources.reserve(lengths), rows.reserve(len(requests), 1), self._step.reach(max(lengths)))
         ids = pad_sequence([torch.from_numpy(r.source.astype(np.int64)) for r in requests], batch_first=True)
         values, states = self._step.encode(ids.to(self._model.device), self._mask(lengths))
         sources.put([request.index for request in requests], values, lengths)
@@ -165,7 +163,7 @@ class DeviceDecoding(Attending):
         rows.cells.check(state)
         check_requests(request, sources.line)
         longest = int(rows.cells.length[state].max(initial=0)) + 1
-        self._forget_graphs(rows.make_room(len(request), longest), self._step.reach(longest))
+        self._forget_graphs(rows.reserve(len(request), longest), self._step.reach(longest))
         cells, line = rows.cells.follow(state), sources.lines(request)
         return np.stack([token, state, cells, rows.cells.length[state], line, sources.length[line]]), cells
 

@@ -14,7 +14,7 @@ POSITIONS = 64  # cells of a sequence to begin with
 
 
 class RowPool:
-    """What each token of a row adds, by cell, and the cells of each state in their order.
+    """Values that each token of a row adds, by cell, and the cells of each state in their order.
 
     A state that is continued copies its line of the table, a few numbers, and none of the values.
     """
@@ -26,10 +26,10 @@ class RowPool:
         self.table = torch.zeros((FIRST, POSITIONS), dtype=torch.int32, device=device)
         """[cells, positions] int32: line c has the cells of the state whose last one is c."""
 
-    def make_room(self, count: int, longest: int) -> bool:
+    def reserve(self, count: int, longest: int) -> bool:
         """Have `count` free cells and lines of `longest` cells; returns whether the tensors are new ones."""
         changed = False
-        while not self.cells.room(count):
+        while not self.cells.has_free(count):
             more = len(self.cells)
             self.cells.grow(2 * more)
             self.values = torch.cat([self.values, torch.zeros_like(self.values)], dim=1)
@@ -55,8 +55,8 @@ class SourcePool:
         self._cells: dict[int, list[int]] = {}
         self._free, self._free_lines = list(range(FIRST - 1, 0, -1)), list(range(7, 0, -1))
 
-    def make_room(self, lengths: list[int]) -> bool:
-        """Have room for sources of these lengths; returns whether the tensors are new ones."""
+    def reserve(self, lengths: list[int]) -> bool:
+        """Reserve cells for sources of these lengths; returns whether the tensors are new ones."""
         changed = False
         while len(self._free) < sum(lengths):
             size = self.values.shape[1]

@@ -52,7 +52,8 @@ class RecurrentStep:
         token, parent, cell, _, line, size = given
         there = torch.arange(longest, device=self._device)[None] < size[:, None]
         cells = torch.where(there, sources.table[line.long(), :longest], 0)
-        values, keys = sources.values[0, cells.long()].split(self._widths, dim=-1)
+        found = sources.values[0, cells.long()]
+        values, keys = found[..., : self._widths[0]], found[..., self._widths[0] :]
         state = rows.values[0, parent.long()]
         hidden, following, weights = self._module.step(token.long(), state, Memory(values, keys, there))
         rows.values[0, cell.long()] = following

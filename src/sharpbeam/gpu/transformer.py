@@ -20,13 +20,11 @@ GIVEN = ("token", "parent", "cell", "position", "line", "size")  # what a step i
 class TransformerStep:
     """The module's layers, one token at a time; all shapes follow from the number of rows."""
 
-    graphs = True
-    """Whether a step can be captured as a CUDA graph."""
-
     def __init__(self, module: Any, device: torch.device, dtype: torch.dtype) -> None:
         self._module, self._config, self._kernels = module, module.config, Kernels(device)
         self._device, self._dtype = device, dtype
         c: TransformerConfig = self._config
+        self.graphs = not c.decoder_expert_step  # a step of experts asks the host how many rows each has
         self.attends = c.decoder_kind == "attention"
         self.layers, self.inner = c.decoder_layers, c.attention_dim("decoder")
         self._scale = (self.inner // c.decoder_heads) ** -0.5 if c.scaled_attention else 1.0
@@ -128,4 +126,5 @@ class TransformerStep:
         table = self._module.decoder_position_bias if c.positions == "relative-shared" else own.attention.position_bias
         buckets = relative_buckets(c.relative_buckets, c.relative_distance, both=False)
         bucket = torch.from_numpy(buckets[: c.relative_distance + 1][::-1].copy())  # of distances 0, 1, 2, ...
-        return table.float()[bucket.long().to(self._device)].T.contiguous()
+        bias: Tensor = table.float()[bucket.long().to(self._device)].T.contiguous()
+        return bias

@@ -272,7 +272,7 @@ def ceilings(size: int, seconds: float = 0.05) -> Ceilings:
     block = np.ones(max(size // 4, 1 << 18), np.float32)
     draw = np.random.default_rng(1)
     x, weight = (draw.normal(size=shape).astype(np.float32) for shape in ((16, 256), (256, 256)))
-    rates = {}
+    rates: dict[str, float] = {}
     for kind in COMPUTE_TYPES:
         linear = _core.Linear(weight, compute_type=kind)
         rates[kind] = 16 * 256 * 256 / _fastest(lambda linear=linear: linear.apply(x), seconds) / 1e9  # type: ignore[misc]

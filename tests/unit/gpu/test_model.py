@@ -79,7 +79,7 @@ def test_cells_that_no_row_needs_are_free_again(small, make_tensors, walk):
     pools = run._pools
     run.retain(np.empty(0, np.int32))
     run.evict(np.arange(len(path.requests), dtype=np.int32))
-    assert pools.rows.cells.room(len(pools.rows.cells) - 1)
+    assert pools.rows.cells.has_free(len(pools.rows.cells) - 1)
     del run
     assert model.open()._pools is pools  # the next run takes them over
 

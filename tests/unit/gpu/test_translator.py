@@ -33,6 +33,7 @@ FAMILIES = {
         "gated_ffn": True,
         "scaled_attention": False,
     },
+    "experts": {"experts": 4, "encoder_expert_step": 2, "decoder_expert_step": 1},
     "ssru": {"decoder_kind": "ssru", "positions": "sinusoidal-t2t"},
 }
 LENGTH = {"max_length": 24}
@@ -117,7 +118,7 @@ def test_choices_that_are_not_there_are_refused_by_name(tiny_model) -> None:
         MachineOptions(device="torch-cpu", backend="torch")
     with pytest.raises(OptionError, match="compute_type is 'int8'; it must be auto or float32 or float16"):
         MachineOptions(device="torch-cpu", compute_type="int8")
-    with pytest.raises(OptionError, match="compute_type is 'float16'; it must be .* need device cuda"):
+    with pytest.raises(OptionError, match=r"compute_type is 'float16'; it must be .* need device cuda"):
         MachineOptions(compute_type="float16")
     with pytest.raises(OptionError, match="it must be float32 for recurrent on a GPU"):
         Translator(tiny_model, device="torch-cpu", compute_type="float16")
@@ -132,7 +133,7 @@ def test_choices_that_are_not_there_are_refused_by_name(tiny_model) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_the_error_says_how_to_check(tiny_model) -> None:
-    with pytest.raises(OptionError, match="device is 'cuda', but PyTorch .* nvidia-smi lists the GPUs"):
+    with pytest.raises(OptionError, match=r"device is 'cuda', but PyTorch .* nvidia-smi lists the GPUs"):
         Translator(tiny_model, device="cuda")
 
 

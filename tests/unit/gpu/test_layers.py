@@ -1,0 +1,93 @@
+"""Output layers in the form for GPUs, on the CPU, against the references of tests/reference/layers.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference.candidates import union
+from reference.layers import ReferenceLayer, ReferenceScreenLayer
+from support.made_layers import MadeArtifacts, normal, whole
+
+from sharpbeam import OptionError
+from sharpbeam.output_layers.registry import LayerInputs
+
+torch = pytest.importorskip("torch")
+
+from sharpbeam.gpu.layers import DeviceLayer, build_layer  # noqa: E402
+from sharpbeam.gpu.vectors import Vectors  # noqa: E402
+
+CPU, WIDTH, VOCAB, ROWS = torch.device("cpu"), 12, 40, 23
+
+
+def made(draw):
+    """A matrix, a bias, hidden vectors and drawn artifacts."""
+    weight, bias, hidden = draw(1, VOCAB, WIDTH), draw(2, VOCAB), draw(3, ROWS, WIDTH)
+    return weight, bias, hidden, MadeArtifacts(weight, bias)
+
+
+def on_device(name, weight, bias, artifacts):
+    dense = DeviceLayer(weight, bias, Vectors(CPU, torch.float32, WIDTH), CPU, torch.float32)
+    given = LayerInputs(weight, bias, artifacts, Path(), lambda other: dense)
+    return dense if name == "exact" else build_layer(name, lambda: given, dense)
+
+
+def assert_same(layer, truth, hidden, k):
+    found, wanted = layer.topk(hidden, k), truth.topk(hidden, k)
+    np.testing.assert_array_equal(found.token, wanted.token)
+    np.testing.assert_allclose(found.log_prob, wanted.log_prob, rtol=0, atol=1e-4)
+    token = np.random.default_rng(1).integers(0, VOCAB, len(hidden)).astype(np.int32)
+    np.testing.assert_allclose(layer.log_prob(hidden, token), truth.log_prob(hidden, token), rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("draw", [normal, whole])
+@pytest.mark.parametrize("k", [1, 10, VOCAB])
+def test_exact(draw, k) -> None:
+    weight, bias, hidden, artifacts = made(draw)
+    assert_same(on_device("exact", weight, bias, artifacts), ReferenceLayer(weight, bias), hidden, k)
+
+
+@pytest.mark.parametrize("draw", [normal, whole])
+@pytest.mark.parametrize("k", [1, 10, 30])
+@pytest.mark.parametrize("name", ["screen", "screen-alone"])
+def test_screen(name, draw, k) -> None:
+    weight, bias, hidden, artifacts = made(draw)
+    screen, exact = artifacts.screens().by_scope[""], ReferenceLayer(weight, bias)
+    alone = replace(screen, residual=None, fallback=None)
+    truth = ReferenceScreenLayer(weight, bias, screen if name == "screen" else alone, exact)
+    layer = on_device(name, weight, bias, artifacts)
+    if name == "screen":
+        uncertain = [truth._score(h).uncertain for h in hidden]
+        assert any(uncertain) and not all(uncertain)  # some rows fall back, and some do not
+    assert_same(layer, truth, hidden, k)
+
+
+def test_union() -> None:
+    weight, bias, hidden, artifacts = made(whole)
+    screen = artifacts.screens().by_scope[""]
+    layer = on_device("screen-union", weight, bias, artifacts)
+    for rows in (hidden[:1], hidden[:3]):
+        cluster = np.argmax(rows @ screen.weight.T + screen.bias, axis=1).astype(np.int32)
+        tokens = union(cluster, screen.token, screen.start)
+        truth = ReferenceLayer(weight[tokens], bias[tokens]).topk(rows, 1)
+        found = layer.topk(rows, 1)
+        np.testing.assert_array_equal(found.token, tokens[truth.token])
+        np.testing.assert_allclose(found.log_prob, truth.log_prob, rtol=0, atol=1e-4)
+        outside = np.full(len(rows), np.setdiff1d(np.arange(VOCAB), tokens)[0], np.int32)
+        assert (layer.log_prob(rows, outside) == -np.inf).all()
+
+
+def test_without_a_normaliser_logits_stand_for_log_probabilities() -> None:
+    weight, bias, hidden, artifacts = made(whole)
+    layer = on_device("exact", weight, bias, artifacts).unnormalised()
+    np.testing.assert_array_equal(layer.topk(hidden, 3).log_prob, np.sort(hidden @ weight.T + bias, axis=1)[:, :-4:-1])
+
+
+def test_k_and_names_are_checked() -> None:
+    weight, bias, hidden, artifacts = made(normal)
+    with pytest.raises(OptionError, match="k is 41; it must be from 1 to the vocabulary size, 40"):
+        on_device("exact", weight, bias, artifacts).topk(hidden, VOCAB + 1)
+    with pytest.raises(OptionError, match="output_layer is 'proven'; on a GPU it must be"):
+        on_device("proven", weight, bias, artifacts)
