@@ -85,14 +85,15 @@ class UnionLayer(DeviceLayer):
 
     def best(self, hidden: Tensor, k: int) -> Best:
         """The k best tokens of the union; token 0 at -inf where it has fewer."""
-        return self._kernels.best_tokens(hidden, self._weight, self._bias, k, tokens=self._union(hidden))
+        return self._kernels.best_tokens(hidden, self._weight, self._bias, k, tokens=self.union(hidden))
 
-    def _union(self, hidden: Tensor) -> Some:
+    def union(self, hidden: Tensor) -> Some:
+        """The tokens in the set of any row's cluster, listed on the device."""
         sets = self._sets
         return self._kernels.union_of_sets(sets.cluster(hidden), sets.token, sets.start, sets.largest, self.vocab_size)
 
     def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
-        union = self._union(hidden)
+        union = self.union(hidden)
         there = torch.isin(token, union.index[: int(union.count)])
         return torch.where(there, super()._log_prob(hidden, token), float("-inf"))
 

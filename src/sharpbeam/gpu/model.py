@@ -48,6 +48,9 @@ class DeviceModel:
         module = architecture.module(config)
         module.load_state_dict({name: torch.tensor(tensor) for name, tensor in tensors.items()})
         self.module: Any = module.requires_grad_(False).eval().to(device, self.dtype)
+        for part in self.module.modules():
+            if hasattr(part, "router"):
+                part.router.float()  # as in training: a choice of experts must not depend on the number type
         weight = tensors[architecture.embedding if config.tied_output else "output_weight"]
         self._output = (weight, tensors["output_bias"])
         self.vectors = Vectors(device, self.dtype, config.hidden_dim)

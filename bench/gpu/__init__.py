@@ -1,0 +1,1 @@
+"""Benchmarks that need a GPU; without one they say so."""

@@ -1,0 +1,120 @@
+"""Whole translations on a GPU: a screen against all tokens (CVP-4), and STREAM's strategies at k = 50.
+
+Tokens of the answers per second, BLEU next to it, memory. Beam 1 one sentence at a time, beam 2 in batches of 20. The
+answers of float16 may differ in near-ties with the batch, so BLEU is what is compared, with the share of equal texts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from bench.flags import Data, Model
+from bench.gpu.device import device_of, wait
+from bench.harness import record
+from bench.harness.interleave import interleave
+from bench.harness.testset import DATA, german_english
+from bench.papers.stream.stream import BASELINE, strategies
+from sharpbeam import Translation, Translator
+from sharpbeam.errors import ModelError, SharpbeamError
+from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.report.quality import quality
+
+SETTINGS = ((1, 1), (2, 20))  # beam size, sentences in a batch
+TOGETHER = 1 << 30  # batch_tokens: whatever is given at once is one batch
+STREAM = ("FIXED", "VAR-BATCH", "VAR-STREAM")
+BEAM = 50
+
+
+def in_batches(translator: Translator, texts: list[str], size: int, **options: Any) -> list[Translation]:
+    """The translations of `texts`, so many at a time, those of similar length together."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    found: dict[int, Translation] = {}
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        batch = translator.translate([texts[i] for i in places], batch_tokens=TOGETHER, **options)
+        found |= dict(zip(places, batch, strict=True))
+    return [found[i] for i in range(len(texts))]
+
+
+def compared(
+    runs: dict[str, Callable[[], list[Translation]]], baseline: str, references: list[str], rounds: int
+) -> dict[str, Any]:
+    """Time, tokens per second and BLEU of each contender, and the share of its texts that are the baseline's."""
+    answers: dict[str, list[Translation]] = {}
+    timings = interleave(runs, baseline, rounds, answers.update, time.perf_counter)
+    figures = {}
+    for name, timing in timings.items():
+        texts, base = ([t.text for t in answers[one]] for one in (name, baseline))
+        count = sum(len(t.hypotheses[0].tokens) for t in answers[name])
+        figures[name] = {
+            "s": round(timing.median_s, 3),
+            "tokens_s": round(count / timing.median_s, 1),
+            "ratio": [round(value, 3) for value in (timing.ratio, timing.least_ratio, timing.most_ratio)],
+            "bleu": round(quality(texts, references).bleu, 2),
+            "same": round(sum(a == b for a, b in zip(texts, base, strict=True)) / len(texts), 4),
+        }
+    return {"baseline": baseline, "contenders": figures}
+
+
+def layers(translator: Translator) -> list[str]:
+    """The output layers to compare: all tokens, and those of a screen if the model has one."""
+    try:
+        translator.loaded.layer_named("screen")
+    except ModelError:
+        return ["exact"]
+    return ["exact", "screen", "screen-alone"]
+
+
+def kind_of(translator: Translator) -> str:
+    """A mixture of experts, or dense."""
+    config = translator.loaded.config
+    return "experts" if isinstance(config, TransformerConfig) and config.experts else "dense"
+
+
+def main(
+    data: Data = DATA,
+    model: Model = "de-en",
+    device: Annotated[str, typer.Option(help="cuda, or cpu to try this out")] = "cuda",
+    compute_type: Annotated[str, typer.Option(help="number type on the GPU")] = "auto",
+    sentences: Annotated[int, typer.Option(help="of the test set, at equal distances")] = 400,
+    rounds: Annotated[int, typer.Option(help="interleaved rounds")] = 3,
+    quick: Annotated[bool, typer.Option(help="6 sentences, beams of 4 in place of 50, one round")] = False,
+) -> None:
+    """Measure, print and record."""
+    on, called = device_of(device)
+    name: Any = "cuda" if on.type == "cuda" else "torch-cpu"
+    given: Any = compute_type
+    translator = Translator(model, device=name, compute_type=given)
+    sources, references = german_english(data, 6 if quick else sentences)
+    if not sources:
+        raise SharpbeamError("the test set is empty")
+    rounds, beam = (1, 4) if quick else (rounds, BEAM)
+    shared = {"device": called, "model": str(model), "kind": kind_of(translator)}
+
+    def report(figures: dict[str, Any], **options: Any) -> None:
+        wait(on)
+        if on.type == "cuda":
+            figures["peak_bytes"] = torch.cuda.max_memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            sizes = {"sentences": len(sources), "compute_type": translator.loaded.machine.compute_type}
+            record.write("gpu", figures, threads=1, options=shared | options | sizes)
+        for one, found in figures["contenders"].items():
+            print(f"{options} {one}: {found}")
+
+    for beam_size, batch in SETTINGS:
+        runs: dict[str, Callable[[], list[Translation]]] = {
+            layer: partial(in_batches, translator, sources, batch, beam_size=beam_size, output_layer=layer)
+            for layer in layers(translator)
+        }
+        report(compared(runs, "exact", references, rounds), part="end_to_end", beam=beam_size, batch=batch)
+    wanted = {one: options for one, options in strategies(beam).items() if one in STREAM}
+    streams: dict[str, Callable[[], list[Translation]]] = {
+        one: partial(translator.translate, sources, **options) for one, options in wanted.items()
+    }
+    report(compared(streams, BASELINE, references, rounds), part="stream", beam=beam)
