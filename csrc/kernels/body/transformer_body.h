@@ -146,7 +146,7 @@ template <int kHeads, int kVecs>
 inline void weigh_block(const float* weights, int64_t stride, const float* const* values, int64_t offset, float* out,
                         int64_t positions, int64_t left) {
   Vec total[kHeads][kVecs];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) total[h][c] = set(0.0f);
@@ -154,7 +154,7 @@ inline void weigh_block(const float* weights, int64_t stride, const float* const
   for (int64_t p = 0; p < positions; ++p) {
     const float* from = values[p] + offset;
     if (p + 4 < positions) prefetch_position(values[p + 4] + offset);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int h = 0; h < kHeads; ++h) {
       const Vec w = set(weights[h * stride + p]);
 #pragma GCC unroll 4
@@ -164,7 +164,7 @@ inline void weigh_block(const float* weights, int64_t stride, const float* const
       }
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) {
@@ -179,11 +179,13 @@ inline void weigh_block(const float* weights, int64_t stride, const float* const
 
 void multihead_context_kernel(const float* weights, int64_t stride, const float* const* values, int64_t offset,
                               float* out, int64_t positions, int64_t heads, int64_t dim) {
-  constexpr int kHeads = kBlockVecs < 4 ? 1 : 4;  // as many as the registers hold
+  constexpr int kHeads = kBlockVecs < 4 ? 1 : 4, kNarrow = 2 * kHeads;  // as many as the registers hold
   constexpr int64_t kWidth = 4 * kLanes;
   int64_t h = 0;
   for (; dim == kWidth && h + kHeads <= heads; h += kHeads)
     weigh_block<kHeads, 4>(weights + h * stride, stride, values, offset + h * dim, out + h * dim, positions, 0);
+  for (; dim == 2 * kLanes && h + kNarrow <= heads; h += kNarrow)
+    weigh_block<kNarrow, 2>(weights + h * stride, stride, values, offset + h * dim, out + h * dim, positions, 0);
   for (; h < heads; ++h) {
     const float* w = weights + h * stride;
     const int64_t from = offset + h * dim;

@@ -195,7 +195,7 @@ def test_attention_over_any_number_of_positions(positions):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("heads", [1, 3, 10])
 def test_attention_of_many_heads(size, heads):
     query, keys = normal(1, heads * size), normal(2, 11, heads * size)
     tolerance = 1e-6 * size**0.5

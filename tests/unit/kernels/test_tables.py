@@ -49,6 +49,7 @@ CALLS = {
     "dot_scores": lambda n, isa: _core.dot_scores(normal(1, n), normal(2, 7, n), isa),
     "multihead_scores": lambda n, isa: _core.multihead_scores(normal(1, 3 * n), normal(2, 1 + n % 9, 3 * n), 3, isa),
     "multihead_context": lambda n, isa: _core.multihead_context(normal(1, 3, 9), normal(2, 9, 3 * n), isa),
+    "multihead_context of ten": lambda n, isa: _core.multihead_context(normal(1, 10, 9), normal(2, 9, 10 * n), isa),
     "add_norm": lambda n, isa: np.stack(
         _core.add_norm(normal(1, n), normal(2, n), normal(3, n), normal(4, n), 1e-5, isa)
     ),
