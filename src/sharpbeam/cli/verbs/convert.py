@@ -57,20 +57,12 @@ def convert(
 ) -> None:
     """Convert a model of another program to a model folder.
 
-    Formats: MarianMT (OPUS-MT), M2M100, NLLB, BART and T5 models of Hugging Face, with weights as safetensors or
-    pytorch_model.bin, folders of CTranslate2 (model.bin of any type), models of Marian and of Bergamot, such as
-    Firefox's (.npz, or .bin with float32, intgemm8 or intgemm16 weights: transformers, students with an SSRU, and
-    recurrent models with GRUs; the folder, the model, or config.yml, which names vocabularies, shortlist and search
-    options), and checkpoints of OpenNMT-py 3 (.pt, transformers). Nothing of a file is run: a
-    .bin or .pt file that holds more than tensors and plain values is refused, and so is a model with a feature that
-    Sharpbeam lacks, by the feature's name.
+    Reads MarianMT (OPUS-MT), M2M100, NLLB, BART and T5 models of Hugging Face; folders of CTranslate2; models of Marian
+    and of Bergamot, such as Firefox's (.npz, .bin, config.yml or the folder); and checkpoints of OpenNMT-py 3 (.pt).
+    Nothing in a file is run. A model with a feature that Sharpbeam lacks is refused by the feature's name.
 
-    With `--to hugging-face` a transformer of ours is written as MarianMT, or as T5 where its positions are
-    relative, so that other tools can check it.
-    MarianMT is post-norm with an epsilon of 1e-5 and no final norm, and has sinusoidal positions, attention in the
-    decoder, and SentencePiece on both sides. Other models are refused by the name of what MarianMT cannot express:
-    those of Marian itself (an epsilon of 1e-6, other positions), M2M100, NLLB, and pre-norm transformers, which
-    `recipes/de-en-transformer.toml` trains.
+    With `--to hugging-face` a transformer of ours is written as MarianMT, or as T5 where its positions are relative;
+    what these cannot express, such as the pre-norm layers of `recipes/de-en-transformer.toml`, is refused by name.
 
     Examples:
 
@@ -91,15 +83,8 @@ def convert(
         refuse_flags(source_spm, target_spm, source_eos, "a model folder of Sharpbeam")
         done = conversion.export_model(origin, to, overwrite=overwrite)
     else:
-        done = conversion.convert_model(
-            origin,
-            to,
-            source_spm=source_spm,
-            target_spm=target_spm,
-            source_eos=source_eos,
-            quantization=quantization,
-            overwrite=overwrite,
-        )
+        files: Any = {"source_spm": source_spm, "target_spm": target_spm, "source_eos": source_eos}
+        done = conversion.convert_model(origin, to, quantization=quantization, overwrite=overwrite, **files)
     print(f"{done.folder}: {done.summary}.")
     for note in done.notes:
         print(note)

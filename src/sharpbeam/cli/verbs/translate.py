@@ -17,17 +17,13 @@ from sharpbeam.options.schema import choice
 
 @with_options(without=("return_scores",))
 def translate(
-    model: Annotated[
-        str, typer.Argument(help="A folder, or a bundled model's name (`sharpbeam info`); a+b+c is an ensemble.")
-    ],
+    model: Annotated[str, typer.Argument(help="A folder, or a name of `sharpbeam info`; a+b+c is an ensemble.")],
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Text, one sentence a line; .gz, .zst too. Default, -: standard input."),
+        list[Path] | None, typer.Argument(help="Text, one sentence a line; .gz, .zst too. Default, -: standard input.")
     ] = None,
     *,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write to this file when it is complete; one that is there is replaced."),
+        Path | None, typer.Option("--output", "-o", help="Write to this file when complete; an old one is replaced.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted --output; some 10 s of work are repeated.")
@@ -36,21 +32,16 @@ def translate(
         bool, typer.Option("--restart", help="Discard an interrupted --output, or another result.", hidden=True)
     ] = False,
     format_: Annotated[
-        str,
-        typer.Option("--format", metavar="text|jsonl|pharaoh", help="jsonl: with scores; pharaoh: text ||| 0-0 1-2."),
+        str, typer.Option("--format", metavar="text|jsonl|pharaoh", help="jsonl has scores, pharaoh alignments.")
     ] = "text",
     errors: Annotated[
-        str,
-        typer.Option(
-            metavar="strict|replace", help="Invalid UTF-8: stop and name the line, or put U+FFFD.", hidden=True
-        ),
+        str, typer.Option(metavar="strict|replace", help="Invalid UTF-8: stop, or put U+FFFD.", hidden=True)
     ] = "strict",
     target_prefix: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Text that every translation begins with; adds no score.")
     ] = None,
     field: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Lines are JSON objects; translate this field, keep others.", hidden=True),
+        str, typer.Option(metavar="NAME", help="Lines are JSON objects; translate this field.", hidden=True)
     ] = "",
     into: Annotated[str, typer.Option(metavar="NAME", help="The field of translations, with --field.")] = "translation",
     shard: Annotated[
