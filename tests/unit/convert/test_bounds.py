@@ -47,14 +47,14 @@ def test_a_large_pickle_is_refused(tmp_path: Path) -> None:
         read_torch(path)
 
 
-@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+@pytest.mark.filterwarnings("error")
 def test_a_pickle_of_a_few_bytes_that_names_a_huge_value_is_refused(tmp_path: Path) -> None:
     """A tuple of two times the tuple before, 40 deep, where a name should be: 2 to the 40 characters, if printed."""
     pytest.importorskip("torch")
     nested = b")\x94" + b"".join(b"h%c" % i + b"\x86\x94" for i in range(40))
     path = tmp_path / "model.bin"
     path.write_bytes(b"\x80\x04" + nested + b"\x8c\x01x\x93.")
-    with pytest.raises(ModelError, match="cannot be read as a file of PyTorch"):
+    with pytest.raises(ModelError, match=r"cannot be read as a file of PyTorch: Unsupported operand \d+\.$"):
         read_torch(path)
 
 

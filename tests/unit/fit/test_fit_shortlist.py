@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,10 @@ def test_from_pairs_to_a_translator_and_another_engine(
     fitted = fit_shortlist(model, pairs=pairs, options=options, progress=reports.append)
     assert fitted.facts["fitted_pairs"] + fitted.facts["held_out"]["pairs"] == len(sentences)
     assert "tokens in every set" in fitted.summary()
+    for share, too_few in ((0.94, True), (0.98, False)):
+        held_out = {"pairs": 1, "words": share, "average_set": 9.0}
+        said = replace(fitted, facts={**fitted.facts, "held_out": held_out}).summary()
+        assert ("Fit it on more pairs" in said) == too_few
     aligned = [(report.done, report.total) for report in reports if report.stage == "aligning"]
     assert aligned == [(0, 2), (1, 2), (2, 2)]
     assert [report.done for report in reports if report.stage == "reading"][-1] == len(sentences)

@@ -6,6 +6,7 @@ PyTorch before 2.6 ran code even in that mode (CVE-2025-32434), so it is refused
 from __future__ import annotations
 
 import re
+import warnings
 import zipfile
 from argparse import Namespace
 from collections.abc import Mapping
@@ -36,7 +37,8 @@ def read_torch(path: Path) -> Any:
         raise InputError(f"PyTorch is {torch.__version__}; it must be 2.6 or newer to read {path} safely: update it.")
     try:
         _check_pickle(path)
-        with path.open("rb"), torch.serialization.safe_globals([Namespace]):
+        with path.open("rb"), torch.serialization.safe_globals([Namespace]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about pickles that it may refuse, with advice for developers
             return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
@@ -75,7 +77,7 @@ def _array(tensor: Any) -> Stored:
 
 def _reason(error: Exception) -> str:
     """The first words of an error that matter to a user."""
-    said = " ".join(str(error).split())
+    said = " ".join(str(error).split()).partition(" Check the documentation of torch.load")[0]
     if name := re.search(r"GLOBAL ([\w.]+)", said):
         return f"it names {name[1][:80]}, which no file of plain tensors needs; it is refused"
     return (said.partition("WeightsUnpickler error: ")[2] or said or type(error).__name__)[:200].rstrip(".")

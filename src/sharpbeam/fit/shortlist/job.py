@@ -25,6 +25,7 @@ from sharpbeam.storage.shortlists import FACTS, read_shortlist, save_shortlist
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
 
+ENOUGH = 0.95  # share of held-out target tokens: Firefox's shortlists cover more
 Made = tuple[Shortlist, dict[str, Any]]  # a shortlist, and the facts of how it was made
 
 
@@ -51,6 +52,8 @@ class ShortlistFit:
                 f"\nOf {held_out['pairs']} pairs that it was not fitted on, {held_out['words']:.2%} of the target "
                 f"tokens are in the set of their sentence, which has {held_out['average_set']:.0f} tokens on average."
             )
+            if held_out["words"] < ENOUGH:
+                text += " That is too few: translations will change. Fit it on more pairs, 100,000 or so."
         return text
 
 
