@@ -1,4 +1,4 @@
-"""CUDA graphs of decoding steps: one for each of a few numbers of rows, replayed with new inputs."""
+"""CUDA graphs: work captured once for each of a few numbers of rows, and replayed with new inputs."""
 
 from __future__ import annotations
 
@@ -12,32 +12,35 @@ WARM_UPS = 3  # runs before the capture, in which Triton compiles
 
 
 def padded_rows(rows: int) -> int:
-    """The rows of the graph that serves a step of `rows`: a power of two, or one and a half of it."""
+    """The rows of the graph that serves a step of `rows`: a power of two, or three quarters of one."""
     power = 1 << (rows - 1).bit_length()
     return 3 * power // 4 if power >= 4 and rows <= 3 * power // 4 else power
 
 
-class StepGraph:
-    """One captured step: `run` maps facts [n, R] int32 on the device to hidden vectors [R, D]."""
+def capture(run: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
+    """The result of `run` on the current CUDA device, and a function that computes it anew in the same place."""
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UPS):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = run()
+    return result, graph.replay
 
-    def __init__(self, run: Callable[[Tensor], Tensor], empty: Tensor) -> None:
-        """Capture `run`. `empty` are facts of rows that only fill the step up; a step with them changes nothing."""
-        self._given = empty
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UPS):
-                run(self._given)
-        torch.cuda.current_stream().wait_stream(side)
-        self._graph = torch.cuda.CUDAGraph()
-        self._empty = empty.clone()
-        with torch.cuda.graph(self._graph):
-            self._hidden = run(self._given)
 
-    def replay(self, given: Tensor) -> Tensor:
-        """Hidden vectors [R or more, D] of the facts `given` [n, R]; they last until the next replay."""
-        rows = given.shape[1]
-        self._given[:, :rows] = given
-        self._given[:, rows:] = self._empty[:, rows:]
-        self._graph.replay()
-        return self._hidden
+class RowGraph:
+    """One function of rows, captured for a number of them."""
+
+    def __init__(self, run: Callable[[Tensor], Tensor], given: Tensor) -> None:
+        """Capture `run` on `given`, which stays at its place."""
+        self.given = given
+        """Input of the next replay; written by the caller."""
+        self._result, self._replay = capture(lambda: run(given))
+
+    def replay(self) -> Tensor:
+        """The result for `given`; it lasts until the next replay."""
+        self._replay()
+        return self._result

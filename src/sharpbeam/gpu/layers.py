@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 from sharpbeam.errors import OptionError
 from sharpbeam.gpu.device import Kernels
 from sharpbeam.gpu.found import Best, Some
+from sharpbeam.gpu.graphs import MOST_ROWS, RowGraph, padded_rows
 from sharpbeam.gpu.vectors import Vectors
 from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.interface import RowLayer
@@ -37,11 +39,20 @@ class DeviceLayer(RowLayer):
         self._weight = torch.from_numpy(np.array(weight)).to(device, dtype)
         self._bias = torch.from_numpy(np.array(bias)).to(device)
         self._normalise = True
+        self.graphs = device.type == "cuda"
+        """Whether answers are captured as CUDA graphs."""
+        self._start()
+
+    def _start(self) -> None:
+        """Have no graphs, where this layer is a copy of another."""
+        self._captured: dict[tuple[int, int], RowGraph] = {}
+        self._lock = Lock()
 
     def unnormalised(self) -> DeviceLayer:
         """The same layer with logits for log probabilities: `Normalising`."""
         other = copy(self)
         other._normalise = False
+        other._start()
         return other
 
     @torch.inference_mode()
@@ -52,9 +63,29 @@ class DeviceLayer(RowLayer):
         """
         if not 1 <= k <= self.vocab_size:
             raise OptionError(f"k is {k}; it must be from 1 to the vocabulary size, {self.vocab_size}")
-        best = self.best(self._vectors.take(hidden), k)
+        vectors = self._vectors.take(hidden)
+        if self.graphs and 0 < len(vectors) <= MOST_ROWS:
+            with self._lock:
+                found = self._replayed(vectors, k).cpu().numpy()
+        else:
+            found = self._answer(vectors, k).cpu().numpy()
+        return TopK(found[0].view(np.float32), found[1])
+
+    def _answer(self, hidden: Tensor, k: int) -> Tensor:
+        """Log probabilities, by their bits, and tokens of the k best: [2, R, k] int32, in one piece for the host."""
+        best = self.best(hidden, k)
         log_prob = best.logit - best.log_sum[:, None] if self._normalise else best.logit
-        return TopK(log_prob.cpu().numpy(), best.token.cpu().numpy())
+        return torch.stack([log_prob.view(torch.int32), best.token])
+
+    def _replayed(self, hidden: Tensor, k: int) -> Tensor:
+        """The same by the graph for so many rows; the first row fills it up, which adds nothing to a union."""
+        count, rows = len(hidden), padded_rows(len(hidden))
+        if (rows, k) not in self._captured:
+            given = hidden[:1].repeat(rows, 1)
+            self._captured[rows, k] = RowGraph(lambda vectors: self._answer(vectors, k), given)
+        graph = self._captured[rows, k]
+        graph.given[:count], graph.given[count:] = hidden, hidden[:1]
+        return graph.replay()[:, :count]
 
     def best(self, hidden: Tensor, k: int) -> Best:
         """The k best tokens of hidden vectors [R, D] on the device."""
@@ -81,6 +112,7 @@ class UnionLayer(DeviceLayer):
 
     def __init__(self, dense: DeviceLayer, screen: Screen) -> None:
         self.__dict__.update(vars(dense))
+        self._start()
         self._sets = _Sets(screen, self._weight, self._kernels)
 
     def best(self, hidden: Tensor, k: int) -> Best:
@@ -106,6 +138,7 @@ class ScreenLayer(DeviceLayer):
 
     def __init__(self, dense: DeviceLayer, screen: Screen) -> None:
         self.__dict__.update(vars(dense))
+        self._start()
         self._sets, self._dense, self._screen = _Sets(screen, self._weight, self._kernels), dense, screen
         part = self._sets.token.long()
         self._packed = self._weight[part].contiguous(), self._bias[part].contiguous()

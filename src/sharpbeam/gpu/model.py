@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from sharpbeam.errors import OptionError
-from sharpbeam.gpu.graphs import MOST_ROWS, StepGraph, padded_rows
+from sharpbeam.gpu.graphs import MOST_ROWS, RowGraph, padded_rows
 from sharpbeam.gpu.layers import DeviceLayer
 from sharpbeam.gpu.recurrent import RecurrentStep
 from sharpbeam.gpu.transformer import TransformerStep
@@ -57,6 +57,8 @@ class DeviceModel:
         self.exact = DeviceLayer(*self._output, self.vectors, device, self.dtype)
         """The output layer of all tokens."""
         self.stepper = self._stepper()
+        self.graphs = device.type == "cuda" and self.stepper.graphs
+        """Whether steps are captured as CUDA graphs."""
         self._idle: list[_Pools] = []
 
     def output(self) -> tuple[Floats, Floats]:
@@ -86,7 +88,7 @@ class _Pools:
 
     def __init__(self, stepper: TransformerStep | RecurrentStep) -> None:
         self.rows, self.sources = stepper.rows(), stepper.sources()
-        self.graphs: dict[int, StepGraph] = {}
+        self.graphs: dict[int, RowGraph] = {}
 
     def clear(self) -> None:
         """Free all cells and sources."""
@@ -133,7 +135,7 @@ class DeviceDecoding(Attending):
         if not len(request):
             return np.empty((0, WIDTH), np.float32), cells
         on_device = torch.from_numpy(given).to(self._model.device)
-        graphed = self._model.device.type == "cuda" and self._step.graphs and len(request) <= MOST_ROWS
+        graphed = self._model.graphs and len(request) <= MOST_ROWS
         self.hidden = self._replayed(on_device) if graphed else self._run(on_device, *_longest(given))
         self.steps += 1
         return self._model.vectors.tickets(self, len(request)), cells
@@ -175,12 +177,17 @@ class DeviceDecoding(Attending):
 
     def _replayed(self, given: Tensor) -> Tensor:
         """The same by the graph for so many rows; the kernels read each row's lengths themselves."""
-        rows = padded_rows(given.shape[1])
-        if rows not in self._pools.graphs:
+        count, rows, pools = given.shape[1], padded_rows(given.shape[1]), self._pools
+        if rows not in pools.graphs:
+            most = pools.rows.table.shape[1], pools.sources.table.shape[1]
             empty = torch.zeros((len(given), rows), dtype=torch.int32, device=given.device)
-            empty[-1] = 1  # the source of an empty row has one position
-            self._pools.graphs[rows] = StepGraph(lambda facts: self._run(facts, 0, 0), empty)
-        return self._pools.graphs[rows].replay(given)
+            empty[-1] = 1  # the source of a row that only fills the step up has one position
+            step = self._step.step
+            pools.graphs[rows] = RowGraph(lambda facts: step(facts, pools.rows, pools.sources, *most), empty)
+        graph = pools.graphs[rows]
+        graph.given[:, :count] = given
+        graph.given[:-1, count:], graph.given[-1:, count:] = 0, 1
+        return graph.replay()
 
     def _forget_graphs(self, *moved: bool) -> None:
         """Graphs read memory at fixed places: without use once it has moved."""
