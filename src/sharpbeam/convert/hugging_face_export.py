@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sharpbeam.convert.formats.spm import read_pieces
+from sharpbeam.convert.readers.hugging_face.marian import names_of
 from sharpbeam.convert.t5_export import T5_EQUAL, T5_FACTS, t5_config, t5_tensors, t5_tokenizer
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.storage.atomic import replacing_folder
 from sharpbeam.storage.model_folder import read_config, read_tensors
 from sharpbeam.storage.tensors import save_tensors
@@ -153,30 +155,11 @@ def _tensors(config: TransformerConfig, ours: Mapping[str, Floats]) -> dict[str,
         found["model.decoder.embed_tokens.weight"] = ours["target_embedding"]
     if not config.tied_output:
         found["lm_head.weight"] = ours["output_weight"]
-
-    def put(theirs: str, name: str) -> None:
-        weight = ours[f"{name}.weight"]
-        found[f"{theirs}.weight"] = weight
-        found[f"{theirs}.bias"] = ours.get(f"{name}.bias", np.zeros(len(weight), np.float32))
-
-    def put_attention(theirs: str, name: str, products: Mapping[str, str]) -> None:
-        put(f"{theirs}_layer_norm", f"{name}.norm")
-        put(f"{theirs}.out_proj", f"{name}.out")
-        for product, letters in products.items():
-            put("whole", f"{name}.{product}")
-            for part in ("weight", "bias"):
-                for letter, piece in zip(letters, np.split(found.pop(f"whole.{part}"), len(letters)), strict=True):
-                    found[f"{theirs}.{letter}_proj.{part}"] = np.ascontiguousarray(piece)
-
-    for side in ("encoder", "decoder"):
-        for layer in range(getattr(config, f"{side}_layers")):
-            theirs, name = f"model.{side}.layers.{layer}", f"{side}.{layer}"
-            put_attention(f"{theirs}.self_attn", f"{name}.attention", {"qkv": "qkv"})
-            if side == "decoder":
-                put_attention(f"{theirs}.encoder_attn", f"{name}.cross", {"query": "q", "key_value": "kv"})
-            put(f"{theirs}.fc1", f"{name}.ffn.up")
-            put(f"{theirs}.fc2", f"{name}.ffn.down")
-            put(f"{theirs}.final_layer_norm", f"{name}.ffn.norm")
+    shapes = tensor_shapes(replace(config, attention_bias=True, ffn_bias=True))
+    for name in [name for name in shapes if name.startswith(("encoder", "decoder"))]:
+        tensor, parts = ours.get(name, np.zeros(shapes[name], np.float32)), names_of(name, "marian")
+        for theirs, part in zip(parts, np.split(tensor, len(parts)), strict=True):
+            found[theirs] = np.ascontiguousarray(part)
     return found
 
 

@@ -116,6 +116,16 @@ def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tenso
     return sizes, tensors, read(checkpoint.folder, checkpoint.kind, *vocabularies, special)
 
 
+def names_of(name: str, kind: str) -> list[str]:
+    """The tensors that one of ours, other than embeddings, positions and output, is made of in a model of `kind`."""
+    stem, _, part = name.rpartition(".")
+    if stem in _OUTSIDE:
+        return [f"model.{_OUTSIDE[stem]}.{part}"]
+    side, layer, place = stem.split(".", 2)
+    parts = (_MOE_PARTS if kind == "nllb-moe" else _PARTS)[place]
+    return [f"model.{side}.layers.{layer}.{one}.{part}" for one in parts]
+
+
 class _Transformer:
     """The config and the weights of one model, and our tensors."""
 
@@ -173,19 +183,10 @@ class _Transformer:
             for layer in range(step - 1, sizes[f"{side}_layers"], step) if step else ():
                 inner = f"model.{side}.layers.{layer}.ffn"
                 nllb_moe.add_mixture(t, w, self.facts, f"{side}.{layer}.ffn", inner, mixture)
-        add_layers(t, sizes, self._theirs)
+        add_layers(t, sizes, lambda name: names_of(name, self.kind))
         w.ignore(*(_position_table(w, side) for side in ("encoder", "decoder")), "lm_head.weight")
         w.check_all_taken()
         return t
-
-    def _theirs(self, name: str) -> list[str]:
-        """The tensors that one of ours is made of."""
-        stem, _, kind = name.rpartition(".")
-        if stem in _OUTSIDE:
-            return [f"model.{_OUTSIDE[stem]}.{kind}"]
-        side, layer, part = stem.split(".", 2)
-        parts = (_MOE_PARTS if self.kind == "nllb-moe" else _PARTS)[part]
-        return [f"model.{side}.layers.{layer}.{one}.{kind}" for one in parts]
 
     def _positions(self, dim: int) -> dict[str, Any]:
         """The tables of positions, where they are there; else as the classes make them."""
