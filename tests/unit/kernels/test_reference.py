@@ -15,7 +15,7 @@ from reference import kernels as reference
 
 from sharpbeam import _core
 
-SIZES = [1, 7, 16, 40, 65, 512]
+SIZES = [1, 7, 16, 32, 40, 65, 512]
 
 
 def normal(seed: int, *shape: int, scale: float = 1.0) -> np.ndarray:

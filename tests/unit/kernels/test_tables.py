@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sharpbeam import _core
 from sharpbeam._core import table_name, table_names
 
-SIZES = [1, 2, 15, 16, 17, 31, 48, 63, 64, 65, 127, 200, 1000]
+SIZES = [1, 2, 15, 16, 17, 31, 32, 48, 63, 64, 65, 127, 200, 1000]
 HIGHER = [name for name in table_names() if name != "scalar"]
 SEEDS = st.integers(0, 2**32 - 1)
 
