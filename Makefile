@@ -15,7 +15,7 @@ ONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 CORE := $(shell find csrc -type f 2>/dev/null) CMakeLists.txt
 NATIVE := $(shell find csrc tests/native bench -name '*.cpp' -o -name '*.h' 2>/dev/null)
-TEST_EXTRAS := train,report,server,bulk,dev
+TEST_EXTRAS := train,report,server,bulk,gpu,dev
 # The tests of the components: no training, no other programs. About half a minute on a free core.
 FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding api) --ignore=tests/unit/api/test_attached_head.py \
   --ignore=tests/unit/api/test_typing.py --ignore=tests/unit/search/test_native_beam.py

@@ -69,7 +69,7 @@ class DeviceModel:
         """Fresh caches for one decoding run; their memory and graphs are those of a run that has ended, if any."""
         pools = self._idle.pop() if self._idle else _Pools(self.stepper)
         run = DeviceDecoding(self, pools)
-        weakref.finalize(run, self._take_back, self._idle, pools)
+        weakref.finalize(run, self._take_back, self._idle, pools).atexit = False
         return run
 
     def _stepper(self) -> TransformerStep | RecurrentStep:
