@@ -30,6 +30,18 @@ def test_html_keeps_its_tags_and_nothing_becomes_executable(live: Live) -> None:
     assert [each[0].count("<") for each in several["alternatives"]] == [source.count("<"), 2]
 
 
+def test_terms_of_a_glossary_are_written_as_it_says(live: Live) -> None:
+    plain = live.translate("Balo mike nodi.").json()["translatedText"]
+    assert "Ax & <y>" not in plain
+    answer = live.translate("Balo mike nodi.", glossary={"mike": "Ax & <y>"}, details=True).json()
+    assert answer["translatedText"].count("Ax & <y>") == 1
+    assert 0 < answer["details"][0]["confidence"] <= 1
+    assert live.translate("Balo nodi.", glossary={"mike": "Ax"}).json() == live.translate("Balo nodi.").json()
+    for wrong in ["mike"], "mike", {"mike": 1}, {"mike": ""}, {f"a{n}": "b" for n in range(1001)}:
+        refused = live.translate("Balo.", glossary=wrong)
+        assert (refused.status_code, "glossary" in refused.json()["error"]) == (400, True)
+
+
 def test_a_file_is_translated_and_downloaded(live: Live, sentences: list[str]) -> None:
     text = f"{sentences[0]}\r\n\r\n{sentences[1]}\n"
     answer = send(live, "letter.txt", text.encode())

@@ -25,6 +25,11 @@ class Word:
     confidence: float  # between 0 and 1
 
 
+def confidence(log_prob: float) -> float:
+    """The confidence of a word whose pieces have `log_prob` in total."""
+    return 1.0 / (1.0 + math.exp(SLOPE * math.sqrt(max(0.0, -log_prob)) - CERTAIN))
+
+
 def word_confidences(answer: Answer) -> list[Word]:
     """The words of an answer, without signs."""
     text, found = answer.text, []
@@ -38,8 +43,7 @@ def word_confidences(answer: Answer) -> list[Word]:
             log_prob += pieces[piece][1]
             piece += 1
         if text[start].isalnum():
-            logit = CERTAIN - SLOPE * math.sqrt(max(0.0, -log_prob))
-            found.append(Word(start, end, 1.0 / (1.0 + math.exp(-logit))))
+            found.append(Word(start, end, confidence(log_prob)))
     return found
 
 

@@ -97,6 +97,16 @@ def texts_field(fields: Mapping[str, Any], name: str) -> list[str]:
     return texts
 
 
+def glossary_field(fields: Mapping[str, Any], name: str, most: int) -> dict[str, str]:
+    """A field that is an object of at most `most` terms with their translations; raises Refused."""
+    terms = fields.get(name) or {}
+    if not isinstance(terms, dict) or not all(isinstance(text, str) and text.strip() for text in terms.values()):
+        raise bad_request(f"Invalid request: {name} parameter is not an object of terms with their translations")
+    if len(terms) > most:
+        raise bad_request(f"Invalid request: {name} has {len(terms)} terms; at most {most}")
+    return terms
+
+
 def flag_field(fields: Mapping[str, Any], name: str) -> bool:
     """A field that is true or false, "1" or "true" in a form; anything else is false."""
     return fields.get(name) in (True, "true", "1", "True")

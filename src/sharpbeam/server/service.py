@@ -37,6 +37,7 @@ class Asked:
     format: str = "text"
     alternatives: int = 0
     details: bool = False  # whether words, their confidence and alignment are returned
+    glossary: Mapping[str, str] = field(default_factory=dict)  # terms and their translations
 
 
 @dataclass
@@ -138,7 +139,7 @@ class Service:
 
     def _steps(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Steps[DocumentTranslation[str]]:
         document = read_document(text, asked.format)
-        return document_steps(document, self.documents, source, decoder.attends, confidence=asked.details)
+        return document_steps(document, self.documents, source, decoder.attends, asked.glossary, asked.details)
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""

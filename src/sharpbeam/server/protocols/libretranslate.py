@@ -14,6 +14,7 @@ from sharpbeam.server.endpoint import (
     Gate,
     document,
     flag_field,
+    glossary_field,
     note,
     number_field,
     text_field,
@@ -28,6 +29,7 @@ from sharpbeam.server.refusals import Refused, bad_request
 from sharpbeam.server.service import Asked, Translated
 
 TEXTS = {"type": "array", "items": {"type": "string"}}
+MOST_TERMS = 1000  # of a glossary
 FORMATS = ("text", "html")
 TRANSLATE = document(
     "Translate a text or a list of texts",
@@ -45,9 +47,14 @@ TRANSLATE = document(
             "description": "html: tags are kept, and inline ones move with their words",
         },
         "alternatives": {"type": "integer", "default": 0, "description": "number of other translations of each text"},
+        "glossary": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "terms and their translations; one that is its own translation is kept",
+        },
         "api_key": KEY,
         "stream": {"type": "boolean", "description": "server-sent events, one for each sentence that is done"},
-        "details": {"type": "boolean", "description": "words with confidence and alignment of each sentence"},
+        "details": {"type": "boolean", "description": "flags, confidence, words and alignment of each sentence"},
         "texts": TEXTS | {"description": "NeMo Curator: instead of q"},
         "src_lang": text_schema("NeMo Curator: instead of source"),
         "tgt_lang": text_schema("NeMo Curator: instead of target"),
@@ -124,7 +131,8 @@ def _asked(fields: dict[str, Any]) -> tuple[Asked, bool]:
     if form not in FORMATS:
         raise bad_request(f"{form[:40]} format is not supported")
     alternatives, details = number_field(fields, "alternatives", 0), flag_field(fields, "details")
-    asked = Asked(texts, source, target, form, alternatives, details)
+    glossary = glossary_field(fields, "glossary", MOST_TERMS)
+    asked = Asked(texts, source, target, form, alternatives, details, glossary)
     return asked, isinstance(fields["q"], list)
 
 

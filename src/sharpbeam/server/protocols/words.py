@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.documents import Sentence
+from sharpbeam.documents.confidence import confidence
 from sharpbeam.documents.words import piece_ranges
 
 SPACE = "\u2581"  # with which SentencePiece begins a word
@@ -16,10 +16,12 @@ SPACE = "\u2581"  # with which SentencePiece begins a word
 def sentence_details(sentence: Sentence, translation: Translation) -> dict[str, Any]:
     """A sentence and its translation, what the guards say of it, and their words.
 
-    A word has `begin` and `end` (characters of its sentence); one of a translation also `confidence` (0 to 1, the
-    probability of its tokens) and `source` (indices of source words). A repaired translation has no words.
+    A sentence has `confidence` (0 to 1: the share of its words that a reference is expected to have), and so has each
+    word of a translation, with `source` (indices of source words). A word has `begin` and `end` (characters of its
+    sentence). A repaired translation has no words.
     """
-    said = {"source": sentence.source, "translation": sentence.text, "flags": sentence.flags}
+    said: dict[str, Any] = {"source": sentence.source, "translation": sentence.text, "flags": sentence.flags}
+    said["confidence"] = round(sentence.confidence, 4)
     source, answer = sentence.source, translation.hypotheses[0]
     if sentence.repaired or answer.text != sentence.text:
         return {**said, "repaired": sentence.repaired, "words": [], "source_words": []}
@@ -28,7 +30,12 @@ def sentence_details(sentence: Sentence, translation: Translation) -> dict[str, 
     aligned = _aligned(answer, groups, source_groups)
     spans = _spans(answer.text, answer.tokens, groups)
     words = [
-        {"begin": begin, "end": end, "confidence": round(_confidence(answer, group), 4), "source": sources}
+        {
+            "begin": begin,
+            "end": end,
+            "confidence": round(confidence(sum(answer.token_scores[n] for n in group)), 4),
+            "source": sources,
+        }
         for (begin, end), group, sources in zip(spans, groups, aligned, strict=True)
     ]
     return {
@@ -57,7 +64,3 @@ def _aligned(answer: Answer, groups: list[range], source_groups: list[range]) ->
     word_of = {token: number for number, group in enumerate(source_groups) for token in group}
     pairs = [(target, word_of[source]) for source, target in answer.alignment or () if source in word_of]
     return [sorted({source for target, source in pairs if target in group}) for group in groups]
-
-
-def _confidence(answer: Answer, group: range) -> float:
-    return math.exp(min(0.0, sum(answer.token_scores[n] for n in group)))
