@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sharpbeam.api.scorer import Scorer
     from sharpbeam.api.translator import Translator
     from sharpbeam.convert.conversion import Conversion, convert_model, export_model
+    from sharpbeam.convert.drafter import convert_drafter, export_drafter
     from sharpbeam.decoding.handle import Handle
     from sharpbeam.decoding.results import Answer, Generation, Partial, Translation
     from sharpbeam.decoding.session import Session
@@ -79,7 +80,9 @@ __all__ = [
     "__version__",
     "assess",
     "compare",
+    "convert_drafter",
     "convert_model",
+    "export_drafter",
     "export_model",
     "export_shortlist",
     "fit_head",
@@ -103,6 +106,7 @@ _NAMES = {  # of each module, those that are public here
     "api.scorer": "Scorer",
     "api.translator": "Translator",
     "convert.conversion": "Conversion convert_model export_model",
+    "convert.drafter": "convert_drafter export_drafter",
     "decoding.handle": "Handle",
     "decoding.results": "Answer Generation Partial Translation",
     "decoding.session": "Session",

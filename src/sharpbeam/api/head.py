@@ -54,7 +54,7 @@ class Head:
         allowed = output_layers(artifacts=("low_bit", "screens"))
         require(output_layer in allowed, "output_layer", output_layer, " or ".join(allowed))
         head = cls.__new__(cls)
-        head._open(*_read(Path(folder)), output_layer, Path(folder))
+        head._open(*read_head(Path(folder)), output_layer, Path(folder))
         return head
 
     @classmethod
@@ -166,7 +166,8 @@ def output_arrays(weight: ArrayLike, bias: ArrayLike | None) -> tuple[Floats, Fl
     return matrix, added
 
 
-def _read(folder: Path) -> tuple[Floats, Floats]:
+def read_head(folder: Path) -> tuple[Floats, Floats]:
+    """The output matrix [V, D] and bias [V] in the folder of a head; raises ModelError where they are not there."""
     path = folder / HEAD
     try:
         arrays = load_file(path)

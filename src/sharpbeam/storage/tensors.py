@@ -19,7 +19,8 @@ from safetensors.numpy import save_file
 from sharpbeam.models.tensors import SCALE
 from sharpbeam.types import Floats
 
-DTYPES = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "BF16": "<u2", "I8": "|i1"}  # BF16: its bits
+# BF16: its bits
+DTYPES = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "BF16": "<u2", "I8": "|i1", "I32": "<i4", "I64": "<i8"}
 
 
 @dataclass(frozen=True)
