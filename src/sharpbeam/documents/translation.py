@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic
 from sharpbeam.api.translator import Translator
 from sharpbeam.documents.confidence import sentence_confidence
 from sharpbeam.documents.decoding import Decoded, decode_steps, kept
-from sharpbeam.documents.formats.interface import Content, Document
+from sharpbeam.documents.formats.interface import Content, Document, Labelled
 from sharpbeam.documents.formats.registry import format_of, read_document
 from sharpbeam.documents.glossary import Glossary, Terms
 from sharpbeam.documents.guards import Flag
@@ -80,8 +80,9 @@ def translate_text(
         keywords.update(languages)  # type: ignore[typeddict-item]
     chosen = (options or translator.defaults).changed(**keywords)
     language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source
+    target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target
     attends = isinstance(translator.loaded.model.open(), Attending)
-    steps = document_steps(document, documents or DocumentOptions(), language, attends, glossary)
+    steps = document_steps(document, documents or DocumentOptions(), language, attends, glossary, target=target)
     return run_steps(steps, translator, chosen, progress)
 
 
@@ -139,12 +140,16 @@ def document_steps(
     attends: bool = True,
     glossary: Glossary | None = None,
     confidence: bool = True,
+    target: str = "",
 ) -> Steps[DocumentTranslation[Content]]:
     """The jobs of a document, at most `options.at_once` at a time; returns the translated document.
 
-    `language` is that of the source, for splitting sentences. Without attention (`attends`) markup is moved by the
-    order of words, and omissions are not seen. Without `confidence` that of sentences is 1.
+    `language` is that of the source, for splitting sentences; a page that says that it is in it says afterwards that it
+    is in `target`. Without attention (`attends`) markup is moved by the order of words, and omissions are not seen.
+    Without `confidence` that of sentences is 1.
     """
+    if target and isinstance(document, Labelled):
+        document.relabel(language, target)
     terms = Terms(glossary or {})
     segments = [terms.marked(segment) for segment in document.segments]
     parts: list[list[Part]] = []

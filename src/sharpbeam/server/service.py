@@ -132,14 +132,14 @@ class Service:
             with Ticket(self.admission) as ticket:
                 async with self.pool.hold({hop.model for hop in route}) as engines:
                     decoder = Decoder(engines, route, ticket, self.metrics)
-                    steps = document_steps(document, self.documents, source, decoder.attends)
+                    steps = document_steps(document, self.documents, source, decoder.attends, target=known)
                     return (await decoder.run(steps, True)).content
         except SharpbeamError as error:
             raise bad_request(f"Invalid file: {error}") from None
 
     def _steps(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Steps[DocumentTranslation[str]]:
-        document = read_document(text, asked.format)
-        return document_steps(document, self.documents, source, decoder.attends, asked.glossary, asked.details)
+        document, how = read_document(text, asked.format), (decoder.attends, asked.glossary, asked.details)
+        return document_steps(document, self.documents, source, *how, self.catalog.known(asked.target))
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""

@@ -100,3 +100,20 @@ def test_odd_pages_take_no_long_time(page: str) -> None:
     since = time.process_time()
     translated(page, same)
     assert time.process_time() - since < 10
+
+
+@pytest.mark.parametrize(
+    ("page", "source", "target", "expected"),
+    [
+        ('<html lang="de-AT"><p>one', "de", "en", '<html lang="en"><p>one'),
+        ("<HTML class=x lang=de><p>one", "", "pt_BR", "<HTML class=x lang=pt-BR><p>one"),
+        ("<html xml:lang='de' lang='de'><p>one", "de_DE", "fr", "<html xml:lang='fr' lang='fr'><p>one"),
+        ('<html lang="fr"><p lang="de">one', "de", "en", '<html lang="fr"><p lang="de">one'),
+        ('<html lang="de"><p>one', "de", "", '<html lang="de"><p>one'),
+        ('<html lang="de"><p>one', "de", 'x" onload="', '<html lang="de"><p>one'),
+    ],
+)
+def test_the_page_says_the_language_of_the_translation(page: str, source: str, target: str, expected: str) -> None:
+    for content, wanted in ((page, expected), (page.encode(), expected.encode())):
+        steps = document_steps(read_document(content, "html"), DocumentOptions(), source, target=target)
+        assert run(steps, same).content == wanted

@@ -78,6 +78,11 @@ class EpubDocument:
         """Those of all pages."""
         return [segment for page in self._pages.values() for segment in page.segments]
 
+    def relabel(self, source: str, target: str) -> None:
+        """Change the `lang` of all pages."""
+        for page in self._pages.values():
+            page.relabel(source, target)
+
     def write(self, translated: Sequence[Sequence[Part]]) -> bytes:
         """The book."""
         new, first = {}, 0

@@ -7,6 +7,7 @@ Translated text is escaped, so it cannot become markup.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape, unescape
 
@@ -28,6 +29,8 @@ _OPAQUE = (
 )
 OPAQUE = frozenset(_OPAQUE.split())
 FOREIGN = frozenset(("svg", "math"))  # their own rules; browsers read CDATA in them
+_CODE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*")
+_LANG = re.compile(rf"""(\s(?:xml:)?lang\s*=\s*["']?)({_CODE.pattern})(?=["'\s/>])""", re.I)
 MOST_FIXED = 60  # characters of fixed text that the model reads as a part of its sentence
 
 
@@ -43,6 +46,17 @@ class HtmlDocument(Template):
             reader.take(token)
         reader.end()
 
+    def relabel(self, source: str, target: str) -> None:
+        """Change the `lang` of the page."""
+
+        def named(found: re.Match[str]) -> str:
+            same = not source or _primary(found[2]) == _primary(source)
+            return found[1] + (target.replace("_", "-") if same else found[2])
+
+        for index, item in enumerate(self._items):
+            if isinstance(item, str) and re.match(r"<html\s", item, re.I) and _CODE.fullmatch(target):
+                self._items[index] = _LANG.sub(named, item)
+
     def write(self, translated: Sequence[Sequence[Part]]) -> str:
         """The page."""
         return self.filled([written(list(parts), _escape) for parts in translated])
@@ -52,6 +66,11 @@ class XhtmlDocument(HtmlDocument):
     """XHTML, and other XML with text of its kind: elements may close themselves, and have no special rules."""
 
     xml = True
+
+
+def _primary(code: str) -> str:
+    """The language of a code, without script and region."""
+    return re.split("[-_]", code)[0].lower()
 
 
 def _escape(text: str) -> str:
