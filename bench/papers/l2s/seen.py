@@ -1,8 +1,7 @@
-"""Precision of L2S by the number of vectors it was fitted on, and the sets that it and its start need.
+"""Precision of L2S and of its start by the number of vectors that they were fitted on.
 
 A set only holds what the vectors of its cluster have needed. With r clusters each sees 1 / r of the vectors, so where
-P@5 falls with r it should rise with the vectors. And where the learned screen is as fast as its start at the paper's
-precision, both should need sets of the same size there. Precisions on held-out vectors, nothing is timed.
+P@5 falls with r it should rise with the vectors. Precisions on held-out vectors, nothing is timed.
 """
 
 from __future__ import annotations
@@ -15,14 +14,12 @@ from bench.flags import Data, Models
 from bench.harness import record
 from bench.harness.testset import DATA, NoDataError
 from bench.harness.vectors import Layer, collect_layer
-from bench.papers.l2s.screens import P_AT_1, P_AT_5, Clusters, cluster, hits, screen_at
+from bench.papers.l2s.screens import Clusters, cluster, hits, screen_at
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder
 
 SHARES = (0.25, 1.0)  # of the vectors
 CLUSTERS = (50, 250)
 SET = 400
-BUDGETS = (250, 300, 350, 400)  # of the sets that are needed
-NEEDING = 100  # clusters there
 
 
 def seen(layer: Layer, clusters: int, share: float) -> dict[str, Any]:
@@ -42,23 +39,6 @@ def _precision(layer: Layer, found: Clusters, budget: float) -> dict[str, float]
     return {"p_at_1": round(there.p_at_1, 5), "p_at_5": round(there.p_at_5, 5), "set": round(there.average_set, 1)}
 
 
-def needed(layer: Layer) -> dict[str, Any]:
-    """The curve of both methods over the budget, and the smallest sets that have the paper's precision; recorded."""
-    options = {"model": layer.name, "clusters": NEEDING, "budgets": list(BUDGETS), "fitted_on": len(layer.fit)}
-    if known := record.find("l2s_seen", options):
-        return known
-    start = cluster(layer, "spherical", NEEDING, near=False)
-    curves = {"spherical": [_precision(layer, start, budget) for budget in BUDGETS]}
-    curves["l2s"] = [
-        _precision(layer, cluster(layer, "l2s", NEEDING, budget, near=False), budget) for budget in BUDGETS
-    ]
-    least = {
-        method: next((p["set"] for p in points if p["p_at_1"] >= P_AT_1 and p["p_at_5"] >= P_AT_5), None)
-        for method, points in curves.items()
-    }
-    return record.write("l2s_seen", {"curves": curves, "least": least}, threads=1, options=options)
-
-
 def main(data: Data = DATA, models: Models = list(MODELS), model: str = "lm-ptb-small") -> None:
     """Measure, print and record; what this commit has recorded is not measured again."""
     subject = next(one for one in SUBJECTS if one.name == model)
@@ -70,4 +50,3 @@ def main(data: Data = DATA, models: Models = list(MODELS), model: str = "lm-ptb-
         for share in SHARES:
             line = seen(layer, clusters, share)
             print(line["options"], line["methods"], line["every token seen"], flush=True)
-    print(needed(layer), flush=True)
