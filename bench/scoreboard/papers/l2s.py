@@ -92,8 +92,8 @@ def unseen(*_: Line) -> str:
     at = {(p["method"], p["dial"].get("budget")): p["p_at_5"] for p in points}
     starts = ", ".join(f"{at['l2s', b]:.4f} and {at['spherical', b]:.4f} with {b}" for b in (100, 200, BUDGET))
     return (
-        f"a cluster holds what its own vectors needed: {', '.join(each)}; and rare tokens fill the sets of both, P@5 of "
-        f"L2S and its start (r = 100) is {starts} tokens{commits(lines + used)}"
+        f"a cluster holds what its own vectors needed: {', '.join(each)}; and rare tokens fill the sets of both, P@5 "
+        f"of L2S and its start (r = 100) is {starts} tokens{commits(lines + used)}"
     )
 
 
