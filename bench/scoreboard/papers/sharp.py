@@ -99,9 +99,9 @@ def ensembles(line: Line) -> Verdict:
 
 def hours(*lines: Line) -> str:
     each = ", ".join(
-        f"{x['options']['recipe'].removeprefix('sharp-').upper()} {x['hours']:.0f} hours of a core" for x in lines
+        f"{x['options']['recipe'].removeprefix('sharp-').upper()} {x['hours']:.1f} hours of a core" for x in lines
     )
-    return f"members had a fifth of their steps or less; to the end they take {each}"
+    return f"members had a quarter of their steps or less, S2, S3, S6 and S7 none; to the end they take {each}"
 
 
 ROWS = [
