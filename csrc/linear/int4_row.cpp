@@ -48,16 +48,14 @@ Int4Row quantize_int4(const double* w, const double* balance, int64_t n, int8_t*
   return {scale, std::sqrt(least)};
 }
 
-Int4Rows::Int4Rows(int64_t rows, int64_t in)
-    : scale_(static_cast<size_t>(rows), 0.0f), in_(in), stride_(round_up((in + 1) / 2, kRowAlignment)) {
+Int4Rows::Int4Rows(int64_t rows, int64_t in) : in_(in), stride_(round_up((in + 1) / 2, kRowAlignment)) {
   packed_.reserve(rows * stride_ / static_cast<int64_t>(sizeof(float)));
   if (rows * stride_ > 0) std::memset(packed_.get(), 0x88, static_cast<size_t>(rows * stride_));
 }
 
-double Int4Rows::set_row(int64_t row, const double* w, const double* balance) {
+Int4Row Int4Rows::set_row(int64_t row, const double* w, const double* balance) {
   std::vector<int8_t> q(static_cast<size_t>(in_));
   const Int4Row found = quantize_int4(w, balance, in_, q.data());
-  scale_[static_cast<size_t>(row)] = static_cast<float>(found.scale);
   uint8_t* to = reinterpret_cast<uint8_t*>(packed_.get()) + row * stride_;
   for (int64_t k = 0; k < in_; ++k) {
     const auto nibble = static_cast<uint8_t>(q[static_cast<size_t>(k)] + 8);
@@ -65,20 +63,12 @@ double Int4Rows::set_row(int64_t row, const double* w, const double* balance) {
     byte = k % (2 * kHalf) < kHalf ? static_cast<uint8_t>((byte & 0xf0) | nibble)
                                    : static_cast<uint8_t>((byte & 0x0f) | (nibble << 4));
   }
-  return found.error;
+  return found;
 }
 
-void Int4Rows::dot(const Kernels& table, const int8_t* x, float x_scale, const int32_t* rows, int64_t count,
-                   float* y) const {
-  constexpr int64_t kSome = 64;
-  int32_t sums[kSome];
-  if (stride_ == 0) return void(std::fill_n(y, count, 0.0f));
-  for (int64_t first = 0; first < count; first += kSome) {
-    const int64_t some = std::min(kSome, count - first);
-    table.gather_dot_int4(reinterpret_cast<const uint8_t*>(packed_.get()), stride_, x, rows + first, some, sums);
-    for (int64_t i = 0; i < some; ++i)
-      y[first + i] = x_scale * (scale_[static_cast<size_t>(rows[first + i])] * static_cast<float>(sums[i]));
-  }
+void Int4Rows::dot(const Kernels& table, const int8_t* x, const int32_t* rows, int64_t count, int32_t* sums) const {
+  if (stride_ == 0) return void(std::fill_n(sums, count, 0));
+  table.gather_dot_int4(reinterpret_cast<const uint8_t*>(packed_.get()), stride_, x, rows, count, sums);
 }
 
 }  // namespace sharpbeam

@@ -25,17 +25,16 @@ class Int4Rows {
   // `rows` rows, all weights zero.
   Int4Rows(int64_t rows, int64_t in);
 
-  // Quantizes `w` [in]; returns the error of quantize_int4.
-  double set_row(int64_t row, const double* w, const double* balance);
+  // Quantizes `w` [in].
+  Int4Row set_row(int64_t row, const double* w, const double* balance);
 
   // The inputs that a call reads: `in`, rounded up.
   int64_t padded() const { return 2 * stride_; }
-  // y[i] = x_scale * (the scale of the row * its inner product with x [padded]) for the `rows` [count].
-  void dot(const Kernels& table, const int8_t* x, float x_scale, const int32_t* rows, int64_t count, float* y) const;
+  // The inner product of each of the `rows` [count] with x [padded], without its scale, into `sums` [count].
+  void dot(const Kernels& table, const int8_t* x, const int32_t* rows, int64_t count, int32_t* sums) const;
 
  private:
   Buffer packed_;  // bytes, not floats
-  std::vector<float> scale_;
   int64_t in_ = 0, stride_ = 0;
 };
 

@@ -78,7 +78,8 @@ LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view)
   basis_norm_ = norm(view.basis, dim * dim), shift_norm_ = norm(view.shift, dim);
   for (int64_t l = 0; l < view.levels; ++l) panels_ += (view.start[l + 1] - view.start[l] + kPanel - 1) / kPanel;
   token_.assign(static_cast<size_t>(panels_ * kPanel), -1);
-  for (Buffer* each : {&slack_, &lost_, &whole_slack_, &whole_lost_}) {
+  whole_.resize(token_.size());
+  for (Buffer* each : {&slack_, &lost_}) {
     each->reserve(panels_ * kPanel);
     std::fill_n(each->get(), panels_ * kPanel, 0.0f);
   }
@@ -111,17 +112,17 @@ void LowBitPreview::add_level(const OutputMatrix& matrix, const LowBitView& view
     for (int64_t k = kept; k < matrix.dim(); ++k) rest += y[k] / balance_[k] * (y[k] / balance_[k]);
     std::copy_n(y, kept, head.data());
     const double lost = level.panels.set_row(i, head.data(), balance.data(), static_cast<float>(offset));
-    const double also_lost = level.rest.set_row(i, y + kept, balance_.data() + kept);
+    const Int4Row others = level.rest.set_row(i, y + kept, balance_.data() + kept);
     const double size = norm(matrix.row(token), matrix.dim()) + center_norm;
     const double offsets = std::fabs(static_cast<double>(matrix.bias()[token])) + std::fabs(offset);
     const double slack = hypot4(std::sqrt(rest), kHalves * norm(y, kept), size / kShare, offsets / kShare);
     const double whole_slack = hypot4(0.0, kWhole * norm(y, matrix.dim()), size / kShare, offsets / kShare);
-    const double whole_lost = hypot4(lost, also_lost, 0.0, 0.0);
+    const double whole_lost = hypot4(lost, others.error, 0.0, 0.0);
     if (!(slack < kLarge && whole_slack < kLarge && whole_lost < kLarge))
       refuse("the coordinates of token " + std::to_string(token) + " are too large");
     token_[static_cast<size_t>(place)] = static_cast<int32_t>(token);
     slack_.get()[place] = widened(slack), lost_.get()[place] = widened(lost);
-    whole_slack_.get()[place] = widened(whole_slack), whole_lost_.get()[place] = widened(whole_lost);
+    whole_[static_cast<size_t>(place)] = {static_cast<float>(others.scale), widened(whole_slack), widened(whole_lost)};
   }
 }
 
@@ -140,22 +141,22 @@ void LowBitPreview::compute(const Kernels& table, const int8_t* int8, const floa
 
 void LowBitPreview::refine(const Kernels& table, const PreviewBound& bound, const int8_t* int8, const float* preview,
                            const int32_t* places, int64_t count, float* near, float* slack) const {
-  constexpr int64_t kSome = 64;
-  int32_t local[kSome];
+  constexpr int64_t kSome = 512;
+  int32_t local[kSome], sums[kSome];
   int64_t at = 0;
   for (const Level& level : level_) {
     const int64_t first = level.first * kPanel, end = first + level.panels.panels() * kPanel;
     while (at < count && places[at] < end) {
       int64_t some = 0;
-      while (some < kSome && at + some < count && places[at + some] < end) {
+      for (; some < kSome && at + some < count && places[at + some] < end; ++some) {
         local[some] = static_cast<int32_t>(places[at + some] - first);
-        ++some;
+        __builtin_prefetch(&whole_[static_cast<size_t>(places[at + some])]);
       }
-      level.rest.dot(table, int8 + level.panels.in(), bound.scale, local, some, near + at);
-      for (const int64_t to = at + some; at < to; ++at) {
-        const int64_t place = places[at];
-        near[at] += preview[place];
-        slack[at] = bound.whole.by_slack * whole_slack_.get()[place] + bound.whole.by_lost * whole_lost_.get()[place];
+      level.rest.dot(table, int8 + level.panels.in(), local, some, sums);
+      for (int64_t i = 0; i < some; ++i, ++at) {
+        const Whole& whole = whole_[static_cast<size_t>(places[at])];
+        near[at] = bound.scale * (whole.scale * static_cast<float>(sums[i])) + preview[places[at]];
+        slack[at] = bound.whole.by_slack * whole.slack + bound.whole.by_lost * whole.lost;
       }
     }
   }

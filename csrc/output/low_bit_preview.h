@@ -93,25 +93,27 @@ class LowBitPreview {
   // Previews [rows, places] and the largest one of each panel, top [rows, panels], of int8 coordinates [rows, depth].
   void compute(const Kernels& table, const int8_t* int8, const float* scale, int64_t rows, float* preview,
                float* top) const;
-  // Calls visit(panel) for each panel with a token whose logit may reach bar + s, by `share` of the bounds.
+  // Calls visit(panels [count], count, edge) for each level with the panels, rising, that have a token whose logit may
+  // reach bar + s, by `share` of the bounds. `panels` has room for all and kLanes more.
   template <typename Visit>
-  void for_each_panel(const Kernels& table, const PreviewBound& bound, const float* top, float share, float bar,
-                      int32_t* found, Visit visit) const {
+  void for_each_level(const Kernels& table, const PreviewBound& bound, const float* top, float share, float bar,
+                      int32_t* panels, Visit visit) const {
     for (size_t l = 0; l < level_.size(); ++l) {
       const int64_t first = level_[l].first;
       const auto& edge = bound.edge[l];
       const int64_t count =
           table.find_at_least(top + first, panel_slack_.get() + first, panel_lost_.get() + first, edge.by_slack * share,
-                              edge.by_lost * share, bar, level_[l].panels.panels(), found);
-      for (int64_t i = 0; i < count; ++i) visit(first + found[i], edge);
+                              edge.by_lost * share, bar, level_[l].panels.panels(), panels);
+      for (int64_t i = 0; i < count; ++i) panels[i] += static_cast<int32_t>(first);
+      visit(panels, count, edge);
     }
   }
-  // The places of a panel whose token's logit may reach bar + s, counted from its first one; how many.
-  int64_t find_in_panel(const Kernels& table, const PreviewBound::Edge& edge, int64_t panel, const float* preview,
-                        float share, float bar, int32_t* found) const {
-    const int64_t at = panel * kPanel;
-    return table.find_at_least(preview, slack_.get() + at, lost_.get() + at, edge.by_slack * share,
-                               edge.by_lost * share, bar, kPanel, found);
+  // The places of such panels whose token's logit may reach bar + s; how many. `found` has room for all and kLanes
+  // more.
+  int64_t find_in_panels(const Kernels& table, const PreviewBound::Edge& edge, const int32_t* panels, int64_t count,
+                         const float* preview, float share, float bar, int32_t* found) const {
+    return table.find_in_panels(preview, slack_.get(), lost_.get(), edge.by_slack * share, edge.by_lost * share, bar,
+                                panels, count, found);
   }
 
   // Of `places` [count], rising: near [count] as all coordinates preview it, without s, and its bound, slack [count].
@@ -129,10 +131,14 @@ class LowBitPreview {
 
   Float32Matrix basis_;
   std::vector<Level> level_;
+  struct Whole {
+    float scale, slack, lost;  // of the coordinates that the panels do not have; k and |(y - y') / T| of all
+  };
+
   std::vector<int32_t> token_;       // of each place
   Buffer slack_, lost_;              // k and |(y1 - y1') / T| of each place
-  Buffer whole_slack_, whole_lost_;  // the same of all coordinates
   Buffer panel_slack_, panel_lost_;  // the largest of each panel
+  std::vector<Whole> whole_;         // of each place
   std::vector<float> center_;
   std::vector<double> balance_;
   double basis_norm_, shift_norm_, most_balance_, remainder_, whole_trust_;

@@ -98,19 +98,14 @@ void ProvenLayer::seed(Row& row, int64_t seeds) const {
 int64_t ProvenLayer::reaching(const Row& row, float bar) const {
   Scratch& mine = scratch();
   const Kernels& table = matrix_.table();
-  int64_t left = 0;
-  reserved(mine.left, preview_.places());
-  preview_.for_each_panel(
-      table, row.bound, row.top, 1.0f, bar, mine.panel.data(), [&](int64_t panel, const PreviewBound::Edge& edge) {
-        const int64_t at = panel * kPanel;
-        const int64_t found =
-            preview_.find_in_panel(table, edge, panel, row.preview + at, 1.0f, bar, mine.place.data());
-        for (int64_t i = 0; i < found; ++i) {
-          const int64_t place = at + mine.place[static_cast<size_t>(i)];
-          if (preview_.token(place) >= 0) mine.left[static_cast<size_t>(left++)] = static_cast<int32_t>(place);
-        }
-      });
-  return left;
+  int32_t* left = reserved(mine.left, preview_.places() + kLanes);
+  int64_t found = 0;
+  preview_.for_each_level(table, row.bound, row.top, 1.0f, bar, mine.panel.data(),
+                          [&](const int32_t* panels, int64_t count, const PreviewBound::Edge& edge) {
+                            found += preview_.find_in_panels(table, edge, panels, count, row.preview, 1.0f, bar,
+                                                             left + found);
+                          });
+  return std::remove_if(left, left + found, [&](int32_t place) { return preview_.token(place) < 0; }) - left;
 }
 
 float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCounts& counts) const {
@@ -120,22 +115,20 @@ float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCou
   const float best = static_cast<float>(row.best - row.bound.shift), share = normaliser.share;
   float *tops = mine.best.get(), *summed = reserved(mine.summed, preview_.places());
   std::copy_n(row.top, preview_.panels(), tops);
-  reserved(mine.left, preview_.places());
+  int32_t* left = reserved(mine.left, preview_.places() + kLanes);
   int64_t refined = 0, places = 0;
-  preview_.for_each_panel(table, row.bound, row.top, share, best - normaliser.summed, mine.panel.data(),
-                          [&](int64_t panel, const PreviewBound::Edge& edge) {
-                            const int64_t at = panel * kPanel;
-                            float* copy = summed + places;
-                            places += kPanel;
-                            tops[panel] = kNever;
-                            std::copy_n(row.preview + at, kPanel, copy);
-                            const int64_t found = preview_.find_in_panel(table, edge, panel, copy, share,
-                                                                         best - normaliser.refined, mine.place.data());
-                            for (int64_t i = 0; i < found; ++i) {
-                              const int64_t place = mine.place[static_cast<size_t>(i)];
-                              if (preview_.token(at + place) < 0) continue;
-                              copy[place] = kNever;
-                              mine.left[static_cast<size_t>(refined++)] = static_cast<int32_t>(at + place);
+  preview_.for_each_level(table, row.bound, row.top, share, best - normaliser.summed, mine.panel.data(),
+                          [&](const int32_t* panels, int64_t count, const PreviewBound::Edge& edge) {
+                            const int32_t *from = left + refined, *panel = panels;
+                            refined += preview_.find_in_panels(table, edge, panels, count, row.preview, share,
+                                                               best - normaliser.refined, left + refined);
+                            for (int64_t i = 0; i < count; ++i, places += kPanel) {
+                              tops[panels[i]] = kNever;
+                              std::copy_n(row.preview + panels[i] * kPanel, kPanel, summed + places);
+                            }
+                            for (float* copy = summed + places - count * kPanel; from < left + refined; ++from) {
+                              for (; *panel < *from / kPanel; ++panel) copy += kPanel;
+                              copy[*from % kPanel] = kNever;
                             }
                           });
   counts.refined += refined;
@@ -157,7 +150,7 @@ double ProvenLayer::refined_total(const Row& row, const Normaliser& normaliser, 
   int64_t exact = 0;
   for (int64_t i = 0; i < count; ++i) {
     near[i] += shift;
-    if (near[i] < bar) continue;
+    if (near[i] < bar || preview_.token(mine.left[static_cast<size_t>(i)]) < 0) continue;
     mine.order[static_cast<size_t>(exact)] = static_cast<int32_t>(i);
     mine.token[static_cast<size_t>(exact++)] = preview_.token(mine.left[static_cast<size_t>(i)]);
   }
@@ -165,6 +158,25 @@ double ProvenLayer::refined_total(const Row& row, const Normaliser& normaliser, 
   matrix_.logits(row.hidden, mine.token.data(), exact, mine.slack.get());
   for (int64_t i = 0; i < exact; ++i) near[mine.order[static_cast<size_t>(i)]] = mine.slack.get()[i];
   return matrix_.table().log_sum_exp(near, count);
+}
+
+// Of the `count` tokens in the scratch: those of seeds are known.
+void ProvenLayer::exact_logits(const Row& row, int64_t count, float* logits) const {
+  Scratch& mine = scratch();
+  int32_t *others = mine.place.data(), *at = mine.order.data();
+  int64_t unknown = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t token = mine.token[static_cast<size_t>(i)];
+    const int64_t seed = std::find(row.seed_token, row.seed_token + row.seeds, token) - row.seed_token;
+    if (seed < row.seeds) {
+      logits[i] = row.seed[seed];
+    } else {
+      at[unknown] = static_cast<int32_t>(i), others[unknown++] = token;
+    }
+  }
+  float* found = mine.slack.get();
+  matrix_.logits(row.hidden, others, unknown, found);
+  for (int64_t i = 0; i < unknown; ++i) logits[at[i]] = found[i];
 }
 
 void ProvenLayer::set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const {
@@ -218,7 +230,7 @@ void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log
   // Again by all coordinates: few tokens reach the bar, and a lower bound of the k-th best may raise it.
   float *near = mine.near.get(), *slack = mine.slack.get();
   preview_.refine(matrix_.table(), row.bound, row.numbers, row.preview, mine.left.data(), left, near, slack);
-  if (left >= k) {
+  if (left >= k && row.floor == kNone) {
     float* low = mine.exact.get();
     for (int64_t i = 0; i < left; ++i) low[i] = near[i] - slack[i];
     matrix_.table().top_k(low, left, k, mine.best.get(), mine.order.data());
@@ -235,7 +247,7 @@ void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log
   counts.compared += few;
   counts.skipped += few == 0;
   std::sort(mine.token.begin(), mine.token.begin() + few);
-  matrix_.logits(row.hidden, mine.token.data(), few, near);
+  exact_logits(row, few, near);
   const int64_t some = std::min(few, k);
   if (some > 0) rank_log_probs(matrix_.table(), near, mine.token.data(), few, row.total, some, log_prob, token);
   // The estimate of a normaliser may be a little below the best logit, but no token is likelier than 1.

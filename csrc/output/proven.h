@@ -79,6 +79,7 @@ class ProvenLayer final : public NormalisingLayer {
   double refined_total(const Row& row, const Normaliser& normaliser, int64_t count, ProvenCounts& counts) const;
   // The least log probability of each row that can matter, from the seeds of all rows of a request.
   void set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const;
+  void exact_logits(const Row& row, int64_t count, float* logits) const;
   void rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token, ProvenCounts& counts) const;
 
   OutputMatrix matrix_;

@@ -237,6 +237,26 @@ void check_find_at_least(const Kernels& table) {
   }
 }
 
+void check_find_in_panels(const Kernels& table) {
+  constexpr int64_t kPanels = 7, kSize = kPanels * sharpbeam::kPanel;
+  Guarded<float> x(kSize), a(kSize), b(kSize);
+  fill(x, 5.0f), fill(a, 1.0f), fill(b, 1.0f);
+  salt(x);
+  Guarded<int32_t> panel(3), found(3 * sharpbeam::kPanel + sharpbeam::kLanes), all(kSize + sharpbeam::kLanes);
+  panel[0] = 1, panel[1] = 2, panel[2] = 6;
+  const float by_a = draw(), by_b = draw(), bar = 5.0f * draw();
+  const int64_t count = table.find_at_least(x.get(), a.get(), b.get(), by_a, by_b, bar, kSize, all.get());
+  std::vector<int32_t> wanted;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t own = all[i] / sharpbeam::kPanel;
+    if (own == 1 || own == 2 || own == 6) wanted.push_back(all[i]);
+  }
+  CHECK(table.find_in_panels(x.get(), a.get(), b.get(), by_a, by_b, bar, panel.get(), 3, found.get()) ==
+            static_cast<int64_t>(wanted.size()),
+        table.name, count);
+  CHECK(std::equal(wanted.begin(), wanted.end(), found.get()), table.name, count);
+}
+
 void check_transformer(const Kernels& table) {
   const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t dim = 1; dim <= 140; ++dim) {
@@ -394,6 +414,7 @@ TEST(kernels_gather_int4) { for_each_table(check_gather_int4); }
 TEST(kernels_preview) { for_each_table(check_preview); }
 TEST(kernels_int16) { for_each_table(check_int16); }
 TEST(kernels_find_at_least) { for_each_table(check_find_at_least); }
+TEST(kernels_find_in_panels) { for_each_table(check_find_in_panels); }
 TEST(kernels_transformer) { for_each_table(check_transformer); }
 
 }  // namespace

@@ -378,6 +378,7 @@ constexpr Kernels make_table(const char* name) {
       .quantize_int16 = quantize_int16_kernel,
       .gather_dot_int4 = gather_dot_int4_kernel,
       .find_at_least = find_at_least_kernel,
+      .find_in_panels = find_in_panels_kernel,
       .gather_dot = gather_dot_kernel,
       .log_sum_exp = log_sum_exp_kernel,
       .top_k = top_k_kernel,

@@ -20,7 +20,23 @@ template <int kRows>
       for (int c = 0; c < kVecs; ++c) total[r][c] = set_ints(start[r]);
     }
     const uint8_t* from = weight + at * 4;
-    for (int64_t k = 0; k < blocks; ++k, from += kStep) {
+    int64_t k = 0;
+    if constexpr (kRows == 1) {  // two sums each: the latency of one would be the cost
+      Ints other[kVecs];
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c) other[c] = set_ints(0);
+      for (; k + 2 <= blocks; k += 2, from += 2 * kStep) {
+        const Int4::Inputs first = Int4::load_inputs(x + k * 8), second = Int4::load_inputs(x + k * 8 + 8);
+#pragma GCC unroll 4
+        for (int c = 0; c < kVecs; ++c) {
+          total[0][c] = Int4::dot(total[0][c], Int4::load_weights(from + c * kLanes * 4), first);
+          other[c] = Int4::dot(other[c], Int4::load_weights(from + kStep + c * kLanes * 4), second);
+        }
+      }
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c) total[0][c] = add_ints(total[0][c], other[c]);
+    }
+    for (; k < blocks; ++k, from += kStep) {
       Int4::Weights w[kVecs];
 #pragma GCC unroll 4
       for (int c = 0; c < kVecs; ++c) w[c] = Int4::load_weights(from + c * kLanes * 4);

@@ -4,11 +4,13 @@ void gather_dot_int4_kernel(const uint8_t* rows, int64_t stride, const int8_t* x
                             int32_t* sums) {
   constexpr int64_t kAheadRows = 12;                    // rows are scattered, so they are prefetched early
   const int32_t start = start_sum(x, 2 * stride) / 16;  // -8 times the sum
+  const auto prefetch = [=](int64_t i) {
+    const uint8_t* ahead = rows + token[i] * stride;
+    for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) __builtin_prefetch(ahead + k);
+  };
+  for (int64_t i = 0; i < kAheadRows && i < count; ++i) prefetch(i);
   for (int64_t i = 0; i < count; ++i) {
-    if (i + kAheadRows < count) {
-      const uint8_t* ahead = rows + token[i + kAheadRows] * stride;
-      for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) __builtin_prefetch(ahead + k);
-    }
+    if (i + kAheadRows < count) prefetch(i + kAheadRows);
     const uint8_t* row = rows + token[i] * stride;
     Ints total = set_ints(0);
     for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) total = dot_int4(total, row + k, x + 2 * k);
@@ -29,6 +31,21 @@ int64_t find_at_least_kernel(const float* x, const float* a, const float* b, flo
     uint32_t mask = bits(less(top, limit)) ^ 0xffffu;
     if (left < kLanes) mask &= (1u << left) - 1u;
     count += store_indices(found + count, mask, static_cast<int32_t>(i));
+  }
+  return count;
+}
+
+int64_t find_in_panels_kernel(const float* x, const float* a, const float* b, float by_a, float by_b, float bar,
+                              const int32_t* panel, int64_t panels, int32_t* found) {
+  const Vec va = set(by_a), vb = set(by_b), limit = set(bar);
+  int64_t count = 0;
+  for (int64_t p = 0; p < panels; ++p) {
+    const int64_t first = int64_t{panel[p]} * kPanel;
+#pragma GCC unroll 4
+    for (int64_t i = first; i < first + kPanel; i += kLanes) {
+      const Vec top = fma(vb, load(b + i), fma(va, load(a + i), load(x + i)));
+      count += store_indices(found + count, bits(less(top, limit)) ^ 0xffffu, static_cast<int32_t>(i));
+    }
   }
   return count;
 }
