@@ -1,4 +1,4 @@
-"""Whole translations by output layer: the int8 scan, and the low-bit preview proven and calibrated.
+"""Whole translations by output layer: the int8 scan, the low-bit preview proven and calibrated, and a shortlist if any.
 
 `python -m bench decode.output_layers MODEL --text FILE --column 0` fits a low-bit preview into a copy of the model, by
 other text than is timed (--fit), checks how many sentences are those of the exact layer, and then times one sentence at
@@ -40,15 +40,25 @@ def read(path: str, column: int, first: int, count: int) -> list[str]:
     return [line.split("\t")[column] for line in lines]
 
 
-def steps(folder: Path, texts: list[str], beam_size: int, batch: int) -> dict[str, float]:
-    """Times that each layer's own step is faster than the scan's, on vectors of a beam of 5 over the texts."""
+def steps(folder: Path, texts: list[str], beam_size: int, batch: int) -> dict[str, tuple[float, float]]:
+    """Times that each layer's own step is faster than the scan's, on vectors of a beam of 5 over the texts; and
+    the bytes of its first look, as a share of the scan's.
+
+    A greedy step finds tokens only, without their log probabilities, in all layers.
+    """
     loaded = load_model(folder, MachineOptions(exact=True, threads=1))
     weight, bias = loaded.model.output()
     with tempfile.TemporaryDirectory() as work:
         vectors = np.ascontiguousarray(collected(loaded, texts, VECTORS, Path(work) / "vectors")["hidden"])
     preview, scan = LowBit.from_arrays(read_low_bit(folder, weight, bias)), ScanLayer.build(weight, bias)
     layers = {name: ProvenLayer.build(weight, bias, preview, calibrated=name == "calibrated") for name in LAYERS[1:]}
-    return {name: round(step_gain(layer, scan, vectors, beam_size, batch), 3) for name, layer in layers.items()}
+    normalise = beam_size > 1
+    gains = {
+        name: step_gain(each, scan, vectors, beam_size, batch, normalise=normalise) for name, each in layers.items()
+    }
+    sizes = {"proven": preview.coordinates, "calibrated": preview.few_coordinates}
+    share = {name: float(chosen.mean()) / 2 / weight.shape[1] for name, chosen in sizes.items()}
+    return {name: (round(gain, 3), round(share[name], 3)) for name, gain in gains.items()}
 
 
 def measure(folder: Path, name: str, texts: list[str], beam_size: int, batch: int) -> dict[str, Any]:
@@ -58,19 +68,22 @@ def measure(folder: Path, name: str, texts: list[str], beam_size: int, batch: in
     def run(layer: str) -> list[str]:
         found: list[str] = []
         for at in range(0, len(texts), batch):
-            some = translator.translate(texts[at : at + batch], beam_size=beam_size, output_layer=layer)
+            some = translator.translate(
+                texts[at : at + batch], beam_size=beam_size, output_layer=layer, return_scores=beam_size > 1
+            )
             found += [one.text for one in some]
         return found
 
+    layers = (*LAYERS, "shortlist") if (folder / "shortlist.safetensors").is_file() else LAYERS
     wanted = run("exact")
     differ: dict[str, int] = {}
 
     def check(found: dict[str, list[str]]) -> None:
-        differ.update({layer: sum(map(str.__ne__, found[layer], wanted)) for layer in LAYERS})
+        differ.update({layer: sum(map(str.__ne__, found[layer], wanted)) for layer in layers})
         if differ["proven"] > 0.01 * len(texts):
             raise AssertionError(f"proven differs in {differ['proven']} of {len(texts)} sentences")
 
-    timings = interleave({layer: lambda layer=layer: run(layer) for layer in LAYERS}, "scan", ROUNDS, check)  # type: ignore[misc]
+    timings = interleave({layer: lambda layer=layer: run(layer) for layer in layers}, "scan", ROUNDS, check)  # type: ignore[misc]
     figures = {
         layer: {
             "ms": round(1000 * timing.median_s / len(texts), 3),
@@ -81,8 +94,8 @@ def measure(folder: Path, name: str, texts: list[str], beam_size: int, batch: in
         }
         for layer, timing in timings.items()
     }
-    for layer, ratio in steps(folder, texts, beam_size, batch).items():
-        figures[layer]["step_ratio"] = ratio
+    for layer, (ratio, share) in steps(folder, texts, beam_size, batch).items():
+        figures[layer] |= {"step_ratio": ratio, "bytes": share}
     options = {"model": name, "beam_size": beam_size, "batch": batch, "sentences": len(texts), "compute_type": "int8"}
     return record.write("output_layers", {"layers": figures}, threads=1, options=options)
 

@@ -33,6 +33,7 @@ WIDTH = 5  # of the beams
 SCORE = 1e-3  # how far two scores may be apart
 SPREAD = 8.0  # of the scores of a random beam's rows
 TOPS = (1, 5, 10)
+BEAMS = 64  # steps that are asked for in one call
 HARD = 500  # hidden vectors of each hard kind
 
 
@@ -54,24 +55,27 @@ def translations(model: Path, texts: list[str], beam_size: int) -> dict[str, Any
 
 def violations(exact: ExactLayer, proven: ProvenLayer, vectors: Floats, steps: int) -> dict[str, float]:
     """Steps in which a candidate that matters was not returned, and the tokens that each stage left, a row."""
-    draw = np.random.default_rng(0)
-    logits, wrong = exact.unnormalised(), 0
+    draw, wrong = np.random.default_rng(0), 0
+    best = exact.unnormalised().topk(vectors, 2 * WIDTH)
     counts: dict[str, int] = {}
-    for _ in range(steps):
-        rows = int(draw.integers(1, WIDTH + 1))
-        hidden = np.ascontiguousarray(vectors[draw.integers(0, len(vectors), rows)])
-        score = -np.sort(draw.uniform(0, SPREAD, rows))
-        top = logits.topk(hidden, 2 * WIDTH)
-        eos = int(top.token[0, 0]) if draw.uniform() < 0.1 else -1
+    for first in range(0, steps, BEAMS):
+        size = draw.integers(1, WIDTH + 1, min(BEAMS, steps - first))  # rows of each beam
+        request, row = np.arange(len(size)).repeat(size), np.concatenate([np.arange(n) for n in size])
+        places = draw.integers(0, len(vectors), len(request))
+        drawn = -np.sort(draw.uniform(0, SPREAD, (len(size), WIDTH)), axis=1)
+        score, eos = drawn[request, row], int(best.token[places[0], 0]) if draw.uniform() < 0.1 else -1
         log_prob, token, total, found = proven.native.topk_details(
-            hidden, 2 * WIDTH, True, np.zeros(rows, np.int32), score, WIDTH, eos
+            np.ascontiguousarray(vectors[places]), 2 * WIDTH, True, request.astype(np.int32), score, WIDTH, eos
         )
-        totals = score[:, None] + (top.log_prob - total[:, None]).astype(np.float64)
-        bar = np.sort(totals[top.token != eos])[-min(WIDTH, int((top.token != eos).sum()))]
-        returned = {(r, int(t)) for r in range(rows) for t in token[r][np.isfinite(log_prob[r])]}
+        wanted = best.token[places]
+        totals = score[:, None] + (best.log_prob[places] - total[:, None]).astype(np.float64)
+        ranked = np.full((len(size), WIDTH, 2 * WIDTH), -np.inf)
+        ranked[request, row] = np.where(wanted != eos, totals, -np.inf)
+        bar = np.sort(ranked.reshape(len(size), -1), axis=1)[:, -WIDTH][request]
+        returned = ((token[:, None] == wanted[:, :, None]) & np.isfinite(log_prob)[:, None]).any(axis=2)
         # Candidates nearer to the bar than single precision tells apart may go either way.
-        matters = np.argwhere(totals > bar + 1e-5)
-        wrong += any((r, int(top.token[r, j])) not in returned for r, j in matters)
+        missed = ((totals > bar[:, None] + 1e-5) & ~returned).any(axis=1)
+        wrong += len(np.unique(request[missed]))
         for name, count in found.items():
             counts[name] = counts.get(name, 0) + count
     rows_in_all = counts.pop("rows")

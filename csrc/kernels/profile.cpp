@@ -83,7 +83,9 @@ SHARPBEAM_PROFILED(FindAtLeast, find_at_least, Floats, Floats, Floats, float, fl
   return {3 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(FindInPanels, find_in_panels, Floats, Floats, Floats, float, float, float, const int32_t*,
                    int64_t panels, int32_t*) {
-  return {3 * panels * kPanel * kFloat, panels * kPanel}; } };
+  return {panels * kPanel * kFloat, panels * kPanel}; } };
+SHARPBEAM_PROFILED(SumExpInPanels, sum_exp_in_panels, Floats, float, const int32_t*, int64_t panels) {
+  return {panels * kPanel * kFloat, panels * kPanel}; } };
 SHARPBEAM_PROFILED(PreviewInt4, preview_int4, const uint8_t*, Floats, Floats, const int8_t*, int64_t, Floats, float*,
                    int64_t, float*, int64_t, int64_t rows, int64_t in, int64_t panels) {
   return {panels * kPanel * (in / 2 + 2 * kFloat) + rows * (in + panels * kPanel * kFloat), rows * in * panels * kPanel}; } };
@@ -135,11 +137,10 @@ struct List {
   }
 };
 
-using All =
-    List<Gemm, GemmInt8, GemmInt16, GatherDot, GatherDotInt4, QuantizeInt8, QuantizeWeights, QuantizeInt16, Tanh,
-         Sigmoid, Gru, Lstm, MlpKeys, MlpScores, DotScores, Softmax, WeightedSum, MultiheadScores, MultiheadContext,
-         AddNorm, AddRmsNorm, Add, Mul, Relu, Swish, Gelu, GeluTanh, Ssru, LogSumExp, TopK, FindAtLeast, FindInPanels,
-         PreviewInt4>;
+using All = List<Gemm, GemmInt8, GemmInt16, GatherDot, GatherDotInt4, QuantizeInt8, QuantizeWeights, QuantizeInt16,
+                 Tanh, Sigmoid, Gru, Lstm, MlpKeys, MlpScores, DotScores, Softmax, WeightedSum, MultiheadScores,
+                 MultiheadContext, AddNorm, AddRmsNorm, Add, Mul, Relu, Swish, Gelu, GeluTanh, Ssru, LogSumExp,
+                 SumExpInPanels, TopK, FindAtLeast, FindInPanels, PreviewInt4>;
 
 }  // namespace
 

@@ -175,6 +175,8 @@ struct Kernels {
   // log(sum(exp(x))), in 16 lanes, within 1e-6 relative (absolute where it is below 1). -inf where all are -inf; NaN
   // where there is a NaN or +inf.
   float (*log_sum_exp)(const float* x, int64_t n);
+  // sum(exp(x - top)) of the elements of `panels` panels of kPanel, in 16 lanes; none is above `top`.
+  float (*sum_exp_in_panels)(const float* x, float top, const int32_t* panel, int64_t panels);
   // The k largest of x [n], largest first, equal values by lower index. A NaN counts as -inf, and is returned as -inf.
   // Needs 1 <= k <= n.
   void (*top_k)(const float* x, int64_t n, int64_t k, float* values, int32_t* indices);

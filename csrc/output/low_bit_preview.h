@@ -94,7 +94,7 @@ class LowBitPreview {
   void compute(const Kernels& table, const int8_t* int8, const float* scale, int64_t rows, float* preview,
                float* top) const;
   // Calls visit(panels [count], count, edge) for each level with the panels, rising, that have a token whose logit may
-  // reach bar + s, by `share` of the bounds. `panels` has room for all and kLanes more.
+  // reach bar + s, by `share` of the bounds: one level after another in `panels`, of a size of all and kLanes more.
   template <typename Visit>
   void for_each_level(const Kernels& table, const PreviewBound& bound, const float* top, float share, float bar,
                       int32_t* panels, Visit visit) const {
@@ -106,10 +106,11 @@ class LowBitPreview {
                               edge.by_lost * share, bar, level_[l].panels.panels(), panels);
       for (int64_t i = 0; i < count; ++i) panels[i] += static_cast<int32_t>(first);
       visit(panels, count, edge);
+      panels += count;
     }
   }
-  // The places of such panels whose token's logit may reach bar + s; how many. `found` has room for all and kLanes
-  // more.
+  // The places of such panels whose token's logit may reach bar + s; how many. `found` has
+  // their size and kLanes more.
   int64_t find_in_panels(const Kernels& table, const PreviewBound::Edge& edge, const int32_t* panels, int64_t count,
                          const float* preview, float share, float bar, int32_t* found) const {
     return table.find_in_panels(preview, slack_.get(), lost_.get(), edge.by_slack * share, edge.by_lost * share, bar,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "output/scratch.h"
@@ -17,7 +18,7 @@ constexpr int64_t kMostSeeds = 64;
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 struct Scratch {
-  Buffer coordinates, preview, top, numbers, near, slack, exact, best, summed;
+  Buffer coordinates, preview, top, numbers, near, slack, exact, best;
   std::vector<int32_t> panel, place, left, token, order;
   std::vector<double> score;
 };
@@ -113,28 +114,26 @@ float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCou
   const Kernels& table = matrix_.table();
   if (!row.sound()) return matrix_.log_total(row.hidden, mine.exact.get());
   const float best = static_cast<float>(row.best - row.bound.shift), share = normaliser.share;
-  float *tops = mine.best.get(), *summed = reserved(mine.summed, preview_.places());
+  float* tops = mine.best.get();
   std::copy_n(row.top, preview_.panels(), tops);
-  int32_t* left = reserved(mine.left, preview_.places() + kLanes);
-  int64_t refined = 0, places = 0;
-  preview_.for_each_level(table, row.bound, row.top, share, best - normaliser.summed, mine.panel.data(),
-                          [&](const int32_t* panels, int64_t count, const PreviewBound::Edge& edge) {
-                            const int32_t *from = left + refined, *panel = panels;
-                            refined += preview_.find_in_panels(table, edge, panels, count, row.preview, share,
+  int32_t *left = reserved(mine.left, preview_.places() + kLanes), *panels = mine.panel.data();
+  int64_t refined = 0, opened = 0;
+  preview_.for_each_level(table, row.bound, row.top, share, best - normaliser.summed, panels,
+                          [&](const int32_t* some, int64_t count, const PreviewBound::Edge& edge) {
+                            refined += preview_.find_in_panels(table, edge, some, count, row.preview, share,
                                                                best - normaliser.refined, left + refined);
-                            for (int64_t i = 0; i < count; ++i, places += kPanel) {
-                              tops[panels[i]] = kNever;
-                              std::copy_n(row.preview + panels[i] * kPanel, kPanel, summed + places);
-                            }
-                            for (float* copy = summed + places - count * kPanel; from < left + refined; ++from) {
-                              for (; *panel < *from / kPanel; ++panel) copy += kPanel;
-                              copy[*from % kPanel] = kNever;
-                            }
+                            opened += count;
                           });
   counts.refined += refined;
   if (refined == 0) return matrix_.log_total(row.hidden, mine.exact.get());
+  const float top = *std::max_element(tops, tops + preview_.panels());
+  float* kept = mine.near.get();
+  for (int64_t i = 0; i < refined; ++i) kept[i] = std::exchange(row.preview[left[i]], kNever);
+  const double summed = table.sum_exp_in_panels(row.preview, top, panels, opened);
+  for (int64_t i = 0; i < refined; ++i) row.preview[left[i]] = kept[i];
+  for (int64_t i = 0; i < opened; ++i) tops[panels[i]] = kNever;
   const double known = refined_total(row, normaliser, refined, counts), shift = row.bound.shift - known;
-  const double others = normaliser.near * std::exp(table.log_sum_exp(summed, places) + shift) +
+  const double others = normaliser.near * summed * std::exp(top + shift) +
                         normaliser.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
   return static_cast<float>(known + std::log1p(others));
 }

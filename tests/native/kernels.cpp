@@ -237,23 +237,26 @@ void check_find_at_least(const Kernels& table) {
   }
 }
 
-void check_find_in_panels(const Kernels& table) {
-  constexpr int64_t kPanels = 7, kSize = kPanels * sharpbeam::kPanel;
-  Guarded<float> x(kSize), a(kSize), b(kSize);
+void check_panels(const Kernels& table) {
+  constexpr int64_t kPanels = 7, kPanel = sharpbeam::kPanel;
+  Guarded<float> x(kPanels * kPanel), a(x.size()), b(x.size());
   fill(x, 5.0f), fill(a, 1.0f), fill(b, 1.0f);
-  salt(x);
-  Guarded<int32_t> panel(3), found(3 * sharpbeam::kPanel + sharpbeam::kLanes), all(kSize + sharpbeam::kLanes);
+  Guarded<int32_t> panel(3), found(3 * kPanel + sharpbeam::kLanes);
   panel[0] = 1, panel[1] = 2, panel[2] = 6;
+  const float sum = table.sum_exp_in_panels(x.get(), 6.0f, panel.get(), 3);
+  CHECK(sum == sharpbeam::kernels("scalar").sum_exp_in_panels(x.get(), 6.0f, panel.get(), 3), table.name, 3);
+  double wanted_sum = 0.0;
+  for (const int64_t p : {1, 2, 6})
+    for (int64_t i = p * kPanel; i < (p + 1) * kPanel; ++i) wanted_sum += std::exp(static_cast<double>(x[i]) - 6.0);
+  CHECK(std::fabs(sum - wanted_sum) < 1e-5 * wanted_sum, table.name, 3);
+  salt(x);
   const float by_a = draw(), by_b = draw(), bar = 5.0f * draw();
-  const int64_t count = table.find_at_least(x.get(), a.get(), b.get(), by_a, by_b, bar, kSize, all.get());
   std::vector<int32_t> wanted;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t own = all[i] / sharpbeam::kPanel;
-    if (own == 1 || own == 2 || own == 6) wanted.push_back(all[i]);
-  }
-  CHECK(table.find_in_panels(x.get(), a.get(), b.get(), by_a, by_b, bar, panel.get(), 3, found.get()) ==
-            static_cast<int64_t>(wanted.size()),
-        table.name, count);
+  for (const int64_t p : {1, 2, 6})
+    for (int64_t i = p * kPanel; i < (p + 1) * kPanel; ++i)
+      if (!(std::fma(by_b, b[i], std::fma(by_a, a[i], x[i])) < bar)) wanted.push_back(static_cast<int32_t>(i));
+  const int64_t count = table.find_in_panels(x.get(), a.get(), b.get(), by_a, by_b, bar, panel.get(), 3, found.get());
+  CHECK(count == static_cast<int64_t>(wanted.size()), table.name, count);
   CHECK(std::equal(wanted.begin(), wanted.end(), found.get()), table.name, count);
 }
 
@@ -414,7 +417,7 @@ TEST(kernels_gather_int4) { for_each_table(check_gather_int4); }
 TEST(kernels_preview) { for_each_table(check_preview); }
 TEST(kernels_int16) { for_each_table(check_int16); }
 TEST(kernels_find_at_least) { for_each_table(check_find_at_least); }
-TEST(kernels_find_in_panels) { for_each_table(check_find_in_panels); }
+TEST(kernels_panels) { for_each_table(check_panels); }
 TEST(kernels_transformer) { for_each_table(check_transformer); }
 
 }  // namespace

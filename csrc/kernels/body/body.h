@@ -224,6 +224,17 @@ float log_sum_exp_kernel(const float* x, int64_t n) {
   return static_cast<float>(static_cast<double>(top) + log_of(static_cast<double>(sum(total))));
 }
 
+float sum_exp_in_panels_kernel(const float* x, float top, const int32_t* panel, int64_t panels) {
+  const Vec shift = set(top);
+  Vec total = set(0.0f);
+  for (int64_t p = 0; p < panels; ++p) {
+    const float* from = x + int64_t{panel[p]} * kPanel;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kPanel; i += kLanes) total = add(total, exp_nonpositive(sub(load(from + i), shift)));
+  }
+  return sum(total);
+}
+
 // ---------------------------------------------------------------------------------------------- top k
 
 #include "kernels/body/top_k_body.h"
@@ -381,6 +392,7 @@ constexpr Kernels make_table(const char* name) {
       .find_in_panels = find_in_panels_kernel,
       .gather_dot = gather_dot_kernel,
       .log_sum_exp = log_sum_exp_kernel,
+      .sum_exp_in_panels = sum_exp_in_panels_kernel,
       .top_k = top_k_kernel,
       .preview_int4 = preview_int4_kernel,
   };

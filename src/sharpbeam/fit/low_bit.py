@@ -63,10 +63,12 @@ def gains_of(weight: Floats, bias: Floats, preview: LowBit, samples: Floats) -> 
     return {name: step_gain(proven, scan, samples, width) for name, width in (("greedy", 1), ("beam", 5))}
 
 
-def step_gain(layer: ProvenLayer, scan: ScanLayer, samples: Floats, width: int, requests: int = 1) -> float:
+def step_gain(
+    layer: ProvenLayer, scan: ScanLayer, samples: Floats, width: int, requests: int = 1, *, normalise: bool = True
+) -> float:
     """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
 
-    By the thread's processor time, medians of interleaved calls.
+    By the thread's processor time, medians of interleaved calls. Without `normalise` both find tokens only.
     """
     rows = width * requests
     score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)
@@ -76,9 +78,9 @@ def step_gain(layer: ProvenLayer, scan: ScanLayer, samples: Floats, width: int, 
         at = (step * rows) % max(1, len(samples) - rows)
         hidden = np.ascontiguousarray(np.resize(samples[at : at + rows], (rows, samples.shape[1])))
         began = time.thread_time_ns()
-        scan.topk(hidden, k)
+        scan.native.topk_details(hidden, k, normalise)
         between = time.thread_time_ns()
-        layer.native.topk_details(hidden, k, True, request, score, width)
+        layer.native.topk_details(hidden, k, normalise, request, score, width)
         spent[0].append(between - began)
         spent[1].append(time.thread_time_ns() - between)
     return median(spent[0]) / max(1.0, median(spent[1]))

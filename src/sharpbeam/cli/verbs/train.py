@@ -28,6 +28,7 @@ def train(
     OUTPUT/best is the best model so far, from the first validation on; figures are in OUTPUT/metrics.jsonl and
     OUTPUT/curves.png. A run that was stopped, by Ctrl-C or by a kill, resumes from its last checkpoint when the same
     command is given again. Precision and threads that the recipe does not set are the fastest on this machine.
+    At the end the best model gets its low-bit preview, as `convert` fits it, where that takes seconds.
     Needs PyTorch: `pip install 'sharpbeam[train]'`.
 
     Examples:
@@ -47,6 +48,7 @@ def train(
         print(f"Resuming from the checkpoint of step {trainer.progress.step} in {output}.", file=sys.stderr)
     trainer.run()
     _measure_precision(output / "best", trainer.task)
+    _fit_preview(output / "best")
 
 
 def _measure_precision(folder: Path, task: object) -> None:
@@ -59,3 +61,17 @@ def _measure_precision(folder: Path, task: object) -> None:
     if (folder / "config.json").is_file():
         sources, references = map(list, zip(*task.valid_pairs, strict=True))
         print(f"Number type {check_precision(folder, sources, references).summary()}.")
+
+
+def _fit_preview(folder: Path) -> None:
+    """Fit the low-bit preview where it is worth it; the model stands where none can be fitted."""
+    from sharpbeam.cli.fit_progress import shown_progress
+    from sharpbeam.errors import SharpbeamError
+    from sharpbeam.fit.low_bit_job import fit_preview, worth_fitting
+
+    try:
+        if (folder / "config.json").is_file() and worth_fitting(folder):
+            with shown_progress() as progress:
+                print(fit_preview(folder, progress=progress).summary())
+    except SharpbeamError as error:
+        print(f"No low-bit preview was fitted: {error}")
