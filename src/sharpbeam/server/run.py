@@ -19,6 +19,7 @@ from sharpbeam.options.server import ServerOptions
 
 MOST_HEADER = 64 * 1024  # bytes of the head of a request
 BACKLOG = 2048
+SWITCH = 0.0005  # seconds after which threads hand over the interpreter: a step of decoding takes about as long
 
 
 def run(app: Any, options: ServerOptions, ready: Callable[[str], None]) -> None:
