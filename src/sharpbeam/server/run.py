@@ -30,6 +30,7 @@ def run(app: Any, options: ServerOptions, ready: Callable[[str], None]) -> None:
     listener = listen(options.host, options.port)
     _allow_files(options.max_connections)
     _log_lines()
+    sys.setswitchinterval(SWITCH)
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
