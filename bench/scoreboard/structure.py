@@ -24,9 +24,10 @@ SRC = ROOT / "src" / "sharpbeam"
 LATER = (
     *("server", "ray", "documents", "gpu", "options/server", "options/documents"),
     *("fit/low_bit", "output_layers/proven", "storage/low_bit", "cli/verbs/fit_preview"),
-    *("report/tune", "report/compare", "report/assessment", "storage/tuned"),
+    *("report/tune", "report/compare", "report/assessment", "report/head_report", "report/precision"),
+    *("storage/tuned", "storage/precision", "decoding/device", "models/transformer/experts"),
     *("api/attached", "api/generation_need", "fit/model_head", "text/byte_level"),
-    *(f"convert/readers/hugging_face/{kind}" for kind in ("bart_words", "refused", "t5")),
+    *(f"convert/readers/hugging_face/{kind}" for kind in ("bart_words", "nllb_moe", "refused", "t5")),
     *("convert/formats/unigram", "convert/t5_export", "models/transformer/attention", "report/previews"),
     *(f"jobs/{kind}" for kind in ("batch", "packing", "parquet", "records")),
     *(f"cli/verbs/{verb}" for verb in ("tune", "compare", "serve", "translate_document")),
