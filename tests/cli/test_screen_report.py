@@ -59,4 +59,4 @@ def test_what_cannot_be_reported_is_said(call: Run, model: Path, tiny_model: Pat
     call("screen-report", tmp_path / "none").refused(1, "there is no model")
     call("screen-report", model, "--text", tmp_path / "none").refused(1, "cannot read")
     (model / "screen.json").write_text("{")
-    call("screen-report", model).refused(1, "cannot be read as JSON")
+    call("screen-report", model).refused(1, "is not JSON")

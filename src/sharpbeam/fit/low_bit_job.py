@@ -48,6 +48,9 @@ class PreviewFit:
             float(chosen.mean()) / 2 / width for chosen in (self.preview.coordinates, self.preview.few_coordinates)
         )
         text = "made-up sentences" if self.made_up else "the text"
+        beam = "and is for you to choose in a beam, since its normalizers are not sure enough"
+        if "beam" in self.gains:
+            beam = f"{self.gains['beam']:.1f} times for one of beam 5"
         return (
             f"{self.folder / FILE}: fitted to {self.vectors} hidden vectors of {text}.\n"
             f"--output-layer proven previews tokens with {proven:.1%} of the bytes of an int8 scan, "
@@ -55,7 +58,7 @@ class PreviewFit:
             f"Normalizers are off by {self.preview.normalisers[1].error:.4f} and "
             f"{self.preview.normalisers[0].error:.4f} (root mean square).\n"
             f"On this machine proven is {self.gains['greedy']:.1f} times as fast as a scan for a greedy step, "
-            f"{self.gains['beam']:.1f} times for one of beam 5. --output-layer auto takes it where it is faster."
+            f"{beam}. --output-layer auto takes it where it is faster."
         )
 
 

@@ -334,7 +334,7 @@ def edit(folder: Path, **changes: object) -> None:
     [
         (lambda f: (f / "screen.json").unlink(), "has no screen; make one: sharpbeam fit-screen"),
         (lambda f: (f / "screen.safetensors").unlink(), "screen.safetensors is missing"),
-        (lambda f: (f / "screen.json").write_text("{"), "cannot be read as JSON"),
+        (lambda f: (f / "screen.json").write_text("{"), "is not JSON"),
         (lambda f: (f / "screen.json").write_text("[]"), "format_version is None"),
         (lambda f: edit(f, format_version=9), "format_version is 9; this Sharpbeam reads 3"),
         (
