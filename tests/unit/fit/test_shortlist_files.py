@@ -184,7 +184,7 @@ def test_what_does_not_belong_together_is_refused(tmp_path, shortlist):
             read_shortlist(tmp_path, IDENTITY, *sizes)
     record, tensors = tmp_path / "shortlist.json", tmp_path / "shortlist.safetensors"
     sound = record.read_text()
-    for damage, said in (("{", "is not JSON"), ("[]", "format_version is None"), (sound[:-20], "as JSON")):
+    for damage, said in (("{", "is not JSON"), ("[]", "format_version is None"), (sound[:-20], "is not JSON")):
         record.write_text(damage)
         with pytest.raises(ModelError, match=said):
             read_shortlist(tmp_path, IDENTITY, 3, 5)
