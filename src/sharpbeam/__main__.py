@@ -1,7 +1,5 @@
 """`python -m sharpbeam`: the command line."""
 
-import sys
+from sharpbeam.cli.main import program
 
-from sharpbeam.cli.main import main
-
-sys.exit(main())
+program()

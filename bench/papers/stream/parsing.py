@@ -18,8 +18,6 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 import typer
-from PYEVALB import parser as evalb_parser
-from PYEVALB import scorer as evalb_scorer
 
 from bench.flags import Data, Rounds
 from bench.harness import record
@@ -126,6 +124,9 @@ def _tree(parser: Parser, hypothesis: Hypothesis, gold: Tree) -> Tree:
 
 def _brackets(gold: Tree, found: Tree) -> np.ndarray[Any, Any]:
     """Matched brackets, those of the gold tree, and those of the found one."""
+    from PYEVALB import parser as evalb_parser  # here: the scoreboard reads results without it
+    from PYEVALB import scorer as evalb_scorer
+
     gold_tree, found_tree = (evalb_parser.create_from_bracket_string(f"(TOP {tree})") for tree in (gold, found))
     result = evalb_scorer.Scorer().score_trees(gold_tree, found_tree)
     return np.array([result.matched_brackets, result.gold_brackets, result.test_brackets], float)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 from sharpbeam.errors import OptionError, SharpbeamError
 
@@ -35,6 +36,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if status:
         _silence_stdout()
     return status
+
+
+def program() -> NoReturn:
+    """Be the program `sharpbeam`.
+
+    After a Ctrl-C the process ends without Python's own end, which aborts where a thread of ours is still in the core.
+    """
+    status = main()
+    if status == INTERRUPTED:
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _run(arguments: list[str]) -> int:
@@ -164,4 +177,4 @@ def _silence_stdout() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()
