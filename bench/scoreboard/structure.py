@@ -178,6 +178,7 @@ def flags(settings: Settings) -> Verdict:
     every = set(re.findall(r"--[a-z][\w-]*", helped("--help-all")))
     groups = [*type_hints(DecodeOptions).values(), MachineOptions]
     names = {f"--{field.name.replace('_', '-')}" for group in groups for field in fields(group)}
+    names -= {"--return-scores"}  # no flag: --format says whether scores are written
     lacking = sorted(name for name in names if not {name, name.replace("--", "--no-", 1)} & every)
     figure = f"{len(short)} flags; --help-all lacks {', '.join(lacking) or 'none'} of {len(names)} options"
     return Verdict(len(short) <= 20 and not lacking, figure)

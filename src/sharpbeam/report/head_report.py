@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from sharpbeam.api.attached import output_linear
+from sharpbeam.api.head import Head
 from sharpbeam.errors import ModelError, SharpbeamError
 from sharpbeam.fit.low_bit import fit_low_bit
 from sharpbeam.fit.model_head import LEAST, model_vectors
@@ -22,7 +23,6 @@ from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.native import NativeNormalising
 from sharpbeam.output_layers.proven import ProvenLayer
-from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats
 
 TOP = 5  # tokens of a row, next to the best one, whose fidelity is measured
@@ -99,8 +99,8 @@ def head_report(
     weight, bias, samples = model_vectors(model, tokenizer, text, vectors, progress)
     fitted, held = np.split(samples, [2 * len(samples) // 3])
     preview = fit_low_bit(weight, bias, fitted)
-    layers: dict[str, RowLayer] = {
-        "scan": ScanLayer.build(weight, bias),
+    layers: dict[str, RowLayer | Head] = {
+        "scan": Head(weight, bias, "scan"),
         "proven": ProvenLayer.build(weight, bias, preview),
         "calibrated": ProvenLayer.build(weight, bias, preview, calibrated=True),
     }
@@ -165,10 +165,12 @@ def _step_ms(model: Any, steps: int) -> float:
     return 1e3 * max(1e-9, median(spent(steps) - spent(1) for _ in range(3))) / (steps - 1)
 
 
-def _row_ms(linear: torch.nn.Linear, layers: dict[str, RowLayer], hidden: Floats) -> dict[str, float]:
+def _row_ms(linear: torch.nn.Linear, layers: dict[str, RowLayer | Head], hidden: Floats) -> dict[str, float]:
     """Processor time of one row of `lm_head` and of each layer, which take turns, in milliseconds; medians."""
 
-    def ours(layer: RowLayer) -> Callable[[Floats], Any]:
+    def ours(layer: RowLayer | Head) -> Callable[[Floats], Any]:
+        if isinstance(layer, Head):
+            return layer.best
         best = layer.unnormalised() if isinstance(layer, NativeNormalising) else layer
         return lambda row: best.topk(row, 1)
 
