@@ -52,7 +52,7 @@ def read_gains(folder: Path, weight: Floats, bias: Floats) -> dict[str, float]:
     try:
         gains = json.loads(_read(folder, weight, bias)[1].get("gains", "{}"))
         return {str(name): float(gain) for name, gain in gains.items()}
-    except (ModelError, ValueError, TypeError, AttributeError):  # whoever asks for the layer itself is told
+    except (ModelError, ValueError, TypeError, AttributeError):  # a request for the layer itself says why
         return {}
 
 

@@ -1,4 +1,4 @@
-"""What `generate` does with a model by default: special tokens, banned tokens, search options."""
+"""The defaults of `generate` for a model: special tokens, banned tokens, search options."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ _SKIPPED = 2  # rows of BART's tables of positions that stand for no position
 
 
 def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Words]:
-    """What `Family.read` says, of these models."""
+    """Config, tensors and words of these models, as `Family.read`."""
     facts = checkpoint.facts
     for name, value in _FIXED[checkpoint.kind].items():
         facts.require(name, [value])
