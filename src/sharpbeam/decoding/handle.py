@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
-from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -92,13 +91,8 @@ class Handle(Future[T]):
 
     def _step_until_done(self, timeout: float | None) -> float | None:
         """Step the session if no other thread does; returns the rest of `timeout` in seconds."""
-        session, end = self._session, None if timeout is None else monotonic() + timeout
-        while not self.done() and not session._threads and (end is None or monotonic() < end):
-            if session._runner not in (None, get_ident()):
-                break
-            found = session.step()
-            if session._runner is not None:
-                session._late += found
+        end = None if timeout is None else monotonic() + timeout
+        self._session._step_for(self, end)
         return None if end is None else max(0.0, end - monotonic())
 
     def _end(self, error: BaseException | None = None) -> None:

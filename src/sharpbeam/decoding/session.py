@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from threading import Condition, Lock, Thread, current_thread, get_ident
+from time import monotonic
 from types import TracebackType
 from typing import Any, Generic
 
@@ -168,6 +169,18 @@ class Session(Generic[T]):
         self._worker(0, 1)
         with self.loaded.teams.lend(1) as (team,):  # a closed iterator of `run` may have left others
             return [handle for worker in tuple(self._workers) for handle in self._step(worker, team)]
+
+    def _step_for(self, handle: Handle[T], end: float | None) -> None:
+        """Step until `handle` is done or the clock (`time.monotonic`) is at `end`, unless another thread does.
+
+        What else finishes meanwhile is left to an iterator of `run` in this thread, if there is one.
+        """
+        while not handle.done() and not self._threads and (end is None or monotonic() < end):
+            if self._runner not in (None, get_ident()):
+                return
+            found = self.step()
+            if self._runner is not None:
+                self._late += found
 
     def run(self) -> Generator[Handle[T], None, None]:
         """Take steps until every request is done; yields handles as they finish.
