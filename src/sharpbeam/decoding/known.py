@@ -14,7 +14,7 @@ from typing import Any
 from sharpbeam.decoding.inputs import Input, Prefixes, answer_of, encode_texts
 from sharpbeam.decoding.lanes import Lane, LaneRun
 from sharpbeam.decoding.loading import LoadedModel
-from sharpbeam.decoding.session import decode_texts
+from sharpbeam.decoding.session import Session
 from sharpbeam.options.decode import DecodeOptions
 
 MOST_OPTIONS = 16  # whose runs are kept
@@ -86,3 +86,26 @@ class KnownTexts:
                 if len(self._idle) >= MOST_OPTIONS:
                     self._idle.clear()
                 self._idle[id(kept.options)] = kept
+
+
+def decode_texts(
+    loaded: LoadedModel, texts: Sequence[str], options: DecodeOptions, target_prefix: Prefixes = None
+) -> Results:
+    """Decode `texts`, all of which are known; yields (index in `texts`, answer) as they finish.
+
+    Options and texts are checked at once. Closing the iterator stops the work and its threads.
+    """
+    session: Session[Any] = Session(loaded, options)
+    handles = session.submit_all(texts, target_prefix=target_prefix)
+    session.seal()
+
+    def results() -> Results:
+        index = {handle: i for i, handle in enumerate(handles)}
+        with session:
+            for handle in handles:
+                if handle.done():  # an empty text
+                    yield index[handle], handle.result()
+            for handle in session.run():
+                yield index[handle], handle.result()
+
+    return results()

@@ -14,7 +14,7 @@ from dataclasses import replace
 from threading import Condition, Lock, Thread, current_thread, get_ident
 from time import monotonic
 from types import TracebackType
-from typing import Any, Generic
+from typing import Generic
 
 from sharpbeam.decoding.handle import MISSING, Handle, T
 from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
@@ -382,26 +382,3 @@ class Session(Generic[T]):
         self._pending -= 1
         if not self._pending:
             self._changed.notify_all()
-
-
-def decode_texts(
-    loaded: LoadedModel, texts: Sequence[str], options: DecodeOptions, target_prefix: Prefixes = None
-) -> Generator[tuple[int, Any], None, None]:
-    """Decode `texts`, all of which are known; yields (index in `texts`, answer) as they finish.
-
-    Options and texts are checked at once. Closing the iterator stops the work and its threads.
-    """
-    session: Session[Any] = Session(loaded, options)
-    handles = session.submit_all(texts, target_prefix=target_prefix)
-    session.seal()
-
-    def results() -> Generator[tuple[int, Any], None, None]:
-        index = {handle: i for i, handle in enumerate(handles)}
-        with session:
-            for handle in handles:
-                if handle.done():  # an empty text
-                    yield index[handle], handle.result()
-            for handle in session.run():
-                yield index[handle], handle.result()
-
-    return results()

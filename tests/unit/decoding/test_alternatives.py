@@ -15,8 +15,8 @@ from unit.search.test_beam import toy_log_probs
 from unit.search.test_prefix import with_prefixes
 
 from sharpbeam import MachineOptions, OptionError, Translator
+from sharpbeam.decoding.known import decode_texts
 from sharpbeam.decoding.results import Answer
-from sharpbeam.decoding.session import decode_texts
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions, SearchOptions
 from sharpbeam.options.search import LONGEST
 from sharpbeam.types import Request
