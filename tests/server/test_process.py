@@ -23,9 +23,14 @@ COMMAND = [sys.executable, "-m", "sharpbeam", "serve"]
 def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
     """A server and its URL."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    process = subprocess.Popen(
-        [*COMMAND, *arguments, "--port", "0", "--threads", "1"], stderr=subprocess.PIPE, text=True, env=environment
-    )
+    # A process that was started in the background ignores it, and hands that on.
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            [*COMMAND, *arguments, "--port", "0", "--threads", "1"], stderr=subprocess.PIPE, text=True, env=environment
+        )
+    finally:
+        signal.signal(signal.SIGINT, heard)
     assert process.stderr is not None
     line = process.stderr.readline()
     found = re.search(r"http://\S+\d", line)
