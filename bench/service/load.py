@@ -126,14 +126,21 @@ class Server:
     @property
     def seconds(self) -> float:
         """Processor time so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        stats = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in self._processes]
+        return sum(int(fields[11]) + int(fields[12]) for fields in stats) / TICKS
 
     @property
     def memory(self) -> float:
-        """Resident MiB."""
-        text = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024  # type: ignore[index]
+        """Resident MiB; a page that several processes share is counted once."""
+        texts = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in self._processes]
+        return sum(int(text.partition("\nPss:")[2].split()[0]) for text in texts) / 1024
+
+    @property
+    def _processes(self) -> list[int]:
+        """The process that was started, and those that it started."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [pid, *map(int, children)]
 
     def close(self) -> None:
         """End the process."""

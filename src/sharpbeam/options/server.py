@@ -13,6 +13,13 @@ class ServerOptions(Schema):
 
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 = every network of the machine")
     port: int = option(5000, "port to listen on; 0 = a free one", ge=0, le=65535)
+    processes: int = option(
+        0,
+        "processes that serve on the same port, each with its models and its share of the threads; 0 = one for each "
+        "thread, at most 8, where the models are at most 128 MiB and their memory is not bounded, and otherwise one",
+        ge=0,
+        le=256,
+    )
     api_keys: str = option(
         "", "file with the API keys that are accepted, one a line, as they are or as sha256:HEX; empty: no key needed"
     )
@@ -35,8 +42,12 @@ class ServerOptions(Schema):
         0, "requests of one client, by its key or address, above which it is refused (429); 0 = no limit", ge=0
     )
     alternatives_limit: int = option(10, "alternatives of a translation that a request may ask for", ge=0, le=50)
-    max_models: int = option(0, "models in memory; the one that was used longest ago leaves first; 0 = all", ge=0)
-    max_model_memory: int = option(0, "MiB of weights in memory, as they lie on disk; 0 = no limit", ge=0)
+    max_models: int = option(
+        0, "models in memory of each process; the one that was used longest ago leaves first; 0 = all", ge=0
+    )
+    max_model_memory: int = option(
+        0, "MiB of weights in memory, as they lie on disk, of all processes together; 0 = no limit", ge=0
+    )
     idle_unload: float = option(0.0, "seconds without a request after which a model is unloaded; 0 = never", ge=0)
     pivot: str = option("en", "language to translate through where no model translates directly; empty: none")
     max_connections: int = option(4096, "open connections; above it requests are refused (503)", ge=1, advanced=True)

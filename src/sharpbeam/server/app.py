@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.server import ServerOptions
+from sharpbeam.server.admission import Admission
 from sharpbeam.server.boundary import Boundary, refused
 from sharpbeam.server.catalog import Catalog
 from sharpbeam.server.endpoint import Gate
@@ -23,8 +24,10 @@ from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Pool
 from sharpbeam.server.protocols import deepl, files, libretranslate
 from sharpbeam.server.protocols import page as pages
+from sharpbeam.server.rates import Rates
 from sharpbeam.server.refusals import Refused
 from sharpbeam.server.service import Service
+from sharpbeam.server.share import Share
 from sharpbeam.version import program_version
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from sharpbeam.options.keywords import DecodeKeywords
 
+REFRESH = 0.1  # seconds between two looks at what other processes report for this one
 OFTEN = ("/translate", "/v2/translate")  # endpoints that take a request and nothing else
 
 
@@ -39,29 +43,35 @@ def create_app(
     models: Sequence[str],
     options: ServerOptions | None = None,
     machine: MachineOptions | None = None,
+    share: Share | None = None,
     **defaults: Unpack[DecodeKeywords],
 ) -> Boundary:
     """An ASGI application that serves `models`, named as on the command line.
 
-    `defaults` are options of decoding, as of `Translator`. Raises ModelError for what is no model, OptionError for a
-    model whose direction is not known.
+    `defaults` are options of decoding, as of `Translator`; `share` is for one of several processes. Raises ModelError
+    for what is no model, OptionError for a model whose direction is not known.
     """
     options = options or ServerOptions()
-    catalog, metrics = Catalog(models, options.pivot), Metrics()
-    service = Service(catalog, Pool(catalog, options, machine, defaults), options, metrics)
-    metrics.watch(service)
-    gate = Gate(service, Keys(options.api_keys))
-
-    kept = Files()
+    catalog = Catalog(models, options.pivot)
+    metrics = Metrics(list(catalog.entries), share)
+    admission = Admission(options.queue_limit, metrics.numbers, share.processes if share else 1)
+    service = Service(catalog, Pool(catalog, options, machine, defaults), options, metrics, admission)
+    metrics.watch(service.pool.engines)
+    rates = Rates(options.requests_per_minute, share.folder / "rates" if share else None)
+    gate = Gate(service, Keys(options.api_keys), rates)
+    kept = Files(share)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        unloading = asyncio.create_task(service.pool.unload_idle())
+        tasks = [asyncio.create_task(service.pool.unload_idle())]
+        if share:
+            tasks.append(asyncio.create_task(_refresh(metrics)))
         if not (options.max_models or options.idle_unload):
             async with service.pool.hold([next(iter(catalog.entries))]):  # the first request finds it loaded
                 pass
         yield
-        unloading.cancel()
+        for task in tasks:
+            task.cancel()
         await service.pool.close()
         kept.close()
 
@@ -75,6 +85,12 @@ def create_app(
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     direct = {route.path: route.endpoint for route in routes if route.path in OFTEN}
     return Boundary(app, metrics, options.cors_origin, direct)
+
+
+async def _refresh(metrics: Metrics) -> None:
+    while True:
+        metrics.refresh()
+        await asyncio.sleep(REFRESH)
 
 
 async def _refused(request: Request, error: Any) -> Response:

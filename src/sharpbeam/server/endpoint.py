@@ -11,6 +11,7 @@ from fastapi import Request
 
 from sharpbeam.server.bodies import read_fields
 from sharpbeam.server.keys import Keys
+from sharpbeam.server.rates import Rates
 from sharpbeam.server.refusals import Refused, bad_request
 from sharpbeam.server.service import Service
 
@@ -20,8 +21,8 @@ T = TypeVar("T")
 class Gate:
     """Lets requests in: their key, their rate, their body."""
 
-    def __init__(self, service: Service, keys: Keys) -> None:
-        self.service, self.keys, self._admission = service, keys, service.admission
+    def __init__(self, service: Service, keys: Keys, rates: Rates) -> None:
+        self.service, self.keys, self._rates = service, keys, rates
 
     async def fields(self, request: Request) -> dict[str, Any]:
         """The fields of the body of a request that may come in; raises Refused."""
@@ -34,7 +35,8 @@ class Gate:
         """Raise Refused unless the client has a key, where one is needed, and capacity left in this minute."""
         name = self.keys.check(request.headers, key)
         note(request, key=name)
-        self._admission.check_rate(name or (request.client.host if request.client else ""))
+        if seconds := self._rates.take(name or (request.client.host if request.client else "")):
+            raise Refused(429, f"Slowdown: {self.service.options.requests_per_minute} requests per minute", seconds)
 
     async def answer(self, request: Request, work: Coroutine[Any, Any, T], seconds: float = 0.0) -> T:
         """The result of `work`, which is cancelled when the client leaves or the time is over; raises Refused."""

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -22,12 +23,13 @@ BACKLOG = 2048
 SWITCH = 0.0005  # seconds after which threads hand over the interpreter: a step of decoding takes about as long
 
 
-def run(app: Any, options: ServerOptions, ready: Callable[[str], None]) -> None:
+def run(
+    app: Any, options: ServerOptions, listener: socket.socket, ready: Callable[[str], None], parent: int | None = None
+) -> None:
     """Serve `app` until SIGTERM or SIGINT; calls `ready` with the URL as soon as requests are answered.
 
-    Raises SharpbeamError where the address cannot be had.
+    One of several processes heeds SIGTERM only, and ends when `parent` can be read, as it can when that one is gone.
     """
-    listener = listen(options.host, options.port)
     _allow_files(options.max_connections)
     _log_lines()
     sys.setswitchinterval(SWITCH)
@@ -35,8 +37,18 @@ def run(app: Any, options: ServerOptions, ready: Callable[[str], None]) -> None:
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)  # from here on a signal is an orderly end
+            if parent is not None:
+                asyncio.get_running_loop().add_reader(parent, self._orphaned, parent)
             if self.started:
                 ready(url_of(listener))
+
+        def _orphaned(self, parent: int) -> None:
+            asyncio.get_running_loop().remove_reader(parent)
+            self.should_exit = True
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            if parent is None or sig == signal.SIGTERM:
+                super().handle_exit(sig, frame)
 
     server = Server(configuration(app, options))
     # Uvicorn raises the signal again at the end: a SIGTERM that was obeyed is no failure.

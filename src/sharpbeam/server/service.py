@@ -53,9 +53,11 @@ class Translated:
 class Service:
     """Everything that the endpoints share: models, limits, counts."""
 
-    def __init__(self, catalog: Catalog, pool: Pool, options: ServerOptions, metrics: Metrics) -> None:
+    def __init__(
+        self, catalog: Catalog, pool: Pool, options: ServerOptions, metrics: Metrics, admission: Admission
+    ) -> None:
         self.catalog, self.pool, self.options, self.metrics = catalog, pool, options, metrics
-        self.admission = Admission(options)
+        self.admission = admission
         self.documents = DocumentOptions(guards=options.guards)
 
     def check(self, asked: Asked) -> None:

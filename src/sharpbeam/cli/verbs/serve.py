@@ -42,8 +42,10 @@ def serve(
     * `sharpbeam serve de-en en-fr=models/enfr --max-models 1 --idle-unload 600`
     """
     with needs_extra("sharpbeam serve", "server"):
-        from sharpbeam.server.app import create_app
-        from sharpbeam.server.run import run
+        from sharpbeam.server import processes
 
-    app = create_app(models, server, machine, **options)
-    run(app, server, lambda url: print(f"Serving {', '.join(models)} at {url}; Ctrl-C ends.", file=sys.stderr))
+        processes.serve(models, server, machine, options, lambda url: _say(models, url))
+
+
+def _say(models: list[str], url: str) -> None:
+    print(f"Serving {', '.join(models)} at {url}; Ctrl-C ends.", file=sys.stderr, flush=True)

@@ -61,10 +61,10 @@ def router(gate: Gate) -> APIRouter:
         formality = {"supports_formality": False} if target else {}
         return [{"language": code.upper(), "name": name_of(code), **formality} for code in codes]
 
-    @routes.get("/usage", summary="Characters of this process and its limit, which is none")
+    @routes.get("/usage", summary="Characters so far and their limit, which is none")
     async def usage(request: Request) -> dict[str, int]:
         gate.admit(request)
-        return {"character_count": service.metrics.characters, "character_limit": 10**12}
+        return {"character_count": service.metrics.numbers.total("characters"), "character_limit": 10**12}
 
     return routes
 

@@ -1,0 +1,209 @@
+"""Several processes on one port: shared limits and metrics, a process that dies, an orderly end of all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from server.conftest import expected, wait_for
+
+from sharpbeam import Translator
+from sharpbeam.errors import OptionError
+from sharpbeam.options.machine import MachineOptions
+from sharpbeam.options.server import ServerOptions
+
+for _package in ("fastapi", "uvicorn", "httptools", "prometheus_client", "multipart", "sharpbeam._core"):
+    pytest.importorskip(_package, reason="needs the extra sharpbeam[server] and the native core")
+if sys.platform == "win32":
+    pytest.skip("one process on Windows", allow_module_level=True)
+httpx = pytest.importorskip("httpx", reason="httpx is not installed")
+
+LONG = " ".join(["balo"] * 300)
+
+
+class Server:
+    """Two processes that serve the tiny model."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process, self.url, self.lines = process, url, list[dict[str, Any]]()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(json.loads(line))
+
+    @property
+    def children(self) -> list[int]:
+        """The processes that serve."""
+        return [int(each) for each in subprocess.check_output(["pgrep", "-P", str(self.process.pid)]).split()]
+
+    def ask(self, path: str = "/translate", **fields: Any) -> Any:
+        """The answer on a connection of its own, which any process may accept."""
+        return httpx.post(self.url + path, json={"source": "xx", "target": "yy"} | fields, timeout=60)
+
+    def metric(self, name: str) -> float:
+        """A metric, as the process says that accepts the connection."""
+        lines = httpx.get(self.url + "/metrics", timeout=60).text.splitlines()
+        return next((float(line.split()[-1]) for line in lines if line.startswith(name + " ")), 0.0)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """The status after a signal."""
+        self.process.send_signal(number)
+        status = self.process.wait(60)
+        self._reader.join(60)
+        return status
+
+
+@contextmanager
+def serving(model: Path, *flags: str) -> Iterator[Server]:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-m", "sharpbeam", "serve", f"xx-yy={model}", "--port", "0", "--processes", "2"]
+    process = subprocess.Popen(
+        [*command, "--max-length", "40", *flags], stderr=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stderr is not None
+    found = re.search(r"http://\S+\d", line := process.stderr.readline())
+    assert found, line + process.stderr.read()
+    server = Server(process, found[0])
+    try:
+        yield server
+    finally:
+        process.kill()
+
+
+@pytest.fixture(scope="module")
+def server(tiny_model: Path) -> Iterator[Server]:
+    with serving(tiny_model) as started:
+        yield started
+
+
+def test_every_process_answers_as_the_library_and_one_says_what_all_counted(
+    server: Server, library: Translator, sentences: list[str]
+) -> None:
+    wanted = expected(library, sentences[:16])
+    before, clients = server.metric("sharpbeam_sentences_total"), []
+    for _ in range(8):
+        clients.append(httpx.Client(base_url=server.url, timeout=60))  # which keep their connections
+        clients[-1].get("/health")
+    for client in clients:
+        answer = client.post("/translate", json={"q": sentences[:16], "source": "xx", "target": "yy"})
+        assert answer.json() == {"translatedText": wanted}
+    texts = [client.get("/metrics").text for client in clients]
+    counted = {line for text in texts for line in text.splitlines() if line.startswith("sharpbeam_sentences_total ")}
+    assert len(counted) == 1
+    assert server.metric("sharpbeam_sentences_total") - before >= 8 * len(set(sentences[:16]))
+    assert server.metric("sharpbeam_models") == 2
+    characters = {client.get("/v2/usage").json()["character_count"] for client in clients}
+    assert len(characters) == 1 and characters.pop() >= 8 * sum(map(len, sentences[:16]))
+    for client in clients:
+        client.close()
+
+
+def test_a_file_of_one_process_is_downloaded_from_another(server: Server) -> None:
+    fields = {"source": "xx", "target": "yy"}
+    files = {"file": ("a.html", b"<p>Balo.</p>")}
+    made = httpx.post(server.url + "/translate_file", data=fields, files=files, timeout=60).json()
+    found = {httpx.get(made["translatedFileUrl"], timeout=60).status_code for _ in range(8)}
+    assert found == {200}
+
+
+def test_a_killed_process_loses_its_own_requests_and_another_takes_its_place(
+    server: Server, sentences: list[str]
+) -> None:
+    children = server.children
+    total = server.metric("sharpbeam_sentences_total")
+    os.kill(children[0], signal.SIGKILL)
+    answers = Counter(server.ask(q=sentences[number % 8]).status_code for number in range(20))
+    assert answers == {200: 20}  # of the other one
+    wait_for(lambda: len(server.children) == 2 and children[0] not in server.children)
+    wait_for(lambda: server.metric("sharpbeam_models") == 2)
+    assert server.metric("sharpbeam_sentences_total") >= total + 20  # those of the dead are still counted
+    assert server.metric("sharpbeam_pending_sentences") == 0
+    assert [line["exit"] for line in server.lines if line["event"] == "process"] == [-signal.SIGKILL]
+
+
+def test_limits_hold_for_all_processes_together(tiny_model: Path) -> None:
+    flags = ["--queue-limit", "40", "--requests-per-minute", "30", "--max-length", "400", "--no-guards", "--drain", "1"]
+    with serving(tiny_model, *flags) as server:
+        codes: list[int] = []
+        texts = [f"{' '.join(['balo'] * 60)} {number}." for number in range(20)]
+        asking = [threading.Thread(target=lambda: codes.append(server.ask(q=texts).status_code)) for _ in range(9)]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+        assert set(codes) == {200, 429}
+        codes += [server.ask(q="").status_code for _ in range(40)]
+        assert codes.count(200) + codes.count(429) == 49
+        assert server.ask(q="").json() == {"error": "Slowdown: 30 requests per minute"}
+        assert server.end() == 0
+
+
+def test_sigterm_lets_the_requests_of_all_processes_finish(tiny_model: Path) -> None:
+    flags = ["--char-limit", "0", "--max-length", "100", "--no-guards", "--drain", "60"]
+    with serving(tiny_model, *flags) as server:
+        texts, codes = [f"{LONG} {number}." for number in range(20)], list[int]()
+        asking = [threading.Thread(target=lambda: codes.append(server.ask(q=texts).status_code)) for _ in range(6)]
+        for thread in asking:
+            thread.start()
+        wait_for(lambda: server.metric("sharpbeam_pending_sentences") >= 100)
+        assert server.end() == 0
+        for thread in asking:
+            thread.join()
+        assert codes == [200] * 6
+
+
+def test_the_processes_end_with_the_one_that_started_them(tiny_model: Path) -> None:
+    with serving(tiny_model) as server:
+        children = server.children
+        assert len(children) == 2
+        assert server.end(signal.SIGKILL) == -signal.SIGKILL
+        wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+
+
+def test_ctrl_c_ends_all(tiny_model: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-m", "sharpbeam", "serve", f"xx-yy={tiny_model}", "--port", "0", "--processes", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    assert process.stderr is not None
+    assert "http://" in process.stderr.readline()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.stderr.read() == "sharpbeam: interrupted.\n"
+    assert process.wait(60) == 130
+
+
+def test_a_process_that_cannot_start_ends_the_server(tiny_model: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    keys = ["--api-keys", str(tmp_path / "missing"), "--processes", "2", "--port", "0"]
+    command = [sys.executable, "-m", "sharpbeam", "serve", f"xx-yy={tiny_model}", *keys]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("cannot read the API keys") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_the_number_of_processes_is_chosen_by_threads_models_and_memory() -> None:
+    from sharpbeam.server.processes import LARGEST, MOST, processes_for
+
+    options, machine = ServerOptions(), MachineOptions(threads=4)
+    assert processes_for(options, machine, 1000) == 4
+    assert processes_for(options, MachineOptions(threads=100), 1000) == MOST
+    assert processes_for(options, machine, LARGEST + 1) == 1
+    assert processes_for(replace(options, max_model_memory=100), machine, 1000) == 1
+    assert processes_for(replace(options, processes=3), machine, LARGEST + 1) == 3
+    with pytest.raises(OptionError, match="processes is 2; it must be 1 on a GPU"):
+        processes_for(replace(options, processes=2), MachineOptions(device="cuda"), 1000)
