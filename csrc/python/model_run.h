@@ -68,20 +68,33 @@ class Run : public ModelRun {
  public:
   explicit Run(std::shared_ptr<Model> model) : decoding_(std::move(model)) {}
 
-  IdArray admit(Ids request, Ids token, Ids length) {
+  IdArray admit_arrays(Ids request, Ids token, Ids length) {
     const auto count = static_cast<int64_t>(request.ndim() ? request.shape(0) : 0);
     const auto* indices = checked(request, "request", {kAnySize});
     const Sources sources{checked(token, "token", {kAnySize}), checked(length, "length", {count}), count,
                           static_cast<int64_t>(token.size())};
     NewArray<int32_t> handles = new_array<int32_t>({static_cast<size_t>(count)});
-    alone([&] { decoding_.admit(indices, sources, handles.data); });
+    {
+      const nanobind::gil_scoped_release release;
+      admit(indices, sources, handles.data);
+    }
     return handles.array;
   }
 
   int64_t dim() const override { return decoding_.model().config().hidden_dim; }
   const Kernels& table() const override { return decoding_.model().table(); }
 
-  // Called without the GIL.
+  // The next four are called without the GIL.
+  void admit(const int32_t* request, const Sources& sources, int32_t* handles) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    decoding_.admit(request, sources, handles);
+  }
+
+  void evict(const int32_t* request, int64_t count) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    decoding_.evict(request, count);
+  }
+
   void step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
             int32_t* handles) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -124,9 +137,10 @@ class Run : public ModelRun {
     alone([&] { decoding_.retain(states, static_cast<int64_t>(state.size())); });
   }
 
-  void evict(Ids request) {
+  void evict_array(Ids request) {
     const auto* requests = checked(request, "request", {kAnySize});
-    alone([&] { decoding_.evict(requests, static_cast<int64_t>(request.size())); });
+    const nanobind::gil_scoped_release release;
+    evict(requests, static_cast<int64_t>(request.size()));
   }
 
   static void bind(nanobind::module_& module, const char* name) {
@@ -134,12 +148,12 @@ class Run : public ModelRun {
     nanobind::class_<Run, ModelRun> run(module, name,
                                         "The caches of one decoding run; see sharpbeam.models.interface.Decoding.");
     run.def(nanobind::init<std::shared_ptr<Model>>(), "model"_a)
-        .def("admit", &Run::admit, "request"_a, "token"_a, "length"_a,
+        .def("admit", &Run::admit_arrays, "request"_a, "token"_a, "length"_a,
              "Encode sources, which are concatenated in `token`; returns the handles of their initial states.")
         .def("step", &Run::step_arrays, "request"_a, "state"_a, "token"_a,
              "Feed one token to each row; returns hidden [R, D] and the handles of the new states [R].")
         .def("retain", &Run::retain_array, "state"_a, "Free every state but the given ones.")
-        .def("evict", &Run::evict, "request"_a, "Remove the given requests.");
+        .def("evict", &Run::evict_array, "request"_a, "Remove the given requests.");
     if constexpr (requires(Decoding& decoding) { decoding.longest(nullptr, 0); })
       run.def("attend", &Run::attend, "request"_a, "state"_a, "token"_a,
               "Feed one token to each row; returns attention weights [R, S] and the handles of the new states [R].");

@@ -1,13 +1,16 @@
 #include "search/search.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include <algorithm>
 #include <limits>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "models/common/sources.h"
 #include "python/arrays.h"
 #include "python/bindings.h"
 #include "python/config.h"
@@ -140,6 +143,9 @@ using Options = nb::typed<nb::dict, nb::str, nb::any>;
 struct Stepped : nb::tuple {
   static constexpr auto Name = nb::detail::const_name("Stepped");
 };
+struct Decoded : nb::tuple {
+  static constexpr auto Name = nb::detail::const_name("tuple[Done, Counts]");
+};
 
 // A search as Python sees it. Other Python threads continue during a call, so a mutex keeps calls apart.
 class SearchRun {
@@ -147,14 +153,44 @@ class SearchRun {
   SearchRun(const std::string& kind, Options options) : search_(make_search(kind, read_options(options))) {}
 
   void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name) {
-    const auto size = static_cast<int64_t>(prefix.size());
-    if (request < 0) throw std::invalid_argument("request is " + std::to_string(request) + "; it must be 0 or more");
-    const SearchRequest entering{request,
-                                 {checked<int32_t>(prefix, "prefix", {kAnySize}), prefix.size()},
-                                 {checked<float>(log_prob, "prefix_log_prob", {size}), prefix.size()},
-                                 name};
+    const SearchRequest entering = checked_request(request, prefix, log_prob, name);
     const std::unique_lock<std::mutex> lock = locked();
     search_->begin(entering);
+  }
+
+  // A request from its source on, which has one row at first; nothing else is in flight. After an error the runs of
+  // model and layer still hold it.
+  Decoded decode(ModelRun& model, LayerRun& layer, int32_t request, int32_t bos, Ids source, Ids prefix,
+                 Floats log_prob, std::string_view source_language, std::string_view target_language) {
+    const SearchRequest entering = checked_request(request, prefix, log_prob, 0);
+    const int32_t* tokens = checked<int32_t>(source, "source", {kAnySize});
+    const auto positions = static_cast<int32_t>(source.size());
+    const std::unique_lock<std::mutex> lock = locked();
+    native_.use(model, layer);
+    if (search_->busy()) throw std::invalid_argument("a request is in flight; decode takes one alone");
+    RowColumns rows;
+    int32_t state;
+    {
+      const nb::gil_scoped_release release;
+      model.admit(&request, {tokens, &positions, 1, positions}, &state);
+      layer.admit({request, {tokens, source.size()}, source_language, target_language});
+      search_->begin(entering);
+    }
+    rows.push(request, state, bos, TokenTree::kRoot, 0, 0.0);
+    SearchWork work = take(native_, rows.view(), true);
+    while (search_->done().empty()) {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      rows = search_->rows();
+      native_.retain(rows.state.data(), rows.size());
+      work += take(native_, rows.view(), true);
+    }
+    {
+      const nb::gil_scoped_release release;
+      native_.retain(nullptr, 0);
+      model.evict(&request, 1);
+      layer.evict(&request, 1);
+    }
+    return {nb::make_tuple(done(), counts(work))};
   }
 
   bool cancel(int32_t request) {
@@ -206,8 +242,17 @@ class SearchRun {
             checked<double>(score, "score", {rows})};
   }
 
-  Stepped run(Forward& forward, const RowView& rows, bool whole) {
-    const std::unique_lock<std::mutex> lock = locked();
+  static SearchRequest checked_request(int32_t request, const Ids& prefix, const Floats& log_prob, uint64_t name) {
+    const auto size = static_cast<int64_t>(prefix.size());
+    if (request < 0) throw std::invalid_argument("request is " + std::to_string(request) + "; it must be 0 or more");
+    return {request,
+            {checked<int32_t>(prefix, "prefix", {kAnySize}), prefix.size()},
+            {checked<float>(log_prob, "prefix_log_prob", {size}), prefix.size()},
+            name};
+  }
+
+  // To be called with the lock.
+  const SearchWork& take(Forward& forward, const RowView& rows, bool whole) {
     try {
       const nb::gil_scoped_release release;
       search_->step(forward, rows, whole);
@@ -216,11 +261,18 @@ class SearchRun {
       PyErr_SetString(kind.ptr(), error.what());
       throw nb::python_error();
     }
-    const SearchWork& work = search_->work();
-    return {
-        nb::make_tuple(columns(search_->rows()), array_of(search_->rows().score.data(), search_->rows().size()),
-                       nb::make_tuple(work.steps, work.expansions, work.request_steps, work.model_rows, work.sub_cubes),
-                       search_->done().empty() ? nb::none() : nb::object(done()), trace())};
+    return search_->work();
+  }
+
+  Stepped run(Forward& forward, const RowView& rows, bool whole) {
+    const std::unique_lock<std::mutex> lock = locked();
+    const SearchWork& work = take(forward, rows, whole);
+    return {nb::make_tuple(columns(search_->rows()), array_of(search_->rows().score.data(), search_->rows().size()),
+                           counts(work), search_->done().empty() ? nb::none() : nb::object(done()), trace())};
+  }
+
+  static nb::tuple counts(const SearchWork& work) {
+    return nb::make_tuple(work.steps, work.expansions, work.request_steps, work.model_rows, work.sub_cubes);
   }
 
   // Kept until the answer is copied; waits without the GIL, which who has the lock needs for that.
@@ -298,6 +350,10 @@ void bind_search(nb::module_& module) {
           "vocab_size.")
       .def("begin", &SearchRun::begin, "request"_a, "prefix"_a, "prefix_log_prob"_a, "name"_a = 0,
            "A new request with its target prefix [P]; `name` is what the random numbers of its samples depend on.")
+      .def("decode", &SearchRun::decode, "model"_a, "layer"_a, "request"_a, "bos"_a, "source"_a, "prefix"_a,
+           "prefix_log_prob"_a, "source_language"_a = "", "target_language"_a = "",
+           "A request alone, from its source [S] to its answers: it enters model and layer, and leaves them. Returns "
+           "what is done and counts of the work.")
       .def("cancel", &SearchRun::cancel, "request"_a, "Forget a request in flight; False where it is not in flight.")
       .def("peek", &SearchRun::peek, "request"_a, "node"_a,
            "What is finished of a request, and the tokens up to one of its nodes; None where it is not in flight.")

@@ -8,12 +8,18 @@
 
 namespace sharpbeam {
 
+struct Sources;  // models/common/sources.h
+
 // A decoding run of a model, as a search sees it: src/sharpbeam/models/interface.py.
 class ModelRun {
  public:
   virtual ~ModelRun() = default;
   virtual int64_t dim() const = 0;  // D
   virtual const Kernels& table() const = 0;
+  // Encodes the sources of `request` [sources.count]; writes the handles of their initial states [sources.count].
+  virtual void admit(const int32_t* request, const Sources& sources, int32_t* handles) = 0;
+  // Removes the given requests.
+  virtual void evict(const int32_t* request, int64_t count) = 0;
   // Feeds one token to each row: hidden [rows, D] and the handles of the new states [rows].
   virtual void step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows, float* hidden,
                     int32_t* handles) = 0;

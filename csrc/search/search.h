@@ -27,6 +27,11 @@ struct Done {
 // Counts of a call of `step`: src/sharpbeam/search/work.py.
 struct SearchWork {
   int64_t steps = 0, expansions = 0, request_steps = 0, model_rows = 0, sub_cubes = 0;
+
+  void operator+=(const SearchWork& other) {
+    steps += other.steps, expansions += other.expansions, request_steps += other.request_steps;
+    model_rows += other.model_rows, sub_cubes += other.sub_cubes;
+  }
 };
 
 // Scratch only grows, so warm steps allocate nothing but the answers of requests that are done.
@@ -38,6 +43,8 @@ class Search {
 
   // Forgets a request in flight, whose rows must not be given again. False where it is not in flight.
   bool cancel(int32_t request) { return in_flight_.erase(request) > 0; }
+
+  bool busy() const { return !in_flight_.empty(); }  // whether a request is in flight
 
   // The finished hypotheses of a request so far, best first; null where it is not in flight.
   const std::vector<Finished>* finished(int32_t request) const {

@@ -17,7 +17,8 @@ Done: TypeAlias = list[tuple[int, int, Answers]]
 Trace: TypeAlias = list[tuple[int, list[int], list[tuple[int, int, float, float, int]], int]]
 # Request, state, token, node and length of the rows of the next step [5, n], their scores [n]; counts; finished
 # requests; the record.
-Stepped: TypeAlias = tuple[Ids, Scores, tuple[int, int, int, int, int], Done | None, Trace]
+Counts: TypeAlias = tuple[int, int, int, int, int]
+Stepped: TypeAlias = tuple[Ids, Scores, Counts, Done | None, Trace]
 
 class ModelRun:
     pass
@@ -259,6 +260,18 @@ class Team:
 class Search:
     def __init__(self, kind: str, options: dict[str, Any]) -> None: ...
     def begin(self, request: int, prefix: Ids, prefix_log_prob: Floats, name: int = 0) -> None: ...
+    def decode(
+        self,
+        model: ModelRun,
+        layer: LayerRun,
+        request: int,
+        bos: int,
+        source: Ids,
+        prefix: Ids,
+        prefix_log_prob: Floats,
+        source_language: str = "",
+        target_language: str = "",
+    ) -> tuple[Done, Counts]: ...
     def cancel(self, request: int) -> bool: ...
     def peek(self, request: int, node: int) -> tuple[Answers, list[int]] | None: ...
     def record(self) -> None: ...

@@ -49,8 +49,7 @@ def encode_texts(
     if loaded.task == "language":
         return _prompts(loaded, texts, prefixes, options, numbers)
     check_texts(texts, "text")
-    direction = loaded.language_tags.direction(options.languages)
-    loaded.language_tags.check_named(direction, loaded.source.piece)
+    direction = loaded.direction(options.languages)
     begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
     most, why = _longest(loaded, direction, options.schedule.max_input_length)
     inputs = []
@@ -93,6 +92,8 @@ def encode_prefixes(
     tag, beta, most = direction.prefix, options.search.prefix_bias_beta, options.search.max_length
     require(not beta or prefixes is not None, "prefix_bias_beta", beta, "0 without a target_prefix")
     require(not beta or not tag, "prefix_bias_beta", beta, "0 for a model that forces the first token")
+    if prefixes is None and not tag:
+        return [None] * count
     if prefixes is None or isinstance(prefixes, str):
         prefixes = [prefixes] * count
     if not isinstance(prefixes, Sequence):

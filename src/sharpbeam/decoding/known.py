@@ -50,7 +50,7 @@ class KnownTexts:
 
         Options and texts are checked at once. Closing the iterator stops the work and its threads.
         """
-        if options.search.return_alternatives or (loaded.machine.workers > 1 and len(texts) != 1):
+        if options.search.return_alternatives or (loaded.workers > 1 and len(texts) != 1):
             return decode_texts(loaded, texts, options, target_prefix)
         inputs = encode_texts(loaded, texts, target_prefix, options)
         kept = self._idle.pop(id(options), None)
@@ -70,10 +70,16 @@ class KnownTexts:
                 yield index, answer_of(loaded, given, [], options)
         if not requests:
             return
-        kept.lane.plan.add(requests)
         run, whole = kept.run, False
+        alone = len(requests) == 1 and kept.lane.reusable and run.native
+        if not alone:
+            kept.lane.plan.add(requests)
         try:
             with loaded.teams.lend(1) as (team,):
+                if alone:  # in one call of the core
+                    with team:
+                        found = run.decode(requests[0])
+                    yield requests[0].index, answer_of(loaded, inputs[requests[0].index], found, options)
                 while run.busy:
                     with team:
                         finished = run.step()

@@ -77,7 +77,7 @@ class Lane:
         """Whether an answer is the first tokens of alternatives, each of which another lane completes."""
         self.completion: Lane | None = None
         self.attends = asked.attends and not self.expands
-        self.plan = Plan([], options.schedule, asked.most_rows, loaded.machine.workers, loaded.footprint)
+        self.plan = Plan([], options.schedule, asked.most_rows, loaded.workers, loaded.footprint)
         self.plan.queue.final = False
 
     @property
@@ -142,6 +142,15 @@ class LaneRun:
             self.run.schedule.cancel(request)
         self._loaded.add_work(self.search.work)
         self.search.work = Work()
+
+    @property
+    def native(self) -> bool:
+        """Whether `decode` is there: nothing of a request runs in Python."""
+        return not self._lane.attends and self.run.native
+
+    def decode(self, request: Request) -> list[Hypothesis]:
+        """The hypotheses of a request that waits in no queue, best first; nothing else is in flight."""
+        return self.run.decode(request)
 
     def step(self) -> Finished:
         """Take one step with all live rows; returns the finished requests with their hypotheses, best first."""

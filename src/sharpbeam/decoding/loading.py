@@ -12,7 +12,7 @@ from threading import RLock
 from typing import Any
 
 from sharpbeam.decoding.device import build_on_device, check_device, check_search, load_on_device, number_type
-from sharpbeam.decoding.languages import LanguageTags
+from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.decoding.workers import Teams
 from sharpbeam.errors import ModelError, OptionError, SharpbeamError, nearest
 from sharpbeam.models.ensemble import EnsembleModel, sum_of
@@ -20,7 +20,7 @@ from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.interface import Attending, Model
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import Config, Task, architecture_of
-from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import exact_layer
@@ -66,13 +66,16 @@ class LoadedModel:
     gains: Mapping[str, float] = field(default_factory=dict)  # of the proven layer over a scan: storage/low_bit.py
     options: DecodeOptions = DecodeOptions()  # noqa: RUF009 (frozen): defaults that come with the model
     work: Work = field(default_factory=Work)  # what all searches so far took
+    workers: int = field(init=False)
+    """How many workers decode next to each other: those of `machine`, when the model was loaded."""
     teams: Teams = field(init=False)
+    _directions: dict[LanguageOptions, Direction] = field(init=False, default_factory=dict)  # those asked for so far
     _layers: dict[str, OutputLayer] = field(init=False, default_factory=dict)  # those built so far
     _lock: Any = field(init=False, default_factory=RLock)  # one layer may be built of another
 
     def __post_init__(self) -> None:
-        threads = self.machine.workers if self.machine.own_kernels else 1
-        object.__setattr__(self, "teams", Teams(threads))
+        object.__setattr__(self, "workers", self.machine.workers)
+        object.__setattr__(self, "teams", Teams(self.workers if self.machine.own_kernels else 1))
         self._layers["exact"] = self.exact
 
     @property
@@ -89,6 +92,15 @@ class LoadedModel:
     def vocab_size(self) -> int:
         """V, the number of target tokens."""
         return self.exact.vocab_size
+
+    def direction(self, asked: LanguageOptions) -> Direction:
+        """Tokens for the languages of a request; raises OptionError for one that the model lacks, or does not get."""
+        found = self._directions.get(asked)
+        if found is None:
+            found = self.language_tags.direction(asked)
+            self.language_tags.check_named(found, self.source.piece)
+            self._directions[asked] = found
+        return found
 
     def add_work(self, work: Work) -> None:
         """Add the counts of a search to `work`."""

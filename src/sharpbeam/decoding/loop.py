@@ -10,6 +10,7 @@ import numpy as np
 from sharpbeam.models.interface import Decoding
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.scheduling.interface import Schedule
+from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.interface import Search
 from sharpbeam.types import Hypothesis, Request, Rows
 
@@ -59,6 +60,16 @@ class Run:
         finished = [(self.flight[index], found) for index, found in result.finished.items()]
         self._evict(result.finished)
         return finished
+
+    @property
+    def native(self) -> bool:
+        """Whether `decode` is there."""
+        return self._forward.native is not None and isinstance(self.search, BeamSearch) and not self.flight
+
+    def decode(self, request: Request) -> list[Hypothesis]:
+        """The hypotheses of a request that does not wait in the schedule, best first; nothing else is in flight."""
+        assert isinstance(self.search, BeamSearch)
+        return self.search.decode(request, self._forward)
 
     def cancel(self, request: int) -> None:
         """Drop a request at the next step if it is in flight. Any thread may call this."""

@@ -187,7 +187,7 @@ class Session(Generic[T]):
 
         Uses as many threads as there is work for. Closing the iterator stops them; what is in flight stays so.
         """
-        workers = min(self.loaded.machine.workers, sum(lane.plan.workers for lane in self._lanes))
+        workers = min(self.loaded.workers, sum(lane.plan.workers for lane in self._lanes))
         workers = max(workers, *(number + 1 for number, worker in enumerate(self._workers) if worker.busy), 0)
         stopped = False
 
@@ -220,7 +220,7 @@ class Session(Generic[T]):
         require(0 <= workers <= 1024, "workers", workers, "between 0 (as many as threads) and 1024")
         if self._threads:
             raise InputError("the session is started already; close it, and open another one.")
-        count = workers or self.loaded.machine.workers
+        count = workers or self.loaded.workers
         teams = self._kept.enter_context(self.loaded.teams.lend(count))
         for number, team in enumerate(teams):
             thread = Thread(target=self._serve, args=(number, count, team), name=f"sharpbeam-{number}", daemon=True)

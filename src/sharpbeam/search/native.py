@@ -90,6 +90,21 @@ class NativeSearch:
             self._report(self._observer, trace)
         return StepResult(Rows(request, state, token, node, length, score), {} if done is None else self._close(done))
 
+    def decode(self, request: Request, forward: Forward) -> list[Hypothesis]:
+        """The hypotheses of `request`, best first, where nothing else is in flight and all of `forward` is native.
+
+        It enters and leaves the runs of model and output layer too; after an error these must not be used again.
+        """
+        assert forward.native is not None and self.rows_each == 1
+        model, layer = forward.native
+        prefix, languages = request.prefix or _NO_PREFIX, request.languages
+        done, counts = self._core.decode(
+            *(model, layer, request.index, self._bos_id, request.source, prefix.token, prefix.log_prob),
+            *(languages.source, languages.target),
+        )
+        self.work.count(*counts)
+        return self._close(done)[request.index]
+
     def _name(self, request: Request) -> int:
         """A number that the random numbers of a request depend on, besides the seed."""
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from sharpbeam import Translator
 from sharpbeam.decoding import lanes
 from sharpbeam.decoding.known import FEW_TEXTS, MOST_OPTIONS
 from sharpbeam.errors import OptionError
+from sharpbeam.search.native import NativeSearch
 
 
 @pytest.fixture
@@ -83,3 +85,32 @@ def test_threads_do_not_share_a_run(tiny_model, sentences):
     for each in threads:
         each.join()
     assert list(found.values()) == [wanted] * 4
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_text_alone_is_one_call_of_the_core(tiny_model, sentences, beam, monkeypatch):
+    translator = Translator(tiny_model, threads=1, beam_size=beam, num_hypotheses=beam)
+    prefix = translator.translate(sentences[:1])[0].tokens[0].strip("▁") or "a"
+    wanted = [translator.translate(sentences[:2], target_prefix=given) for given in (None, prefix)]
+    calls = []
+    decode = NativeSearch.decode
+    monkeypatch.setattr(NativeSearch, "decode", lambda self, *given: calls.append(self) or decode(self, *given))
+    monkeypatch.setattr(NativeSearch, "step", None)
+    for given, answers in zip((None, prefix), wanted, strict=True):
+        assert [translator.translate([text], target_prefix=given)[0] for text in sentences[:2]] == answers
+    assert len(calls) == 4
+
+
+def test_a_signal_ends_a_text_alone(tiny_model, sentences):
+    translator = Translator(tiny_model, threads=1)
+    wanted = translator.translate(sentences[:1])
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyboardInterrupt):
+            while True:  # one call takes some dozen milliseconds
+                translator.translate(sentences[:1], beam_size=16, min_length=254)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert translator.translate(sentences[:1]) == wanted
