@@ -23,6 +23,7 @@ from bench.flags import Data, Rounds
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, NoDataError
+from bench.papers.stream.forms import normal
 from examples.constituency.model import EOS, ActionLayer, Parser, ParserDecoding
 from examples.constituency.train import read_trees
 from examples.constituency.trees import Tree, build
@@ -72,7 +73,10 @@ class Task:
 
 
 def semantic(name: str, models: Path, data: Path) -> Task:
-    """A question as a logical form; right is what equals the reference, so that F1 is the share of right answers."""
+    """A question as a logical form; right is what equals the reference, so that F1 is the share of right answers.
+
+    Forms are compared as Dong & Lapata compare them (forms.py).
+    """
     translator = Translator(models / f"semantic-{name}" / "best")
     model, parts = translator.loaded.model, translator.loaded
     pairs = list(column_pairs(_present(data / f"semantic/{name}.test.tsv.gz"), 0, 1))
@@ -80,9 +84,9 @@ def semantic(name: str, models: Path, data: Path) -> Task:
     requests = [Request(index, np.append(ids, model.eos_id).astype(np.int32)) for index, ids in enumerate(sources)]
 
     def quality(answers: Answers) -> tuple[float, float]:
-        texts = {i: [parts.target.decode(h.tokens) for h in found] for i, found in answers.items()}
-        best = sum(texts[i][0] == form for i, (_, form) in enumerate(pairs))
-        among = sum(form in texts[i] for i, (_, form) in enumerate(pairs))
+        texts = {i: [normal(parts.target.decode(h.tokens)) for h in found] for i, found in answers.items()}
+        best = sum(texts[i][0] == normal(form) for i, (_, form) in enumerate(pairs))
+        among = sum(normal(form) in texts[i] for i, (_, form) in enumerate(pairs))
         return 100 * best / len(pairs), 100 * among / len(pairs)
 
     return Task(name, model.open, parts.exact, model.bos_id, model.eos_id, requests, 120, margin=10.0, quality=quality)
