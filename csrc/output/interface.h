@@ -41,10 +41,11 @@ struct LayerRequest {
   int32_t index;
   std::span<const int32_t> source;                    // token ids, eos included
   std::string_view source_language, target_language;  // codes; empty where the model has only one
+  std::span<const int32_t> required{};                // tokens that its answers have to contain, in any order
 };
 
 // An output layer in one decoding run. Calls from several threads wait for each other. A row's answer depends on that
-// row and on the source and languages of its request alone. No call of a warm run allocates memory.
+// row and on its request alone. No call of a warm run allocates memory.
 class LayerRun {
  public:
   virtual ~LayerRun() = default;

@@ -46,7 +46,7 @@ void JoinedLayer::Run::enter(const LayerRequest& request) {
     throw std::invalid_argument("request " + std::to_string(request.index) + " is in flight already; evict it first");
   }
   Request entering;
-  layer_.shortlist_.find(request.source, entering.tokens);
+  layer_.shortlist_.find(request, entering.tokens);
   logits_.reserve(round_up(static_cast<int64_t>(entering.tokens.size()) + layer_.most_, kLanes));
   requests_.emplace(request.index, std::move(entering));
 }

@@ -12,7 +12,9 @@
 namespace sharpbeam {
 
 Shortlist::Shortlist(const ShortlistView& view, int64_t vocab)
-    : always_(view.always, view.always + view.always_count), start_(view.start, view.start + view.sources + 1) {
+    : always_(view.always, view.always + view.always_count),
+      start_(view.start, view.start + view.sources + 1),
+      vocab_(vocab) {
   if (always_.empty()) throw std::invalid_argument("always has no tokens; a set must have at least one");
   check_token_set(always_, vocab, "always");
   for (size_t s = 0; s < start_.size(); ++s) {
@@ -25,10 +27,12 @@ Shortlist::Shortlist(const ShortlistView& view, int64_t vocab)
   check_tokens(token_.data(), static_cast<int64_t>(token_.size()), vocab);
 }
 
-void Shortlist::find(std::span<const int32_t> source, std::vector<int32_t>& tokens) const {
+void Shortlist::find(const LayerRequest& request, std::vector<int32_t>& tokens) const {
   const int64_t sources = static_cast<int64_t>(start_.size()) - 1;
+  check_tokens(request.required.data(), static_cast<int64_t>(request.required.size()), vocab_);
   tokens = always_;
-  for (const int32_t each : source) {
+  tokens.insert(tokens.end(), request.required.begin(), request.required.end());
+  for (const int32_t each : request.source) {
     if (each < 0 || each >= sources) {
       throw std::invalid_argument("a source token is " + std::to_string(each) + "; the shortlist knows 0 to " +
                                   std::to_string(sources - 1));
@@ -79,7 +83,7 @@ void ShortlistLayer::Run::enter(const LayerRequest& request) {
     set = std::move(spare_.back());
     spare_.pop_back();
   }
-  layer_.shortlist_.find(request.source, set.tokens);
+  layer_.shortlist_.find(request, set.tokens);
   pack(set);
   logits_.reserve(kRowsAtOnce * round_up(set.size(), kLanes));
   sets_.emplace(request.index, std::move(set));

@@ -28,12 +28,13 @@ class Shortlist {
   // ascend, and a `start` that does not rise from 0.
   Shortlist(const ShortlistView& view, int64_t vocab);
 
-  // The set of a source, ascending, into `tokens`. Throws std::invalid_argument for a source token that the shortlist
-  // does not know.
-  void find(std::span<const int32_t> source, std::vector<int32_t>& tokens) const;
+  // The set of a request, ascending, into `tokens`: for its source, and what is required of its answers. Throws
+  // std::invalid_argument for a source token that the shortlist does not know, and a required one that there is not.
+  void find(const LayerRequest& request, std::vector<int32_t>& tokens) const;
 
  private:
   std::vector<int32_t> always_, start_, token_;
+  int64_t vocab_;
 };
 
 class ShortlistLayer final : public OutputLayer {

@@ -41,10 +41,12 @@ const float* floors(const std::optional<Floats>& floor, int64_t rows) {
 // ---- LayerRun
 
 void admit(LayerRun& self, int32_t request, Ids source, std::string_view source_language,
-           std::string_view target_language) {
+           std::string_view target_language, std::optional<Ids> required) {
   const int32_t* tokens = checked<int32_t>(source, "source", {kAnySize});
+  std::span<const int32_t> more;
+  if (required) more = {checked<int32_t>(*required, "required", {kAnySize}), required->size()};
   nb::gil_scoped_release release;
-  self.admit({request, {tokens, source.size()}, source_language, target_language});
+  self.admit({request, {tokens, source.size()}, source_language, target_language, more});
 }
 
 void evict(LayerRun& self, Ids request) {
@@ -172,7 +174,8 @@ void construct_by_language(LayerByLanguage* self, const std::string& per, std::v
 void bind_interface(nb::module_& module) {
   nb::class_<LayerRun>(module, "LayerRun", "An output layer of the core in one decoding run.")
       .def("admit", &admit, "request"_a, "source"_a, "source_language"_a = "", "target_language"_a = "",
-           "Prepare for rows of a request: its index, and the ids of its source [S].")
+           "required"_a = nb::none(),
+           "Prepare for rows of a request: its index, the ids of its source [S], and tokens of its answers [n].")
       .def("evict", &evict, "request"_a, "Forget the requests named by index [n].")
       .def("topk", &run_topk, "hidden"_a, "k"_a, "request"_a, "floor"_a = nb::none(),
            "log_prob and token [R, k] of the k best tokens of each row; see output_layers.interface.OutputLayerRun.")

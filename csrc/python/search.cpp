@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <limits>
@@ -152,8 +153,11 @@ class SearchRun {
  public:
   SearchRun(const std::string& kind, Options options) : search_(make_search(kind, read_options(options))) {}
 
-  void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name) {
-    const SearchRequest entering = checked_request(request, prefix, log_prob, name);
+  using Forms = std::vector<std::vector<Phrases::Form>>;
+
+  void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name, const Forms& phrases) {
+    SearchRequest entering = checked_request(request, prefix, log_prob, name);
+    entering.phrases = search_->phrases(phrases);
     const std::unique_lock<std::mutex> lock = locked();
     search_->begin(entering);
   }
@@ -349,7 +353,9 @@ void bind_search(nb::module_& module) {
           "kind: beam, sampling or expansion; options: fields of SearchOptions and SamplingOptions by name, eos_id and "
           "vocab_size.")
       .def("begin", &SearchRun::begin, "request"_a, "prefix"_a, "prefix_log_prob"_a, "name"_a = 0,
-           "A new request with its target prefix [P]; `name` is what the random numbers of its samples depend on.")
+           "phrases"_a = SearchRun::Forms(),
+           "A new request with its target prefix [P]; `name` is what the random numbers of its samples depend on. "
+           "Beam search without cube pruning: `phrases` are what its answers have to contain, each a list of forms.")
       .def("decode", &SearchRun::decode, "model"_a, "layer"_a, "request"_a, "bos"_a, "source"_a, "prefix"_a,
            "prefix_log_prob"_a, "source_language"_a = "", "target_language"_a = "",
            "A request alone, from its source [S] to its answers: it enters model and layer, and leaves them. Returns "

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "search/banks.h"
+
 namespace sharpbeam {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
+constexpr int64_t kBelow = -1;
 
 // Of 2K at most K are eos, so K can live on. Greedy search has no use for the second best: eos ends it.
 int64_t most_ranked(const SearchOptions& options) { return options.beam_size == 1 ? 1 : 2 * options.beam_size; }
@@ -15,8 +18,8 @@ int64_t most_ranked(const SearchOptions& options) { return options.beam_size == 
 
 BeamSearch::BeamSearch(const SearchOptions& options)
     : Search(options, std::min(most_ranked(options), options.max_children)),
-      stop_(options),
-      keep_(most_ranked(options)) {}
+      keep_(most_ranked(options)),
+      stop_(options) {}
 
 void BeamSearch::enter(InFlight& entry, const SearchRequest&) {
   entry.pool.best.reserve(static_cast<size_t>(std::min<int64_t>(stop_.most(), 64)) + 1);
@@ -26,22 +29,27 @@ void BeamSearch::enter(InFlight& entry, const SearchRequest&) {
 bool BeamSearch::narrows(const RowView& rows, BeamView& beam) const {
   if (recording_ || options_.repetition_penalty > 1.0f || options_.no_repeat_ngram_size > 0) return false;
   for (const RequestRows& request : requests_)
-    if (!request.request->prefix.empty()) return false;
+    if (!request.request->prefix.empty() || !request.request->phrases.empty()) return false;
   beam = {rows.score, options_.beam_size, options_.max_children, options_.eos, {}};
   return true;
 }
 
 void BeamSearch::advance(const RowView& rows) {
-  reserve(std::min(static_cast<int64_t>(requests_.size()) * keep_, rows.rows * candidates_.k));
+  int64_t nodes = 0;
+  for (const RequestRows& request : requests_) nodes += request.request->phrases.empty() ? keep_ : 2 * width(request);
+  reserve(std::min(nodes, rows.rows * candidates_.k));
   for (const RequestRows& request : requests_) {
     const int64_t before = grown_.size();
-    const Why why = advance(rows, request);
+    const bool divided = !request.request->phrases.empty();
+    const Why why = divided ? advance_in_banks(rows, request) : advance(rows, request);
     if (recording_) trace_.back().why = why;
     if (why == Why::kNotDone) continue;
     const int64_t length = rows.length[request.first] + 1;
     const bool early = grown_.size() > before;
     grown_.resize(before);
     Pool& pool = request.request->pool;
+    if (pool.best.empty())
+      for (const Lacking& each : request.request->lacking) pool.best.push_back(each.finished);
     if (pool.best.empty()) finish_rows(rows, request);
     if (static_cast<int64_t>(pool.best.size()) > options_.num_hypotheses)
       pool.best.resize(static_cast<size_t>(options_.num_hypotheses));
@@ -52,7 +60,7 @@ void BeamSearch::advance(const RowView& rows) {
 // One step of a request: its rows of the next step, and why there are none if it is done.
 Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
   Pool& pool = request.request->pool;
-  rank(rows, request);
+  rank(rows, request, keep_);
   const auto ranked = static_cast<int64_t>(ranked_.size());
   const double floor = floor_below(std::max(pool.top, ranked ? ranked_[0].score : kNothing));
   int64_t possible = 0;
@@ -65,7 +73,7 @@ Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
     const auto [cell, score] = ranked_[static_cast<size_t>(place)];
     Outcome outcome = score < floor ? Outcome::kThreshold : Outcome::kWidth;
     if (place < possible && ends(rows, cell) && place < options_.beam_size) {
-      finish(rows, request, cell, score);
+      pool.add(ending(rows, cell, score), stop_.most());
       outcome = Outcome::kFinished;
     } else if (place < possible && !ends(rows, cell) && grown_.size() - before < options_.beam_size) {
       best = std::max(best, score);
@@ -78,11 +86,84 @@ Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
   return stop_.verdict(pool, best, rows.length[request.first] + 1);
 }
 
+// The same for a request with phrases.
+Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request) {
+  InFlight& entry = *request.request;
+  rank(rows, request, rows.rows * candidates_.k);
+  sort_into_banks(request);
+  divide_beam(width(request), in_bank_, places_);
+  if (recording_) trace_.push_back(trace_of(request));
+  const int64_t last = entry.phrases.tokens();
+  double best = kNothing, best_whole = std::numeric_limits<double>::lowest();
+  seen_.assign(in_bank_.size(), 0);
+  taken_.assign(in_bank_.size(), 0);
+  for (size_t i = 0; i < ranked_.size(); ++i) {
+    const auto [cell, score] = ranked_[i];
+    const int64_t bank = bank_[i];
+    Outcome outcome = bank == kBelow ? Outcome::kThreshold : Outcome::kWidth;
+    if (bank != kBelow) {
+      const auto b = static_cast<size_t>(bank);
+      const bool first = seen_[b]++ < places_[b];
+      if (ends(rows, cell) && first) {
+        const Finished ended = ending(rows, cell, score);
+        if (bank == last)
+          entry.pool.add(ended, stop_.most());
+        else
+          keep_lacking(entry, {bank, ended});
+        outcome = Outcome::kFinished;
+      } else if (!ends(rows, cell) && taken_[b] < places_[b]) {
+        ++taken_[b];
+        best = std::max(best, score);
+        if (bank == last) best_whole = std::max(best_whole, score);
+        grow(rows, cell, score);
+        outcome = Outcome::kLives;
+      }
+    }
+    if (recording_) record(request, cell, score, outcome);
+  }
+  const int64_t length = rows.length[request.first] + 1;
+  const Why why = stop_.verdict(entry.pool, best, length);
+  const bool guesses =
+      options_.early_stopping == EarlyStopping::kTrue || options_.early_stopping == EarlyStopping::kFalse;
+  return why == Why::kNotDone && guesses ? stop_.verdict(entry.pool, best_whole, length) : why;
+}
+
+// The bank of each of ranked_, and how many candidates each bank has.
+void BeamSearch::sort_into_banks(const RequestRows& request) {
+  const InFlight& entry = *request.request;
+  const int64_t last = entry.phrases.tokens();
+  in_bank_.assign(static_cast<size_t>(last + 1), 0);
+  floor_.assign(in_bank_.size(), kNothing);
+  bank_.clear();
+  for (const auto [cell, score] : ranked_) {
+    const int64_t bank = constraints_.met_after(entry.phrases, cell / candidates_.k, candidates_.token[cell]);
+    const auto b = static_cast<size_t>(bank);
+    if (in_bank_[b] == 0) floor_[b] = floor_below(bank == last ? std::max(entry.pool.top, score) : score);
+    in_bank_[b] += score >= floor_[b];
+    bank_.push_back(score >= floor_[b] ? bank : kBelow);
+  }
+}
+
+// Rows that a request may have.
+int64_t BeamSearch::width(const RequestRows& request) const {
+  const Phrases& phrases = request.request->phrases;
+  return std::max(options_.beam_size, phrases.empty() ? 0 : std::min(phrases.tokens() + 1, kMostRows));
+}
+
+void BeamSearch::keep_lacking(InFlight& request, const Lacking& ended) const {
+  const auto better = [](const Lacking& a, const Lacking& b) {
+    return a.met != b.met ? a.met > b.met : a.finished.score > b.finished.score;
+  };
+  std::vector<Lacking>& kept = request.lacking;
+  kept.insert(std::upper_bound(kept.begin(), kept.end(), ended, better), ended);
+  if (static_cast<int64_t>(kept.size()) > options_.num_hypotheses) kept.pop_back();
+}
+
 bool BeamSearch::ends(const RowView& rows, int64_t cell) const {
   return candidates_.token[cell] == options_.eos || rows.length[cell / candidates_.k] + 1 >= options_.max_length;
 }
 
-void BeamSearch::rank(const RowView& rows, const RequestRows& request) {
+void BeamSearch::rank(const RowView& rows, const RequestRows& request, int64_t most) {
   // Best first; of equal ones the lower row and the earlier candidate. No two are alike, so any sort gives one order.
   const auto better = [](const Ranked& a, const Ranked& b) {
     return a.score != b.score ? a.score > b.score : a.cell < b.cell;
@@ -93,9 +174,9 @@ void BeamSearch::rank(const RowView& rows, const RequestRows& request) {
       const double score = rows.score[row] + static_cast<double>(candidates_.value[cell]);
       if (score > kNothing) ranked_.push_back({cell, score});
     }
-  if (static_cast<int64_t>(ranked_.size()) > keep_) {
-    std::nth_element(ranked_.begin(), ranked_.begin() + (keep_ - 1), ranked_.end(), better);
-    ranked_.resize(static_cast<size_t>(keep_));
+  if (static_cast<int64_t>(ranked_.size()) > most) {
+    std::nth_element(ranked_.begin(), ranked_.begin() + (most - 1), ranked_.end(), better);
+    ranked_.resize(static_cast<size_t>(most));
   }
   std::sort(ranked_.begin(), ranked_.end(), better);
 }
@@ -134,9 +215,9 @@ int64_t BeamSearch::share(Pool& pool, double floor, int64_t possible) {
   return places;
 }
 
-void BeamSearch::finish(const RowView& rows, const RequestRows& request, int64_t cell, double score) {
+Finished BeamSearch::ending(const RowView& rows, int64_t cell, double score) {
   const int64_t length = rows.length[cell / candidates_.k] + 1;
-  request.request->pool.add({stop_.score(score, length), score, add_node(rows, cell)}, stop_.most());
+  return {stop_.score(score, length), score, add_node(rows, cell)};
 }
 
 // No row has any candidate: they end as they are.

@@ -21,6 +21,18 @@
 // With finishing = "stay" (STREAM appendix A.1) steps 2 and 3 are: finished hypotheses and candidates together are
 // ranked by the sum of log probabilities, finished ones first on ties, and the K best stay on the beam. So the beam
 // gets narrower with each one that finishes, and a finished one is lost when K better ones are found.
+//
+// A request with phrases of C tokens in all (search/phrases.h) has a beam that is divided (Post & Vilar 2018):
+// * Its candidates are the 2K best of each row (two of each with K = 1) and the next tokens of phrases that the row
+//   lacks. The paper takes the K best of all and the best of each row, which are among these.
+// * A candidate is in bank b if it has b tokens of the phrases. Each bank is a beam of its own with places as
+//   search/banks.h divides them, out of max(K, min(C + 1, kMostRows)): so there is one for each bank, even with K = 1.
+//   A candidate that ends is finished if its rank in its bank is among these; thresholds look at the best of the bank.
+// * Only what ends in bank C is an answer. The others are kept, and if there is no answer in the end, those that have
+//   most, then the best of them, take its place.
+// * With early_stopping "true" and "false" the best live row is the best of bank C: rows that lack a phrase score well
+//   for as long as they lack it, and what they may become is in the next banks already.
+// "leave" is the one `finishing` for such a request.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +44,8 @@ namespace sharpbeam {
 
 class BeamSearch : public Search {
  public:
+  static constexpr int64_t kMostRows = 16;  // for the banks of a request with phrases, if K is less
+
   explicit BeamSearch(const SearchOptions& options);
 
  protected:
@@ -45,27 +59,36 @@ class BeamSearch : public Search {
   void advance(const RowView& rows) final;
   bool narrows(const RowView& rows, BeamView& beam) const override;
 
-  // The best candidates of a request that are allowed, best first, at most 2K; into ranked_.
-  void rank(const RowView& rows, const RequestRows& request);
+  // The best candidates of a request that are allowed, best first, at most `most`; into ranked_.
+  void rank(const RowView& rows, const RequestRows& request, int64_t most);
 
   // The record of a step of a request, without its choices.
   virtual RequestTrace trace_of(const RequestRows& request) const { return {request.index, {}, {}}; }
 
   std::vector<Ranked> ranked_;
+  int64_t keep_;  // how many candidates of a request are ranked
 
  private:
   Why advance(const RowView& rows, const RequestRows& request);
+  Why advance_in_banks(const RowView& rows, const RequestRows& request);
+  void sort_into_banks(const RequestRows& request);
+  int64_t width(const RequestRows& request) const;
   double floor_below(double best) const;
   int64_t share(Pool& pool, double floor, int64_t possible);
   bool ends(const RowView& rows, int64_t cell) const;
-  void finish(const RowView& rows, const RequestRows& request, int64_t cell, double score);
+  Finished ending(const RowView& rows, int64_t cell, double score);
+  void keep_lacking(InFlight& request, const Lacking& ended) const;
   void finish_rows(const RowView& rows, const RequestRows& request);
   void record(const RequestRows& request, int64_t cell, double score, Outcome outcome);
   void record_banned(const RowView& rows, const RequestRows& request);
 
   StopRule stop_;
-  int64_t keep_;                // how many candidates of a request are ranked
   std::vector<uint8_t> stays_;  // scratch of `share`
+  // Of a request with phrases: the bank of each of ranked_, or kBelow where it is below the threshold; and of each bank
+  // the number of candidates, the threshold, the places, and how many of the places and the rows are taken.
+  std::vector<int64_t> bank_;
+  std::vector<int64_t> in_bank_, places_, seen_, taken_;
+  std::vector<double> floor_;
 };
 
 }  // namespace sharpbeam

@@ -36,15 +36,17 @@ Constraints::Constraints(const SearchOptions& options, int64_t keep)
 }
 
 int64_t Constraints::wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree) {
-  rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f});
-  prefixes_ = false;
+  rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f, false, 0, 0});
+  prefixes_ = phrases_ = false;
   int64_t more = 0;
   find_next(rows, requests, tree);
+  find_required(rows, requests, tree);
   if (repetition_) {
     find_repeats(rows, tree);
     for (const RowRules& row : rules_) more = std::max(more, row.worse_end - row.worse_begin);
   }
-  return std::min(least_ + more + (bias_ && prefixes_), options_.vocab);
+  const int64_t least = phrases_ ? std::max(least_, keep_required()) : least_;
+  return std::min(least + more + (bias_ && prefixes_), options_.vocab);
 }
 
 // The tokens of each row that get worse, and among them those that are banned.
@@ -90,6 +92,33 @@ void Constraints::find_next(const RowView& rows, const std::vector<RequestRows>&
   }
 }
 
+// The progress of each row in the phrases of its request, and the tokens that would bring it further. A prefix comes
+// first.
+void Constraints::find_required(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree) {
+  most_required_ = 0;
+  required_.clear();
+  for (const RequestRows& request : requests) {
+    const Phrases& phrases = request.request->phrases;
+    if (phrases.empty()) continue;
+    phrases_ = true;
+    if (static_cast<int64_t>(progress_.size()) < rows.rows) progress_.resize(static_cast<size_t>(rows.rows));
+    for (int64_t row = request.first; row < request.last; ++row) {
+      RowRules& rules = rules_[static_cast<size_t>(row)];
+      Phrases::Progress& progress = progress_[static_cast<size_t>(row)];
+      history_.clear();  // last token first
+      tree.walk(rows.node[row], [&](int32_t token, float) { history_.push_back(token); });
+      phrases.begin(progress);
+      for (size_t i = history_.size(); i-- > 0;) phrases.add(progress, history_[i]);
+      rules.phrases = true;
+      rules.required_begin = static_cast<int64_t>(required_.size());
+      if (rules.next == kNone) phrases.append_next(progress, required_);
+      rules.required_end = static_cast<int64_t>(required_.size());
+      most_required_ = std::max(most_required_, rules.required_end - rules.required_begin);
+    }
+  }
+  required_log_prob_.resize(required_.size());
+}
+
 bool Constraints::follows(const TokenTree& tree, int32_t node, const std::vector<int32_t>& prefix, int64_t length) {
   bool same = true;
   tree.walk(node, [&](int32_t token, float) { same &= token == prefix[static_cast<size_t>(--length)]; });
@@ -98,17 +127,28 @@ bool Constraints::follows(const TokenTree& tree, int32_t node, const std::vector
 
 void Constraints::complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token,
                            float* log_prob) {
-  if (!bias_ || !prefixes_) return;
-  const int64_t dim = forward.dim();
+  if (!(bias_ && prefixes_) && !phrases_) return;
   missing_hidden_.clear();
-  for (auto* list : {&missing_row_, &missing_token_, &missing_request_}) list->clear();
-  for (int64_t row = 0; row < rows.rows; ++row) {
-    const int32_t next = rules_[static_cast<size_t>(row)].next, *found = token + row * k;
-    if (next == kNone || std::find(found, found + k, next) != found + k) continue;
+  for (auto* list : {&missing_row_, &missing_token_, &missing_request_, &missing_place_}) list->clear();
+  const int64_t dim = forward.dim();
+  const auto miss = [&](int64_t row, int32_t next, int64_t place) {
     missing_hidden_.insert(missing_hidden_.end(), hidden + row * dim, hidden + (row + 1) * dim);
     missing_row_.push_back(static_cast<int32_t>(row));
     missing_token_.push_back(next);
     missing_request_.push_back(rows.request[row]);
+    missing_place_.push_back(static_cast<int32_t>(place));
+  };
+  for (int64_t row = 0; row < rows.rows; ++row) {
+    const RowRules& rules = rules_[static_cast<size_t>(row)];
+    const int32_t *found = token + row * k, *end = found + k;
+    if (bias_ && rules.next != kNone && std::find(found, end, rules.next) == end) miss(row, rules.next, kNone);
+    for (int64_t i = rules.required_begin; i < rules.required_end; ++i) {
+      const int32_t* place = std::find(found, end, required_[static_cast<size_t>(i)]);
+      if (place == end)
+        miss(row, required_[static_cast<size_t>(i)], i);
+      else
+        required_log_prob_[static_cast<size_t>(i)] = log_prob[place - token];
+    }
   }
   const auto missing = static_cast<int64_t>(missing_row_.size());
   if (missing == 0) return;
@@ -116,6 +156,11 @@ void Constraints::complete(const RowView& rows, Forward& forward, const float* h
   forward.log_prob(missing_hidden_.data(), missing_request_.data(), missing, missing_token_.data(),
                    missing_log_prob_.data());
   for (size_t i = 0; i < missing_row_.size(); ++i) {
+    if (missing_place_[i] != kNone) {
+      check_sound(rows, missing_row_[i], missing_log_prob_[i]);
+      required_log_prob_[static_cast<size_t>(missing_place_[i])] = missing_log_prob_[i];
+      continue;
+    }
     const int64_t last = missing_row_[i] * k + k - 1;
     token[last] = missing_token_[i];
     log_prob[last] = missing_log_prob_[i];
@@ -124,42 +169,39 @@ void Constraints::complete(const RowView& rows, Forward& forward, const float* h
 
 Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob) {
   check(rows, k, log_prob);
-  if (!repetition_ && !prefixes_ && !options_.forced_eos && options_.min_length == 0 && k <= keep_)
+  if (!repetition_ && !prefixes_ && !phrases_ && !options_.forced_eos && options_.min_length == 0 && k <= keep_)
     return {k, token, log_prob, log_prob};
-  const auto cells = static_cast<size_t>(rows.rows * k);
+  const int64_t wide = phrases_ ? k + most_required_ : k;
+  const auto cells = static_cast<size_t>(rows.rows * wide);
   token_.resize(cells);
   log_prob_.resize(cells);
   value_.resize(cells);
-  row_.resize(static_cast<size_t>(k));
   for (int64_t row = 0; row < rows.rows; ++row) {
+    row_.resize(static_cast<size_t>(k));
     for (int64_t i = 0; i < k; ++i) {
       const float value = log_prob[row * k + i];
       row_[static_cast<size_t>(i)] = {token[row * k + i], value, value};
     }
     apply_to(rules_[static_cast<size_t>(row)], rows.length[row] < options_.min_length);
+    add_required(rules_[static_cast<size_t>(row)]);
+    row_.resize(static_cast<size_t>(wide), {0, kBanned, kBanned});
     if (options_.forced_eos && rows.length[row] + 1 == options_.max_length) leave_only(options_.eos, 0.0f, row_);
-    for (int64_t i = 0; i < k; ++i) {
+    for (int64_t i = 0; i < wide; ++i) {
       const Candidate& candidate = row_[static_cast<size_t>(i)];
-      const auto cell = static_cast<size_t>(row * k + i);
+      const auto cell = static_cast<size_t>(row * wide + i);
       token_[cell] = candidate.token;
       log_prob_[cell] = candidate.log_prob;
       value_[cell] = candidate.value;
     }
   }
-  return {k, token_.data(), log_prob_.data(), value_.data()};
+  return {wide, token_.data(), log_prob_.data(), value_.data()};
 }
 
 // The rules for the candidates row_ [k] of one row.
 void Constraints::apply_to(const RowRules& rules, bool early) {
   const bool biased = bias_ && rules.next != kNone;
-  const auto among = [](const std::vector<int32_t>& set, int64_t first, int64_t last, int32_t token) {
-    return std::binary_search(set.begin() + first, set.begin() + last, token);
-  };
   for (Candidate& each : row_) {
-    float& value = each.value;
-    if (options_.repetition_penalty > 1.0f && among(worse_, rules.worse_begin, rules.worse_end, each.token))
-      value = value > 0.0f ? value / options_.repetition_penalty : value * options_.repetition_penalty;
-    if (among(banned_, rules.banned_begin, rules.banned_end, each.token)) value = kBanned;
+    float& value = each.value = value_of(rules, each.token, each.log_prob);
     if (early && each.token == options_.eos) value = kBanned;
     if (!biased) continue;
     const double with_bias = static_cast<double>(value) + less_;
@@ -169,10 +211,33 @@ void Constraints::apply_to(const RowRules& rules, bool early) {
     std::sort(row_.begin(), row_.end(), [](const Candidate& a, const Candidate& b) {
       return a.value != b.value ? a.value > b.value : a.token < b.token;
     });
+  const int64_t keep = rules.phrases ? keep_required() : keep_;
   int64_t allowed = 0;
   for (Candidate& each : row_)
-    if (each.value > kBanned && ++allowed > keep_) each.value = kBanned;
+    if (each.value > kBanned && ++allowed > keep) each.value = kBanned;
   if (!bias_ && rules.next != kNone) leave_only(rules.next, rules.next_log_prob, row_);
+}
+
+// The value of a token for the score of a row under the rules against repetition.
+float Constraints::value_of(const RowRules& rules, int32_t token, float log_prob) const {
+  const auto among = [token](const std::vector<int32_t>& set, int64_t first, int64_t last) {
+    return std::binary_search(set.begin() + first, set.begin() + last, token);
+  };
+  if (among(banned_, rules.banned_begin, rules.banned_end)) return kBanned;
+  if (options_.repetition_penalty == 1.0f || !among(worse_, rules.worse_begin, rules.worse_end)) return log_prob;
+  return log_prob > 0.0f ? log_prob / options_.repetition_penalty : log_prob * options_.repetition_penalty;
+}
+
+// The next tokens of phrases that are not among the candidates row_ of a row.
+void Constraints::add_required(const RowRules& rules) {
+  const size_t found = row_.size();
+  for (int64_t i = rules.required_begin; i < rules.required_end; ++i) {
+    const int32_t token = required_[static_cast<size_t>(i)];
+    const auto there = [token](const Candidate& each) { return each.token == token && each.value > kBanned; };
+    if (std::any_of(row_.begin(), row_.begin() + static_cast<int64_t>(found), there)) continue;
+    const float log_prob = required_log_prob_[static_cast<size_t>(i)], least = log_prob == kBanned ? kLeast : log_prob;
+    row_.push_back({token, least, value_of(rules, token, least)});
+  }
 }
 
 void Constraints::leave_only(int32_t token, float log_prob, std::vector<Candidate>& candidates) {
@@ -180,16 +245,18 @@ void Constraints::leave_only(int32_t token, float log_prob, std::vector<Candidat
   candidates.front() = {token, log_prob, log_prob};
 }
 
+void Constraints::check_sound(const RowView& rows, int64_t row, float log_prob) {
+  if (log_prob < std::numeric_limits<float>::infinity()) return;
+  throw BrokenModel("request " + std::to_string(rows.request[row]) + ": after " + std::to_string(rows.length[row]) +
+                    " tokens the model gave a log probability that is NaN or +inf; its weights are broken. "
+                    "Convert or train the model again.");
+}
+
 void Constraints::check(const RowView& rows, int64_t k, const float* log_prob) const {
   bool sound = true;  // without a branch: this is read in every step
   for (int64_t i = 0; i < rows.rows * k; ++i) sound &= log_prob[i] < std::numeric_limits<float>::infinity();
   for (int64_t row = 0; !sound && row < rows.rows; ++row)
-    for (int64_t i = row * k; i < (row + 1) * k; ++i)
-      if (!(log_prob[i] < std::numeric_limits<float>::infinity()))
-        throw BrokenModel("request " + std::to_string(rows.request[row]) + ": after " +
-                          std::to_string(rows.length[row]) +
-                          " tokens the model gave a log probability that is NaN or +inf; its weights are broken. "
-                          "Convert or train the model again.");
+    for (int64_t i = row * k; i < (row + 1) * k; ++i) check_sound(rows, row, log_prob[i]);
   if (options_.early_stopping != EarlyStopping::kProven) return;
   for (int64_t row = 0; row < rows.rows; ++row)
     if (log_prob[row * k] > 0.0f)

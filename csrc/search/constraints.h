@@ -17,6 +17,9 @@
 // * Without that bias a target prefix is forced: while a row is shorter, its one candidate is the next token of the
 //   prefix. It adds what the prefix says, which is nothing in `Translator`, as in CTranslate2; like there its tokens
 //   count for min_length, max_length and the length penalty.
+// * A row that lacks phrases of its request (search/phrases.h) has their next tokens besides, whatever their rank,
+// unless
+//   they are banned. A token that the output layer leaves out, at -inf, counts as kLeast.
 // * With forced_eos the one candidate for the last token that max_length allows is eos, which adds nothing.
 //
 // Repetition is looked for in what was generated and in the target prefix, as in CTranslate2; not in the source or the
@@ -25,6 +28,7 @@
 // where m is the number of tokens of the row that get worse.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
@@ -52,11 +56,20 @@ class Constraints {
   int64_t wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
 
   // Puts the next token of its prefix among the `k` candidates [R, k] of each row that follows it, where the output
-  // layer did not find it: in the place of the last one.
+  // layer did not find it: in the place of the last one. Asks for what the next tokens of phrases add. Throws
+  // BrokenModel.
   void complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token, float* log_prob);
 
-  // The candidates [R, k] under the rules; valid until the next call, and while the arrays are. Throws BrokenModel.
+  // The candidates under the rules, [R, k] or wider where tokens of phrases are added; valid until the next call, and
+  // while the arrays are. Throws BrokenModel.
   Candidates apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob);
+
+  // How many tokens of its request's phrases a row of this step has after one more token.
+  int64_t met_after(const Phrases& phrases, int64_t row, int32_t token) {
+    return phrases.after(progress_[static_cast<size_t>(row)], token, after_);
+  }
+
+  static constexpr float kLeast = -20.0f;
 
  private:
   struct Candidate {
@@ -70,14 +83,22 @@ class Constraints {
     int64_t banned_begin, banned_end;  // tokens that would complete an n-gram again, ascending: banned_[begin : end]
     int32_t next;                      // the next token of its prefix, or kNone
     float next_log_prob;
+    bool phrases;                          // whether its request has any
+    int64_t required_begin, required_end;  // next tokens of phrases that it lacks: required_[begin : end]
   };
   static constexpr int32_t kNone = -1;
 
+  // How many of a row's candidates are kept where its request has phrases: one of them at least may be no eos.
+  int64_t keep_required() const { return std::max(keep_, std::min<int64_t>(2, options_.max_children)); }
+  static void check_sound(const RowView& rows, int64_t row, float log_prob);
   void check(const RowView& rows, int64_t k, const float* log_prob) const;
   void find_repeats(const RowView& rows, const TokenTree& tree);
   void find_next(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
+  void find_required(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
   bool follows(const TokenTree& tree, int32_t node, const std::vector<int32_t>& prefix, int64_t length);
   void apply_to(const RowRules& rules, bool early);
+  float value_of(const RowRules& rules, int32_t token, float log_prob) const;
+  void add_required(const RowRules& rules);
   static void leave_only(int32_t token, float log_prob, std::vector<Candidate>& candidates);
 
   SearchOptions options_;
@@ -87,13 +108,20 @@ class Constraints {
 
   std::vector<RowRules> rules_;  // [R], of this step
   bool prefixes_ = false;        // whether any row of this step has a next token of a prefix
+  bool phrases_ = false;         // whether any request of this step has phrases
+  int64_t most_required_ = 0;    // next tokens of phrases of a row, the most
   std::vector<int32_t> history_, worse_, banned_;
   std::vector<Candidate> row_;
   std::vector<int32_t> token_;  // [R, k], as are these
   std::vector<float> log_prob_, value_;
-  // Of the rows whose prefix's next token was not found: hidden vectors, tokens, requests and log probabilities.
+  std::vector<Phrases::Progress> progress_;  // [R], of rows whose request has phrases
+  Phrases::Progress after_;
+  std::vector<int32_t> required_;
+  std::vector<float> required_log_prob_;
+  // Tokens that were not found, of prefixes and of phrases: hidden vectors, requests and log probabilities; and where
+  // the last ones belong, a place among required_ or kNone.
   std::vector<float> missing_hidden_, missing_log_prob_;
-  std::vector<int32_t> missing_row_, missing_token_, missing_request_;
+  std::vector<int32_t> missing_row_, missing_token_, missing_request_, missing_place_;
 };
 
 }  // namespace sharpbeam

@@ -130,7 +130,7 @@ void CubeSearch::share_candidates(Forward& forward, const RowView& rows, int64_t
 void CubeSearch::take_items(const RowView& rows) {
   items_.clear();
   for (const RequestRows& request : requests_) {
-    rank(rows, request);
+    rank(rows, request, keep_);
     int64_t going = 0;
     for (const Ranked& item : ranked_) {
       if (going == options_.beam_size) break;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/philox.h"
+#include "search/phrases.h"
 #include "search/stopping.h"
 
 namespace sharpbeam {
@@ -16,12 +17,19 @@ struct SearchRequest {
   std::span<const int32_t> prefix;           // tokens that every hypothesis begins with, without eos
   std::span<const float> prefix_log_prob{};  // what each adds to the score of a hypothesis
   uint64_t name = 0;                         // a hash of source and prefix, for the random numbers of its samples
+  Phrases phrases{};                         // beam search only: what every answer has to contain
 };
 
 // An answer that is being drawn.
 struct Sample {
   int32_t number;
   Philox random;
+};
+
+// A hypothesis that ended without all phrases of its request.
+struct Lacking {
+  int64_t met;  // tokens of those that it has
+  Finished finished;
 };
 
 // The state of a request in a search.
@@ -31,6 +39,8 @@ struct InFlight {
   Pool pool;
   std::vector<Sample> samples;  // sampling: in the order of the request's rows
   int64_t step = -1;            // the last one that it took
+  Phrases phrases;
+  std::vector<Lacking> lacking;  // the best first: those that have most, then by score
 };
 
 // The rows of one request in a step: those from `first` to `last`.

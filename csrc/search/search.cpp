@@ -20,6 +20,7 @@ void Search::begin(const SearchRequest& request) {
   entry.prefix.assign(request.prefix.begin(), request.prefix.end());
   entry.prefix_log_prob.assign(request.prefix_log_prob.begin(), request.prefix_log_prob.end());
   entry.prefix_log_prob.resize(entry.prefix.size());
+  entry.phrases = request.phrases;
   enter(entry, request);
 }
 

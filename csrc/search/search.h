@@ -64,6 +64,11 @@ class Search {
   const SearchWork& work() const { return work_; }
   const TokenTree& tree() const { return tree_; }
 
+  // Phrases for a request of this search. Throws as Phrases does.
+  Phrases phrases(const std::vector<std::vector<Phrases::Form>>& forms) const {
+    return {forms, options_.eos, options_.vocab};
+  }
+
   // Keep a record of each step, for one step a call.
   void record() { recording_ = true; }
   const std::vector<RequestTrace>& trace() const { return trace_; }

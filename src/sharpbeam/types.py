@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Scores = NDArray[np.float64]
+Phrases = tuple[tuple[tuple[int, ...], ...], ...]
+"""Phrases that an answer has to contain: forms of each, of which one is enough, and their tokens."""
 Per = Literal["all", "target", "direction"]  # a screen for all requests, for each target language, each direction
 
 
@@ -51,6 +53,7 @@ class Request:
     source: Ids  # [S], eos included
     prefix: Prefix | None = None
     languages: Languages = Languages()
+    phrases: Phrases = ()  # for beam search
 
 
 @dataclass(slots=True)

@@ -71,7 +71,7 @@ class KnownTexts:
         if not requests:
             return
         run, whole = kept.run, False
-        alone = len(requests) == 1 and kept.lane.reusable and run.native
+        alone = len(requests) == 1 and kept.lane.reusable and run.native and not requests[0].phrases
         if not alone:
             kept.lane.plan.add(requests)
         try:

@@ -158,7 +158,7 @@ class Stream:
         sign = {"stream": 0, "stream-shortest": 1, "stream-longest": -1}[order]
         ranked = np.lexsort((np.where(late, age, sign * length), ~late))  # stable: those who waited come first
         allowed = late | (length == length.min()) if cap is None and sign else np.ones_like(late)
-        growth = self._most_rows - size  # what each may add at most
+        growth = np.maximum(self._most_rows - size, 0)  # what each may add at most; phrases may take more rows
         if growth[allowed].sum() > free:
             ranked = age.argsort()
             allowed[:] = False

@@ -28,6 +28,8 @@ class NativeSearch:
     """The search in the core: beam, sampling or expansion."""
     rows_each = 1
     """Rows that a request begins with."""
+    takes_phrases = False
+    """Whether the answers of a request have its phrases."""
 
     def __init__(
         self,
@@ -53,7 +55,8 @@ class NativeSearch:
         """First rows of new requests, at bos, with the handles of their initial states [B]."""
         for request in requests:
             prefix = request.prefix or _NO_PREFIX
-            self._core.begin(request.index, prefix.token, prefix.log_prob, self._name(request))
+            phrases = request.phrases if self.takes_phrases else ()
+            self._core.begin(request.index, prefix.token, prefix.log_prob, self._name(request), phrases)
         index = np.array([request.index for request in requests], np.int32).repeat(self.rows_each)
         token, node, length = np.array([[self._bos_id], [ROOT], [0]], np.int32).repeat(len(index), axis=1)
         return Rows(index, state.repeat(self.rows_each), token, node, length, np.zeros(len(index), np.float64))

@@ -1,0 +1,59 @@
+// Phrases that an answer has to contain, and what a hypothesis has of them: the constraints of Post & Vilar (2018),
+// "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation", section 3.
+//
+// A phrase has one form or more, each a run of tokens; one of them is enough. A hypothesis is read from its first
+// token on. Where its last tokens are a form of a phrase that it lacks, the phrase is met, and reading continues after
+// it, so no token counts twice. Else the longest run of last tokens that begins such a form is begun: a token that
+// does not continue it takes it back, as in the paper, except for what begins a form again.
+//
+// A met phrase counts as many tokens as its longest form, a begun one those that are there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sharpbeam {
+
+class Phrases {
+ public:
+  using Form = std::vector<int32_t>;
+
+  // The phrases that a hypothesis has.
+  struct Progress {
+    std::vector<uint8_t> met;  // [phrases]
+    Form begun;                // the last tokens, where they begin a form
+    int64_t done = 0;          // tokens of the phrases that are met
+
+    int64_t tokens() const { return done + static_cast<int64_t>(begun.size()); }
+  };
+
+  Phrases() = default;
+  // The forms of each phrase. Throws std::invalid_argument for a phrase without forms, a form without tokens, and an
+  // id that is eos or not from 0 to vocab - 1.
+  Phrases(const std::vector<std::vector<Form>>& phrases, int32_t eos, int64_t vocab);
+
+  bool empty() const { return forms_.empty(); }
+  int64_t tokens() const { return tokens_; }  // of all phrases
+
+  // The progress of a hypothesis that has no tokens yet, and what one more token makes of it.
+  void begin(Progress& progress) const;
+  void add(Progress& progress, int32_t token) const;
+  // progress.tokens() after one more token; `scratch` is overwritten.
+  int64_t after(const Progress& progress, int32_t token, Progress& scratch) const;
+  // The tokens that continue what is begun, or, where nothing is, those that begin a phrase: appended, ascending.
+  void append_next(const Progress& progress, std::vector<int32_t>& tokens) const;
+
+ private:
+  struct Entry {
+    Form form;
+    size_t phrase;
+  };
+
+  std::vector<Entry> forms_;
+  std::vector<int64_t> size_;   // [phrases] tokens of the longest form
+  std::vector<int32_t> known_;  // all tokens of forms, ascending
+  int64_t tokens_ = 0;
+};
+
+}  // namespace sharpbeam

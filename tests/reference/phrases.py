@@ -1,0 +1,153 @@
+"""Beam search of one request whose answers have to contain phrases, in plain Python: slow and obvious.
+
+Dynamic beam allocation (Post & Vilar 2018) with the rules of csrc/search/beam.h and phrases.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from reference.beam import Beam, NextLogProbs, continuations, is_done, repeats
+
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.types import Phrases
+
+MOST_ROWS, LEAST = 16, -20.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The numbers of the phrases that some tokens have, and the run of last tokens that begins another."""
+
+    met: tuple[int, ...] = ()
+    begun: tuple[int, ...] = ()
+
+    def tokens(self, phrases: Phrases) -> int:
+        return sum(max(map(len, phrases[number])) for number in self.met) + len(self.begun)
+
+    def lacks(self, phrases: Phrases) -> list[tuple[int, tuple[int, ...]]]:
+        """The forms of phrases that are not met."""
+        return [(n, form) for n, forms in enumerate(phrases) if n not in self.met for form in forms]
+
+    def add(self, token: int, phrases: Phrases) -> Progress:
+        run = (*self.begun, token)
+        for first in range(len(run)):
+            rest = run[first:]
+            for number, form in self.lacks(phrases):
+                if form == rest:
+                    return Progress((*self.met, number))
+            if any(form[: len(rest)] == rest for _, form in self.lacks(phrases)):
+                return replace(self, begun=rest)
+        return replace(self, begun=())
+
+    def next(self, phrases: Phrases) -> list[int]:
+        begun = len(self.begun)
+        return sorted({form[begun] for _, form in self.lacks(phrases) if form[:begun] == self.begun})
+
+
+def progress_of(tokens: Sequence[int], phrases: Phrases) -> Progress:
+    progress = Progress()
+    for token in tokens:
+        progress = progress.add(token, phrases)
+    return progress
+
+
+def places(width: int, candidates: Sequence[int]) -> list[int]:
+    """How many places each bank has, by its number of candidates."""
+    found = [width // len(candidates)] * len(candidates)
+    found[-1] += width % len(candidates)
+    for bank in reversed(range(len(candidates))):
+        over = max(0, found[bank] - candidates[bank])
+        found[bank] -= over
+        found[bank - 1] += over
+    return found
+
+
+def candidates_of(
+    beam: Beam,
+    next_log_probs: NextLogProbs,
+    options: SearchOptions,
+    eos_id: int,
+    prefix: tuple[int, ...],
+    phrases: Phrases,
+) -> list[Beam]:
+    """The candidates of a row: its best continuations, then the next tokens of phrases that are not among them."""
+    everything = continuations(beam, next_log_probs, replace(options, max_children=None), eos_id, prefix)
+    found = everything[: min(2 * options.beam_size, options.max_children or len(everything))]
+    last = options.forced_eos and len(beam.tokens) + 1 == options.max_length
+    if len(beam.tokens) < len(prefix) or last:
+        return found
+    for token in progress_of(beam.tokens, phrases).next(phrases):
+        tokens = (*beam.tokens, token)
+        if any(other.tokens == tokens for other in found):
+            continue
+        if next_log_probs(beam.tokens)[token] > -np.inf or repeats(tokens, options.no_repeat_ngram_size):
+            found += [other for other in everything if other.tokens == tokens]
+            continue
+        value = float(np.float32(LEAST) * np.float32(options.repetition_penalty if token in beam.tokens else 1.0))
+        found.append(Beam(tokens, (*beam.log_probs, LEAST), beam.total + value))
+    return found
+
+
+def sorted_into_banks(
+    found: list[Beam], banks: int, top: float, options: SearchOptions, phrases: Phrases
+) -> list[list[Beam]]:
+    """The candidates of each bank that are above its thresholds, best first."""
+    by_bank: list[list[Beam]] = [[] for _ in range(banks)]
+    for beam in found:
+        by_bank[progress_of(beam.tokens, phrases).tokens(phrases)].append(beam)
+    margin, ratio = options.max_score_margin, options.max_score_ratio
+    for bank, group in enumerate(by_bank):
+        highest = max([beam.total for beam in group] + [top] * (bank == banks - 1), default=0.0)
+        if margin is not None:
+            by_bank[bank] = [beam for beam in group if beam.total >= highest - margin]
+        if ratio is not None:
+            by_bank[bank] = [beam for beam in by_bank[bank] if beam.total >= highest * ratio]
+    return by_bank
+
+
+def reference_phrases(
+    next_log_probs: NextLogProbs,
+    options: SearchOptions,
+    eos_id: int,
+    phrases: Phrases,
+    prefix: tuple[int, ...] = (),
+) -> list[Beam]:
+    """The answers of one request with phrases, best first; eos is among their tokens."""
+    banks = sum(max(map(len, forms)) for forms in phrases) + 1
+    width = max(options.beam_size, min(banks, MOST_ROWS))
+    kept = round(options.beam_size * options.patience)
+    running, finished, lacking, top = [Beam((), (), 0.0)], [], [], -np.inf
+    for length in range(1, options.max_length + 1):
+        found = [c for beam in running for c in candidates_of(beam, next_log_probs, options, eos_id, prefix, phrases)]
+        found.sort(key=lambda beam: -beam.total)
+        by_bank = sorted_into_banks(found, banks, top, options, phrases)
+        before, running = running, []
+        for bank, (group, most) in enumerate(zip(by_bank, places(width, [len(g) for g in by_bank]), strict=True)):
+            ends = [beam for beam in group if beam.tokens[-1] == eos_id or length == options.max_length]
+            running += [beam for beam in group if beam not in ends][:most]
+            for beam in group[:most]:
+                if beam in ends:
+                    beam.score = beam.total / length**options.length_penalty
+                    (finished if bank == banks - 1 else lacking).append(beam)
+        running.sort(key=found.index)
+        top = max([top, *(beam.total for beam in finished)])
+        finished = sorted(finished, key=lambda beam: -beam.score)[:kept]
+        if not running:
+            break
+        whole = [beam for beam in running if progress_of(beam.tokens, phrases).tokens(phrases) == banks - 1]
+        best = [running[0].total]
+        if options.early_stopping in ("true", "false"):
+            best.append(whole[0].total if whole else -1e300)
+        if any(is_done(finished, top, each, length, options) for each in best):
+            break
+    if finished:
+        return finished[: options.num_hypotheses]
+    if not lacking:
+        for beam in before:
+            beam.score = beam.total / max(length - 1, 1) ** options.length_penalty
+        return sorted(before, key=lambda beam: -beam.score)[: options.num_hypotheses]
+    lacking.sort(key=lambda beam: (-progress_of(beam.tokens, phrases).tokens(phrases), -beam.score))
+    return lacking[: options.num_hypotheses]

@@ -1,0 +1,158 @@
+"""Phrases that answers have to contain: as the reference, in every answer, and without effect on other requests."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fuzz.search_cases import TableModel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference.phrases import places, progress_of, reference_phrases
+from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
+from unit.search.test_beam import assert_equal, run, toy_log_probs
+
+from sharpbeam.decoding.loop import decode
+from sharpbeam.options.decode import ScheduleOptions, SearchOptions
+from sharpbeam.scheduling.plan import Plan
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.types import Hypothesis, Phrases, Prefix, Request
+
+
+def random_phrases(draw: random.Random, vocab: int, most: int = 2) -> Phrases:
+    """Some of two or three tokens, so that they share beginnings; some with several forms."""
+    letters = draw.sample(range(3, vocab), 3)
+    form = lambda: tuple(draw.choice(letters) for _ in range(draw.choice([1, 2, 2, 3])))  # noqa: E731
+    return tuple(tuple(form() for _ in range(draw.choice([1, 1, 2]))) for _ in range(draw.randrange(most + 1)))
+
+
+def lacking(hypothesis: Hypothesis, phrases: Phrases) -> int:
+    """How many tokens of phrases a hypothesis lacks."""
+    return sum(max(map(len, forms)) for forms in phrases) - progress_of(hypothesis.tokens, phrases).tokens(phrases)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    beam_size=st.sampled_from([1, 2, 4]),
+    schedule=st.sampled_from(["batches", "stream", "stream-shortest"]),
+    early_stopping=st.sampled_from(["true", "false", "never", "proven", "exhaustive"]),
+    length_penalty=st.sampled_from([0.0, 1.0]),
+    max_length=st.sampled_from([4, 9]),
+    prefixes=st.booleans(),
+    rules=st.sampled_from(
+        [
+            {},
+            {"min_length": 3},
+            {"max_children": 1},
+            {"max_score_margin": 0.5},
+            {"max_score_ratio": 1.5},
+            {"stop_margin": 1.0},
+            {"repetition_penalty": 1.5},
+            {"no_repeat_ngram_size": 2},
+            {"forced_eos": True},
+        ]
+    ),
+)
+def test_equals_the_reference(seed, beam_size, schedule, max_length, prefixes, rules, **values) -> None:
+    draw = random.Random(seed)
+    model = ToyModel(seed, eos_bias=1.0)
+    output_layer = ToyLayer(*model.output(), steps=4 * (seed % 2))
+    options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, max_length=max_length, **values, **rules)
+    requests = [replace(request, phrases=random_phrases(draw, 20)) for request in toy_requests(4, seed)]
+    prefix = (3, 4) if prefixes else ()
+    if prefix:
+        given_prefix = Prefix(np.array(prefix, np.int32), np.zeros(2, np.float32))
+        requests = [replace(request, prefix=given_prefix) for request in requests]
+    search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
+    plan = Plan(draw.sample(requests, 4), ScheduleOptions(schedule=schedule, max_rows=2 * beam_size), beam_size, 1)
+    found = dict(decode(model.open(), output_layer, search, plan.schedule()))
+    for request in requests:
+        if request.phrases:
+            after = toy_log_probs(model, output_layer, request)
+            assert_equal(found[request.index], reference_phrases(after, options, EOS, request.phrases, prefix), options)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), beam_size=st.sampled_from([1, 2, 5]), impossible=st.sampled_from([0.0, 0.6]))
+def test_every_answer_has_its_phrases(seed: int, beam_size: int, impossible: float) -> None:
+    draw = random.Random(seed)
+    model = TableModel(seed, 1000, 3.0, impossible)  # hypotheses end soon, and some tokens never follow
+    requests = [
+        Request(n, np.array([draw.randrange(3, 64), EOS], np.int32), phrases=random_phrases(draw, 11, most=4))
+        for n in range(6)
+    ]
+    options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, max_length=40)
+    plan = Plan(requests, ScheduleOptions(), beam_size, 1)
+    found = dict(decode(model, model, BeamSearch(options, BOS, EOS, model.vocab_size), plan.schedule()))
+    for request in requests:
+        assert 1 <= len(found[request.index]) <= beam_size
+        for hypothesis in found[request.index]:
+            assert not lacking(hypothesis, request.phrases)
+            if impossible:
+                continue
+            after = model.next_log_probs(request)
+            tokens = (*hypothesis.tokens, EOS)
+            said = tuple(float(after(tokens[:n])[tokens[n]]) for n in range(len(hypothesis.token_log_probs)))
+            assert hypothesis.token_log_probs == said
+
+
+def test_where_the_answer_is_too_short_it_has_most_of_them() -> None:
+    model = ToyModel(3, eos_bias=-1.0)
+    output_layer = ToyLayer(*model.output())
+    request = replace(toy_requests(1, 3)[0], phrases=(((5, 6, 7),), ((8,),)))
+    for max_length, lost in ((1, 3), (2, 2), (3, 1), (4, 0), (9, 0)):
+        options = SearchOptions(beam_size=3, max_length=max_length)
+        (answer,) = run(model, output_layer, [request], options, 1000)[0]
+        assert lacking(answer, request.phrases) == lost
+
+
+def test_a_request_without_phrases_does_not_see_those_of_others() -> None:
+    for beam_size in (1, 2, 5):
+        options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, max_length=12)
+        model = ToyModel(beam_size, eos_bias=0.5)
+        output_layer = ToyLayer(*model.output(), steps=4)
+        requests = toy_requests(8, beam_size)
+        alone = run(model, output_layer, requests, options, 1000)
+        some = [replace(r, phrases=(((4, 5),),)) if r.index % 2 else r for r in requests]
+        mixed = run(model, output_layer, some, options, 1000)
+        assert all(mixed[r.index] == alone[r.index] for r in requests if not r.index % 2)
+        assert any(mixed[r.index] != alone[r.index] for r in requests if r.index % 2)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "phrases", "wanted"),
+    [
+        ((5, 5, 6), (((5, 6),),), 2),  # the first 5 is taken back, the second begins again
+        ((5, 7), (((5, 6),), ((5, 7),)), 2),  # which of two was begun shows later
+        ((5, 6, 5), (((5,),), ((6, 5),)), 3),
+        ((5, 6), (((5, 6),), ((6, 7),)), 2),  # a token counts once
+        ((5, 4, 5), (((5,),), ((5,),)), 2),  # twice, if it is wanted twice
+        ((4, 4), (((5, 6, 7), (4,)),), 3),  # one form is enough
+    ],
+)
+def test_progress(tokens: tuple[int, ...], phrases: Phrases, wanted: int) -> None:
+    assert progress_of(tokens, phrases).tokens(phrases) == wanted
+
+
+@given(st.integers(1, 20), st.lists(st.integers(0, 9), min_size=1, max_size=8))
+def test_a_beam_is_divided_among_banks(width: int, candidates: list[int]) -> None:
+    found = places(width, candidates)
+    assert sum(found) == width
+    if sum(candidates) >= width >= len(candidates):
+        assert all(place >= 1 for place, there in zip(found, candidates, strict=True) if there)
+
+
+def test_phrases_that_cannot_be_are_refused() -> None:
+    search = BeamSearch(SearchOptions(), BOS, EOS, 20)
+    state = np.zeros(1, np.int32)
+    for phrases, said in (
+        ((((20,),),), "from 0 to 19"),
+        ((((EOS,),),), "not eos"),
+        ((((),),), "no tokens"),
+        (((),), "no forms"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            search.begin([Request(0, np.array([EOS], np.int32), phrases=phrases)], state)
