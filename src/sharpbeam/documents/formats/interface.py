@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 from sharpbeam.documents.segment import Escape, Part, Segment
 
@@ -20,14 +20,6 @@ class Document(Protocol[Content_co]):
 
     def write(self, translated: Sequence[Sequence[Part]]) -> Content_co:
         """The document with the translation of each segment in its place."""
-
-
-@runtime_checkable
-class Labelled(Protocol):
-    """A document that may say which language it is in."""
-
-    def relabel(self, source: str, target: str) -> None:
-        """Have it name `target` where it names `source`, or any language if that is empty."""
 
 
 class Template:
