@@ -39,6 +39,11 @@ class Template:
         if text:
             self._items.append(text)
 
+    def aside(self, segment: Segment) -> int:
+        """Add a segment without a place, whose translation is written elsewhere; returns its index."""
+        self._segments.append(segment)
+        return len(self._segments) - 1
+
     def put(self, segment: Segment) -> None:
         """Add a segment."""
         self._items.append(len(self._segments))
