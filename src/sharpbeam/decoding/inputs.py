@@ -70,11 +70,14 @@ def check_texts(texts: Sequence[str], what: str) -> None:
     """Raise InputError unless `texts` is a sequence of strings that can be written as UTF-8."""
     if isinstance(texts, (str, bytes)):
         raise InputError(f"give a list of {what}s, not a single one: [{what}].")
-    if isinstance(texts, Mapping) or not (hasattr(texts, "__len__") and hasattr(texts, "__getitem__")):
+    sound = type(texts) is list or (hasattr(texts, "__getitem__") and not isinstance(texts, Mapping))
+    if not (sound and hasattr(texts, "__len__")):
         raise InputError(f"the {what}s are a {type(texts).__name__}; give a list of them.")
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"{what} {index} is {text!r}; it must be a str.")
+        if text.isascii():
+            continue
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -153,6 +156,6 @@ def answer_of(loaded: LoadedModel, given: Input, found: list[Hypothesis], option
     attends, request = options.return_attention, given.request
     if request is None:
         return Translation(given.text, (replace(EMPTY, attention=() if attends else None),))
-    pieces = request.source[given.direction.text].tolist() if attends else ()
+    pieces = loaded.source.pieces(request.source[given.direction.text].tolist()) if attends else ()
     answers = tuple(hypothesis_answer(loaded.target, hypothesis) for hypothesis in found)
-    return Translation(given.text, answers, given.truncated, tuple(map(loaded.source.piece, pieces)))
+    return Translation(given.text, answers, given.truncated, pieces)
