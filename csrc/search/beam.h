@@ -75,7 +75,7 @@ class BeamSearch : public Search {
   int64_t width(const RequestRows& request) const;
   double floor_below(double best) const;
   int64_t share(Pool& pool, double floor, int64_t possible);
-  bool ends(const RowView& rows, int64_t cell) const;
+  bool ends(const RowView& rows, const RequestRows& request, int64_t cell) const;
   Finished ending(const RowView& rows, int64_t cell, double score);
   void keep_lacking(InFlight& request, const Lacking& ended) const;
   void finish_rows(const RowView& rows, const RequestRows& request);

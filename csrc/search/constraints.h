@@ -83,6 +83,7 @@ class Constraints {
     int64_t banned_begin, banned_end;  // tokens that would complete an n-gram again, ascending: banned_[begin : end]
     int32_t next;                      // the next token of its prefix, or kNone
     float next_log_prob;
+    bool last;                             // whether it has all tokens but one of those that it may have
     bool phrases;                          // whether its request has any
     int64_t required_begin, required_end;  // next tokens of phrases that it lacks: required_[begin : end]
   };

@@ -52,7 +52,7 @@ def encode_texts(
     direction = loaded.direction(options.languages)
     begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
     most, why = _longest(loaded, direction, options.schedule.max_input_length)
-    inputs = []
+    inputs, factor = [], options.search.max_length_factor
     for place, (text, prefix) in enumerate(zip(texts, begin, strict=True)):
         ids, number = loaded.source.encode(text) if text.strip() else [], next(numbers) % NUMBERS
         if not ids:
@@ -62,7 +62,9 @@ def encode_texts(
             log.warning("text %d has %d tokens; all after the first %d are cut off (%s)", place, len(ids), most, why)
             del ids[int(most) :]
         source = np.array([*direction.before, *ids, *direction.after], np.int32)
-        inputs.append(Input(text, Request(number, source, prefix, direction.languages), cut, direction))
+        limit = 0 if factor is None else math.ceil(factor * len(source))
+        request = Request(number, source, prefix, direction.languages, max_length=limit)
+        inputs.append(Input(text, request, cut, direction))
     return inputs
 
 
@@ -135,6 +137,8 @@ def _prompts(
 ) -> list[Input]:
     """Prompts of a language model, each after an end of sentence; the beginning of a long one is cut off."""
     loaded.language_tags.direction(options.languages)  # raises for any language
+    factor = options.search.max_length_factor
+    require(factor is None, "max_length_factor", factor, "left out: an answer is no longer for a longer prompt")
     require(prefixes is None, "target_prefix", prefixes, "left out: a prompt is what the text begins with")
     check_texts(texts, "prompt")
     most, inputs = options.schedule.max_input_length, []
