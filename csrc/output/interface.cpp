@@ -8,6 +8,7 @@ class RowRun final : public LayerRun {
   explicit RowRun(const RowLayer& layer) : layer_(layer) {}
   int64_t dim() const override { return layer_.dim(); }
   int64_t vocab() const override { return layer_.vocab(); }
+  bool estimates() const override { return layer_.estimates(); }
 
  private:
   void enter(const LayerRequest&) override {}
@@ -18,6 +19,7 @@ class RowRun final : public LayerRun {
   void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) override {
     layer_.log_prob(rows, token, log_prob);
   }
+  void find_exact_totals(const LayerRows& rows, float* total) override { layer_.exact_totals(rows, total); }
 
   const RowLayer& layer_;
 };

@@ -19,10 +19,17 @@ struct BeamView {
   int64_t children;  // at most so many candidates of one row count
   int32_t eos;
   std::span<const char> excluded;  // [vocab] or empty: tokens that the search does not take
+  const double* open = nullptr;    // [rows] how far each score may be off, against others of its request; null: exact
 
   bool ends(int32_t token) const {
     return token == eos || (!excluded.empty() && excluded[static_cast<size_t>(token)] != 0);
   }
+};
+
+// The normalisers that a layer took off the logits of its rows, where they are estimates: to be filled in.
+struct Estimates {
+  float* total;  // [rows]
+  float* error;  // [rows] how far each may be off; 0: it is exact
 };
 
 // Rows (live hypotheses) whose next token is asked for.
@@ -33,7 +40,8 @@ struct LayerRows {
   // [rows] a lower bound on the log probability that can still change the search; null: none. Candidates below it may
   // be left out; a row with fewer than k candidates is filled up with token 0 at -inf.
   const float* floor = nullptr;
-  const BeamView* beam = nullptr;  // needs `request`; a layer may return more than it says, and may ignore it
+  const BeamView* beam = nullptr;        // needs `request`; a layer may return more than it says, and may ignore it
+  const Estimates* estimates = nullptr;  // only of a run that estimates
 };
 
 // A request that enters a decoding run.
@@ -51,6 +59,8 @@ class LayerRun {
   virtual ~LayerRun() = default;
   virtual int64_t dim() const = 0;    // D
   virtual int64_t vocab() const = 0;  // V
+  // Whether normalisers are estimates with a stated error, and exact_totals are to be had.
+  virtual bool estimates() const { return false; }
 
   // Prepares for rows of a request, and forgets requests. Throws std::invalid_argument for a request that is in flight
   // already, or is not.
@@ -74,12 +84,18 @@ class LayerRun {
     const std::lock_guard<std::mutex> lock(mutex_);
     find_log_prob(rows, token, log_prob);
   }
+  // The normalisers [rows] as the exact layer has them, of a run that estimates.
+  void exact_totals(const LayerRows& rows, float* total) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    find_exact_totals(rows, total);
+  }
 
  private:
   virtual void enter(const LayerRequest& request) = 0;
   virtual void leave(const int32_t* request, int64_t count) = 0;
   virtual void find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) = 0;
   virtual void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) = 0;
+  virtual void find_exact_totals(const LayerRows&, float*) {}
 
   std::mutex mutex_;
 };
@@ -95,7 +111,7 @@ class OutputLayer {
 };
 
 // An output layer that looks at hidden vectors alone. Any number of threads may use one at a time: each has its own
-// scratch. topk and log_prob are those of LayerRun.
+// scratch. topk, log_prob, estimates and exact_totals are those of LayerRun.
 class RowLayer : public OutputLayer {
  public:
   // Multiply-adds that a row takes, about: a caller decides by it whether other threads may run meanwhile.
@@ -103,6 +119,8 @@ class RowLayer : public OutputLayer {
 
   virtual void topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) const = 0;
   virtual void log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) const = 0;
+  virtual bool estimates() const { return false; }
+  virtual void exact_totals(const LayerRows&, float*) const {}
 
   // The layer with exact logits in place of log probabilities (CUBE eq. 12); null where it cannot leave its normaliser
   // out. This layer has to outlive it.

@@ -25,6 +25,10 @@ struct Scratch {
 
 Scratch& scratch() { return thread_scratch<Scratch>(); }
 
+void tell(const Estimates* estimates, int64_t row, float total, float error) {
+  if (estimates != nullptr) estimates->total[row] = total, estimates->error[row] = error;
+}
+
 }  // namespace
 
 struct ProvenLayer::Row {
@@ -33,6 +37,7 @@ struct ProvenLayer::Row {
   const float* hidden;
   float *preview, *top;
   float total;   // what is taken off logits
+  float error;   // how far it may be off
   double floor;  // of the log probabilities that matter
   float best;    // logit among the first seeds: a row's total must not depend on how many the search wants
   int64_t seeds;
@@ -42,9 +47,13 @@ struct ProvenLayer::Row {
   bool sound() const { return bound.sound; }
 };
 
-ProvenLayer::ProvenLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const LowBitView& view,
-                         Normaliser normaliser, const Kernels& table)
-    : matrix_(std::move(weight), bias, vocab, dim, table), preview_(matrix_, view), normaliser_(normaliser) {
+ProvenLayer::ProvenLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const LowBitView& view,
+                         Normaliser normaliser, bool estimates, const Kernels& table)
+    : matrix_(weight, bias.get(), vocab, dim, table),
+      preview_(matrix_, view),
+      normaliser_(normaliser),
+      estimates_(estimates),
+      exact_(std::move(weight), std::move(bias), vocab, dim, table, true) {
   release_pages(matrix_.row(0), matrix_.row(vocab));
 }
 
@@ -70,7 +79,7 @@ void ProvenLayer::for_each_block_of_rows(const float* hidden, int64_t rows, Visi
       row[r].bound = preview_.bound(table, row[r].hidden, coordinates + r * dim(), numbers + r * width);
       row[r].numbers = numbers + r * width;
       row[r].preview = preview + r * stride, row[r].top = top + r * preview_.panels();
-      row[r].total = 0.0f, row[r].floor = kNone, row[r].seeds = 0;
+      row[r].total = row[r].error = 0.0f, row[r].floor = kNone, row[r].seeds = 0;
       scale[r] = row[r].bound.scale;
     }
     preview_.compute(table, numbers, scale, count, preview, top);
@@ -109,10 +118,11 @@ int64_t ProvenLayer::reaching(const Row& row, float bar) const {
   return std::remove_if(left, left + found, [&](int32_t place) { return preview_.token(place) < 0; }) - left;
 }
 
-float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCounts& counts) const {
+void ProvenLayer::estimate(Row& row, const Normaliser& normaliser, ProvenCounts& counts) const {
   Scratch& mine = scratch();
   const Kernels& table = matrix_.table();
-  if (!row.sound()) return matrix_.log_total(row.hidden, mine.exact.get());
+  const auto take_exact = [&] { row.total = matrix_.log_total(row.hidden, mine.exact.get()), row.error = 0.0f; };
+  if (!row.sound()) return take_exact();
   const float best = static_cast<float>(row.best - row.bound.shift), share = normaliser.share;
   float* tops = mine.best.get();
   std::copy_n(row.top, preview_.panels(), tops);
@@ -125,7 +135,7 @@ float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCou
                             opened += count;
                           });
   counts.refined += refined;
-  if (refined == 0) return matrix_.log_total(row.hidden, mine.exact.get());
+  if (refined == 0) return take_exact();
   const float top = *std::max_element(tops, tops + preview_.panels());
   float* kept = mine.near.get();
   for (int64_t i = 0; i < refined; ++i) kept[i] = std::exchange(row.preview[left[i]], kNever);
@@ -135,7 +145,8 @@ float ProvenLayer::total(const Row& row, const Normaliser& normaliser, ProvenCou
   const double known = refined_total(row, normaliser, refined, counts), shift = row.bound.shift - known;
   const double others = normaliser.near * summed * std::exp(top + shift) +
                         normaliser.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
-  return static_cast<float>(known + std::log1p(others));
+  row.total = static_cast<float>(known + std::log1p(others));
+  row.error = above(normaliser.spread * others / (1.0 + others) + normaliser.least);
 }
 
 double ProvenLayer::refined_total(const Row& row, const Normaliser& normaliser, int64_t count,
@@ -181,6 +192,9 @@ void ProvenLayer::exact_logits(const Row& row, int64_t count, float* logits) con
 void ProvenLayer::set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const {
   std::vector<double>& scores = scratch().score;
   const BeamView& beam = *given.beam;
+  const auto open = [&](int64_t r) {
+    return (beam.open == nullptr ? 0.0 : beam.open[first + r]) + (given.estimates == nullptr ? 0.0 : row[r].error);
+  };
   for (int64_t from = 0, to = 0; from < rows; from = to) {
     while (to < rows && given.request[first + to] == given.request[first + from]) ++to;
     scores.clear();
@@ -189,13 +203,13 @@ void ProvenLayer::set_floors(Row* row, int64_t first, int64_t rows, const LayerR
       for (int64_t i = 0; i < row[r].seeds && children < beam.children; ++i) {
         if (beam.ends(row[r].seed_token[i])) continue;
         ++children;
-        scores.push_back(beam.score[first + r] + static_cast<double>(row[r].seed[i] - row[r].total));
+        scores.push_back(beam.score[first + r] - open(r) + static_cast<double>(row[r].seed[i] - row[r].total));
       }
     }
     if (static_cast<int64_t>(scores.size()) < beam.width) continue;
     std::nth_element(scores.begin(), scores.begin() + (beam.width - 1), scores.end(), std::greater<double>());
     const double bar = scores[static_cast<size_t>(beam.width - 1)];
-    for (int64_t r = from; r < to; ++r) row[r].floor = bar - beam.score[first + r];
+    for (int64_t r = from; r < to; ++r) row[r].floor = bar - beam.score[first + r] - open(r);
   }
 }
 
@@ -262,8 +276,9 @@ void ProvenLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* 
   for_each_block_of_rows(rows.hidden, rows.rows, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], seeds);
-      if (normalise) row[r].total = total(row[r], normaliser_, counts);
+      if (normalise) estimate(row[r], normaliser_, counts);
       if (totals != nullptr) totals[first + r] = row[r].total;
+      tell(rows.estimates, first + r, row[r].total, row[r].error);
     }
     if (rows.beam != nullptr && rows.request != nullptr) set_floors(row, first, count, rows);
     for (int64_t r = 0; rows.floor != nullptr && r < count; ++r) {
@@ -284,7 +299,9 @@ void ProvenLayer::score(const LayerRows& rows, const int32_t* token, bool normal
   for_each_block_of_rows(rows.hidden, rows.rows, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
-      log_prob[first + r] = std::min(log_prob[first + r] - total(row[r], normaliser_, counts), 0.0f);
+      estimate(row[r], normaliser_, counts);
+      log_prob[first + r] = std::min(log_prob[first + r] - row[r].total, 0.0f);
+      tell(rows.estimates, first + r, row[r].total, row[r].error);
     }
   });
 }
@@ -294,7 +311,8 @@ void ProvenLayer::totals(const float* hidden, int64_t rows, const Normaliser& no
   for_each_block_of_rows(hidden, rows, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
-      totals[first + r] = total(row[r], normaliser, counts);
+      estimate(row[r], normaliser, counts);
+      totals[first + r] = row[r].total;
     }
   });
 }

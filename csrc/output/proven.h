@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "output/exact.h"
 #include "output/interface.h"
 #include "output/low_bit_preview.h"
 #include "output/output_matrix.h"
@@ -20,11 +21,13 @@ namespace sharpbeam {
 //     it is then at most `exact` below it,
 //   `near` times exp(preview) of the other tokens in panels that may hold one at most `summed` below it, and
 //   `far` times exp(largest preview) of every other panel.
-// "May" is by `share` of the bounds. All six are calibrated on a sample; the error is what was measured there, not a
-// bound. refined <= summed.
+// "May" is by `share` of the bounds. All six are calibrated on a sample. So is the error that is stated with each
+// normaliser, in nats: `spread` times the share of the sum that `near` and `far` are taken of, and `least`.
+// refined <= summed.
 struct Normaliser {
   float share, exact, refined, summed;
   double near, far;
+  double spread = 0.0, least = 0.0;
 };
 
 // How calls went, summed over rows.
@@ -40,14 +43,19 @@ struct ProvenCounts {
 
 class ProvenLayer final : public NormalisingLayer {
  public:
-  // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] and the view are copied. Throws
-  // std::invalid_argument as OutputMatrix and LowBitPreview do.
-  ProvenLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const LowBitView& view,
-              Normaliser normaliser, const Kernels& table);
+  // `weight` [vocab, dim] and `bias` [vocab] are shared, and must not change; the view is copied. `estimates`: whether
+  // searches take exact normalisers where a decision needs them, for which all weights are packed at the first one.
+  // Throws std::invalid_argument as OutputMatrix and LowBitPreview do.
+  ProvenLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const LowBitView& view, Normaliser normaliser,
+              bool estimates, const Kernels& table);
 
   int64_t vocab() const override { return matrix_.vocab(); }
   int64_t dim() const override { return matrix_.dim(); }
   int64_t row_cost() const override { return preview_.places() * preview_.depth() / 4; }
+  bool estimates() const override { return estimates_; }
+  void exact_totals(const LayerRows& rows, float* total) const override {
+    exact_.totals(rows.hidden, rows.rows, total);
+  }
 
   void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token) const override {
     ProvenCounts counts;
@@ -74,7 +82,8 @@ class ProvenLayer final : public NormalisingLayer {
   void seed(Row& row, int64_t seeds) const;
   // The places of the tokens that may reach `bar`, rising, into the scratch; how many.
   int64_t reaching(const Row& row, float bar) const;
-  float total(const Row& row, const Normaliser& normaliser, ProvenCounts& counts) const;
+  // The normaliser and its error, into the row.
+  void estimate(Row& row, const Normaliser& normaliser, ProvenCounts& counts) const;
   // Of the tokens in the `count` places of the scratch.
   double refined_total(const Row& row, const Normaliser& normaliser, int64_t count, ProvenCounts& counts) const;
   // The least log probability of each row that can matter, from the seeds of all rows of a request.
@@ -85,6 +94,8 @@ class ProvenLayer final : public NormalisingLayer {
   OutputMatrix matrix_;
   LowBitPreview preview_;
   Normaliser normaliser_;
+  bool estimates_;
+  ExactLayer exact_;
 };
 
 }  // namespace sharpbeam

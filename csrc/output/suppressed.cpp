@@ -16,6 +16,7 @@ class SuppressedRun final : public LayerRun {
 
   int64_t dim() const override { return run_->dim(); }
   int64_t vocab() const override { return run_->vocab(); }
+  bool estimates() const override { return run_->estimates(); }
 
  private:
   void enter(const LayerRequest& request) override { run_->admit(request); }
@@ -24,6 +25,7 @@ class SuppressedRun final : public LayerRun {
   void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) override {
     run_->log_prob(rows, token, log_prob);
   }
+  void find_exact_totals(const LayerRows& rows, float* total) override { run_->exact_totals(rows, total); }
 
   std::unique_ptr<LayerRun> run_;
   const std::vector<char>& suppressed_;

@@ -41,7 +41,11 @@ class PythonForward : public Forward {
       : step_(forward.attr("step")),
         topk_(forward.attr("topk")),
         log_prob_(forward.attr("log_prob")),
-        contiguous_(nb::module_::import_("numpy").attr("ascontiguousarray")) {}
+        contiguous_(nb::module_::import_("numpy").attr("ascontiguousarray")) {
+    const nb::object layer = nb::getattr(forward, "layer", nb::none());
+    if (layer.is_none() || !nb::cast<LayerRun&>(layer).estimates()) return;
+    held_ = layer, layer_ = &nb::cast<LayerRun&>(layer);
+  }
 
   int64_t dim() const override { return dim_; }
 
@@ -54,11 +58,20 @@ class PythonForward : public Forward {
     const float* data = checked<float>(hidden, "hidden", {rows, kAnySize});
     std::copy_n(checked<int32_t>(handles, "state", {rows}), rows, states);
     dim_ = static_cast<int64_t>(hidden.shape(1));
+    if (layer_ != nullptr && layer_->dim() != dim_)
+      throw std::invalid_argument("the hidden vectors are " + std::to_string(dim_) + " wide; the layer takes " +
+                                  std::to_string(layer_->dim()));
     return data;  // of hidden_
   }
 
-  void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView*, float* log_prob,
-            int32_t* token) override {
+  bool estimates() const override { return layer_ != nullptr; }
+  void exact_totals(const float* hidden, const int32_t* request, int64_t rows, float* total) override {
+    layer_->exact_totals({hidden, rows, request}, total);
+  }
+
+  void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
+            const Estimates* estimates, float* log_prob, int32_t* token) override {
+    if (layer_ != nullptr) return layer_->topk({hidden, rows, request, nullptr, beam, estimates}, k, log_prob, token);
     const nb::gil_scoped_acquire gil;
     const nb::object top = topk_(matrix(hidden, rows), k, array_of(request, rows));
     const auto log_probs = nb::cast<AnyArray>(contiguous_(top.attr("log_prob")));
@@ -68,7 +81,10 @@ class PythonForward : public Forward {
   }
 
   void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
-                float* log_prob) override {
+                const Estimates* estimates, float* log_prob) override {
+    if (layer_ != nullptr) {
+      return layer_->log_prob({hidden, rows, request, nullptr, nullptr, estimates}, token, log_prob);
+    }
     const nb::gil_scoped_acquire gil;
     const nb::object found = log_prob_(matrix(hidden, rows), array_of(token, rows), array_of(request, rows));
     std::copy_n(checked<float>(nb::cast<AnyArray>(contiguous_(found)), "log_prob", {rows}), rows, log_prob);
@@ -86,7 +102,8 @@ class PythonForward : public Forward {
     return array.array;
   }
 
-  nb::object step_, topk_, log_prob_, contiguous_, hidden_;
+  nb::object step_, topk_, log_prob_, contiguous_, hidden_, held_;
+  LayerRun* layer_ = nullptr;  // of held_: a layer whose normalisers are estimates
   int64_t dim_ = 0;
 };
 
@@ -99,6 +116,7 @@ SearchOptions read_options(nb::dict given) {
   };
   read("eos_id", options.eos);
   read("vocab_size", options.vocab);
+  read("return_scores", options.scores);
   read("beam_size", options.beam_size);
   read("num_hypotheses", options.num_hypotheses);
   read("min_length", options.min_length);
@@ -155,8 +173,8 @@ class SearchRun {
 
   using Forms = std::vector<std::vector<Phrases::Form>>;
 
-  void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name, const Forms& phrases, int64_t max_length) {
-    SearchRequest entering = checked_request(request, prefix, log_prob, name, max_length);
+  void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name, const Forms& phrases) {
+    SearchRequest entering = checked_request(request, prefix, log_prob, name);
     entering.phrases = search_->phrases(phrases);
     const std::unique_lock<std::mutex> lock = locked();
     search_->begin(entering);
@@ -165,9 +183,8 @@ class SearchRun {
   // A request from its source on, which has one row at first; nothing else is in flight. After an error the runs of
   // model and layer still hold it.
   Decoded decode(ModelRun& model, LayerRun& layer, int32_t request, int32_t bos, Ids source, Ids prefix,
-                 Floats log_prob, int64_t max_length, std::string_view source_language,
-                 std::string_view target_language) {
-    const SearchRequest entering = checked_request(request, prefix, log_prob, 0, max_length);
+                 Floats log_prob, std::string_view source_language, std::string_view target_language) {
+    const SearchRequest entering = checked_request(request, prefix, log_prob, 0);
     const int32_t* tokens = checked<int32_t>(source, "source", {kAnySize});
     const auto positions = static_cast<int32_t>(source.size());
     const std::unique_lock<std::mutex> lock = locked();
@@ -247,18 +264,13 @@ class SearchRun {
             checked<double>(score, "score", {rows})};
   }
 
-  static SearchRequest checked_request(int32_t request, const Ids& prefix, const Floats& log_prob, uint64_t name,
-                                       int64_t max_length) {
+  static SearchRequest checked_request(int32_t request, const Ids& prefix, const Floats& log_prob, uint64_t name) {
     const auto size = static_cast<int64_t>(prefix.size());
     if (request < 0) throw std::invalid_argument("request is " + std::to_string(request) + "; it must be 0 or more");
-    if (max_length < 0)
-      throw std::invalid_argument("max_length is " + std::to_string(max_length) + "; it must be 0 or more");
     return {request,
             {checked<int32_t>(prefix, "prefix", {kAnySize}), prefix.size()},
             {checked<float>(log_prob, "prefix_log_prob", {size}), prefix.size()},
-            name,
-            {},
-            max_length};
+            name};
   }
 
   // To be called with the lock.
@@ -282,7 +294,8 @@ class SearchRun {
   }
 
   static nb::tuple counts(const SearchWork& work) {
-    return nb::make_tuple(work.steps, work.expansions, work.request_steps, work.model_rows, work.sub_cubes);
+    return nb::make_tuple(work.steps, work.expansions, work.request_steps, work.model_rows, work.sub_cubes,
+                          work.settled);
   }
 
   // Kept until the answer is copied; waits without the GIL, which who has the lock needs for that.
@@ -359,12 +372,11 @@ void bind_search(nb::module_& module) {
           "kind: beam, sampling or expansion; options: fields of SearchOptions and SamplingOptions by name, eos_id and "
           "vocab_size.")
       .def("begin", &SearchRun::begin, "request"_a, "prefix"_a, "prefix_log_prob"_a, "name"_a = 0,
-           "phrases"_a = SearchRun::Forms(), "max_length"_a = 0,
+           "phrases"_a = SearchRun::Forms(),
            "A new request with its target prefix [P]; `name` is what the random numbers of its samples depend on. "
-           "Beam search without cube pruning: `phrases` are what its answers have to contain, each a list of forms. "
-           "`max_length`, unless 0: a limit of its own.")
+           "Beam search without cube pruning: `phrases` are what its answers have to contain, each a list of forms.")
       .def("decode", &SearchRun::decode, "model"_a, "layer"_a, "request"_a, "bos"_a, "source"_a, "prefix"_a,
-           "prefix_log_prob"_a, "max_length"_a = 0, "source_language"_a = "", "target_language"_a = "",
+           "prefix_log_prob"_a, "source_language"_a = "", "target_language"_a = "",
            "A request alone, from its source [S] to its answers: it enters model and layer, and leaves them. Returns "
            "what is done and counts of the work.")
       .def("cancel", &SearchRun::cancel, "request"_a, "Forget a request in flight; False where it is not in flight.")

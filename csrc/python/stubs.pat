@@ -14,7 +14,7 @@ sharpbeam._core.__prefix__:
     Trace: TypeAlias = list[tuple[int, list[int], list[tuple[int, int, float, float, int]], int]]
     # Request, state, token, node and length of the rows of the next step [5, n], their scores [n]; counts; finished
     # requests; the record.
-    Counts: TypeAlias = tuple[int, int, int, int, int]
+    Counts: TypeAlias = tuple[int, int, int, int, int, int]
     Stepped: TypeAlias = tuple[Ids, Scores, Counts, Done | None, Trace]
 
 sharpbeam._core.RowLayer.topk:

@@ -1,6 +1,7 @@
 #include "search/beam.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "search/banks.h"
@@ -19,7 +20,11 @@ int64_t most_ranked(const SearchOptions& options) { return options.beam_size == 
 BeamSearch::BeamSearch(const SearchOptions& options)
     : Search(options, std::min(most_ranked(options), options.max_children)),
       keep_(most_ranked(options)),
-      stop_(options) {}
+      stop_(options),
+      settles_(options.cube_pruning == CubePruning::kNone && options.finishing == Finishing::kLeave &&
+               options.repetition_penalty <= 1.0f && options.prefix_bias_beta <= 0.0 &&
+               !std::isfinite(options.stop_margin) && !std::isfinite(options.max_score_margin) &&
+               options.max_score_ratio <= 0.0) {}
 
 void BeamSearch::enter(InFlight& entry, const SearchRequest&) {
   entry.pool.best.reserve(static_cast<size_t>(std::min<int64_t>(stop_.most(), 64)) + 1);
@@ -30,11 +35,12 @@ bool BeamSearch::narrows(const RowView& rows, BeamView& beam) const {
   if (recording_ || options_.repetition_penalty > 1.0f || options_.no_repeat_ngram_size > 0) return false;
   for (const RequestRows& request : requests_)
     if (!request.request->prefix.empty() || !request.request->phrases.empty()) return false;
-  beam = {rows.score, options_.beam_size, options_.max_children, options_.eos, {}};
+  beam = {rows.score, options_.beam_size, options_.max_children, options_.eos, {}, nullptr};
   return true;
 }
 
 void BeamSearch::advance(const RowView& rows) {
+  if (open_.some()) settle_candidates(rows);
   int64_t nodes = 0;
   for (const RequestRows& request : requests_) nodes += request.request->phrases.empty() ? keep_ : 2 * width(request);
   reserve(std::min(nodes, rows.rows * candidates_.k));
@@ -51,9 +57,10 @@ void BeamSearch::advance(const RowView& rows) {
     if (pool.best.empty())
       for (const Lacking& each : request.request->lacking) pool.best.push_back(each.finished);
     if (pool.best.empty()) finish_rows(rows, request);
+    if (open_.some()) settle_answers(rows, request);
     if (static_cast<int64_t>(pool.best.size()) > options_.num_hypotheses)
       pool.best.resize(static_cast<size_t>(options_.num_hypotheses));
-    close(request, early ? request.request->max_length - length : 0);
+    close(request, early ? options_.max_length - length : 0);
   }
 }
 
@@ -72,10 +79,11 @@ Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
   for (int64_t place = 0; place < ranked; ++place) {
     const auto [cell, score] = ranked_[static_cast<size_t>(place)];
     Outcome outcome = score < floor ? Outcome::kThreshold : Outcome::kWidth;
-    if (place < possible && ends(rows, request, cell) && place < options_.beam_size) {
-      pool.add(ending(rows, cell, score), stop_.most());
+    if (place < possible && ends(rows, cell) && place < options_.beam_size) {
+      // Where scores are open, settle_pool decides which ones have to go.
+      pool.add(ending(rows, cell, score), stop_.most() + (open_.some() ? options_.beam_size : 0));
       outcome = Outcome::kFinished;
-    } else if (place < possible && !ends(rows, request, cell) && grown_.size() - before < options_.beam_size) {
+    } else if (place < possible && !ends(rows, cell) && grown_.size() - before < options_.beam_size) {
       best = std::max(best, score);
       grow(rows, cell, score);
       outcome = Outcome::kLives;
@@ -83,7 +91,17 @@ Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
     if (recording_) record(request, cell, score, outcome);
   }
   if (recording_) record_banned(rows, request);
-  return stop_.verdict(pool, best, rows.length[request.first] + 1, request.request->max_length);
+  const int64_t length = rows.length[request.first] + 1;
+  if (open_.some()) {
+    while (settle_pool(rows, request, stop_.most(), false)) {
+    }
+    if (static_cast<int64_t>(pool.best.size()) > stop_.most()) pool.best.resize(static_cast<size_t>(stop_.most()));
+    while (settle_verdict(rows, request, before, length)) {
+    }
+    best = kNothing;
+    for (int64_t row = before; row < grown_.size(); ++row) best = std::max(best, grown_.score[row]);
+  }
+  return stop_.verdict(pool, best, length);
 }
 
 // The same for a request with phrases.
@@ -104,14 +122,14 @@ Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request
     if (bank != kBelow) {
       const auto b = static_cast<size_t>(bank);
       const bool first = seen_[b]++ < places_[b];
-      if (ends(rows, request, cell) && first) {
+      if (ends(rows, cell) && first) {
         const Finished ended = ending(rows, cell, score);
         if (bank == last)
           entry.pool.add(ended, stop_.most());
         else
           keep_lacking(entry, {bank, ended});
         outcome = Outcome::kFinished;
-      } else if (!ends(rows, request, cell) && taken_[b] < places_[b]) {
+      } else if (!ends(rows, cell) && taken_[b] < places_[b]) {
         ++taken_[b];
         best = std::max(best, score);
         if (bank == last) best_whole = std::max(best_whole, score);
@@ -122,10 +140,10 @@ Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request
     if (recording_) record(request, cell, score, outcome);
   }
   const int64_t length = rows.length[request.first] + 1;
-  const Why why = stop_.verdict(entry.pool, best, length, entry.max_length);
+  const Why why = stop_.verdict(entry.pool, best, length);
   const bool guesses =
       options_.early_stopping == EarlyStopping::kTrue || options_.early_stopping == EarlyStopping::kFalse;
-  return why == Why::kNotDone && guesses ? stop_.verdict(entry.pool, best_whole, length, entry.max_length) : why;
+  return why == Why::kNotDone && guesses ? stop_.verdict(entry.pool, best_whole, length) : why;
 }
 
 // The bank of each of ranked_, and how many candidates each bank has.
@@ -159,9 +177,8 @@ void BeamSearch::keep_lacking(InFlight& request, const Lacking& ended) const {
   if (static_cast<int64_t>(kept.size()) > options_.num_hypotheses) kept.pop_back();
 }
 
-bool BeamSearch::ends(const RowView& rows, const RequestRows& request, int64_t cell) const {
-  const int64_t length = rows.length[cell / candidates_.k] + 1;
-  return candidates_.token[cell] == options_.eos || length >= request.request->max_length;
+bool BeamSearch::ends(const RowView& rows, int64_t cell) const {
+  return candidates_.token[cell] == options_.eos || rows.length[cell / candidates_.k] + 1 >= options_.max_length;
 }
 
 void BeamSearch::rank(const RowView& rows, const RequestRows& request, int64_t most) {

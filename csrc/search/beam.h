@@ -36,6 +36,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "search/search.h"
@@ -58,6 +59,7 @@ class BeamSearch : public Search {
   void enter(InFlight& entry, const SearchRequest& request) override;
   void advance(const RowView& rows) final;
   bool narrows(const RowView& rows, BeamView& beam) const override;
+  bool settles() const override { return settles_ && !recording_; }
 
   // The best candidates of a request that are allowed, best first, at most `most`; into ranked_.
   void rank(const RowView& rows, const RequestRows& request, int64_t most);
@@ -73,9 +75,20 @@ class BeamSearch : public Search {
   Why advance_in_banks(const RowView& rows, const RequestRows& request);
   void sort_into_banks(const RequestRows& request);
   int64_t width(const RequestRows& request) const;
+
+  // Where scores rest on estimates (close_calls.cpp): exact ones of all hypotheses that a decision is close between.
+  void settle_candidates(const RowView& rows);
+  void mark_close(const RowView& rows, const RequestRows& request);
+  void mark_pairs(const RowView& rows, double reach, bool ending);
+  bool settle_pool(const RowView& rows, const RequestRows& request, int64_t places, bool ordered);
+  bool settle_verdict(const RowView& rows, const RequestRows& request, int64_t before, int64_t length);
+  void settle_answers(const RowView& rows, const RequestRows& request);
+  void settle(const RowView& rows, std::span<const RequestRows> requests);
+  double error_of(const Finished& finished) const;  // of its score
+
   double floor_below(double best) const;
   int64_t share(Pool& pool, double floor, int64_t possible);
-  bool ends(const RowView& rows, const RequestRows& request, int64_t cell) const;
+  bool ends(const RowView& rows, int64_t cell) const;
   Finished ending(const RowView& rows, int64_t cell, double score);
   void keep_lacking(InFlight& request, const Lacking& ended) const;
   void finish_rows(const RowView& rows, const RequestRows& request);
@@ -83,12 +96,14 @@ class BeamSearch : public Search {
   void record_banned(const RowView& rows, const RequestRows& request);
 
   StopRule stop_;
+  bool settles_;
   std::vector<uint8_t> stays_;  // scratch of `share`
   // Of a request with phrases: the bank of each of ranked_, or kBelow where it is below the threshold; and of each bank
   // the number of candidates, the threshold, the places, and how many of the places and the rows are taken.
   std::vector<int64_t> bank_;
   std::vector<int64_t> in_bank_, places_, seen_, taken_;
   std::vector<double> floor_;
+  Pool lower_, higher_;  // scratch of `settle_verdict`
 };
 
 }  // namespace sharpbeam

@@ -115,8 +115,8 @@ void CubeSearch::share_candidates(Forward& forward, const RowView& rows, int64_t
   }
   asked_token_.resize(static_cast<size_t>(asked * k));
   asked_log_prob_.resize(asked_token_.size());
-  forward.topk(asked_hidden_.data(), asked_request_.data(), asked, k, nullptr, asked_log_prob_.data(),
-               asked_token_.data());
+  work_.settled += forward.exact_topk(asked_hidden_.data(), asked_request_.data(), asked, k, nullptr,
+                                      asked_log_prob_.data(), asked_token_.data());
   work_.sub_cubes += asked;
   token_.resize(static_cast<size_t>(rows.rows * k));
   log_prob_.resize(token_.size());
@@ -182,8 +182,9 @@ void CubeSearch::ask(Forward& forward, const RowView& rows, const float* hidden)
   }
   if (asked_item_.empty()) return;
   asked_log_prob_.resize(asked_item_.size());
-  forward.log_prob(asked_hidden_.data(), asked_request_.data(), static_cast<int64_t>(asked_item_.size()),
-                   asked_token_.data(), asked_log_prob_.data());
+  const auto items = static_cast<int64_t>(asked_item_.size());
+  work_.settled += forward.exact_log_prob(asked_hidden_.data(), asked_request_.data(), items, asked_token_.data(),
+                                          asked_log_prob_.data());
   for (size_t i = 0; i < asked_item_.size(); ++i) exact_[asked_item_[i]] = asked_log_prob_[i];
 }
 

@@ -24,15 +24,20 @@ const float* NativeForward::step(const int32_t* request, const int32_t* state, c
 }
 
 void NativeForward::topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
-                         float* log_prob, int32_t* token) {
+                         const Estimates* estimates, float* log_prob, int32_t* token) {
   const PartSpan span(model_->table(), StepPart::output);
-  layer_->topk({hidden, rows, request, nullptr, beam}, k, log_prob, token);
+  layer_->topk({hidden, rows, request, nullptr, beam, estimates}, k, log_prob, token);
 }
 
 void NativeForward::log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
-                             float* log_prob) {
+                             const Estimates* estimates, float* log_prob) {
   const PartSpan span(model_->table(), StepPart::output);
-  layer_->log_prob({hidden, rows, request}, token, log_prob);
+  layer_->log_prob({hidden, rows, request, nullptr, nullptr, estimates}, token, log_prob);
+}
+
+void NativeForward::exact_totals(const float* hidden, const int32_t* request, int64_t rows, float* total) {
+  const PartSpan span(model_->table(), StepPart::output);
+  layer_->exact_totals({hidden, rows, request}, total);
 }
 
 }  // namespace sharpbeam

@@ -18,10 +18,12 @@ class NativeForward : public Forward {
   int64_t dim() const override { return model_->dim(); }
   const float* step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
                     int32_t* states) override;
-  void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam, float* log_prob,
-            int32_t* token) override;
+  bool estimates() const override { return layer_->estimates(); }
+  void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
+            const Estimates* estimates, float* log_prob, int32_t* token) override;
   void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
-                float* log_prob) override;
+                const Estimates* estimates, float* log_prob) override;
+  void exact_totals(const float* hidden, const int32_t* request, int64_t rows, float* total) override;
   void retain(const int32_t* state, int64_t count) override { model_->retain(state, count); }
 
  private:

@@ -18,8 +18,9 @@ constexpr auto choice_names(CubePruning) { return std::array{"none", "exact", "a
 constexpr auto choice_names(MergeBy) { return std::array{"word", "likeness", "both"}; }
 
 struct SearchOptions {
-  int32_t eos = 0;    // token id
-  int64_t vocab = 0;  // V
+  int32_t eos = 0;     // token id
+  int64_t vocab = 0;   // V
+  bool scores = true;  // whether those of answers are wanted
   int64_t beam_size = 1;
   int64_t num_hypotheses = 1;
   int64_t min_length = 0, max_length = 256;

@@ -1,6 +1,5 @@
 #include "search/search.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,10 +21,15 @@ void Search::begin(const SearchRequest& request) {
   entry.prefix_log_prob.assign(request.prefix_log_prob.begin(), request.prefix_log_prob.end());
   entry.prefix_log_prob.resize(entry.prefix.size());
   entry.phrases = request.phrases;
-  const int64_t least = static_cast<int64_t>(entry.prefix.size()) + entry.phrases.tokens() + 1;
-  entry.max_length = options_.max_length;
-  if (request.max_length > 0) entry.max_length = std::min(entry.max_length, std::max(request.max_length, least));
   enter(entry, request);
+}
+
+bool Search::cancel(int32_t request) {
+  const auto found = in_flight_.find(request);
+  if (found == in_flight_.end()) return false;
+  open_.release(found->second);
+  in_flight_.erase(found);
+  return true;
 }
 
 void Search::step(Forward& forward, const RowView& rows, bool whole) {
@@ -42,9 +46,14 @@ void Search::step(Forward& forward, const RowView& rows, bool whole) {
 void Search::step_once(Forward& forward, const RowView& rows) {
   check(rows);
   trace_.clear();
-  predict(forward, rows);
+  forward_ = &forward;
+  open_.rest();
+  score_.assign(rows.score, rows.score + rows.rows);
+  RowView mine = rows;
+  mine.score = score_.data();
+  predict(forward, mine);
   grown_.resize(0);
-  advance(rows);
+  advance(mine);
   ++work_.steps;
   work_.expansions += rows.rows;
   work_.request_steps += static_cast<int64_t>(requests_.size());
@@ -66,7 +75,7 @@ void Search::check(const RowView& rows) {
       requests_.push_back({row, row, index, &found->second});
     }
     requests_.back().last = row + 1;
-    if (length < 0 || length >= requests_.back().request->max_length)
+    if (length < 0 || length >= options_.max_length)
       throw std::invalid_argument("length is " + std::to_string(length) + "; it must be from 0 to below max_length");
     if (!tree_.owns(index, rows.node[row]))
       throw std::invalid_argument("node " + std::to_string(rows.node[row]) + " is not one of its row's request");
@@ -80,10 +89,32 @@ void Search::predict(Forward& forward, const RowView& rows) {
   log_prob_.resize(token_.size());
   const float* hidden = forward.step(rows.request, rows.state, rows.token, rows.rows, states_.data());
   BeamView beam;
-  const bool narrow = narrows(rows, beam);
-  forward.topk(hidden, rows.request, rows.rows, k, narrow ? &beam : nullptr, log_prob_.data(), token_.data());
+  const BeamView* narrow = narrows(rows, beam) ? &beam : nullptr;
+  if (forward.estimates() && settles()) {
+    const Estimates* estimates = open_.begin(rows, requests_);
+    beam.open = open_.spread();
+    forward.topk(hidden, rows.request, rows.rows, k, narrow, estimates, log_prob_.data(), token_.data());
+    open_.keep(rows, requests_, hidden, forward.dim());
+    settle_required(rows, k);
+  } else {
+    work_.settled += forward.exact_topk(hidden, rows.request, rows.rows, k, narrow, log_prob_.data(), token_.data());
+  }
   constraints_.complete(rows, forward, hidden, k, token_.data(), log_prob_.data());
   candidates_ = constraints_.apply(rows, k, token_.data(), log_prob_.data());
+}
+
+// Exact candidates of requests with phrases, whose banks are compared too. What is forced rests on no estimate.
+void Search::settle_required(const RowView& rows, int64_t k) {
+  for (const RequestRows& request : requests_) {
+    for (int64_t row = request.first; row < request.last; ++row) {
+      if (constraints_.forces(row, rows.length[row])) open_.close(row);
+      if (!request.request->phrases.empty()) open_.mark_row(row);
+    }
+  }
+  if (!open_.marked()) return;
+  work_.settled += open_.settle(*forward_);
+  for (int64_t row = 0; row < rows.rows; ++row) open_.correct(row, k, log_prob_.data() + row * k);
+  open_.done();
 }
 
 void Search::reserve(int64_t nodes) {
@@ -92,7 +123,8 @@ void Search::reserve(int64_t nodes) {
 
 int32_t Search::add_node(const RowView& rows, int64_t cell) {
   const int64_t row = cell / candidates_.k;
-  return tree_.add(rows.node[row], candidates_.token[cell], candidates_.log_prob[cell], rows.request[row]);
+  return tree_.add(rows.node[row], candidates_.token[cell], candidates_.log_prob[cell], rows.request[row],
+                   open_.place(row));
 }
 
 void Search::grow(const RowView& rows, int64_t cell, double score) {
@@ -102,6 +134,7 @@ void Search::grow(const RowView& rows, int64_t cell, double score) {
 }
 
 void Search::close(const RequestRows& request, int64_t saved_steps) {
+  open_.release(*request.request);
   done_.push_back({request.index, saved_steps, std::move(request.request->pool.best)});
   in_flight_.erase(request.index);
 }

@@ -10,6 +10,7 @@
 #include "search/constraints.h"
 #include "search/forward.h"
 #include "search/in_flight.h"
+#include "search/open_scores.h"
 #include "search/options.h"
 #include "search/rows.h"
 #include "search/trace.h"
@@ -26,11 +27,11 @@ struct Done {
 
 // Counts of a call of `step`: src/sharpbeam/search/work.py.
 struct SearchWork {
-  int64_t steps = 0, expansions = 0, request_steps = 0, model_rows = 0, sub_cubes = 0;
+  int64_t steps = 0, expansions = 0, request_steps = 0, model_rows = 0, sub_cubes = 0, settled = 0;
 
   void operator+=(const SearchWork& other) {
     steps += other.steps, expansions += other.expansions, request_steps += other.request_steps;
-    model_rows += other.model_rows, sub_cubes += other.sub_cubes;
+    model_rows += other.model_rows, sub_cubes += other.sub_cubes, settled += other.settled;
   }
 };
 
@@ -42,7 +43,7 @@ class Search {
   void begin(const SearchRequest& request);
 
   // Forgets a request in flight, whose rows must not be given again. False where it is not in flight.
-  bool cancel(int32_t request) { return in_flight_.erase(request) > 0; }
+  bool cancel(int32_t request);
 
   bool busy() const { return !in_flight_.empty(); }  // whether a request is in flight
 
@@ -63,6 +64,7 @@ class Search {
   const std::vector<Done>& done() const { return done_; }  // their paths are in the tree until the next call of `step`
   const SearchWork& work() const { return work_; }
   const TokenTree& tree() const { return tree_; }
+  int64_t places() const { return open_.places(); }  // rows that there is memory for to settle later
 
   // Phrases for a request of this search. Throws as Phrases does.
   Phrases phrases(const std::vector<std::vector<Phrases::Form>>& forms) const {
@@ -83,6 +85,9 @@ class Search {
   virtual void predict(Forward& forward, const RowView& rows);
   // Whether only candidates that `beam` can use matter to this step.
   virtual bool narrows(const RowView&, BeamView&) const { return false; }
+  // Whether it asks for exact scores where a decision needs them. Others take exact ones of all rows where the output
+  // layer estimates.
+  virtual bool settles() const { return false; }
   // Chooses among candidates_ what lives on and what is finished.
   virtual void advance(const RowView& rows) = 0;
 
@@ -105,6 +110,9 @@ class Search {
   std::vector<int32_t> token_;         // [R, k] from the output layer
   std::vector<float> log_prob_;        // [R, k]
   Candidates candidates_{};
+  OpenScores open_{tree_};
+  Forward* forward_ = nullptr;
+  std::vector<double> score_;  // [R] of its rows, as far as they are settled
   RowColumns grown_;
   std::vector<Done> done_;
   SearchWork work_;
@@ -113,6 +121,7 @@ class Search {
 
  private:
   void step_once(Forward& forward, const RowView& rows);
+  void settle_required(const RowView& rows, int64_t k);
   void check(const RowView& rows);
 
   RowColumns given_;  // before the second step of a call, and those after it

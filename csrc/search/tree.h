@@ -11,16 +11,18 @@ namespace sharpbeam {
 // are done are used again, so a stream of requests that never ends needs no more memory than those in flight at a time.
 class TokenTree {
  public:
-  static constexpr int32_t kRoot = -1;  // parent of the first token
+  static constexpr int32_t kRoot = -1;     // parent of the first token
+  static constexpr int32_t kSettled = -1;  // open, of a log probability that does not rest on an estimate
 
   using InFlight = std::function<bool(int32_t)>;
 
   // Finds `need` more nodes, so that `add` has them. `in_flight` says whose nodes are needed.
   void reserve(int64_t need, const InFlight& in_flight);
 
-  int32_t add(int32_t parent, int32_t token, float log_prob, int32_t owner) {
+  // `open` is a place in OpenScores, where the log probability rests on an estimate.
+  int32_t add(int32_t parent, int32_t token, float log_prob, int32_t owner, int32_t open = kSettled) {
     const int32_t node = ordered_ ? next_++ : free_[static_cast<size_t>(next_++)];
-    nodes_[static_cast<size_t>(node)] = {parent, token, log_prob, owner};
+    nodes_[static_cast<size_t>(node)] = {parent, token, log_prob, owner, open};
     return node;
   }
 
@@ -30,6 +32,18 @@ class TokenTree {
     for (; node != kRoot; node = nodes_[static_cast<size_t>(node)].parent)
       visit(nodes_[static_cast<size_t>(node)].token, nodes_[static_cast<size_t>(node)].log_prob);
   }
+
+  int32_t parent(int32_t node) const { return nodes_[static_cast<size_t>(node)].parent; }
+  int32_t open(int32_t node) const { return nodes_[static_cast<size_t>(node)].open; }
+  // An exact log probability in place of one that rests on an estimate.
+  void settle(int32_t node, float log_prob) {
+    nodes_[static_cast<size_t>(node)].log_prob = log_prob, nodes_[static_cast<size_t>(node)].open = kSettled;
+  }
+  float log_prob(int32_t node) const { return nodes_[static_cast<size_t>(node)].log_prob; }
+  // The tokens of a hypothesis.
+  int64_t length(int32_t node) const;
+  // The sum of the log probabilities of a hypothesis, from the root on.
+  double sum(int32_t node) const;
 
   // Tokens and log probabilities from the root to `node`.
   void path(int32_t node, std::vector<int32_t>& token, std::vector<float>& log_prob) const;
@@ -48,7 +62,7 @@ class TokenTree {
   struct Node {
     int32_t parent, token;
     float log_prob;
-    int32_t owner;
+    int32_t owner, open;
   };
   static constexpr int32_t kUnused = -1;  // owner of a node that is not in use
 

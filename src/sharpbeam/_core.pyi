@@ -17,7 +17,7 @@ Done: TypeAlias = list[tuple[int, int, Answers]]
 Trace: TypeAlias = list[tuple[int, list[int], list[tuple[int, int, float, float, int]], int]]
 # Request, state, token, node and length of the rows of the next step [5, n], their scores [n]; counts; finished
 # requests; the record.
-Counts: TypeAlias = tuple[int, int, int, int, int]
+Counts: TypeAlias = tuple[int, int, int, int, int, int]
 Stepped: TypeAlias = tuple[Ids, Scores, Counts, Done | None, Trace]
 
 class ModelRun:
@@ -125,6 +125,9 @@ class ProvenLayer(RowLayer):
         summed: float,
         near: float,
         far: float,
+        spread: float,
+        least: float,
+        estimates: bool,
         isa: str = "auto",
     ) -> None: ...
     def topk_details(
@@ -273,7 +276,6 @@ class Search:
         prefix_log_prob: Floats,
         name: int = 0,
         phrases: Sequence[Sequence[Sequence[int]]] = [],
-        max_length: int = 0,
     ) -> None: ...
     def decode(
         self,
@@ -284,7 +286,6 @@ class Search:
         source: Ids,
         prefix: Ids,
         prefix_log_prob: Floats,
-        max_length: int = 0,
         source_language: str = "",
         target_language: str = "",
     ) -> tuple[Done, Counts]: ...

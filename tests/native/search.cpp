@@ -46,8 +46,8 @@ struct ToyForward : Forward {
     return hidden.data();
   }
 
-  void topk(const float* given, const int32_t*, int64_t rows, int64_t k, const BeamView*, float* log_prob,
-            int32_t* token) override {
+  void topk(const float* given, const int32_t*, int64_t rows, int64_t k, const BeamView*, const Estimates*,
+            float* log_prob, int32_t* token) override {
     for (int64_t row = 0; row < rows; ++row) {
       const auto state = static_cast<int32_t>(given[row * kWidth]);
       for (int32_t id = 0; id < kVocab; ++id) order[id] = id;
@@ -63,7 +63,8 @@ struct ToyForward : Forward {
     if (--sound == 0) log_prob[0] = std::numeric_limits<float>::quiet_NaN();
   }
 
-  void log_prob(const float* given, const int32_t*, int64_t rows, const int32_t* token, float* log_prob) override {
+  void log_prob(const float* given, const int32_t*, int64_t rows, const int32_t* token, const Estimates*,
+                float* log_prob) override {
     for (int64_t row = 0; row < rows; ++row)
       log_prob[row] = value(static_cast<int32_t>(given[row * kWidth]), token[row]);
   }

@@ -23,6 +23,7 @@ class Forward:
     def __init__(self, model: Decoding, layer: OutputLayerRun, whole: bool = False) -> None:
         self.whole = whole
         self.step, self.topk, self.log_prob = model.step, layer.topk, layer.log_prob
+        self.layer = layer.native
         self.native = None if model.native is None or layer.native is None else (model.native, layer.native)
         self.reason = "" if self.native else model.reason if model.native is None else layer.reason
 

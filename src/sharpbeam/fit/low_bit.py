@@ -35,11 +35,14 @@ MARGIN = 1.1  # of the largest share of the bound that was needed
 BELOW = 3.0  # the best logit: what a beam can use, about
 NEAR = 10  # best tokens of a row for which that share is taken
 SHARES_OF_TRUST = (0.25, 0.5, 1.0)  # by which tokens of a normaliser are looked for
-DEPTHS = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0)  # below the best token: of exact logits
-LOOKED_UP, SUMMED = (0.0, 2.0), 6.0  # so much deeper tokens are looked up, and panels are taken token by token
+DEPTHS = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0)  # below the best token: of exact logits
+LOOKED_UP, SUMMED = (0.0, 2.0), 4.0  # so much deeper tokens are looked up, and panels are taken token by token
 EXACT = 6  # times what a token costs that is looked up by all coordinates
-MOST_FACTOR, MOST_LOOKED_UP = 1e3, 0.05  # of `near` and `far`; of the tokens
-TOLERANCES = (3e-3, 5e-4)  # of normalisers, calibrated and proven: the cheapest one with a smaller error is taken
+MOST_FACTOR, MOST_COST = 1e3, 0.5  # of `near` and `far`; of the tokens, for vectors of made-up text, which are flat
+TOLERANCES = (3e-3, 1e-4)  # of normalisers, calibrated and proven: the cheapest one with a smaller error is taken
+SURE = 5e-4  # error of normalisers with which a beam seldom has to ask for exact ones
+STATED, SAFETY = 1500, 2.0  # vectors that a row's stated error is measured on, and times the largest that is stated
+SPREADS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)  # of stated errors
 
 
 def fit_low_bit(weight: Floats, bias: Floats, samples: Floats) -> LowBit:
@@ -55,21 +58,22 @@ def fit_low_bit(weight: Floats, bias: Floats, samples: Floats) -> LowBit:
     basis, shift, balance = _balanced(weight, samples[rest])
     few, coordinates, trust, sizes = _cheapest(weight, bias, basis, shift, balance, samples[held])
     preview = LowBit(basis, shift, balance, coordinates, few, trust, sizes)
-    return replace(preview, normalisers=_normalisers(weight, bias, preview, np.ascontiguousarray(samples[held[::2]])))
+    some = np.linspace(0, len(samples) - 1, min(STATED, len(samples))).astype(np.intp)
+    return replace(preview, normalisers=_normalisers(weight, bias, preview, samples[held[::2]], samples[some]))
 
 
 def gains_of(weight: Floats, bias: Floats, preview: LowBit, samples: Floats) -> dict[str, float]:
     """Times that the proven layer is faster than a scan on this machine: "greedy", and in a "beam" of 5.
 
     The mean of a single request and of a batch, since the layer is chosen before requests come. No "beam" where
-    the normalizers are too far off: a beam compares rows, and one in thousands of sentences would differ.
+    the normalizers are too far off: a beam would ask for exact ones too often.
     """
     proven, scan = ProvenLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
 
     def gain(width: int) -> float:
         return geometric_mean(step_gain(proven, scan, samples, width, requests) for requests in (1, BATCH))
 
-    sure = preview.normalisers[1].error <= TOLERANCES[1]
+    sure = preview.normalisers[1].error <= SURE
     return {"greedy": gain(1)} | ({"beam": gain(5)} if sure else {})
 
 
@@ -210,33 +214,50 @@ def _trust(
     return trusts
 
 
-def _normalisers(weight: Floats, bias: Floats, preview: LowBit, samples: Floats) -> tuple[Normaliser, Normaliser]:
+def _normalisers(
+    weight: Floats, bias: Floats, preview: LowBit, samples: Floats, more: Floats
+) -> tuple[Normaliser, Normaliser]:
     """Of the calibrated and of the proven layer: that with fewest tokens to look up whose error on `samples` is small.
 
-    Where none is within its tolerance, the one with the least root mean square error.
+    Where none is within its tolerance, the one with the least root mean square error of those that cost less than a
+    scan. What the proven one states is
+    measured on `more`.
     """
     exact = ExactLayer.build(weight, bias)
-    first = exact.topk(samples, 1)
-    wanted = (exact.unnormalised().log_prob(samples, first.token[:, 0]) - first.log_prob[:, 0]).astype(np.float64)
+    samples, more = np.ascontiguousarray(samples), np.ascontiguousarray(more)
+    wanted = _exact_totals(exact, samples)
     found: list[Normaliser] = []
     for calibrated, tolerance in zip((True, False), TOLERANCES, strict=True):
         layer = ProvenLayer.build(weight, bias, preview, calibrated=calibrated)
         tried = []
         for share in SHARES_OF_TRUST:
-            for more in LOOKED_UP:
+            for further in LOOKED_UP:
                 for depth in DEPTHS:
-                    n = Normaliser(share, depth, depth + more, depth + more + SUMMED)
+                    n = Normaliser(share, depth, depth + further, depth + further + SUMMED)
                     choice, cost = _calibrated(layer, samples, wanted, n)
                     tried.append((choice, cost))
                     if choice.error < tolerance:
                         break  # the next ones cost more
-        good = [one for one in tried if one[0].error < tolerance]
-        if found and not (good and min(cost for _, cost in good) < MOST_LOOKED_UP * len(samples) * len(weight)):
-            found.append(found[0])  # as near as the calibrated layer's; nearer would cost more than a scan
-            continue
-        best = min(good, key=lambda one: one[1]) if good else min(tried, key=lambda one: one[0].error)
+        few = [one for one in tried if one[1] < MOST_COST * len(samples) * len(weight)] or tried
+        good = [one for one in few if one[0].error < tolerance]
+        best = min(good, key=lambda one: one[1]) if good else min(few, key=lambda one: one[0].error)
         found.append(best[0])
-    return found[0], found[1]
+    return found[0], _stated(layer, more, _exact_totals(exact, more), found[1])
+
+
+def _exact_totals(exact: ExactLayer, samples: Floats) -> Doubles:
+    first = exact.topk(samples, 1)
+    totals = exact.unnormalised().log_prob(samples, first.token[:, 0].copy()) - first.log_prob[:, 0]
+    return totals.astype(np.float64)
+
+
+def _stated(layer: ProvenLayer, samples: Floats, wanted: Doubles, n: Normaliser) -> Normaliser:
+    """`n` with the errors that it states: `SAFETY` times what none of `samples` exceeds, the least on average."""
+    known, total = (layer.totals(samples, each)[0].astype(np.float64) for each in (replace(n, near=0.0, far=0.0), n))
+    share, error = 1.0 - np.exp(known - total), np.abs(total - wanted)
+    stated = [(spread, max(1e-6, float((error - spread * share).max()))) for spread in SPREADS]
+    spread, least = min(stated, key=lambda one: one[0] * share.mean() + one[1])
+    return replace(n, spread=SAFETY * spread, least=SAFETY * least)
 
 
 def _calibrated(layer: ProvenLayer, samples: Floats, wanted: Doubles, choice: Normaliser) -> tuple[Normaliser, int]:

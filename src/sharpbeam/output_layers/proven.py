@@ -12,8 +12,10 @@ Two layers are made of one preview:
 - `calibrated`: the same with a share of the bound, the largest that was needed on held-out hidden vectors and a tenth
   more. It is faster, and may miss a token once in thousands of rows.
 
-Both have a calibrated normaliser: its error was measured on held-out vectors (`Normaliser.error`), and is no bound.
-Greedy search needs none.
+Both have a calibrated normaliser, whose error was measured on held-out vectors (`Normaliser.error`). That of `proven`
+is stated for each row too, twice what was ever measured: a beam search asks for exact normalisers where it could choose
+otherwise within it, and for answers whose scores it could move by more than 1e-3. So its answers are those of the exact
+layer wherever the stated errors hold. Greedy search without scores needs none.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class Normaliser:
     near: float = 1.0
     far: float = 4.0
     error: float = float("nan")  # root mean square error on held-out hidden vectors
+    spread: float = 0.0  # what is stated for a row: this times the share of its sum that near and far are taken of,
+    least: float = float("inf")  # and this
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,9 @@ class LowBit:
         if missing := sorted(names - arrays.keys()):
             raise OptionError(f"the preview has no {', '.join(missing)}; fit it again")
         numbers = np.ascontiguousarray(arrays["numbers"], np.float64)
-        if numbers.shape != (2, 7) or not np.isfinite(numbers[:, :6]).all() or numbers[:, :6].min() < 0:
-            raise OptionError("the numbers of the preview must be [2, 7], and none negative; fit it again")
+        sound = numbers.shape == (2, 9) and np.isfinite(numbers[:, :6]).all() and not np.isnan(numbers[:, 7:]).any()
+        if not sound or numbers[:, [0, 1, 2, 3, 4, 5, 7, 8]].min() < 0:
+            raise OptionError("the numbers of the preview must be [2, 9], and none negative; fit it again")
         normalisers = Normaliser(*numbers[0].tolist()), Normaliser(*numbers[1].tolist())
         floats = (np.ascontiguousarray(arrays[name], np.float32) for name in ("basis", "shift", "balance", "trust"))
         ids = (np.ascontiguousarray(arrays[name], np.int32) for name in ("coordinates", "few_coordinates", "sizes"))
@@ -142,7 +147,8 @@ class ProvenLayer(NativeNormalising[_core.ProvenLayer]):
             whole_trust,
             remainder,
             whole * n.share,
-            *(n.exact, n.refined, n.summed, n.near, n.far),
+            *(n.exact, n.refined, n.summed, n.near, n.far, n.spread, n.least),
+            not calibrated,
             isa=isa,
         )
         return cls(native, whole)

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.errors import OptionError
-from sharpbeam.fit.low_bit_job import collected
+from sharpbeam.fit.low_bit_job import BEAM, collected
 from sharpbeam.fit.texts import directed_texts
+from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.proven import LowBit, ProvenLayer
@@ -25,6 +27,7 @@ from sharpbeam.storage.low_bit import FILE, read_low_bit
 from sharpbeam.storage.screens import FACTS
 from sharpbeam.text.lines import read_all
 
+SENTENCES = 200  # that exact sums are counted on
 MOST = 10  # tokens of a row that a beam of 5 can use
 
 
@@ -42,15 +45,17 @@ class PreviewReport:
     summed: float  # tokens that the normalizer looks up
     whole: float  # share of rows with the exact logits of all tokens
     missed: float  # share of rows in which a token that matters was left out
+    settled: float | None = None  # share of rows of whole translations that a decision asked for an exact sum of
 
     def text(self) -> str:
         """For people."""
+        settled = "" if self.settled is None else f" Whole translations ask for an exact sum of {self.settled:.2%}."
         return (
             f"{self.layer}, {self.rows} rows of a beam of 5: {self.matter:.2f} of {self.tokens} tokens matter. "
             f"The first coordinates leave {self.previewed:.1f}, all coordinates {self.compared:.2f}, which take exact "
             f"logits.\n{self.skipped:.1%} of the rows are skipped, {self.whole:.1%} take an exact sum over all tokens; "
             f"the others' normalizers look up {self.summed:.1f} tokens. A token that matters is missed in "
-            f"{self.missed:.3%} of the rows."
+            f"{self.missed:.3%} of the rows.{settled}"
         )
 
 
@@ -96,6 +101,7 @@ def report_previews(loaded: LoadedModel, lines: Iterable[str], vectors: int) -> 
     """Both layers of the model's preview over `vectors` rows of source sentences; raises ModelError without one."""
     weight, bias = loaded.model.output()
     preview = LowBit.from_arrays(read_low_bit(loaded.folder, weight, bias))
+    lines = list(lines)
     with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
         records = collected(loaded, lines, vectors, Path(work) / "vectors")
     hidden = np.ascontiguousarray(records["hidden"], np.float32)
@@ -118,10 +124,20 @@ def report_previews(loaded: LoadedModel, lines: Iterable[str], vectors: int) -> 
                 float(matters.sum(axis=1).mean()),
                 summed=counts["refined"] / rows,
                 missed=float(missed.mean()),
+                settled=settled_share(loaded, lines[:SENTENCES]) if name == "proven" else None,
                 **share,
             )
         )
     return reports
+
+
+def settled_share(loaded: LoadedModel, lines: Sequence[str]) -> float | None:
+    """The share of rows whose exact sum a beam of 5 asks for, translating `lines`; None for other models."""
+    if architecture_of(loaded.config).task != "translation":
+        return None
+    translator = Translator(loaded.folder, machine=loaded.machine)
+    translator.translate(lines, beam_size=BEAM, output_layer="proven")
+    return translator.work.settled / max(1, translator.work.expansions)
 
 
 def draw_previews(reports: list[PreviewReport], path: Path) -> None:

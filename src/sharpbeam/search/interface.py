@@ -16,6 +16,8 @@ class Forward(Protocol):
 
     native: tuple[ModelRun, LayerRun] | None
     """Both of them in the compiled core, where a search can take whole steps; None if one of them is not there."""
+    layer: LayerRun | None
+    """The output layer in the core. One whose normalisers are estimates is asked there, also where the model is not."""
     reason: str
     """Why `native` is None, for `--stats`; empty where it is not."""
     whole: bool

@@ -14,6 +14,7 @@ class Work:
     request_steps: int = 0  # the steps of each request, summed: independent of the schedule
     model_rows: int = 0  # with cube pruning: rows that the model was run for
     sub_cubes: int = 0  # with cube pruning: rows that the output layer gave candidates for
+    settled: int = 0  # rows whose normaliser was estimated, and then taken exactly
     requests: int = 0  # that are done
     saved_steps: int = 0  # request_steps that stopping with live rows spared; each would have gone on to max_length
     python_steps: int = field(default=0, compare=False)  # steps whose model or output layer ran in Python
@@ -24,13 +25,16 @@ class Work:
         """Rows for each one that candidates were asked for (CUBE eq. 15); 1 without cube pruning."""
         return self.expansions / self.sub_cubes if self.sub_cubes else 1.0
 
-    def count(self, steps: int, expansions: int, request_steps: int, model_rows: int = 0, sub_cubes: int = 0) -> None:
+    def count(
+        self, steps: int, expansions: int, request_steps: int, model_rows: int = 0, sub_cubes: int = 0, settled: int = 0
+    ) -> None:
         """Add the counts of one call."""
         self.steps += steps
         self.expansions += expansions
         self.request_steps += request_steps
         self.model_rows += model_rows
         self.sub_cubes += sub_cubes
+        self.settled += settled
 
     def since(self, before: Work) -> Work:
         """The counts that were added since they were `before`."""

@@ -6,7 +6,8 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,24 +36,6 @@ class Engine:
     used: float = field(default_factory=time.monotonic)  # when the last one let go
 
 
-class Held:
-    """Models by name, which stay in memory until the end of the context."""
-
-    def __init__(self, engines: dict[str, Engine], freed: asyncio.Event) -> None:
-        self._engines, self._freed = engines, freed
-        for engine in engines.values():
-            engine.users += 1
-
-    def __enter__(self) -> dict[str, Engine]:
-        return self._engines
-
-    def __exit__(self, *error: object) -> None:
-        for engine in self._engines.values():
-            engine.users -= 1
-            engine.used = time.monotonic()
-        self._freed.set()
-
-
 class Pool:
     """The models in memory: loaded when they are first asked for, unloaded when others need the place or when idle.
 
@@ -69,18 +52,26 @@ class Pool:
         self._changing = asyncio.Lock()  # held while models come and go
         self._freed = asyncio.Event()  # a model is not held any more
 
-    async def hold(self, names: Collection[str]) -> Held:
+    @asynccontextmanager
+    async def hold(self, names: Collection[str]) -> AsyncIterator[dict[str, Engine]]:
         """The models `names`, which stay in memory while they are held; waits until there is a place for them.
 
-        `with await pool.hold(names) as engines`. All are taken at once, so no two requests wait for each other. Raises
-        Refused if one cannot be loaded.
+        All are taken at once, so no two requests wait for each other. Raises Refused if one cannot be loaded.
         """
         if not self.engines.keys() >= set(names):
             async with self._changing:
                 for name in names:
                     await self._load(name, names)
-                return self._take(names)
-        return self._take(names)
+                held = self._take(names)
+        else:
+            held = self._take(names)
+        try:
+            yield held
+        finally:
+            for engine in held.values():
+                engine.users -= 1
+                engine.used = time.monotonic()
+            self._freed.set()
 
     async def unload_idle(self) -> None:
         """Unload what was not used for `idle_unload` seconds; does not return."""
@@ -97,8 +88,11 @@ class Pool:
         async with self._changing:
             await self._close(self._removed(list(self.engines)))
 
-    def _take(self, names: Collection[str]) -> Held:
-        return Held({name: self.engines[name] for name in names}, self._freed)
+    def _take(self, names: Collection[str]) -> dict[str, Engine]:
+        held = {name: self.engines[name] for name in names}
+        for engine in held.values():
+            engine.users += 1
+        return held
 
     async def _load(self, name: str, staying: Collection[str]) -> None:
         """Load a model as soon as there is a place for it; those of `staying` are not unloaded for it."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sharpbeam._core import table_names
 from sharpbeam.errors import OptionError
-from sharpbeam.fit.low_bit import TOLERANCES, fit_low_bit, gains_of
+from sharpbeam.fit.low_bit import SURE, fit_low_bit, gains_of
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.proven import LowBit, ProvenLayer
 from sharpbeam.types import Floats, TopK
@@ -114,7 +114,7 @@ def test_what_can_matter_to_a_beam_is_kept(seed, rows, width, spread):
 
 @pytest.mark.parametrize(("error", "timed"), [(0.9, ["greedy", "beam"]), (1.1, ["greedy"]), (float("nan"), ["greedy"])])
 def test_a_beam_is_left_to_sure_normalisers(error, timed):
-    unsure = replace(PREVIEW.normalisers[1], error=error * TOLERANCES[1])
+    unsure = replace(PREVIEW.normalisers[1], error=error * SURE)
     preview = replace(PREVIEW, normalisers=(PREVIEW.normalisers[0], unsure))
     assert list(gains_of(WEIGHT, BIAS, preview, hidden(9, 80))) == timed
 

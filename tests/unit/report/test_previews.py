@@ -38,6 +38,7 @@ def test_each_stage_leaves_fewer_and_the_proven_layer_misses_nothing(reports):
         assert 0 <= one.skipped <= 1
         assert f"{one.matter:.2f} of {one.tokens}" in one.text()
     assert reports[0].missed == 0
+    assert 0 <= reports[0].settled <= 1 and "exact sum of" in reports[0].text()
     assert reports[1].missed < 0.02
 
 

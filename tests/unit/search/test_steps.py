@@ -50,7 +50,9 @@ class InPython:
 
 def answers(translator: Translator, setup: Setup, layer: OutputLayer, choices: DecodeOptions, python: bool) -> Answers:
     model = translator.loaded.model
-    run, layer = (InPython(model).open(), InPython(layer)) if python else (model.open(), layer)  # type: ignore
+    run = InPython(model).open() if python else model.open()  # type: ignore
+    if python and not isinstance(layer, ProvenLayer):  # the core asks that one itself, for exact normalisers
+        layer = InPython(layer)  # type: ignore
     search = setup.make_search()
     assert isinstance(search, BeamSearch)
     plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, translator.loaded.footprint)

@@ -14,11 +14,7 @@ from sharpbeam.errors import InputError, ModelError, SharpbeamError
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist
 
 _YAML = (".yml", ".yaml")
-_SEARCH = {  # Marian's name -> ours
-    "beam-size": "beam_size",
-    "normalize": "length_penalty",
-    "max-length-factor": "max_length_factor",
-}
+_SEARCH = {"beam-size": "beam_size", "normalize": "length_penalty"}  # Marian's name -> ours
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
-from sharpbeam.server.bodies import JsonAnswer
 from sharpbeam.server.endpoint import Gate, document, note, text_field, text_schema, texts_field
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.refusals import bad_request
@@ -49,7 +48,7 @@ def router(gate: Gate) -> APIRouter:
             {"detected_source_language": language.upper(), "text": each.text, "billed_characters": len(text)}
             for language, text, each in zip(languages, texts, done, strict=True)
         ]
-        return JsonAnswer({"translations": said})
+        return JSONResponse({"translations": said})
 
     @routes.get("/languages", summary="Languages as DeepL names them")
     async def languages(request: Request) -> list[dict[str, Any]]:

@@ -1,0 +1,160 @@
+#include "search/open_scores.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace sharpbeam {
+
+Estimates* OpenScores::begin(const RowView& rows, const std::vector<RequestRows>& requests) {
+  const auto count = static_cast<size_t>(rows.rows);
+  total_.assign(count, 0.0f), error_.assign(count, 0.0f), spread_.assign(count, 0.0);
+  estimates_ = {total_.data(), error_.data()};
+  place_.clear();
+  // All rows of a request are of one length: they are walked up together until they meet.
+  for (const RequestRows& request : requests) {
+    node_.assign(rows.node + request.first, rows.node + request.last);
+    while (std::adjacent_find(node_.begin(), node_.end(), std::not_equal_to<>()) != node_.end()) {
+      for (size_t i = 0; i < node_.size(); ++i) {
+        if (node_[i] == TokenTree::kRoot) continue;
+        spread_[static_cast<size_t>(request.first) + i] += error_of(tree_.open(node_[i]));
+        node_[i] = tree_.parent(node_[i]);
+      }
+    }
+  }
+  return &estimates_;
+}
+
+void OpenScores::keep(const RowView& rows, const std::vector<RequestRows>& requests, const float* hidden, int64_t dim) {
+  dim_ = dim;
+  place_.assign(static_cast<size_t>(rows.rows), TokenTree::kSettled);
+  for (const RequestRows& request : requests) {
+    for (int64_t row = request.first; row < request.last; ++row) {
+      const auto r = static_cast<size_t>(row);
+      if (error_[r] == 0.0f) continue;
+      const int32_t place = place_[r] = take();
+      places_[static_cast<size_t>(place)] = {total_[r], error_[r], request.index, false, 0.0};
+      std::copy_n(hidden + row * dim, dim, hidden_.begin() + place * dim);
+      request.request->open.push_back(place);
+    }
+  }
+}
+
+int32_t OpenScores::take() {
+  if (free_.empty()) {
+    const auto before = static_cast<int32_t>(places_.size());
+    const int32_t more = std::max(64, before);
+    places_.resize(static_cast<size_t>(before + more));
+    hidden_.resize(places_.size() * static_cast<size_t>(dim_));
+    free_.reserve(places_.size());
+    for (int32_t place = before + more; place-- > before;) free_.push_back(place);
+  }
+  const int32_t place = free_.back();
+  free_.pop_back();
+  return place;
+}
+
+template <typename Visit>
+void OpenScores::for_each_between(int32_t a, int32_t b, Visit visit) const {
+  while (a != b) {
+    for (int32_t* each : {&a, &b}) {
+      if (*each != TokenTree::kRoot) visit(tree_.open(*each)), *each = tree_.parent(*each);
+    }
+  }
+}
+
+double OpenScores::between(const RowView& rows, int64_t a, int64_t b) const {
+  if (a == b) return 0.0;
+  double error = error_of(place(a)) + error_of(place(b));
+  for_each_between(rows.node[a], rows.node[b], [&](int32_t place) { error += error_of(place); });
+  return error;
+}
+
+double OpenScores::of(int32_t node) const {
+  double error = 0.0;
+  for (; node != TokenTree::kRoot; node = tree_.parent(node)) error += error_of(tree_.open(node));
+  return error;
+}
+
+void OpenScores::mark_place(int32_t place) {
+  if (place == TokenTree::kSettled) return;
+  Place& one = places_[static_cast<size_t>(place)];
+  if (one.marked || one.error == 0.0f) return;
+  one.marked = true;
+  marked_.push_back(place);
+}
+
+void OpenScores::mark_between(const RowView& rows, int64_t a, int64_t b) {
+  mark_place(place(a)), mark_place(place(b));
+  for_each_between(rows.node[a], rows.node[b], [&](int32_t place) { mark_place(place); });
+}
+
+void OpenScores::mark(int32_t node) {
+  for (; node != TokenTree::kRoot; node = tree_.parent(node)) mark_place(tree_.open(node));
+}
+
+void OpenScores::mark_until(int32_t node, double most, double each) {
+  node_.clear();
+  double left = 0.0;
+  for (; node != TokenTree::kRoot; node = tree_.parent(node)) {
+    if (error_of(tree_.open(node)) > 0.0) node_.push_back(tree_.open(node)), left += error_of(node_.back());
+  }
+  std::sort(node_.begin(), node_.end(), [&](int32_t a, int32_t b) { return error_of(a) > error_of(b); });
+  for (size_t i = 0; i < node_.size() && !(left <= most && error_of(node_[i]) <= each); ++i) {
+    mark_place(node_[i]);
+    left = 0.0;
+    for (size_t j = i + 1; j < node_.size(); ++j) left += error_of(node_[j]);
+  }
+}
+
+int64_t OpenScores::settle(Forward& forward) {
+  const auto count = static_cast<int64_t>(marked_.size());
+  asked_.resize(static_cast<size_t>(count * dim_));
+  exact_.resize(static_cast<size_t>(count));
+  request_.resize(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t place = marked_[static_cast<size_t>(i)];
+    std::copy_n(hidden_.begin() + place * dim_, dim_, asked_.begin() + i * dim_);
+    request_[static_cast<size_t>(i)] = places_[static_cast<size_t>(place)].request;
+  }
+  forward.exact_totals(asked_.data(), request_.data(), count, exact_.data());
+  for (int64_t i = 0; i < count; ++i) {
+    Place& one = places_[static_cast<size_t>(marked_[static_cast<size_t>(i)])];
+    one.moved = static_cast<double>(one.total) - static_cast<double>(exact_[static_cast<size_t>(i)]);
+    one.error = 0.0f;
+  }
+  return count;
+}
+
+void OpenScores::correct(int64_t row, int64_t k, float* log_prob) const {
+  const int32_t at = place(row);
+  if (at == TokenTree::kSettled || !places_[static_cast<size_t>(at)].marked) return;
+  for (int64_t i = 0; i < k; ++i) log_prob[i] = sharpbeam::settled(log_prob[i], places_[static_cast<size_t>(at)].moved);
+}
+
+bool OpenScores::correct(int32_t node) {
+  bool changed = false;
+  for (; node != TokenTree::kRoot; node = tree_.parent(node)) {
+    const int32_t at = tree_.open(node);
+    if (at == TokenTree::kSettled || !places_[static_cast<size_t>(at)].marked) continue;
+    tree_.settle(node, sharpbeam::settled(tree_.log_prob(node), places_[static_cast<size_t>(at)].moved));
+    changed = true;
+  }
+  return changed;
+}
+
+void OpenScores::done() {
+  for (const int32_t place : marked_) {
+    places_[static_cast<size_t>(place)].marked = false;
+    for (int32_t& of_row : place_) {
+      if (of_row == place) of_row = TokenTree::kSettled;
+    }
+  }
+  marked_.clear();
+}
+
+void OpenScores::release(InFlight& request) {
+  free_.insert(free_.end(), request.open.begin(), request.open.end());
+  request.open.clear();
+}
+
+}  // namespace sharpbeam

@@ -1,0 +1,98 @@
+// Scores that rest on estimated normalisers (LayerRun::estimates), and exact ones where a decision needs them.
+//
+// A row's normaliser is taken off all its candidates, so it is one unknown for all hypotheses that go through that row:
+// an estimate, and how far it may be off. Of two hypotheses that took the same steps since, scores differ by what they
+// seem to differ by, give or take the errors of the rows that only one of them went through. Where that does not
+// settle which is better, exact normalisers of those rows do: many in one call, since that is what makes them cheap.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/forward.h"
+#include "search/in_flight.h"
+#include "search/rows.h"
+#include "search/tree.h"
+
+namespace sharpbeam {
+
+class OpenScores {
+ public:
+  explicit OpenScores(TokenTree& tree) : tree_(tree) {}
+
+  // A step's rows: what the layer fills in, and how far the scores of rows may be off against others of their request.
+  Estimates* begin(const RowView& rows, const std::vector<RequestRows>& requests);
+  const double* spread() const { return spread_.data(); }           // [R]
+  double error(int64_t row) const { return error_of(place(row)); }  // of a row's own normaliser
+  // Keeps what a step's rows rest on: their hidden vectors [R, dim].
+  void keep(const RowView& rows, const std::vector<RequestRows>& requests, const float* hidden, int64_t dim);
+  // A row whose candidates do not rest on its normaliser.
+  void close(int64_t row) { place_[static_cast<size_t>(row)] = TokenTree::kSettled; }
+  // A step whose scores are all exact.
+  void rest() { place_.clear(); }
+  // Whether this step's scores may rest on estimates.
+  bool some() const { return !place_.empty(); }
+
+  // The place of a row's estimate, kSettled where it is exact.
+  int32_t place(int64_t row) const { return place_.empty() ? TokenTree::kSettled : place_[static_cast<size_t>(row)]; }
+
+  // How far apart two rows' candidates may be from what they seem, where they are of one request.
+  double between(const RowView& rows, int64_t a, int64_t b) const;
+  // How far the sum of a hypothesis may be off.
+  double of(int32_t node) const;
+
+  // Mark what only one of two rows rests on, all that a hypothesis does, or a row's own, for the next `settle`.
+  void mark_between(const RowView& rows, int64_t a, int64_t b);
+  void mark(int32_t node);
+  void mark_row(int64_t row) { mark_place(place(row)); }
+  // The largest first, until no more than `most` is left, and at most `each` of each.
+  void mark_until(int32_t node, double most, double each);
+  bool marked() const { return !marked_.empty(); }
+
+  // Takes the exact normalisers of what is marked, and returns how many; then `correct` puts scores right, and `done`
+  // forgets the marks.
+  int64_t settle(Forward& forward);
+  // The log probabilities of a row's k candidates.
+  void correct(int64_t row, int64_t k, float* log_prob) const;
+  // Those of a hypothesis in the tree; whether any changed.
+  bool correct(int32_t node);
+  void done();
+
+  int64_t places() const { return static_cast<int64_t>(places_.size()); }
+  // Frees the places of a request.
+  void release(InFlight& request);
+
+ private:
+  struct Place {
+    float total, error;
+    int32_t request;
+    bool marked;
+    double moved;  // exact - estimate is taken off
+  };
+
+  double error_of(int32_t place) const {
+    return place == TokenTree::kSettled ? 0.0 : static_cast<double>(places_[static_cast<size_t>(place)].error);
+  }
+  int32_t take();
+  void mark_place(int32_t place);
+  // Calls visit(place) for what only one of two hypotheses of a length rests on.
+  template <typename Visit>
+  void for_each_between(int32_t a, int32_t b, Visit visit) const;
+
+  TokenTree& tree_;
+  int64_t dim_ = 0;
+  std::vector<Place> places_;
+  std::vector<float> hidden_;  // [places, dim]
+  std::vector<int32_t> free_;
+  std::vector<int32_t> marked_;  // places
+  // Of a step:
+  std::vector<float> total_, error_;  // [R]
+  std::vector<double> spread_;        // [R]
+  std::vector<int32_t> place_;        // [R]
+  Estimates estimates_{};
+  // Scratch:
+  std::vector<float> asked_, exact_;
+  std::vector<int32_t> request_, node_;
+};
+
+}  // namespace sharpbeam
