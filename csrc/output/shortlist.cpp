@@ -3,11 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
 #include <utility>
-
-#include "output/output_matrix.h"
-#include "output/token_set.h"
 
 namespace sharpbeam {
 
@@ -43,38 +39,7 @@ void Shortlist::find(const LayerRequest& request, std::vector<int32_t>& tokens) 
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
 }
 
-class ShortlistLayer::Run final : public LayerRun {
- public:
-  explicit Run(const ShortlistLayer& layer) : layer_(layer) {}
-
-  int64_t dim() const override { return layer_.dim_; }
-  int64_t vocab() const override { return layer_.vocab_; }
-
- private:
-  struct Set {
-    std::vector<int32_t> tokens;
-    Buffer packed, bias;  // panels of kPanel tokens, as in Float32Matrix
-    int64_t size() const { return static_cast<int64_t>(tokens.size()); }
-  };
-
-  void enter(const LayerRequest& request) override;
-  void leave(const int32_t* request, int64_t count) override;
-  void find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) override;
-  void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) override;
-
-  const Set& set_of(int32_t request) const;
-  void pack(Set& set) const;
-  // Calls visit(row, set, logits) for each row.
-  template <typename Visit>
-  void for_each_row(const LayerRows& rows, Visit visit);
-
-  const ShortlistLayer& layer_;
-  std::unordered_map<int32_t, Set> sets_;
-  std::vector<Set> spare_;  // of evicted requests: their memory is used again
-  Buffer logits_;           // [kRowsAtOnce, tokens of the largest set]
-};
-
-void ShortlistLayer::Run::enter(const LayerRequest& request) {
+void RequestSets::enter(const LayerRequest& request) {
   if (sets_.count(request.index) != 0) {
     throw std::invalid_argument("request " + std::to_string(request.index) + " is in flight already; evict it first");
   }
@@ -83,15 +48,15 @@ void ShortlistLayer::Run::enter(const LayerRequest& request) {
     set = std::move(spare_.back());
     spare_.pop_back();
   }
-  layer_.shortlist_.find(request, set.tokens);
+  layer_.shortlist().find(request, set.tokens);
   pack(set);
   logits_.reserve(kRowsAtOnce * round_up(set.size(), kLanes));
   sets_.emplace(request.index, std::move(set));
   spare_.reserve(sets_.size());  // so that `leave` need not allocate
 }
 
-void ShortlistLayer::Run::pack(Set& set) const {
-  const int64_t count = set.size(), width = dim();
+void RequestSets::pack(Set& set) const {
+  const int64_t count = set.size(), width = layer_.dim();
   set.packed.reserve(packed_size(width, count));
   set.bias.reserve(round_up(count, kPanel));
   for (int64_t first = 0; first < count; first += kPanel) {
@@ -101,15 +66,15 @@ void ShortlistLayer::Run::pack(Set& set) const {
     for (int64_t from = 0; from < width; from += kLanes) {  // a cache line of each row, into a block that stays near
       const int64_t to = std::min<int64_t>(from + kLanes, width);
       for (int64_t c = 0; c < columns; ++c) {
-        const float* row = layer_.weight_.get() + set.tokens[static_cast<size_t>(first + c)] * width;
+        const float* row = layer_.weight() + set.tokens[static_cast<size_t>(first + c)] * width;
         for (int64_t k = from; k < to; ++k) panel[k * kPanel + c] = row[k];
       }
     }
   }
-  for (int64_t i = 0; i < count; ++i) set.bias.get()[i] = layer_.bias_.get()[set.tokens[static_cast<size_t>(i)]];
+  for (int64_t i = 0; i < count; ++i) set.bias.get()[i] = layer_.bias()[set.tokens[static_cast<size_t>(i)]];
 }
 
-void ShortlistLayer::Run::leave(const int32_t* request, int64_t count) {
+void RequestSets::leave(const int32_t* request, int64_t count) {
   for (int64_t i = 0; i < count; ++i) set_of(request[i]);
   for (int64_t i = 0; i < count; ++i) {
     const auto found = sets_.find(request[i]);
@@ -119,40 +84,38 @@ void ShortlistLayer::Run::leave(const int32_t* request, int64_t count) {
   }
 }
 
-const ShortlistLayer::Run::Set& ShortlistLayer::Run::set_of(int32_t request) const {
+const RequestSets::Set& RequestSets::set_of(int32_t request) const {
   const auto found = sets_.find(request);
   if (found != sets_.end()) return found->second;
   throw std::invalid_argument("request is " + std::to_string(request) + ", which was not admitted or is evicted");
 }
 
-template <typename Visit>
-void ShortlistLayer::Run::for_each_row(const LayerRows& rows, Visit visit) {
-  const int32_t* request = rows.request;
-  for (int64_t first = 0; first < rows.rows;) {
-    const Set& set = set_of(request[first]);
-    int64_t count = 1;
-    while (count < kRowsAtOnce && first + count < rows.rows && request[first + count] == request[first]) ++count;
-    const int64_t stride = round_up(set.size(), kLanes);
-    layer_.table_->gemm(set.packed.get(), set.bias.get(), rows.hidden + first * dim(), dim(), logits_.get(), stride,
-                        count, dim(), set.size());
-    for (int64_t r = 0; r < count; ++r) visit(first + r, set.tokens, logits_.get() + r * stride);
-    first += count;
+class ShortlistLayer::Run final : public LayerRun {
+ public:
+  explicit Run(const ShortlistLayer& layer) : layer_(layer), sets_(layer) {}
+
+  int64_t dim() const override { return layer_.dim_; }
+  int64_t vocab() const override { return layer_.vocab_; }
+
+ private:
+  void enter(const LayerRequest& request) override { sets_.enter(request); }
+  void leave(const int32_t* request, int64_t count) override { sets_.leave(request, count); }
+  void find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) override {
+    check_k(k, vocab());
+    sets_.for_each_row(rows, [&](int64_t row, TokenSet set, float* logits) {
+      rank_set(*layer_.table_, logits, set, k, log_prob + row * k, token + row * k);
+    });
   }
-}
+  void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) override {
+    check_tokens(token, rows.rows, vocab());
+    sets_.for_each_row(rows, [&](int64_t row, TokenSet set, const float* logits) {
+      log_prob[row] = log_prob_in_set(*layer_.table_, logits, set, token[row]);
+    });
+  }
 
-void ShortlistLayer::Run::find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) {
-  check_k(k, vocab());
-  for_each_row(rows, [&](int64_t row, TokenSet set, float* logits) {
-    rank_set(*layer_.table_, logits, set, k, log_prob + row * k, token + row * k);
-  });
-}
-
-void ShortlistLayer::Run::find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) {
-  check_tokens(token, rows.rows, vocab());
-  for_each_row(rows, [&](int64_t row, TokenSet set, const float* logits) {
-    log_prob[row] = log_prob_in_set(*layer_.table_, logits, set, token[row]);
-  });
-}
+  const ShortlistLayer& layer_;
+  RequestSets sets_;
+};
 
 ShortlistLayer::ShortlistLayer(Array weight, Array bias, int64_t vocab, int64_t dim, Shortlist shortlist,
                                const Kernels& table)

@@ -2,14 +2,18 @@
 // likely translations of its source.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "core/buffer.h"
 #include "kernels/table.h"
 #include "output/interface.h"
+#include "output/output_matrix.h"
+#include "output/token_set.h"
 
 namespace sharpbeam {
 
@@ -49,12 +53,56 @@ class ShortlistLayer final : public OutputLayer {
   // decoded.
   std::unique_ptr<LayerRun> open() const override;
 
+  const Kernels& table() const { return *table_; }
+  const float* weight() const { return weight_.get(); }
+  const float* bias() const { return bias_.get(); }
+  const Shortlist& shortlist() const { return shortlist_; }
+
  private:
   class Run;
   Array weight_, bias_;
   int64_t vocab_, dim_;
   Shortlist shortlist_;
   const Kernels* table_;
+};
+
+// The sets of the requests in flight, with their output rows packed: what a run keeps. The layer has to outlive it.
+class RequestSets {
+ public:
+  explicit RequestSets(const ShortlistLayer& layer) : layer_(layer) {}
+
+  void enter(const LayerRequest& request);
+  void leave(const int32_t* request, int64_t count);
+  // Calls visit(row, set, logits) for each row, in turn; `logits` [set] are exact, and may be overwritten.
+  template <typename Visit>
+  void for_each_row(const LayerRows& rows, Visit visit) {
+    const int64_t dim = layer_.dim();
+    const int32_t* request = rows.request;
+    for (int64_t first = 0; first < rows.rows;) {
+      const Set& set = set_of(request[first]);
+      int64_t count = 1;
+      while (count < kRowsAtOnce && first + count < rows.rows && request[first + count] == request[first]) ++count;
+      const int64_t stride = round_up(set.size(), kLanes);
+      layer_.table().gemm(set.packed.get(), set.bias.get(), rows.hidden + first * dim, dim, logits_.get(), stride,
+                          count, dim, set.size());
+      for (int64_t r = 0; r < count; ++r) visit(first + r, TokenSet(set.tokens), logits_.get() + r * stride);
+      first += count;
+    }
+  }
+
+ private:
+  struct Set {
+    std::vector<int32_t> tokens;
+    Buffer packed, bias;  // panels of kPanel tokens, as in Float32Matrix
+    int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+  };
+  const Set& set_of(int32_t request) const;
+  void pack(Set& set) const;
+
+  const ShortlistLayer& layer_;
+  std::unordered_map<int32_t, Set> sets_;
+  std::vector<Set> spare_;  // of evicted requests: their memory is used again
+  Buffer logits_;           // [kRowsAtOnce, tokens of the largest set]
 };
 
 }  // namespace sharpbeam
