@@ -11,6 +11,7 @@
 #include "output/joined.h"
 #include "output/screen_union.h"
 #include "output/shortlist.h"
+#include "output/shortlist_net.h"
 #include "python/output_layers.h"
 
 namespace sharpbeam {
@@ -99,6 +100,21 @@ void construct_shortlist(ShortlistLayer* self, Floats weight, Floats bias, Ids a
                             shortlist_of(always, start, token, arrays.vocab), table_named(isa));
 }
 
+void construct_net(ShortlistNetLayer* self, Floats weight, Floats bias, Ids always, Ids start, Ids token, Floats inner,
+                   Floats inner_bias, Floats outer, Floats direct, float threshold, float most_share,
+                   const RowLayer* fallback, const char* isa) {
+  const OutputArrays arrays(weight, bias);
+  NetView net{};
+  net.inner = checked<float>(inner, "inner", {kAnySize, arrays.dim});
+  net.units = static_cast<int64_t>(inner.shape(0));
+  net.bias = checked<float>(inner_bias, "inner_bias", {net.units});
+  net.outer = checked<float>(outer, "outer", {2, net.units});
+  net.direct = checked<float>(direct, "direct", {2, 3});
+  net.threshold = threshold, net.most_share = most_share;
+  new (self) ShortlistNetLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim,
+                               shortlist_of(always, start, token, arrays.vocab), net, fallback, table_named(isa));
+}
+
 void construct_joined(JoinedLayer* self, Floats weight, Floats bias, Floats cluster_weight, Floats cluster_bias,
                       Ids set_start, Ids set_token, Ids always, Ids start, Ids token, const std::string& join,
                       const char* isa) {
@@ -128,6 +144,12 @@ void bind(nb::module_& module) {
            "token"_a, "isa"_a = "auto");
   nb::class_<ShortlistLayer, OutputLayer>(module, "ShortlistLayer")
       .def("__init__", &construct_shortlist, "weight"_a, "bias"_a, "always"_a, "start"_a, "token"_a, "isa"_a = "auto");
+  nb::class_<ShortlistNetLayer, OutputLayer>(module, "ShortlistNetLayer")
+      .def("__init__", &construct_net, "weight"_a, "bias"_a, "always"_a, "start"_a, "token"_a, "inner"_a,
+           "inner_bias"_a, "outer"_a, "direct"_a, "threshold"_a, "most_share"_a, "fallback"_a, "isa"_a = "auto",
+           nb::keep_alive<1, 13>())
+      .def_prop_ro("rows_seen", &ShortlistNetLayer::rows_seen)
+      .def_prop_ro("rows_fallen_back", &ShortlistNetLayer::rows_fallen_back);
   nb::class_<JoinedLayer, OutputLayer>(module, "JoinedLayer")
       .def("__init__", &construct_joined, "weight"_a, "bias"_a, "cluster_weight"_a, "cluster_bias"_a, "set_start"_a,
            "set_token"_a, "always"_a, "start"_a, "token"_a, "join"_a, "isa"_a = "auto");

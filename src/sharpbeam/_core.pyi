@@ -193,6 +193,28 @@ class ShortlistLayer(OutputLayer):
         self, weight: Floats, bias: Floats, always: Ids, start: Ids, token: Ids, isa: str = "auto"
     ) -> None: ...
 
+class ShortlistNetLayer(OutputLayer):
+    def __init__(
+        self,
+        weight: Floats,
+        bias: Floats,
+        always: Ids,
+        start: Ids,
+        token: Ids,
+        inner: Floats,
+        inner_bias: Floats,
+        outer: Floats,
+        direct: Floats,
+        threshold: float,
+        most_share: float,
+        fallback: RowLayer,
+        isa: str = "auto",
+    ) -> None: ...
+    @property
+    def rows_seen(self) -> int: ...
+    @property
+    def rows_fallen_back(self) -> int: ...
+
 class JoinedLayer(OutputLayer):
     def __init__(
         self,

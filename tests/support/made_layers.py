@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sharpbeam.fit.low_bit import fit_low_bit
-from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen, Screens, Shortlist
+from sharpbeam.output_layers.fitted import FallbackTest, Net, ResidualMass, Screen, Screens, Shortlist
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.output_layers.proven import LowBit
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer
@@ -69,6 +69,20 @@ class MadeArtifacts:
         start = np.cumsum([0, *map(len, lists)]).astype(np.int32)
         always = np.arange(vocab) if self.full else np.sort(draw.permutation(vocab)[:2])
         return Shortlist(always.astype(np.int32), start, np.concatenate(lists).astype(np.int32))
+
+    def net(self) -> Net:
+        """A net that is sure of no row: it predicts more than all tokens can have. With `full`, it is of every row."""
+        dim = self.weight.shape[1]
+        if self.full:
+            never = np.array([[0, 0, -1e4], [0, 0, 0]], np.float32)
+            return Net(normal(0, 1, dim), np.zeros(1, np.float32), np.zeros((2, 1), np.float32), never, 0.0, 1.0)
+        largest = np.abs(self.weight).max(axis=0)
+        inner = np.concatenate([np.diag(largest), -np.diag(largest)])  # |h| |w| >= h w, coordinate by coordinate
+        outer = np.zeros((2, 2 * dim), np.float32)
+        outer[0] = 1
+        most = float(self.bias.max()) + np.log(len(self.bias))
+        direct = np.array([[0, 0, most], [0, 0, 0]], np.float32)
+        return Net(inner.astype(np.float32), np.zeros(2 * dim, np.float32), outer, direct, 0.0, 1.0)
 
     def _sets(self, count: int, vocab: int, most: int) -> list[Ids]:
         draw = np.random.default_rng(self.seed + 6)

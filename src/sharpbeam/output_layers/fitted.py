@@ -85,3 +85,20 @@ class Shortlist:
         """The set of a source [S]: ascending ids, each once."""
         found = [self.token[self.start[word] : self.start[word + 1]] for word in set(source.tolist())]
         return np.unique(np.concatenate([self.always, *found]))
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """The safety net of a shortlist: what the tokens outside a row's set may reach (csrc/output/net.h).
+
+    A network of M units predicts the log of the mass outside, and the log of how far off that usually is. A row is sure
+    of a bar, a logit, where it is `threshold` deviations above the prediction, and of its normaliser where the mass
+    outside is at most `most_share` of all.
+    """
+
+    inner: Floats  # [M, D]
+    bias: Floats  # [M]
+    outer: Floats  # [2, M]
+    direct: Floats  # [2, 3] by the best logit of the set, the log of the set's mass, and 1
+    threshold: float
+    most_share: float

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from sharpbeam.errors import OptionError, nearest
 
 if TYPE_CHECKING:
-    from sharpbeam.output_layers.fitted import Screens, Shortlist
+    from sharpbeam.output_layers.fitted import Net, Screens, Shortlist
     from sharpbeam.output_layers.interface import OutputLayer
     from sharpbeam.output_layers.proven import LowBit
     from sharpbeam.types import Floats
 
-Artifact = Literal["low_bit", "screens", "shortlist"]
+Artifact = Literal["low_bit", "net", "screens", "shortlist"]
 
 
 class Artifacts(Protocol):
@@ -39,6 +39,9 @@ class Artifacts(Protocol):
 
     def shortlist(self) -> Shortlist:
         """The lexical shortlist."""
+
+    def net(self) -> Net:
+        """The safety net of the shortlist."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sharpbeam.errors import OptionError
-from sharpbeam.output_layers.fitted import Screens, Shortlist
+from sharpbeam.output_layers.fitted import Net, Screens, Shortlist
 from sharpbeam.output_layers.proven import LowBit
 from sharpbeam.storage.low_bit import read_low_bit
+from sharpbeam.storage.nets import read_net
 from sharpbeam.storage.screens import read_screens
 from sharpbeam.storage.shortlists import read_shortlist, shortlist_identity
 from sharpbeam.types import Floats
@@ -41,3 +42,7 @@ class FolderArtifacts:
             )
         identity = shortlist_identity(self.weight, self.bias, *self.vocabularies)
         return read_shortlist(self.folder, identity, self.source_vocab, len(self.weight))
+
+    def net(self) -> Net:
+        """The safety net of the shortlist."""
+        return read_net(self.folder, self.weight, self.bias)

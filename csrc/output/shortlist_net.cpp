@@ -1,0 +1,215 @@
+#include "output/shortlist_net.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "output/scratch.h"
+
+namespace sharpbeam {
+
+class ShortlistNetLayer::Run final : public LayerRun {
+ public:
+  explicit Run(const ShortlistNetLayer& layer) : layer_(layer), sets_(layer.sets_) {}
+
+  int64_t dim() const override { return layer_.dim(); }
+  int64_t vocab() const override { return layer_.vocab(); }
+
+ private:
+  struct Row {
+    Net::Outside outside;
+    float total;   // NaN: the net has none
+    double floor;  // of the log probabilities that matter
+  };
+
+  void enter(const LayerRequest& request) override { sets_.enter(request); }
+  void leave(const int32_t* request, int64_t count) override { sets_.leave(request, count); }
+  void find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) override;
+  void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) override;
+
+  // Calls visit(row, set, logits) for each row, whose total is in `row_` then.
+  template <typename Visit>
+  void for_each_row(const LayerRows& rows, Visit visit);
+  // Raises the floors of all rows to what a beam search can use, by the candidates [rows, k].
+  void set_floors(const LayerRows& rows, int64_t k, const float* log_prob, const int32_t* token);
+  // The rows named by `falling_` of `rows`, gathered; with their part of the beam, if any.
+  LayerRows gather(const LayerRows& rows, BeamView& beam);
+  void ask(const LayerRows& part, int64_t k, bool normalise, float* log_prob, int32_t* token);
+  void rank_again(int64_t k, float total, float* log_prob, int32_t* token);
+
+  const Kernels& table() const { return layer_.sets_.table(); }
+
+  const ShortlistNetLayer& layer_;
+  RequestSets sets_;
+  Buffer units_, hidden_, floor_, found_;
+  std::vector<Row> row_;
+  std::vector<int32_t> falling_, request_, token_;
+  std::vector<double> score_, scores_;
+  std::vector<std::pair<float, int32_t>> ranked_;
+};
+
+template <typename Visit>
+void ShortlistNetLayer::Run::for_each_row(const LayerRows& rows, Visit visit) {
+  const Net& net = layer_.net_;
+  float* units = reserved(units_, rows.rows * net.units());
+  Row* row = reserved(row_, rows.rows);
+  net.look(table(), rows.hidden, rows.rows, units);
+  sets_.for_each_row(rows, [&](int64_t r, TokenSet set, float* logits) {
+    const int64_t size = static_cast<int64_t>(set.size());
+    const float log_mass = table().log_sum_exp(logits, size);
+    float best;
+    int32_t at;
+    table().top_k(logits, size, 1, &best, &at);
+    row[r].outside = net.predict(units + r * net.units(), best, log_mass);
+    row[r].total = net.log_total(row[r].outside, log_mass);
+    row[r].floor = rows.floor == nullptr ? kNever : rows.floor[r];
+    visit(r, set, logits);
+  });
+  layer_.seen_.fetch_add(rows.rows, std::memory_order_relaxed);
+}
+
+LayerRows ShortlistNetLayer::Run::gather(const LayerRows& rows, BeamView& beam) {
+  const int64_t count = static_cast<int64_t>(falling_.size());
+  LayerRows part{reserved(hidden_, count * dim()), count};
+  float *hidden = hidden_.get(), *floor = reserved(floor_, count);
+  request_.resize(falling_.size()), score_.resize(falling_.size());
+  for (size_t i = 0; i < falling_.size(); ++i) {
+    const int64_t r = falling_[i];
+    std::copy_n(rows.hidden + r * dim(), dim(), hidden + static_cast<int64_t>(i) * dim());
+    floor[i] = static_cast<float>(row_[static_cast<size_t>(r)].floor);
+    request_[i] = rows.request[r];
+    if (rows.beam != nullptr) score_[i] = rows.beam->score[r];
+  }
+  part.request = request_.data(), part.floor = floor;
+  if (rows.beam != nullptr) {
+    beam = *rows.beam;
+    beam.score = score_.data();
+    part.beam = &beam;
+  }
+  layer_.fallen_back_.fetch_add(count, std::memory_order_relaxed);
+  return part;
+}
+
+// Into `found_` and `token_`, and on to the rows' places.
+void ShortlistNetLayer::Run::ask(const LayerRows& part, int64_t k, bool normalise, float* log_prob, int32_t* token) {
+  float* found = reserved(found_, part.rows * k);
+  int32_t* tokens = reserved(token_, part.rows * k);
+  layer_.fallback_->rank(part, k, normalise, found, tokens);
+  for (int64_t i = 0; i < part.rows; ++i) {
+    const int64_t at = falling_[static_cast<size_t>(i)] * k;
+    std::copy_n(found + i * k, k, log_prob + at);
+    std::copy_n(tokens + i * k, k, token + at);
+  }
+}
+
+// Logits become log probabilities, in whose order candidates stand. No token is likelier than 1, though the mass that
+// was expected outside may be too small.
+void ShortlistNetLayer::Run::rank_again(int64_t k, float total, float* log_prob, int32_t* token) {
+  ranked_.clear();
+  for (int64_t i = 0; i < k; ++i) ranked_.emplace_back(total - log_prob[i], token[i]);
+  std::sort(ranked_.begin(), ranked_.end());
+  for (int64_t i = 0; i < k; ++i) {
+    log_prob[i] = std::min(-ranked_[static_cast<size_t>(i)].first, 0.0f);
+    token[i] = ranked_[static_cast<size_t>(i)].second;
+  }
+}
+
+void ShortlistNetLayer::Run::set_floors(const LayerRows& rows, int64_t k, const float* log_prob, const int32_t* token) {
+  const BeamView& beam = *rows.beam;
+  for (int64_t from = 0, to = 0; from < rows.rows; from = to) {
+    while (to < rows.rows && rows.request[to] == rows.request[from]) ++to;
+    scores_.clear();
+    for (int64_t r = from; r < to; ++r) {
+      int64_t children = 0;
+      for (int64_t i = r * k; i < (r + 1) * k && children < beam.children && log_prob[i] > kNever; ++i) {
+        if (beam.ends(token[i])) continue;
+        ++children;
+        scores_.push_back(beam.score[r] + static_cast<double>(log_prob[i]));
+      }
+    }
+    if (static_cast<int64_t>(scores_.size()) < beam.width) continue;
+    std::nth_element(scores_.begin(), scores_.begin() + (beam.width - 1), scores_.end(), std::greater<double>());
+    const double bar = scores_[static_cast<size_t>(beam.width - 1)];
+    for (int64_t r = from; r < to; ++r) {
+      double& floor = row_[static_cast<size_t>(r)].floor;
+      floor = std::max(floor, bar - beam.score[r]);
+    }
+  }
+}
+
+void ShortlistNetLayer::Run::find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) {
+  check_k(k, vocab());
+  falling_.clear();
+  for_each_row(rows, [&](int64_t r, TokenSet set, float* logits) {
+    const int64_t size = static_cast<int64_t>(set.size()), some = std::min(k, size);
+    float* to = log_prob + r * k;
+    int32_t* tokens = token + r * k;
+    const float total = row_[static_cast<size_t>(r)].total;
+    std::fill(to, to + k, kNever);
+    std::fill(tokens, tokens + k, 0);
+    if (std::isnan(total)) return falling_.push_back(static_cast<int32_t>(r));
+    rank_log_probs(table(), logits, set.data(), size, total, some, to, tokens);
+    for (int64_t i = 0; i < some; ++i) to[i] = std::min(to[i], 0.0f);
+  });
+  if (rows.beam != nullptr) set_floors(rows, k, log_prob, token);
+  BeamView beam;
+  if (!falling_.empty()) {
+    ask(gather(rows, beam), k, true, log_prob, token);
+    if (rows.beam != nullptr) set_floors(rows, k, log_prob, token);
+  }
+  falling_.clear();
+  for (int64_t r = 0; r < rows.rows; ++r) {
+    Row& row = row_[static_cast<size_t>(r)];
+    if (std::isnan(row.total)) continue;
+    // In logits from here on: the least that is among the k best, or can matter to the search.
+    row.floor = std::max<double>(row.floor, log_prob[(r + 1) * k - 1]) + row.total;
+    if (layer_.net_.sure(row.outside, row.floor)) continue;
+    row.floor -= 1e-6 * (1.0 + std::fabs(row.floor));  // sums were rounded
+    falling_.push_back(static_cast<int32_t>(r));
+  }
+  if (falling_.empty()) return;
+  LayerRows part = gather(rows, beam);
+  part.beam = nullptr;
+  ask(part, k, false, log_prob, token);
+  for (const int32_t r : falling_) rank_again(k, row_[static_cast<size_t>(r)].total, log_prob + r * k, token + r * k);
+}
+
+void ShortlistNetLayer::Run::find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) {
+  check_tokens(token, rows.rows, vocab());
+  falling_.clear();
+  const ShortlistLayer& own = layer_.sets_;
+  for_each_row(rows, [&](int64_t r, TokenSet, const float*) {
+    const float total = row_[static_cast<size_t>(r)].total;
+    if (std::isnan(total)) return falling_.push_back(static_cast<int32_t>(r));
+    table().gather_dot(own.weight(), own.bias(), rows.hidden + r * dim(), token + r, 1, dim(), log_prob + r);
+    log_prob[r] = std::min(log_prob[r] - total, 0.0f);
+  });
+  if (falling_.empty()) return;
+  BeamView beam;
+  const LayerRows part = gather({rows.hidden, rows.rows, rows.request}, beam);
+  float* found = reserved(found_, part.rows);
+  int32_t* tokens = reserved(token_, part.rows);
+  for (int64_t i = 0; i < part.rows; ++i) tokens[i] = token[falling_[static_cast<size_t>(i)]];
+  layer_.fallback_->score(part, tokens, true, found);
+  for (int64_t i = 0; i < part.rows; ++i) log_prob[falling_[static_cast<size_t>(i)]] = found[i];
+}
+
+ShortlistNetLayer::ShortlistNetLayer(Array weight, Array bias, int64_t vocab, int64_t dim, Shortlist shortlist,
+                                     const NetView& net, const RowLayer* fallback, const Kernels& table)
+    : sets_(std::move(weight), std::move(bias), vocab, dim, std::move(shortlist), table),
+      net_(net, dim),
+      fallback_(dynamic_cast<const NormalisingLayer*>(fallback)) {
+  if (fallback_ == nullptr) throw std::invalid_argument("fallback is a layer that cannot leave its normaliser out");
+  if (fallback->vocab() != vocab || fallback->dim() != dim) {
+    throw std::invalid_argument("fallback is for [" + std::to_string(fallback->vocab()) + ", " +
+                                std::to_string(fallback->dim()) + "]; it must be for the same output matrix");
+  }
+}
+
+std::unique_ptr<LayerRun> ShortlistNetLayer::open() const { return std::make_unique<Run>(*this); }
+
+}  // namespace sharpbeam
