@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sharpbeam.fit.progress import FitProgress
     from sharpbeam.fit.screen.job import ScreenFit, fit_screen
     from sharpbeam.fit.shortlist.job import ShortlistFit, export_shortlist, fit_shortlist
+    from sharpbeam.fit.shortlist.net_job import NetFit, fit_net
     from sharpbeam.jobs.translate_file import JobStats, translate_file
     from sharpbeam.options.decode import DecodeOptions, MachineOptions
     from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
@@ -59,6 +60,7 @@ __all__ = [
     "JobStats",
     "MachineOptions",
     "ModelError",
+    "NetFit",
     "OptionError",
     "OutputError",
     "Partial",
@@ -87,6 +89,7 @@ __all__ = [
     "export_shortlist",
     "fit_head",
     "fit_model_head",
+    "fit_net",
     "fit_preview",
     "fit_screen",
     "fit_shortlist",
@@ -117,6 +120,7 @@ _NAMES = {  # of each module, those that are public here
     "fit.progress": "FitProgress",
     "fit.screen.job": "ScreenFit fit_screen",
     "fit.shortlist.job": "ShortlistFit export_shortlist fit_shortlist",
+    "fit.shortlist.net_job": "NetFit fit_net",
     "jobs.translate_file": "JobStats translate_file",
     "options.decode": "DecodeOptions MachineOptions",
     "options.fit": "ScreenOptions ShortlistOptions",

@@ -14,7 +14,7 @@ GROUPS = {  # the files of `verbs`, each with a function of its name
     "Use a model": ("translate", "translate_document", "generate", "score"),
     "Serve it": ("serve",),
     "Get a model": ("convert", "train", "info"),
-    "Make it faster": ("tune", "fit_preview", "fit_screen", "fit_shortlist"),
+    "Make it faster": ("tune", "fit_preview", "fit_screen", "fit_shortlist", "fit_net"),
     "Measure it": ("evaluate", "compare", "profile", "trace", "screen_report", "head_report"),
 }
 

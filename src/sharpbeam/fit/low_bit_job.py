@@ -142,12 +142,12 @@ def worth_fitting(model: str | Path) -> bool:
     return alone and USUAL[0] <= config.target_vocab_size <= USUAL[1]
 
 
-def made_up(loaded: LoadedModel) -> list[str]:
+def made_up(loaded: LoadedModel, number: int = MADE_UP) -> list[str]:
     """Sentences of random source tokens, frequent ones first as vocabularies have them."""
     draw = np.random.default_rng(0)
     size = len(loaded.source)
     sentences = []
-    for _ in range(MADE_UP):
+    for _ in range(number):
         count = int(draw.integers(*LENGTHS))
         ids = (size * draw.uniform(0, 1, count) ** 3).astype(int)
         sentences.append(loaded.source.decode(ids.tolist()))

@@ -12,6 +12,7 @@ from sharpbeam.errors import ModelError
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.storage.low_bit import FILE as PREVIEW
 from sharpbeam.storage.model_folder import read_facts, read_tensors, verify_weights, weight_types
+from sharpbeam.storage.nets import NET
 from sharpbeam.storage.precision import read_precision
 from sharpbeam.storage.screens import FACTS, SCREEN, screens_in
 from sharpbeam.storage.shortlists import SHORTLIST
@@ -41,7 +42,7 @@ def describe_model(model: str | Path, *, verify: bool = False) -> dict[str, Any]
     config = facts.config
     parameters = sum(tensor.size for tensor in read_tensors(folder, config, facts).values())
     source, target = read_vocabularies(folder)
-    fitted = {SCREEN.name: SCREEN.tensors, "preview": PREVIEW, SHORTLIST.name: SHORTLIST.tensors}
+    fitted = {SCREEN.name: SCREEN.tensors, "preview": PREVIEW, SHORTLIST.name: SHORTLIST.tensors, NET.name: NET.tensors}
     known = dataclasses.asdict(config)
     card = folder / "README.md"
     verified = {"verified": verify_weights(folder)} if verify else {}

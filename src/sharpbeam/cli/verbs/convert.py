@@ -44,12 +44,13 @@ def convert(
         bool,
         typer.Option(
             "--preview/--no-preview",
-            help="Fit the low-bit preview as fit-preview does, and measure what int8 loses, where that takes seconds.",
+            help="Fit the low-bit preview as fit-preview does, and the net of a shortlist as fit-net does, and measure "
+            "what int8 loses, where that takes seconds.",
         ),
     ] = True,
     text: Annotated[
         Path | None,
-        typer.Option(help="Source sentences, one a line, for the preview and for int8; default: they are made up."),
+        typer.Option(help="Source sentences, one a line, to fit to and to measure int8 on; default: they are made up."),
     ] = None,
     references: Annotated[
         Path | None, typer.Option(help="Their translations: what int8 loses is said in BLEU too.")
@@ -97,7 +98,9 @@ def _fit(folder: Path, text: Path | None, references: Path | None) -> None:
     from sharpbeam.cli.fit_progress import shown_progress
     from sharpbeam.errors import SharpbeamError
     from sharpbeam.fit.low_bit_job import fit_preview, worth_fitting
+    from sharpbeam.fit.shortlist.net_job import fit_net
     from sharpbeam.report.precision import check_precision
+    from sharpbeam.storage.shortlists import SHORTLIST
     from sharpbeam.text.lines import read_all
 
     try:
@@ -107,5 +110,7 @@ def _fit(folder: Path, text: Path | None, references: Path | None) -> None:
         print(f"Number type {check_precision(folder, sources, wanted).summary()}.")
         with shown_progress() as progress:
             print(fit_preview(folder, [text] if text else [], progress=progress).summary())
+            if (folder / SHORTLIST.facts).is_file():
+                print(fit_net(folder, [text] if text else [], progress=progress).summary())
     except SharpbeamError as error:
         print(f"Converted, but not fitted: {error}")

@@ -218,7 +218,7 @@ class Collector:
             before = np.array([parts.model.eos_id], np.int32)
             requests = [Request(index, before) for index in targets]
         else:
-            requests = self._requests(texts, first)
+            requests = self.requests(texts, first)
         queue = RequestQueue(requests, BATCH_TOKENS // 8 if self.given else BATCH_TOKENS)
 
         def work() -> Iterator[object]:
@@ -253,7 +253,8 @@ class Collector:
         groups = [lines[i : i + TOGETHER] for i in range(0, len(lines), TOGETHER)]
         return {first // TOGETHER + i: np.array(list(chain(*group)), np.int32) for i, group in enumerate(groups)}
 
-    def _requests(self, texts: Sequence[str], first: int) -> list[Request]:
+    def requests(self, texts: Sequence[str], first: int = 0) -> list[Request]:
+        """The requests of `texts`, numbered from `first` on."""
         to, encode = self._way, self.parts.source.encode
         tag = np.array(to.prefix, np.int32)
         prefix = Prefix(tag, np.zeros(len(tag), np.float32)) if len(tag) else None
