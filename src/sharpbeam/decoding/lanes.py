@@ -72,6 +72,7 @@ class Lane:
         self._loaded, asked = loaded, options.search
         loaded.check(options)
         self.layer = loaded.output_layer(options, log_prob=asked.needs_log_prob)
+        self._by_language = self.layer if isinstance(self.layer, ByLanguage) else None
         self._usable = without(self.layer, loaded.suppressed)
         self.expands = asked.return_alternatives
         """Whether an answer is the first tokens of alternatives, each of which another lane completes."""
@@ -87,8 +88,8 @@ class Lane:
 
     def check_languages(self, languages: Languages) -> None:
         """Raise OptionError where the output layer has nothing for `languages`."""
-        if isinstance(self.layer, ByLanguage):
-            self.layer.scope(languages)
+        if self._by_language is not None:
+            self._by_language.scope(languages)
 
     @property
     def completed(self) -> DecodeOptions:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from threading import RLock
@@ -83,7 +84,7 @@ class LoadedModel:
         """The folder of the model, or of the first member of an ensemble."""
         return self.folders[0]
 
-    @property
+    @cached_property
     def task(self) -> Task:
         """The task of the model: "translation" or "language"."""
         return architecture_of(self.config).task

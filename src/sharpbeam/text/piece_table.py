@@ -52,6 +52,13 @@ class PieceTable:
             self._found[piece] = number
         return number
 
+    def find_all(self, pieces: Sequence[str], unknown: int) -> list[int]:
+        """The number of each piece, `unknown` for those that `find` does not find."""
+        try:
+            return list(map(self._found.__getitem__, pieces))
+        except KeyError:
+            return [unknown if number is None else number for number in map(self.find, pieces)]
+
     def _search(self, piece: str) -> int | None:
         wanted = hash(piece)
         for place in range(int(np.searchsorted(self._hash, wanted, side="right")) - 1, -1, -1):

@@ -97,8 +97,7 @@ class PieceVocabulary:
         ids: list[int] = []
         if self._tags and (tag := _TAG.match(text)) and tag[0] in self._tags:
             ids, text = [self._tags[tag[0]]], text[tag.end() :]
-        found = map(self._pieces.find, self._cut(text))
-        return ids + [self._special["unk_id"] if token is None else token for token in found]
+        return ids + self._pieces.find_all(self._cut(text), self._special["unk_id"])
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids -> text; bos, eos, pad and what is silent are left out."""

@@ -25,6 +25,7 @@ def test_it_says_what_a_tuple_and_a_dict_say(pieces: list[str], hidden: set[int]
         assert len(table) == len(pieces)
         for piece in [*pieces, "b", "日a", *pieces]:  # the second time it remembers
             assert table.find(piece) == numbers.get(piece)
+            assert table.find_all([piece], -1) == [numbers.get(piece, -1)]
 
 
 @pytest.mark.parametrize("number", [-1, 2])
