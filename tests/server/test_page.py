@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -112,6 +113,29 @@ def test_uncertain_words_are_shaded(page: Any) -> None:
     wait(page, lambda: page.find_elements("css selector", ".shaded .low, .shaded .mid"))
     one(page, "#shade").click()
     wait(page, lambda: not page.find_elements("css selector", ".shaded .low, .shaded .mid"))
+
+
+def test_uncertain_sentences_are_marked_and_a_legend_says_how(page: Any) -> None:
+    type_text(page, "Guten Morgen. Der Bundeskanzler verhandelte gestern ergebnislos mit Brüssel.")
+    wait(page, lambda: page.find_elements("css selector", "#result .sentence.low"))
+    sure, unsure = page.find_elements("css selector", "#result .sentence")
+    assert sure.get_attribute("class") == "sentence" and not sure.get_attribute("aria-label")
+    assert result(page).endswith(str(unsure.get_property("textContent")))
+    assert re.fullmatch(r"Not sure sentence, \d+% sure", unsure.accessible_name) and unsure.aria_role == "group"
+
+    def look(element: Any) -> tuple[str, ...]:
+        names = ("text-decoration-line", "text-decoration-style", "background-color")
+        return tuple(element.value_of_css_property(name) for name in names)
+
+    legend = one(page, "#legend")
+    samples = {each.text: look(each) for each in legend.find_elements("css selector", ".sentence")}
+    assert samples["Not sure"] == look(unsure)  # the legend has the looks of what it explains
+    assert len({looks[1] for looks in samples.values()}) == 2  # and not by colour alone
+    assert legend.accessible_name == "What the shading means" and legend.is_displayed()
+    one(page, "#shade").click()
+    wait(page, lambda: not legend.is_displayed())
+    assert look(unsure)[0] == "none"
+    one(page, "#shade").click()
 
 
 def test_text_never_becomes_html(page: Any) -> None:

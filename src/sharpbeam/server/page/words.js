@@ -5,7 +5,8 @@ import { ask } from "./server.js";
 const result = document.getElementById("result");
 const mirror = document.getElementById("mirror");
 const menu = document.getElementById("menu");
-const LOW = 0.35, MIDDLE = 0.65; // confidence below which a word is shaded
+const WORD = { low: 0.35, mid: 0.65 }, SENTENCE = { low: 0.4, mid: 0.55 }; // confidence below which each is marked
+const SAID = { low: "Not sure", mid: "Less sure" };
 
 let shown = { text: "", source: "", from: "", to: "", sentences: [] };
 
@@ -19,7 +20,7 @@ export function show(text, source, from, to, sentences) {
   for (const sentence of sentences) {
     const begin = text.indexOf(sentence.translation, end);
     if (begin < 0) continue;
-    parts.push(text.slice(end, begin), ...wordsOf(sentence, sourceEnd));
+    parts.push(text.slice(end, begin), spanOf(sentence, sourceEnd));
     end = begin + sentence.translation.length;
     const found = source.indexOf(sentence.source, sourceEnd);
     if (found >= 0) sourceEnd = found + sentence.source.length;
@@ -29,14 +30,29 @@ export function show(text, source, from, to, sentences) {
 
 export function shownText() { return shown.text; }
 
+function level(confidence, below) {
+  return confidence < below.low ? "low" : confidence < below.mid ? "mid" : "";
+}
+
+// A sentence; one that is not sure says so, to the eye and to a screen reader.
+function spanOf(sentence, sourceEnd) {
+  const span = document.createElement("span"), found = level(sentence.confidence, SENTENCE);
+  span.className = `sentence ${found}`.trim();
+  if (found) {
+    span.setAttribute("role", "group");
+    span.setAttribute("aria-label", `${SAID[found]} sentence, ${Math.round(100 * sentence.confidence)}% sure`);
+  }
+  span.append(...wordsOf(sentence, sourceEnd));
+  return span;
+}
+
 function wordsOf(sentence, sourceEnd) {
   const letters = Array.from(sentence.translation), parts = [];
   let end = 0;
   for (const word of sentence.words.length ? sentence.words : plainWords(sentence.translation)) {
     if (word.end <= word.begin) continue;
     const span = document.createElement("span");
-    span.className = "word";
-    if (word.confidence < MIDDLE) span.classList.add(word.confidence < LOW ? "low" : "mid");
+    span.className = `word ${level(word.confidence, WORD)}`.trim();
     span.textContent = letters.slice(word.begin, word.end).join("");
     span.tabIndex = 0;
     span.setAttribute("role", "button");
@@ -129,7 +145,7 @@ function replace(sentence, translation) {
     if (number < index) begin += sentences[number].translation.length;
   }
   const changed = text.slice(0, begin) + translation + text.slice(begin + sentence.translation.length);
-  show(changed, source, from, to, sentences.with(index, { ...sentence, translation, words: [] }));
+  show(changed, source, from, to, sentences.with(index, { ...sentence, translation, words: [], confidence: undefined }));
   result.focus();
 }
 
