@@ -119,4 +119,6 @@ def test_every_field_of_the_api_is_described(live: Live) -> None:
     bodies = [each["requestBody"]["content"] for each in operations if "requestBody" in each]
     fields = [field for body in bodies for kind in body.values() for field in kind["schema"]["properties"].items()]
     assert len(fields) >= 30
+    fields += [(parameter["name"], parameter) for each in operations for parameter in each.get("parameters", ())]
+    fields += [(each["operationId"], {"description": each.get("summary")}) for each in operations]
     assert [name for name, field in fields if not field.get("description")] == []

@@ -16,10 +16,11 @@ function described(path, method, operation) {
   const parts = [element("h2", element("code", `${method.toUpperCase()} ${path}`)), element("p", operation.summary || "")];
   const content = Object.values(operation.requestBody?.content || {})[0];
   const schema = content?.schema, fields = Object.entries(schema?.properties || {});
+  for (const each of operation.parameters || []) fields.push([each.name, { ...each.schema, description: each.description }]);
   if (fields.length) {
     const head = element("tr", ...["Field", "Type", "Default", "Meaning"].map((title) => element("th", title)));
     const rows = fields.map(([name, field]) => element("tr",
-      element("td", element("code", name), schema.required?.includes(name) ? " (required)" : ""),
+      element("td", element("code", name), schema?.required?.includes(name) ? " (required)" : ""),
       element("td", typeOf(field)), element("td", String(field.default ?? "")), element("td", field.description || "")));
     parts.push(element("table", element("thead", head), element("tbody", ...rows)));
   }

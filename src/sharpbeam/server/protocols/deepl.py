@@ -22,6 +22,16 @@ TRANSLATE = document(
     },
     ["text", "target_lang"],
 )
+LANGUAGES = {
+    "parameters": [
+        {
+            "name": "type",
+            "in": "query",
+            "description": "target: languages to translate into; otherwise those of texts",
+            "schema": {"enum": ["source", "target"], "default": "source"},
+        }
+    ]
+}
 # Asked for, these would have to be obeyed; others (formality prefer_*, context) are hints.
 NOT_SERVED = ("glossary_id", "style_id", "translation_memory_id")
 
@@ -50,7 +60,7 @@ def router(gate: Gate) -> APIRouter:
         ]
         return JSONResponse({"translations": said})
 
-    @routes.get("/languages", summary="Languages as DeepL names them")
+    @routes.get("/languages", summary="Languages as DeepL names them", openapi_extra=LANGUAGES)
     async def languages(request: Request) -> list[dict[str, Any]]:
         fields = await gate.fields(request)  # its client puts them into the body of a GET
         target = (request.query_params.get("type") or fields.get("type")) == "target"

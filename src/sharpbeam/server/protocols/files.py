@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
+from fastapi import Path as Name
 from fastapi.responses import FileResponse, Response
 from starlette.datastructures import UploadFile
 
@@ -63,7 +64,7 @@ def router(gate: Gate, files: Files) -> APIRouter:
         return {"translatedFileUrl": str(request.url_for("download_file", name=name))}
 
     @routes.get("/download_file/{name}", summary="The translation of a file")
-    async def download_file(name: str) -> Response:
+    async def download_file(name: Annotated[str, Name(description="as translatedFileUrl has it")]) -> Response:
         path = files.path(name)
         headers = {"Content-Disposition": f'attachment; filename="translation{path.suffix}"'}
         return FileResponse(path, media_type="application/octet-stream", headers=headers)
