@@ -82,9 +82,8 @@ class PythonForward : public Forward {
 
   void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
                 const Estimates* estimates, float* log_prob) override {
-    if (layer_ != nullptr) {
+    if (layer_ != nullptr)
       return layer_->log_prob({hidden, rows, request, nullptr, nullptr, estimates}, token, log_prob);
-    }
     const nb::gil_scoped_acquire gil;
     const nb::object found = log_prob_(matrix(hidden, rows), array_of(token, rows), array_of(request, rows));
     std::copy_n(checked<float>(nb::cast<AnyArray>(contiguous_(found)), "log_prob", {rows}), rows, log_prob);
@@ -173,8 +172,8 @@ class SearchRun {
 
   using Forms = std::vector<std::vector<Phrases::Form>>;
 
-  void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name, const Forms& phrases) {
-    SearchRequest entering = checked_request(request, prefix, log_prob, name);
+  void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name, const Forms& phrases, int64_t max_length) {
+    SearchRequest entering = checked_request(request, prefix, log_prob, name, max_length);
     entering.phrases = search_->phrases(phrases);
     const std::unique_lock<std::mutex> lock = locked();
     search_->begin(entering);
@@ -183,8 +182,9 @@ class SearchRun {
   // A request from its source on, which has one row at first; nothing else is in flight. After an error the runs of
   // model and layer still hold it.
   Decoded decode(ModelRun& model, LayerRun& layer, int32_t request, int32_t bos, Ids source, Ids prefix,
-                 Floats log_prob, std::string_view source_language, std::string_view target_language) {
-    const SearchRequest entering = checked_request(request, prefix, log_prob, 0);
+                 Floats log_prob, int64_t max_length, std::string_view source_language,
+                 std::string_view target_language) {
+    const SearchRequest entering = checked_request(request, prefix, log_prob, 0, max_length);
     const int32_t* tokens = checked<int32_t>(source, "source", {kAnySize});
     const auto positions = static_cast<int32_t>(source.size());
     const std::unique_lock<std::mutex> lock = locked();
@@ -264,13 +264,18 @@ class SearchRun {
             checked<double>(score, "score", {rows})};
   }
 
-  static SearchRequest checked_request(int32_t request, const Ids& prefix, const Floats& log_prob, uint64_t name) {
+  static SearchRequest checked_request(int32_t request, const Ids& prefix, const Floats& log_prob, uint64_t name,
+                                       int64_t max_length) {
     const auto size = static_cast<int64_t>(prefix.size());
     if (request < 0) throw std::invalid_argument("request is " + std::to_string(request) + "; it must be 0 or more");
+    if (max_length < 0)
+      throw std::invalid_argument("max_length is " + std::to_string(max_length) + "; it must be 0 or more");
     return {request,
             {checked<int32_t>(prefix, "prefix", {kAnySize}), prefix.size()},
             {checked<float>(log_prob, "prefix_log_prob", {size}), prefix.size()},
-            name};
+            name,
+            {},
+            max_length};
   }
 
   // To be called with the lock.
@@ -372,11 +377,12 @@ void bind_search(nb::module_& module) {
           "kind: beam, sampling or expansion; options: fields of SearchOptions and SamplingOptions by name, eos_id and "
           "vocab_size.")
       .def("begin", &SearchRun::begin, "request"_a, "prefix"_a, "prefix_log_prob"_a, "name"_a = 0,
-           "phrases"_a = SearchRun::Forms(),
+           "phrases"_a = SearchRun::Forms(), "max_length"_a = 0,
            "A new request with its target prefix [P]; `name` is what the random numbers of its samples depend on. "
-           "Beam search without cube pruning: `phrases` are what its answers have to contain, each a list of forms.")
+           "Beam search without cube pruning: `phrases` are what its answers have to contain, each a list of forms. "
+           "`max_length`, unless 0: a limit of its own.")
       .def("decode", &SearchRun::decode, "model"_a, "layer"_a, "request"_a, "bos"_a, "source"_a, "prefix"_a,
-           "prefix_log_prob"_a, "source_language"_a = "", "target_language"_a = "",
+           "prefix_log_prob"_a, "max_length"_a = 0, "source_language"_a = "", "target_language"_a = "",
            "A request alone, from its source [S] to its answers: it enters model and layer, and leaves them. Returns "
            "what is done and counts of the work.")
       .def("cancel", &SearchRun::cancel, "request"_a, "Forget a request in flight; False where it is not in flight.")

@@ -60,7 +60,7 @@ void BeamSearch::advance(const RowView& rows) {
     if (open_.some()) settle_answers(rows, request);
     if (static_cast<int64_t>(pool.best.size()) > options_.num_hypotheses)
       pool.best.resize(static_cast<size_t>(options_.num_hypotheses));
-    close(request, early ? options_.max_length - length : 0);
+    close(request, early ? request.request->max_length - length : 0);
   }
 }
 
@@ -79,11 +79,11 @@ Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
   for (int64_t place = 0; place < ranked; ++place) {
     const auto [cell, score] = ranked_[static_cast<size_t>(place)];
     Outcome outcome = score < floor ? Outcome::kThreshold : Outcome::kWidth;
-    if (place < possible && ends(rows, cell) && place < options_.beam_size) {
+    if (place < possible && ends(rows, request, cell) && place < options_.beam_size) {
       // Where scores are open, settle_pool decides which ones have to go.
       pool.add(ending(rows, cell, score), stop_.most() + (open_.some() ? options_.beam_size : 0));
       outcome = Outcome::kFinished;
-    } else if (place < possible && !ends(rows, cell) && grown_.size() - before < options_.beam_size) {
+    } else if (place < possible && !ends(rows, request, cell) && grown_.size() - before < options_.beam_size) {
       best = std::max(best, score);
       grow(rows, cell, score);
       outcome = Outcome::kLives;
@@ -101,7 +101,7 @@ Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
     best = kNothing;
     for (int64_t row = before; row < grown_.size(); ++row) best = std::max(best, grown_.score[row]);
   }
-  return stop_.verdict(pool, best, length);
+  return stop_.verdict(pool, best, length, request.request->max_length);
 }
 
 // The same for a request with phrases.
@@ -122,14 +122,14 @@ Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request
     if (bank != kBelow) {
       const auto b = static_cast<size_t>(bank);
       const bool first = seen_[b]++ < places_[b];
-      if (ends(rows, cell) && first) {
+      if (ends(rows, request, cell) && first) {
         const Finished ended = ending(rows, cell, score);
         if (bank == last)
           entry.pool.add(ended, stop_.most());
         else
           keep_lacking(entry, {bank, ended});
         outcome = Outcome::kFinished;
-      } else if (!ends(rows, cell) && taken_[b] < places_[b]) {
+      } else if (!ends(rows, request, cell) && taken_[b] < places_[b]) {
         ++taken_[b];
         best = std::max(best, score);
         if (bank == last) best_whole = std::max(best_whole, score);
@@ -140,10 +140,10 @@ Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request
     if (recording_) record(request, cell, score, outcome);
   }
   const int64_t length = rows.length[request.first] + 1;
-  const Why why = stop_.verdict(entry.pool, best, length);
+  const Why why = stop_.verdict(entry.pool, best, length, entry.max_length);
   const bool guesses =
       options_.early_stopping == EarlyStopping::kTrue || options_.early_stopping == EarlyStopping::kFalse;
-  return why == Why::kNotDone && guesses ? stop_.verdict(entry.pool, best_whole, length) : why;
+  return why == Why::kNotDone && guesses ? stop_.verdict(entry.pool, best_whole, length, entry.max_length) : why;
 }
 
 // The bank of each of ranked_, and how many candidates each bank has.
@@ -177,8 +177,9 @@ void BeamSearch::keep_lacking(InFlight& request, const Lacking& ended) const {
   if (static_cast<int64_t>(kept.size()) > options_.num_hypotheses) kept.pop_back();
 }
 
-bool BeamSearch::ends(const RowView& rows, int64_t cell) const {
-  return candidates_.token[cell] == options_.eos || rows.length[cell / candidates_.k] + 1 >= options_.max_length;
+bool BeamSearch::ends(const RowView& rows, const RequestRows& request, int64_t cell) const {
+  const int64_t length = rows.length[cell / candidates_.k] + 1;
+  return candidates_.token[cell] == options_.eos || length >= request.request->max_length;
 }
 
 void BeamSearch::rank(const RowView& rows, const RequestRows& request, int64_t most) {

@@ -79,7 +79,7 @@ class BeamSearch : public Search {
   // Where scores rest on estimates (close_calls.cpp): exact ones of all hypotheses that a decision is close between.
   void settle_candidates(const RowView& rows);
   void mark_close(const RowView& rows, const RequestRows& request);
-  void mark_pairs(const RowView& rows, double reach, bool ending);
+  void mark_pairs(const RowView& rows, const RequestRows& request, double reach, bool ending);
   bool settle_pool(const RowView& rows, const RequestRows& request, int64_t places, bool ordered);
   bool settle_verdict(const RowView& rows, const RequestRows& request, int64_t before, int64_t length);
   void settle_answers(const RowView& rows, const RequestRows& request);
@@ -88,7 +88,7 @@ class BeamSearch : public Search {
 
   double floor_below(double best) const;
   int64_t share(Pool& pool, double floor, int64_t possible);
-  bool ends(const RowView& rows, int64_t cell) const;
+  bool ends(const RowView& rows, const RequestRows& request, int64_t cell) const;
   Finished ending(const RowView& rows, int64_t cell, double score);
   void keep_lacking(InFlight& request, const Lacking& ended) const;
   void finish_rows(const RowView& rows, const RequestRows& request);

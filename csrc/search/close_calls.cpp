@@ -38,21 +38,21 @@ void BeamSearch::mark_close(const RowView& rows, const RequestRows& request) {
     reach = std::max(reach, 2.0 * (open_.spread()[row] + open_.error(row)));
   }
   if (reach == 0.0) return;
-  mark_pairs(rows, reach, false);
-  mark_pairs(rows, reach, true);
+  mark_pairs(rows, request, reach, false);
+  mark_pairs(rows, request, reach, true);
 }
 
 // Marks the rows of two candidates where it is open which one is better, and that matters: of those that do not end the
 // first K live on, and of all those that are `ending` must be among the first K to be finished.
-void BeamSearch::mark_pairs(const RowView& rows, double reach, bool ending) {
-  const auto counts = [&](const Ranked& one) { return ending || !ends(rows, one.cell); };
+void BeamSearch::mark_pairs(const RowView& rows, const RequestRows& request, double reach, bool ending) {
+  const auto counts = [&](const Ranked& one) { return ending || !ends(rows, request, one.cell); };
   size_t last = 0;  // place after the K-th one
   for (int64_t found = 0; last < ranked_.size() && found < options_.beam_size; ++last) found += counts(ranked_[last]);
   for (size_t out = last; out < ranked_.size(); ++out) {
     if (!counts(ranked_[out])) continue;
     for (size_t in = last; in-- > 0 && ranked_[in].score - ranked_[out].score <= reach;) {
       if (!counts(ranked_[in])) continue;
-      if (ending && !ends(rows, ranked_[in].cell) && !ends(rows, ranked_[out].cell)) continue;
+      if (ending && !ends(rows, request, ranked_[in].cell) && !ends(rows, request, ranked_[out].cell)) continue;
       const int64_t a = ranked_[in].cell / candidates_.k, b = ranked_[out].cell / candidates_.k;
       if (a != b && ranked_[in].score - ranked_[out].score <= open_.between(rows, a, b)) open_.mark_between(rows, a, b);
     }
@@ -93,8 +93,8 @@ bool BeamSearch::settle_verdict(const RowView& rows, const RequestRows& request,
     higher_.best[i].score += error, higher_.best[i].log_prob += sum;
   }
   sort_pool(lower_), sort_pool(higher_);
-  const bool least = stop_.verdict(higher_, low, length) == Why::kNotDone;
-  const bool most = stop_.verdict(lower_, high, length) == Why::kNotDone;
+  const bool least = stop_.verdict(higher_, low, length, request.request->max_length) == Why::kNotDone;
+  const bool most = stop_.verdict(lower_, high, length, request.request->max_length) == Why::kNotDone;
   if (least == most) return false;
   for (const Finished& each : pool.best) open_.mark(each.node);
   for (int64_t row = before; row < grown_.size(); ++row) {

@@ -36,11 +36,14 @@ Constraints::Constraints(const SearchOptions& options, int64_t keep)
 }
 
 int64_t Constraints::wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree) {
-  rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f, false, 0, 0});
+  rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f, false, false, 0, 0});
   prefixes_ = phrases_ = false;
   int64_t more = 0;
   find_next(rows, requests, tree);
   find_required(rows, requests, tree);
+  for (const RequestRows& request : requests)
+    for (int64_t row = request.first; row < request.last; ++row)
+      rules_[static_cast<size_t>(row)].last = rows.length[row] + 1 == request.request->max_length;
   if (repetition_) {
     find_repeats(rows, tree);
     for (const RowRules& row : rules_) more = std::max(more, row.worse_end - row.worse_begin);
@@ -185,7 +188,7 @@ Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* tok
     apply_to(rules_[static_cast<size_t>(row)], rows.length[row] < options_.min_length);
     add_required(rules_[static_cast<size_t>(row)]);
     row_.resize(static_cast<size_t>(wide), {0, kBanned, kBanned});
-    if (options_.forced_eos && rows.length[row] + 1 == options_.max_length) leave_only(options_.eos, 0.0f, row_);
+    if (options_.forced_eos && rules_[static_cast<size_t>(row)].last) leave_only(options_.eos, 0.0f, row_);
     for (int64_t i = 0; i < wide; ++i) {
       const Candidate& candidate = row_[static_cast<size_t>(i)];
       const auto cell = static_cast<size_t>(row * wide + i);
@@ -197,9 +200,9 @@ Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* tok
   return {wide, token_.data(), log_prob_.data(), value_.data()};
 }
 
-bool Constraints::forces(int64_t row, int64_t length) const {
+bool Constraints::forces(int64_t row) const {
   return (!bias_ && rules_[static_cast<size_t>(row)].next != kNone) ||
-         (options_.forced_eos && length + 1 == options_.max_length);
+         (options_.forced_eos && rules_[static_cast<size_t>(row)].last);
 }
 
 // The rules for the candidates row_ [k] of one row.

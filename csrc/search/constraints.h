@@ -59,8 +59,8 @@ class Constraints {
   // layer did not find it: in the place of the last one. Asks for what the next tokens of phrases add. Throws
   // BrokenModel.
   void complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token, float* log_prob);
-  // Whether a row of `length` tokens has one candidate, whose log probability is not the output layer's.
-  bool forces(int64_t row, int64_t length) const;
+  // Whether a row has one candidate, whose log probability is not the output layer's.
+  bool forces(int64_t row) const;
 
   // The candidates under the rules, [R, k] or wider where tokens of phrases are added; valid until the next call, and
   // while the arrays are. Throws BrokenModel.
@@ -85,6 +85,7 @@ class Constraints {
     int64_t banned_begin, banned_end;  // tokens that would complete an n-gram again, ascending: banned_[begin : end]
     int32_t next;                      // the next token of its prefix, or kNone
     float next_log_prob;
+    bool last;                             // whether it has all tokens but one of those that it may have
     bool phrases;                          // whether its request has any
     int64_t required_begin, required_end;  // next tokens of phrases that it lacks: required_[begin : end]
   };

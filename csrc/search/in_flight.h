@@ -18,6 +18,9 @@ struct SearchRequest {
   std::span<const float> prefix_log_prob{};  // what each adds to the score of a hypothesis
   uint64_t name = 0;                         // a hash of source and prefix, for the random numbers of its samples
   Phrases phrases{};                         // beam search only: what every answer has to contain
+  // Tokens of its hypotheses, where that is below the option, but never less than prefix, phrases and eos take; 0: the
+  // option.
+  int64_t max_length = 0;
 };
 
 // An answer that is being drawn.
@@ -40,6 +43,7 @@ struct InFlight {
   std::vector<Sample> samples;  // sampling: in the order of the request's rows
   std::vector<int32_t> open;    // places in OpenScores that it has
   int64_t step = -1;            // the last one that it took
+  int64_t max_length = 0;       // of its hypotheses
   Phrases phrases;
   std::vector<Lacking> lacking;  // the best first: those that have most, then by score
 };

@@ -32,7 +32,7 @@ void SamplingSearch::advance(const RowView& rows) {
       }
       const double score = rows.score[row] + static_cast<double>(candidates_.log_prob[cell]);
       const int64_t length = rows.length[row] + 1;
-      if (candidates_.token[cell] == options_.eos || length >= options_.max_length) {
+      if (candidates_.token[cell] == options_.eos || length >= entry.max_length) {
         answer = {stop_.score(score, length), score, add_node(rows, cell)};
         continue;
       }

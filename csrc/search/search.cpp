@@ -1,5 +1,6 @@
 #include "search/search.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,6 +22,9 @@ void Search::begin(const SearchRequest& request) {
   entry.prefix_log_prob.assign(request.prefix_log_prob.begin(), request.prefix_log_prob.end());
   entry.prefix_log_prob.resize(entry.prefix.size());
   entry.phrases = request.phrases;
+  const int64_t least = static_cast<int64_t>(entry.prefix.size()) + entry.phrases.tokens() + 1;
+  entry.max_length = options_.max_length;
+  if (request.max_length > 0) entry.max_length = std::min(entry.max_length, std::max(request.max_length, least));
   enter(entry, request);
 }
 
@@ -75,7 +79,7 @@ void Search::check(const RowView& rows) {
       requests_.push_back({row, row, index, &found->second});
     }
     requests_.back().last = row + 1;
-    if (length < 0 || length >= options_.max_length)
+    if (length < 0 || length >= requests_.back().request->max_length)
       throw std::invalid_argument("length is " + std::to_string(length) + "; it must be from 0 to below max_length");
     if (!tree_.owns(index, rows.node[row]))
       throw std::invalid_argument("node " + std::to_string(rows.node[row]) + " is not one of its row's request");
@@ -107,7 +111,7 @@ void Search::predict(Forward& forward, const RowView& rows) {
 void Search::settle_required(const RowView& rows, int64_t k) {
   for (const RequestRows& request : requests_) {
     for (int64_t row = request.first; row < request.last; ++row) {
-      if (constraints_.forces(row, rows.length[row])) open_.close(row);
+      if (constraints_.forces(row)) open_.close(row);
       if (!request.request->phrases.empty()) open_.mark_row(row);
     }
   }

@@ -26,30 +26,29 @@ double StopRule::score(double log_prob, int64_t length) const {
   return log_prob / std::pow(static_cast<double>(std::max<int64_t>(length, 1)), options_.length_penalty);
 }
 
-Why StopRule::verdict(const Pool& pool, double best, int64_t length) const {
-  if (best == -std::numeric_limits<double>::infinity())
-    return length >= options_.max_length ? Why::kMaxLength : Why::kNoRows;
+Why StopRule::verdict(const Pool& pool, double best, int64_t length, int64_t max_length) const {
+  if (best == -std::numeric_limits<double>::infinity()) return length >= max_length ? Why::kMaxLength : Why::kNoRows;
   const auto finished = static_cast<int64_t>(pool.best.size());
   if (finished < enough_) return Why::kNotDone;
   if (best < pool.top - options_.stop_margin) return Why::kMargin;
   const EarlyStopping rule = options_.early_stopping;
   if (rule == EarlyStopping::kExhaustive) return Why::kNotDone;
-  if (rule == EarlyStopping::kProven) return proven(pool, best, length) ? Why::kProven : Why::kNotDone;
+  if (rule == EarlyStopping::kProven) return proven(pool, best, length, max_length) ? Why::kProven : Why::kNotDone;
   if (finished < need_) return Why::kNotDone;
   if (rule == EarlyStopping::kTrue) return Why::kEnough;
   const bool longest = rule == EarlyStopping::kNever && options_.length_penalty > 0;
-  const int64_t end = longest ? options_.max_length : length;
+  const int64_t end = longest ? max_length : length;
   return score(best, end) <= pool.best.back().score ? Why::kNoneBetter : Why::kNotDone;
 }
 
-bool StopRule::proven(const Pool& pool, double best, int64_t length) const {
+bool StopRule::proven(const Pool& pool, double best, int64_t length, int64_t max_length) const {
   const auto answers = static_cast<size_t>(options_.num_hypotheses);
   if (options_.finishing == Finishing::kStay)
     for (size_t i = 0; i < answers; ++i)
       if (best > pool.best[i].log_prob) return false;
   // length ** penalty rises with the length, or falls: its largest value is at one end.
   const int64_t soonest = std::max(length, options_.min_length) + 1;
-  return score(best, options_.length_penalty >= 0 ? options_.max_length : soonest) <= pool.best[answers - 1].score;
+  return score(best, options_.length_penalty >= 0 ? max_length : soonest) <= pool.best[answers - 1].score;
 }
 
 }  // namespace sharpbeam

@@ -54,11 +54,12 @@ class StopRule {
   // The rank of a finished hypothesis: log_prob / length ** length_penalty; an empty one counts as one token.
   double score(double log_prob, int64_t length) const;
 
-  // Whether a request is done; `best` is the sum of its best live row, -infinity without any, `length` its tokens.
-  Why verdict(const Pool& pool, double best, int64_t length) const;
+  // Whether a request is done; `best` is the sum of its best live row, -infinity without any, `length` its tokens, of
+  // which there may be `max_length`.
+  Why verdict(const Pool& pool, double best, int64_t length, int64_t max_length) const;
 
  private:
-  bool proven(const Pool& pool, double best, int64_t length) const;
+  bool proven(const Pool& pool, double best, int64_t length, int64_t max_length) const;
 
   SearchOptions options_;
   int64_t need_;  // N

@@ -298,6 +298,7 @@ class Search:
         prefix_log_prob: Floats,
         name: int = 0,
         phrases: Sequence[Sequence[Sequence[int]]] = [],
+        max_length: int = 0,
     ) -> None: ...
     def decode(
         self,
@@ -308,6 +309,7 @@ class Search:
         source: Ids,
         prefix: Ids,
         prefix_log_prob: Floats,
+        max_length: int = 0,
         source_language: str = "",
         target_language: str = "",
     ) -> tuple[Done, Counts]: ...

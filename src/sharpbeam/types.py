@@ -54,6 +54,9 @@ class Request:
     prefix: Prefix | None = None
     languages: Languages = Languages()
     phrases: Phrases = ()  # for beam search
+    # Tokens of a hypothesis, where that is below the option, but never less than prefix, phrases and eos take; 0 = no
+    # limit of its own.
+    max_length: int = 0
 
 
 @dataclass(slots=True)

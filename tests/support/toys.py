@@ -141,6 +141,9 @@ class ToyVocabulary:
     def decode(self, ids: Iterable[int]) -> str:
         return " ".join(map(str, ids))
 
+    def pieces(self, ids):
+        return tuple(map(self.piece, ids))
+
     def piece(self, token: int) -> str:
         return str(token)
 

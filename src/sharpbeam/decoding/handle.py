@@ -44,7 +44,8 @@ class Handle(Future[T]):
 
         Takes the steps of the session in this thread, unless its own threads (`Session.start`) or another thread's
         `Session.run` take them; what else finishes in these steps is done too. Raises TimeoutError,
-        RequestCancelledError, or the error that ended the request.
+        RequestCancelledError, the error that ended the request, or InputError in a callback that another thread's steps
+        called: they would never come to an end.
         """
         timeout = self._step_until_done(timeout)
         try:

@@ -52,7 +52,7 @@ def encode_texts(
     direction = loaded.direction(options.languages)
     begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
     most, why = _longest(loaded, direction, options.schedule.max_input_length)
-    inputs = []
+    inputs, factor = [], options.search.max_length_factor
     for place, (text, prefix) in enumerate(zip(texts, begin, strict=True)):
         ids, number = loaded.source.encode(text) if text.strip() else [], next(numbers) % NUMBERS
         if not ids:
@@ -62,7 +62,9 @@ def encode_texts(
             log.warning("text %d has %d tokens; all after the first %d are cut off (%s)", place, len(ids), most, why)
             del ids[int(most) :]
         source = np.array([*direction.before, *ids, *direction.after], np.int32)
-        inputs.append(Input(text, Request(number, source, prefix, direction.languages), cut, direction))
+        limit = 0 if factor is None else math.ceil(factor * len(source))
+        request = Request(number, source, prefix, direction.languages, max_length=limit)
+        inputs.append(Input(text, request, cut, direction))
     return inputs
 
 
@@ -70,11 +72,14 @@ def check_texts(texts: Sequence[str], what: str) -> None:
     """Raise InputError unless `texts` is a sequence of strings that can be written as UTF-8."""
     if isinstance(texts, (str, bytes)):
         raise InputError(f"give a list of {what}s, not a single one: [{what}].")
-    if isinstance(texts, Mapping) or not (hasattr(texts, "__len__") and hasattr(texts, "__getitem__")):
+    sound = type(texts) is list or (hasattr(texts, "__getitem__") and not isinstance(texts, Mapping))
+    if not (sound and hasattr(texts, "__len__")):
         raise InputError(f"the {what}s are a {type(texts).__name__}; give a list of them.")
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"{what} {index} is {text!r}; it must be a str.")
+        if text.isascii():
+            continue
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -132,6 +137,8 @@ def _prompts(
 ) -> list[Input]:
     """Prompts of a language model, each after an end of sentence; the beginning of a long one is cut off."""
     loaded.language_tags.direction(options.languages)  # raises for any language
+    factor = options.search.max_length_factor
+    require(factor is None, "max_length_factor", factor, "left out: an answer is no longer for a longer prompt")
     require(prefixes is None, "target_prefix", prefixes, "left out: a prompt is what the text begins with")
     check_texts(texts, "prompt")
     most, inputs = options.schedule.max_input_length, []
@@ -153,6 +160,6 @@ def answer_of(loaded: LoadedModel, given: Input, found: list[Hypothesis], option
     attends, request = options.return_attention, given.request
     if request is None:
         return Translation(given.text, (replace(EMPTY, attention=() if attends else None),))
-    pieces = request.source[given.direction.text].tolist() if attends else ()
+    pieces = loaded.source.pieces(request.source[given.direction.text].tolist()) if attends else ()
     answers = tuple(hypothesis_answer(loaded.target, hypothesis) for hypothesis in found)
-    return Translation(given.text, answers, given.truncated, tuple(map(loaded.source.piece, pieces)))
+    return Translation(given.text, answers, given.truncated, pieces)

@@ -75,7 +75,7 @@ class KnownTexts:
         if not alone:
             kept.lane.plan.add(requests)
         try:
-            with loaded.teams.lend(1) as (team,):
+            with loaded.teams.alone() as team:
                 if alone:  # in one call of the core
                     with team:
                         found = run.decode(requests[0])

@@ -105,7 +105,7 @@ class Partial:
 def hypothesis_answer(vocabulary: Vocabulary, hypothesis: Hypothesis) -> Answer:
     """A hypothesis as text."""
     ids = hypothesis.tokens
-    pieces = tuple(vocabulary.piece(token) for token in ids)
+    pieces = vocabulary.pieces(ids)
     attention = None if hypothesis.attention is None else tuple(map(tuple, hypothesis.attention.tolist()))
     text = vocabulary.decode(ids)
     return Answer(text, hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs, attention)
@@ -114,5 +114,5 @@ def hypothesis_answer(vocabulary: Vocabulary, hypothesis: Hypothesis) -> Answer:
 def scored(vocabulary: Vocabulary, text: str, tokens: Ids, log_probs: Floats, length_penalty: float) -> Answer:
     """A given text, whose tokens [T] end in eos, with the log probability of each one [T]."""
     scores = tuple(log_probs.tolist())
-    pieces = tuple(vocabulary.piece(token) for token in tokens[:-1].tolist())
+    pieces = vocabulary.pieces(tokens[:-1].tolist())
     return Answer(text, sum(scores) / len(scores) ** length_penalty, sum(scores), pieces, scores)

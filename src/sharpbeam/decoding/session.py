@@ -66,6 +66,7 @@ class Session(Generic[T]):
         self._workers: list[Worker] = []
         self._threads: list[Thread] = []
         self._runner: int | None = None  # the thread that iterates `run`
+        self._stepping: set[int] = set()  # the threads of workers
         self._late: list[Handle[T]] = []  # finished while the iterator of `run` was paused, which yields them next
         self._kept = ExitStack()  # closes what the threads borrowed
         self._lock = Lock()
@@ -175,8 +176,13 @@ class Session(Generic[T]):
 
         What else finishes meanwhile is left to an iterator of `run` in this thread, if there is one.
         """
-        while not handle.done() and not self._threads and (end is None or monotonic() < end):
-            if self._runner not in (None, get_ident()):
+        while not handle.done() and (end is None or monotonic() < end):
+            if self._threads or self._runner not in (None, get_ident()):
+                if get_ident() in self._stepping:
+                    raise InputError(
+                        f"the answer of {handle.text[:40]!r} is waited for in a callback, in the thread that would "
+                        "decode it; add a callback to that request, or wait in another thread."
+                    )
                 return
             found = self.step()
             if self._runner is not None:
@@ -259,15 +265,19 @@ class Session(Generic[T]):
     ) -> Iterator[Handle[T]]:
         """Steps of one of `workers` workers until `ended`; yields handles as they finish."""
         worker = self._worker(number, workers)
-        while not self._closed:
-            done = self._step(worker, team)
-            yield from done
-            if ended():
-                return
-            if not done and not worker.busy:
-                with self._changed:
-                    if not (self._closed or ended() or self.waiting):
-                        self._changed.wait()
+        self._stepping.add(get_ident())
+        try:
+            while not self._closed:
+                done = self._step(worker, team)
+                yield from done
+                if ended():
+                    return
+                if not done and not worker.busy:
+                    with self._changed:
+                        if not (self._closed or ended() or self.waiting):
+                            self._changed.wait()
+        finally:
+            self._stepping.discard(get_ident())
 
     def _step(self, worker: Worker, team: AbstractContextManager[None]) -> list[Handle[T]]:
         """Take one step in each lane; returns the handles that finished."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import cache
+
 from sharpbeam.errors import needs_extra
 
 # ISO 639-3 codes, as NLLB has them, of languages for which the splitter has rules under the shorter code.
@@ -15,17 +18,23 @@ _CODES = (
 _SHORT = dict(pair.split(":") for pair in _CODES.split())
 
 
+@cache
+def _splitter() -> Callable[[str, str], Iterable[str]]:
+    with needs_extra("splitting sentences", "documents"):
+        import sentencex
+    segment: Callable[[str, str], Iterable[str]] = sentencex.segment
+    return segment
+
+
 def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
     """Ranges (start, end) of the sentences of `text`, without the white space around them.
 
     `language` is a code such as de, pt-BR or por_Latn; other codes, and none, have the rules of English. Nothing but
     white space lies between the ranges. Raises SharpbeamError where the package sentencex is not installed.
     """
-    with needs_extra("splitting sentences", "documents"):
-        import sentencex
     code = language.replace("_", "-").split("-")[0].lower()
     found, at = [], 0
-    for piece in sentencex.segment(_SHORT.get(code, code) or "en", text):
+    for piece in _splitter()(_SHORT.get(code, code) or "en", text):
         end = at + len(piece)
         inside = text[at:end].strip()
         if inside:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic
 from sharpbeam.api.translator import Translator
 from sharpbeam.documents.confidence import sentence_confidence
 from sharpbeam.documents.decoding import Decoded, decode_steps, kept
-from sharpbeam.documents.formats.interface import Content, Document, Labelled
+from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.registry import format_of, read_document
 from sharpbeam.documents.glossary import Glossary, Terms
 from sharpbeam.documents.guards import Flag
@@ -148,8 +148,8 @@ def document_steps(
     is in `target`. Without attention (`attends`) markup is moved by the order of words, and omissions are not seen.
     Without `confidence` that of sentences is 1.
     """
-    if target and isinstance(document, Labelled):
-        document.relabel(language, target)
+    if target and (relabel := getattr(document, "relabel", None)):  # HTML
+        relabel(language, target)
     terms = Terms(glossary or {})
     segments = [terms.marked(segment) for segment in document.segments]
     parts: list[list[Part]] = []

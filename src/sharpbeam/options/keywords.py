@@ -50,6 +50,7 @@ class DecodeKeywords(TypedDict, total=False):
     merge_threshold: float
     min_length: int
     max_length: int
+    max_length_factor: float | None
     temperature: float
     top_k: int
     top_p: float

@@ -144,6 +144,13 @@ class SearchOptions(Schema):
         le=LONGEST,
         other_names=("max_new_tokens", "max_decoding_length"),
     )
+    max_length_factor: float | None = advanced_option(
+        None,
+        "a hypothesis is ended at this many tokens for each source token too, eos and tags counted, where that is "
+        "below max_length; a target prefix is never cut",
+        gt=0,
+        le=LONGEST,
+    )
 
     def check(self) -> None:
         """Raise OptionError where the options of the search do not fit together."""
@@ -244,6 +251,7 @@ _FOR_SAMPLING = (
     "min_alternative_expansion_prob",
     "min_length",
     "max_length",
+    "max_length_factor",
 )
 
 

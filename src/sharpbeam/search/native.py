@@ -56,7 +56,9 @@ class NativeSearch:
         for request in requests:
             prefix = request.prefix or _NO_PREFIX
             phrases = request.phrases if self.takes_phrases else ()
-            self._core.begin(request.index, prefix.token, prefix.log_prob, self._name(request), phrases)
+            self._core.begin(
+                request.index, prefix.token, prefix.log_prob, self._name(request), phrases, request.max_length
+            )
         index = np.array([request.index for request in requests], np.int32).repeat(self.rows_each)
         token, node, length = np.array([[self._bos_id], [ROOT], [0]], np.int32).repeat(len(index), axis=1)
         return Rows(index, state.repeat(self.rows_each), token, node, length, np.zeros(len(index), np.float64))
@@ -103,7 +105,7 @@ class NativeSearch:
         prefix, languages = request.prefix or _NO_PREFIX, request.languages
         done, counts = self._core.decode(
             *(model, layer, request.index, self._bos_id, request.source, prefix.token, prefix.log_prob),
-            *(languages.source, languages.target),
+            *(request.max_length, languages.source, languages.target),
         )
         self.work.count(*counts)
         return self._close(done)[request.index]

@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON objects or forms, bounded in size and time."""
+"""Bodies of requests, JSON objects or forms, bounded in size and time; and of answers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,26 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-import anyio
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message
+from starlette.responses import JSONResponse
+from starlette.types import Message, Receive
 
+from sharpbeam.server.deadline import Deadline
 from sharpbeam.server.refusals import Refused, bad_request
 
 T = TypeVar("T")
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+class JsonAnswer(JSONResponse):
+    """An answer in JSON, by one encoder for all of them."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return ENCODER.encode(content).encode()
 
 
 async def read_fields(request: Request, most: int, seconds: float) -> dict[str, Any]:
@@ -27,7 +37,7 @@ async def read_fields(request: Request, most: int, seconds: float) -> dict[str, 
         form = await read_form(request, most, seconds)
         found = {name: form.getlist(name) for name in form}
         return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
-    body = await _bounded(request, most, seconds, lambda bounded: bounded.body())
+    body = await _bounded(request, most, seconds, _whole)
     if not body.strip():
         return {}
     try:
@@ -44,8 +54,8 @@ async def read_fields(request: Request, most: int, seconds: float) -> dict[str, 
 async def read_form(request: Request, most: int, seconds: float) -> FormData:
     """The form of a request, with at most one file; bounds and errors as in `read_fields`."""
 
-    async def read(bounded: Request) -> FormData:
-        return await bounded.form(max_files=1, max_fields=1000, max_part_size=most)
+    async def read(bounded: Receive) -> FormData:
+        return await Request(request.scope, bounded).form(max_files=1, max_fields=1000, max_part_size=most)
 
     try:
         return await _bounded(request, most, seconds, read)
@@ -55,7 +65,7 @@ async def read_form(request: Request, most: int, seconds: float) -> FormData:
         raise bad_request("Invalid form: a field is not text in the charset that it names") from None
 
 
-async def _bounded(request: Request, most: int, seconds: float, read: Callable[[Request], Awaitable[T]]) -> T:
+async def _bounded(request: Request, most: int, seconds: float, read: Callable[[Receive], Awaitable[T]]) -> T:
     """The result of `read`; raises Refused when more than `most` bytes come, or when they take longer."""
     left = most
 
@@ -72,9 +82,19 @@ async def _bounded(request: Request, most: int, seconds: float, read: Callable[[
     if length.isdecimal() and int(length[:20]) > most:
         raise too_large
     try:
-        with anyio.fail_after(seconds):
-            return await read(Request(request.scope, counted))
-    except TimeoutError:
-        raise Refused(408, "the body of the request did not arrive in time") from None
+        with Deadline(seconds):
+            return await read(counted)
     except ClientDisconnect:
         raise Refused(499, "the client left") from None
+    raise Refused(408, "the body of the request did not arrive in time")
+
+
+async def _whole(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)

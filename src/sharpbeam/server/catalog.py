@@ -50,6 +50,7 @@ class Catalog:
             for source, target in sorted(entry.pairs):
                 keywords = {"source_language": source, "target_language": target} if entry.multilingual else {}
                 self._direct.setdefault((source, target), Hop(entry.name, keywords))
+        self._codes = {each.lower().replace("_", "-"): each for each in self.languages()}
         self._targets = {source: self._reachable(source) for source, _ in self._direct}
 
     @property
@@ -70,11 +71,10 @@ class Catalog:
 
         Raises Refused.
         """
-        every = {each.lower().replace("_", "-"): each for each in self.languages()}
         asked = code.lower().replace("_", "-")
         for each in (asked, ALIASES.get(asked, "").lower(), asked.split("-")[0]):
-            if each in every:
-                return every[each]
+            if each in self._codes:
+                return self._codes[each]
         raise bad_request(f"{code[:40]} is not supported")
 
     def route(self, source: str, target: str) -> tuple[Hop, ...]:

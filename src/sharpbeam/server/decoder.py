@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents.job import Job, Steps
-from sharpbeam.errors import SharpbeamError
+from sharpbeam.errors import RequestCancelledError, SharpbeamError
 from sharpbeam.server.admission import Ticket
 from sharpbeam.server.catalog import Hop
 from sharpbeam.server.metrics import Metrics
@@ -108,10 +108,27 @@ class Decoder:
 
 async def decode(engine: Engine, text: str, keywords: dict[str, Any]) -> Translation:
     """Decode a sentence with the others that are in flight; raises Refused for what the model cannot do."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
     try:
-        return await asyncio.wrap_future(engine.session.submit(text, **keywords))
+        handle = engine.session.submit(text, **keywords)
+        # Not asyncio.wrap_future, which looks at the answer in four more places.
+        handle.add_done_callback(lambda _: loop.call_soon_threadsafe(_wake, done))
+        try:
+            await done
+        except asyncio.CancelledError:
+            handle.cancel()
+            raise
+        return handle.result()
+    except RequestCancelledError:
+        raise Refused(503, "the server ends") from None
     except SharpbeamError as error:
         raise Refused(400, f"Invalid request: {error}") from None
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _next(steps: Steps[Any], answers: list[Translation] | None) -> tuple[bool, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
-import anyio
 from fastapi import Request
 
 from sharpbeam.server.bodies import read_fields
+from sharpbeam.server.deadline import Watch
 from sharpbeam.server.keys import Keys
 from sharpbeam.server.rates import Rates
 from sharpbeam.server.refusals import Refused, bad_request
@@ -41,22 +40,11 @@ class Gate:
     async def answer(self, request: Request, work: Coroutine[Any, Any, T], seconds: float = 0.0) -> T:
         """The result of `work`, which is cancelled when the client leaves or the time is over; raises Refused."""
         seconds = seconds or self.service.options.timeout
-        with anyio.move_on_after(seconds) as scope:
-            watcher = asyncio.create_task(_watch(request, scope))
-            try:
-                return await work
-            finally:
-                watcher.cancel()
-        if watcher.done() and not watcher.cancelled():
+        with Watch(seconds, request.receive) as watch:
+            return await work
+        if watch.left:
             raise Refused(499, "the client left")
         raise Refused(503, f"no answer within {seconds:g} seconds", seconds)
-
-
-async def _watch(request: Request, scope: anyio.CancelScope) -> None:
-    """Cancel `scope` when the client of a request, whose body was read, has left."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()
 
 
 def note(request: Request, **facts: Any) -> None:

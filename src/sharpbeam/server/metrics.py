@@ -28,6 +28,7 @@ class Metrics:
         self.numbers = Numbers(["characters", "pending", "models", *of_models], share, lasting=["characters"])
         """Those that all processes need, and the gauges."""
         self._engines: dict[str, Engine] = {}
+        self._found: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         # Those of several processes are in files of prometheus_client, which outlive a process.
         own = None if share else CollectorRegistry()
         self._registry = own or CollectorRegistry()
@@ -59,8 +60,12 @@ class Metrics:
 
     def count_request(self, endpoint: str, status: int, seconds: float) -> None:
         """Count a request; `endpoint` is its route, never a path that a client made up."""
-        self._requests.labels(endpoint, str(status)).inc()
-        self._seconds.labels(endpoint).observe(seconds)
+        key = (endpoint, status)
+        if key not in self._found:  # looking a label up costs as much as counting
+            self._found[key] = (self._requests.labels(endpoint, str(status)), self._seconds.labels(endpoint))
+        counter, histogram = self._found[key]
+        counter.inc()
+        histogram.observe(seconds)
 
     def text(self) -> bytes:
         """All metrics."""

@@ -6,8 +6,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +35,24 @@ class Engine:
     used: float = field(default_factory=time.monotonic)  # when the last one let go
 
 
+class Held:
+    """Models by name, which stay in memory until the end of the context."""
+
+    def __init__(self, engines: dict[str, Engine], freed: asyncio.Event) -> None:
+        self._engines, self._freed = engines, freed
+        for engine in engines.values():
+            engine.users += 1
+
+    def __enter__(self) -> dict[str, Engine]:
+        return self._engines
+
+    def __exit__(self, *error: object) -> None:
+        for engine in self._engines.values():
+            engine.users -= 1
+            engine.used = time.monotonic()
+        self._freed.set()
+
+
 class Pool:
     """The models in memory: loaded when they are first asked for, unloaded when others need the place or when idle.
 
@@ -52,26 +69,18 @@ class Pool:
         self._changing = asyncio.Lock()  # held while models come and go
         self._freed = asyncio.Event()  # a model is not held any more
 
-    @asynccontextmanager
-    async def hold(self, names: Collection[str]) -> AsyncIterator[dict[str, Engine]]:
+    async def hold(self, names: Collection[str]) -> Held:
         """The models `names`, which stay in memory while they are held; waits until there is a place for them.
 
-        All are taken at once, so no two requests wait for each other. Raises Refused if one cannot be loaded.
+        `with await pool.hold(names) as engines`. All are taken at once, so no two requests wait for each other. Raises
+        Refused if one cannot be loaded.
         """
         if not self.engines.keys() >= set(names):
             async with self._changing:
                 for name in names:
                     await self._load(name, names)
-                held = self._take(names)
-        else:
-            held = self._take(names)
-        try:
-            yield held
-        finally:
-            for engine in held.values():
-                engine.users -= 1
-                engine.used = time.monotonic()
-            self._freed.set()
+                return self._take(names)
+        return self._take(names)
 
     async def unload_idle(self) -> None:
         """Unload what was not used for `idle_unload` seconds; does not return."""
@@ -88,11 +97,8 @@ class Pool:
         async with self._changing:
             await self._close(self._removed(list(self.engines)))
 
-    def _take(self, names: Collection[str]) -> dict[str, Engine]:
-        held = {name: self.engines[name] for name in names}
-        for engine in held.values():
-            engine.users += 1
-        return held
+    def _take(self, names: Collection[str]) -> Held:
+        return Held({name: self.engines[name] for name in names}, self._freed)
 
     async def _load(self, name: str, staying: Collection[str]) -> None:
         """Load a model as soon as there is a place for it; those of `staying` are not unloaded for it."""

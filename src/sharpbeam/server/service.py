@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -90,16 +90,20 @@ class Service:
         sources = [self.catalog.known(found.language if found else asked.source) for found in detected]
         routes = [self.catalog.route(source, target) for source in sources]
         self.metrics.count_texts(asked.texts)
-        with Ticket(self.admission) as ticket:
-            async with self.pool.hold({hop.model for route in routes for hop in route}) as engines:
-                work = []
-                for index, (text, source, route) in enumerate(zip(asked.texts, sources, routes, strict=True)):
-                    told = None if tell is None else partial(tell, index)
-                    keywords = _keywords(asked, engines, route, self.options.guards)
-                    decoder = Decoder(engines, route, ticket, self.metrics, keywords, told)
-                    work.append(self._text(text, source, asked, decoder))
-                done = [await work[0]] if len(work) == 1 else await all_of(work)
-        return [replace(each, detected=found) for each, found in zip(done, detected, strict=True)]
+        with (
+            Ticket(self.admission) as ticket,
+            await self.pool.hold({hop.model for route in routes for hop in route}) as engines,
+        ):
+            work = []
+            for index, (text, source, route) in enumerate(zip(asked.texts, sources, routes, strict=True)):
+                told = None if tell is None else partial(tell, index)
+                keywords = _keywords(asked, engines, route, self.options.guards)
+                decoder = Decoder(engines, route, ticket, self.metrics, keywords, told)
+                work.append(self._text(text, source, asked, decoder))
+            done = [await work[0]] if len(work) == 1 else await all_of(work)
+        for each, found in zip(done, detected, strict=True):
+            each.detected = found
+        return done
 
     async def _text(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Translated:
         if not decoder.route:
@@ -131,11 +135,13 @@ class Service:
             route = self.catalog.route(source, known)
             if not route:
                 return content
-            with Ticket(self.admission) as ticket:
-                async with self.pool.hold({hop.model for hop in route}) as engines:
-                    decoder = Decoder(engines, route, ticket, self.metrics)
-                    steps = document_steps(document, self.documents, source, decoder.attends, target=known)
-                    return (await decoder.run(steps, True)).content
+            with (
+                Ticket(self.admission) as ticket,
+                await self.pool.hold({hop.model for hop in route}) as engines,
+            ):
+                decoder = Decoder(engines, route, ticket, self.metrics)
+                steps = document_steps(document, self.documents, source, decoder.attends, target=known)
+                return (await decoder.run(steps, True)).content
         except SharpbeamError as error:
             raise bad_request(f"Invalid file: {error}") from None
 
@@ -148,7 +154,7 @@ class Service:
         found = Translation(sentence, (EMPTY,))
         with Ticket(self.admission) as ticket:
             ticket.add(1)
-            async with self.pool.hold({hop.model for hop in route}) as engines:
+            with await self.pool.hold({hop.model for hop in route}) as engines:
                 for hop in route:
                     wanted = {"return_alternatives": True, "num_hypotheses": count, "target_prefix": prefix}
                     keywords = {**hop.languages, **(wanted if hop is route[-1] else {})}

@@ -40,6 +40,13 @@ class PieceTable:
             piece = self._read[number] = self._at(number)
         return piece
 
+    def pieces(self, numbers: Sequence[int]) -> list[str]:
+        """The piece of each number; IndexError where there is none."""
+        try:
+            return list(map(self._read.__getitem__, numbers))
+        except KeyError:
+            return list(map(self.piece, numbers))
+
     def _at(self, number: int) -> str:
         if not 0 <= number < len(self):
             raise IndexError(f"piece {number} is asked for; there are those from 0 to {len(self) - 1}")

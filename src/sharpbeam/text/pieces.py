@@ -101,7 +101,8 @@ class PieceVocabulary:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids -> text; bos, eos, pad and what is silent are left out."""
-        pieces = [self._pieces.piece(i) for i in map(int, ids) if i not in self._hidden]
+        ids = list(map(int, ids))
+        pieces = self._pieces.pieces(ids if self._hidden.isdisjoint(ids) else [i for i in ids if i not in self._hidden])
         if self._bpe is not None:
             return self._bpe.join(pieces)
         if self._processor is None:
@@ -112,6 +113,10 @@ class PieceVocabulary:
     def piece(self, token: int) -> str:
         """The piece of one id."""
         return self._pieces.piece(int(token))
+
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The piece of each id."""
+        return tuple(self._pieces.pieces(list(map(int, ids))))
 
     def _cut(self, text: str) -> list[str]:
         if self._bpe is not None:

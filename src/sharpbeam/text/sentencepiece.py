@@ -62,6 +62,10 @@ class SentencePieceVocabulary:
         """The piece of one id."""
         return str(self._processor.IdToPiece(int(token)))
 
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The piece of each id."""
+        return tuple(self._processor.IdToPiece(list(map(int, ids))))
+
     def token(self, piece: str) -> int:
         """The id of one piece, that of unk where there is none."""
         return int(self._processor.PieceToId(piece))

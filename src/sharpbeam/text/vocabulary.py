@@ -34,6 +34,9 @@ class Vocabulary(Protocol):
     def piece(self, token: int) -> str:
         """The piece or word of one id."""
 
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The piece or word of each id."""
+
 
 def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
     """Source and target vocabulary of a model folder.

@@ -77,6 +77,10 @@ class WordVocabulary:
         """The word of one id."""
         return self.words[token]
 
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The word of each id."""
+        return tuple(self.words[token] for token in ids)
+
     @property
     def serialized(self) -> bytes:
         """The bytes of the file that `load` reads."""

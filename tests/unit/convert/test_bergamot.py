@@ -98,12 +98,12 @@ def test_a_folder_as_shipped_is_converted_whole(student, tmp_path):
     for origin in (student, student / "config.intgemm8bitalpha.yml", student / "model.bin"):
         model = read_model(str(origin))
         assert model.config == plain.config
-        assert dict(model.decoding) == {"beam_size": 2, "length_penalty": 0.5}
+        assert dict(model.decoding) == {"beam_size": 2, "length_penalty": 0.5, "max_length_factor": 2.5}
         assert model.source is model.target
         assert model.shortlist is not None
     model.save(tmp_path / "ours", "student")
     assert not (tmp_path / "ours/target.spm").exists()
-    assert read_facts(tmp_path / "ours").decoding == {"beam_size": 2, "length_penalty": 0.5}
+    assert read_facts(tmp_path / "ours").decoding == {"beam_size": 2, "length_penalty": 0.5, "max_length_factor": 2.5}
     translator = Translator(tmp_path / "ours", machine=MachineOptions())
     text, length = demo_sentences()[0], {"max_length": 9}
     own, given, other = (
@@ -208,7 +208,11 @@ def test_the_real_models_translate(tmp_path, direction, text, said):
             if f"/{direction}-" in name:
                 (tmp_path / Path(name).name).write_bytes(archive.read(name))
     model = read_model(str(tmp_path))
-    assert model.shortlist is not None and dict(model.decoding) == {"beam_size": 1, "length_penalty": 1.0}
+    assert model.shortlist is not None and dict(model.decoding) == {
+        "beam_size": 1,
+        "length_penalty": 1.0,
+        "max_length_factor": 2.5,
+    }
     model.save(tmp_path / "ours", direction)
     for compute_type, layer in (("float32", "exact"), ("int8", "scan"), ("int8", "shortlist")):
         translator = Translator(tmp_path / "ours", machine=MachineOptions(compute_type=compute_type))

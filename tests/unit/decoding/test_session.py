@@ -334,6 +334,30 @@ def test_a_callback_may_submit_and_step() -> None:
         assert len(more) == 5 and all(handle.done() for handle in more) and len(found) <= 6
 
 
+@pytest.mark.parametrize("started", [True, False])
+def test_a_callback_cannot_wait_for_what_its_thread_would_decode(started: bool) -> None:
+    with toy_session(threads=1 if started else 2, max_rows=1) as session:
+        texts, said = texts_of(8), list[str]()
+
+        def wait(done: Any) -> None:
+            for handle in handles:
+                if not handle.done():
+                    with pytest.raises(InputError) as error:
+                        handle.result()
+                    said.append(str(error.value))
+            assert done.result().source == done.text
+
+        handles = session.submit_all(texts)
+        handles[-1].add_done_callback(wait)
+        handles[0].add_done_callback(wait)
+        if started:
+            session.start()
+        else:
+            list(session.run())
+        assert [handle.result(timeout=30).source for handle in handles] == texts
+        assert said and all("is waited for in a callback" in each for each in said)
+
+
 def test_asyncio_may_wait_for_a_handle() -> None:
     async def ask(session: Some) -> list[Any]:
         handles = session.submit_all(texts_of(5))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -91,6 +93,45 @@ def test_bytes_are_read_in_the_encoding_that_the_page_names() -> None:
     assert out == '<meta charset="iso-8859-1"><p>one \u00e9t\u00e9</p>'.encode("latin-1")
     with pytest.raises(InputError, match="byte 4 of the document is not valid utf-8"):
         read_document(b"one\xff", "html")
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ('<img alt="one two" src="a b">', '<img alt="two one" src="a b">'),
+        ("<p title='one two' class='c d'>three four", "<p title='two one' class='c d'>four three"),
+        ("one <b title=x>two</b> three", "three <b title=x>two</b> one"),
+        ("<input placeholder=one aria-label='two  three'>", "<input placeholder=one aria-label='three two'>"),
+        ('<a ALT = "one &amp; two" href=x>three</a> four', 'four <a ALT = "two &amp; one" href=x>three</a>'),
+        ('<i title="one two" title="three four">five</i>', '<i title="two one" title="three four">five</i>'),
+        (
+            '<textarea placeholder="one two">three four</textarea>',
+            '<textarea placeholder="two one">three four</textarea>',
+        ),
+        ('<p translate=no title="one two">three', '<p translate=no title="one two">three'),
+        ('<div class=notranslate><img alt="one two"></div>', '<div class=notranslate><img alt="one two"></div>'),
+        ('<link title="one two" href=x>', '<link title="one two" href=x>'),
+        ('<p title="12 %" value="one two">', '<p title="12 %" value="one two">'),
+        ('<p title="one two">\0</p>', '<p title="one two">\0</p>'),
+    ],
+)
+def test_attributes_that_people_read_are_translated(page: str, expected: str) -> None:
+    assert translated(page) == expected
+    assert translated(page, same).replace("two  three", "") == page.replace("two  three", "")
+
+
+@pytest.mark.parametrize("quote", ['"', "'", ""])
+@pytest.mark.parametrize("name", ["alt", "title", "placeholder", "aria-label"])
+def test_a_translated_attribute_stays_in_its_quotes(name: str, quote: str) -> None:
+    (before,) = html_tokens(f"<img src=x {name}={quote}one{quote} id=y>")
+    for said in ('"><script>alert(1)</script>', "' onload='go()", "x onload=go()", "\0000\0", "`&quot;>"):
+
+        def decode(text: str, said: str = said) -> Any:
+            return replace(same(text), hypotheses=(replace(same(text).hypotheses[0], text=said),))
+
+        (after,) = html_tokens(translated(before.raw, decode))
+        assert [each.name for each in after.attributes] == [each.name for each in before.attributes]
+        assert after.attribute(name) == said and after.attribute("id") == "y"
 
 
 @pytest.mark.parametrize(

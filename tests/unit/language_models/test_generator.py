@@ -159,3 +159,8 @@ def test_two_language_models_answer_as_one(model, scorer, tmp_path):
     assert Generator(model).generate(PROMPTS, max_length=8) != together
     twice = Scorer(f"{model}+{model}").score(PROMPTS)
     np.testing.assert_allclose([s.log_prob for s in twice], [s.log_prob for s in scorer.score(PROMPTS)], atol=1e-4)
+
+
+def test_an_answer_has_no_length_by_its_prompt(generator: Generator) -> None:
+    with pytest.raises(OptionError, match="max_length_factor is 2"):
+        generator.generate(["the"], max_length_factor=2)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharpbeam.errors import InputError, ModelError
+from sharpbeam.text.pieces import PieceVocabulary
 from sharpbeam.text.sentencepiece import SentencePieceVocabulary
 from sharpbeam.text.vocabulary import read_vocabularies
 from sharpbeam.text.words import SPECIAL_WORDS, WordVocabulary
@@ -84,6 +85,18 @@ def test_piece_ids_make_the_round_trip(tiny_model: Path, sentences: list[str]) -
         assert not {1, 2, 3} & set(ids)
         assert vocabulary.decode(ids) == sentence
         assert vocabulary.encode(vocabulary.decode(ids)) == ids
+
+
+def test_the_pieces_of_many_ids_are_those_of_each(tiny_model: Path, sentences: list[str]) -> None:
+    source, _ = read_vocabularies(tiny_model)
+    listed = PieceVocabulary([*map(source.piece, range(len(source)))], source.special_ids, [], source.serialized)
+    for vocabulary in (source, listed, WORDS):
+        ids = [vocabulary.special_ids["eos_id"], *vocabulary.encode(sentences[0]), len(vocabulary) - 1]
+        for _ in range(2):  # the second time from what was read
+            assert vocabulary.pieces(ids) == tuple(map(vocabulary.piece, ids))
+    assert listed.decode(ids := listed.encode(sentences[0])) == source.decode(ids)
+    with pytest.raises(IndexError):
+        listed.pieces([0, len(listed)])
 
 
 def test_pieces_never_seen_are_unk(tiny_model: Path) -> None:

@@ -14,7 +14,11 @@ from sharpbeam.errors import InputError, ModelError, SharpbeamError
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist
 
 _YAML = (".yml", ".yaml")
-_SEARCH = {"beam-size": "beam_size", "normalize": "length_penalty"}  # Marian's name -> ours
+_SEARCH = {  # Marian's name -> ours
+    "beam-size": "beam_size",
+    "normalize": "length_penalty",
+    "max-length-factor": "max_length_factor",
+}
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """HTML: text between tags is translated, tags are copied byte for byte, and inline ones are moved with their words.
 
-The document is cut at block elements and line breaks; what is between is a segment. Elements that hold no prose
-(script, style, code, pre and others) and those with translate="no" or the class notranslate are copied as they are.
-Translated text is escaped, so it cannot become markup.
+The document is cut at block elements and line breaks; what is between is a segment, and so is the value of an
+attribute that people read (formats/html_attributes.py). Elements that hold no prose (script, style, code, pre and
+others) and those with translate="no" or the class notranslate are copied as they are. Translated text is escaped, so it
+cannot become markup.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Sequence
 from html import escape, unescape
 
+from sharpbeam.documents.formats.html_attributes import Attributes
 from sharpbeam.documents.formats.html_tokens import Token, html_tokens
 from sharpbeam.documents.formats.interface import Template
 from sharpbeam.documents.segment import Part, SegmentBuilder, is_translatable, written
@@ -41,7 +43,8 @@ class HtmlDocument(Template):
 
     def __init__(self, content: str) -> None:
         super().__init__()
-        reader = _Reader(self)
+        self._attributes = Attributes(self, content)
+        reader = _Reader(self, self._attributes)
         for token in html_tokens(content, self.xml):
             reader.take(token)
         reader.end()
@@ -59,7 +62,8 @@ class HtmlDocument(Template):
 
     def write(self, translated: Sequence[Sequence[Part]]) -> str:
         """The page."""
-        return self.filled([written(list(parts), _escape) for parts in translated])
+        page = self.filled([written(list(parts), _escape) for parts in translated])
+        return self._attributes.filled(page, translated)
 
 
 class XhtmlDocument(HtmlDocument):
@@ -80,8 +84,8 @@ def _escape(text: str) -> str:
 class _Reader:
     """Makes segments of tokens."""
 
-    def __init__(self, template: Template) -> None:
-        self._template = template
+    def __init__(self, template: Template, attributes: Attributes) -> None:
+        self._template, self._attributes = template, attributes
         self._builder = SegmentBuilder()
         self._raw: list[str] = []  # of the segment, for one without text
         self._text: list[str] = []
@@ -97,7 +101,10 @@ class _Reader:
         name, raw = token.name, token.raw
         if self._skipped:
             self._skip(token)
-        elif token.kind == "text":
+            return
+        if token.kind in ("open", "void") and not self._frozen and not _not_translated(token):
+            raw = self._attributes.marked(token)
+        if token.kind == "text":
             self._raw.append(raw)
             self._text.append(unescape(raw))
             self._builder.add(unescape(raw))

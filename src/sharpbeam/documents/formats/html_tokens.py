@@ -23,18 +23,28 @@ _SCRIPT = re.compile(r"<!--|-->|<(/?)script(?=[\t\n\f\r />])", re.I)
 
 
 @dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of a tag."""
+
+    name: str  # in lower case
+    value: str  # entities decoded; empty where there is none
+    start: int = 0  # the place of the value in the tag, with its quotes
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """A part of a page; the raw texts of all tokens make it up."""
 
     kind: Literal["open", "close", "void", "text", "other"]
     raw: str
     name: str = ""  # of a tag, in lower case
-    attributes: tuple[tuple[str, str], ...] = ()
+    attributes: tuple[Attribute, ...] = ()
     ends: bool = True  # not so if the page ends inside of it
 
     def attribute(self, name: str) -> str:
         """The value of an attribute, the first one of its name; empty if there is none."""
-        return next((value for known, value in self.attributes if known == name), "")
+        return next((each.value for each in self.attributes if each.name == name), "")
 
 
 def html_tokens(page: str, xml: bool = False) -> Iterator[Token]:
@@ -82,25 +92,29 @@ def _xml_markup(page: str, at: int) -> Token | None:
             return Token("other", page[at : found + len(end)] if found >= 0 else page[at:], ends=found >= 0)
     token = _markup(page, at)
     closed = token is not None and token.kind == "open" and token.raw.endswith("/>")
-    return Token("void", token.raw, token.name) if token and closed else token
+    return Token("void", token.raw, token.name, token.attributes) if token and closed else token
 
 
 def _tag(page: str, at: int, begun: re.Match[str]) -> Token:
-    place, attributes = begun.end(), []
+    place, attributes = begun.end(), list[Attribute]()
     while name := _NAME.match(page, place):
         place = name.end()
         sign = page[place : place + 1]
         if sign == ">":
             kind: Literal["open", "close"] = "close" if page[at + 1] == "/" else "open"
             if name[1]:
-                attributes.append((name[1].lower(), ""))
+                attributes.append(Attribute(name[1].lower(), ""))
             return Token(kind, page[at : place + 1], begun[1].lower(), tuple(attributes))
         value = _VALUE.match(page, place) if sign == "=" else None
         if not sign or (sign == "=" and value is None):  # the page ends here, or the quote is never closed
             break
-        if value:
-            place = value.end()
-        attributes.append((name[1].lower(), unescape(next(filter(None, value.groups()), "")) if value else ""))
+        if value is None:
+            attributes.append(Attribute(name[1].lower(), ""))
+            continue
+        place, group = value.end(), value.lastindex or 3
+        first, last = (edge - at for edge in value.span(group))
+        quoted = int(group < 3)
+        attributes.append(Attribute(name[1].lower(), unescape(value[group]), first - quoted, last + quoted))
     return Token("other", page[at:], ends=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 from sharpbeam.documents.segment import Escape, Part, Segment
 
@@ -22,14 +22,6 @@ class Document(Protocol[Content_co]):
         """The document with the translation of each segment in its place."""
 
 
-@runtime_checkable
-class Labelled(Protocol):
-    """A document that may say which language it is in."""
-
-    def relabel(self, source: str, target: str) -> None:
-        """Have it name `target` where it names `source`, or any language if that is empty."""
-
-
 class Template:
     """A text document: what is kept as it is, and places of segments in between."""
 
@@ -46,6 +38,11 @@ class Template:
         """Add text that stays as it is."""
         if text:
             self._items.append(text)
+
+    def aside(self, segment: Segment) -> int:
+        """Add a segment without a place, whose translation is written elsewhere; returns its index."""
+        self._segments.append(segment)
+        return len(self._segments) - 1
 
     def put(self, segment: Segment) -> None:
         """Add a segment."""

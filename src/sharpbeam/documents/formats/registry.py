@@ -12,7 +12,7 @@ from typing import Any, cast
 from sharpbeam.documents.formats.archives import EpubDocument
 from sharpbeam.documents.formats.docx import DocxDocument
 from sharpbeam.documents.formats.html import HtmlDocument, XhtmlDocument
-from sharpbeam.documents.formats.interface import Content, Document, Labelled
+from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.markdown import MarkdownDocument
 from sharpbeam.documents.formats.po import PoDocument
 from sharpbeam.documents.formats.subtitles import SubtitleDocument
@@ -108,8 +108,8 @@ class _Encoded:
 
     def relabel(self, source: str, target: str) -> None:
         """That of the text, if it says its language."""
-        if isinstance(self._document, Labelled):
-            self._document.relabel(source, target)
+        if relabel := getattr(self._document, "relabel", None):
+            relabel(source, target)
 
     def write(self, translated: Sequence[Sequence[Part]]) -> bytes:
         """The bytes; in HTML what the encoding lacks is written by its number."""

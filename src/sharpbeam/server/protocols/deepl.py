@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
+from sharpbeam.server.bodies import JsonAnswer
 from sharpbeam.server.endpoint import Gate, document, note, text_field, text_schema, texts_field
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.refusals import bad_request
@@ -58,7 +59,7 @@ def router(gate: Gate) -> APIRouter:
             {"detected_source_language": language.upper(), "text": each.text, "billed_characters": len(text)}
             for language, text, each in zip(languages, texts, done, strict=True)
         ]
-        return JSONResponse({"translations": said})
+        return JsonAnswer({"translations": said})
 
     @routes.get("/languages", summary="Languages as DeepL names them", openapi_extra=LANGUAGES)
     async def languages(request: Request) -> list[dict[str, Any]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
+from sharpbeam.server.bodies import JsonAnswer
 from sharpbeam.server.detection import Detection, detections
 from sharpbeam.server.endpoint import (
     KEY,
@@ -76,12 +77,12 @@ def router(gate: Gate) -> APIRouter:
             note(request, texts=len(texts), characters=sum(map(len, texts)))
             asked = Asked(texts, text_field(fields, "src_lang"), text_field(fields, "tgt_lang"))
             done = await gate.answer(request, service.translate(asked))
-            return JSONResponse({"translations": [each.text for each in done]})
+            return JsonAnswer({"translations": [each.text for each in done]})
         asked, several = _asked(fields)
         note(request, texts=len(asked.texts), characters=sum(map(len, asked.texts)))
         if flag_field(fields, "stream"):
             return await event_stream(gate, request, asked, lambda done: _answer(done, asked, several))
-        return JSONResponse(_answer(await gate.answer(request, service.translate(asked)), asked, several))
+        return JsonAnswer(_answer(await gate.answer(request, service.translate(asked)), asked, several))
 
     @routes.post("/detect", openapi_extra=DETECT)
     async def detect(request: Request) -> list[dict[str, Any]]:
