@@ -42,7 +42,7 @@ bool BeamSearch::narrows(const RowView& rows, BeamView& beam) const {
 void BeamSearch::advance(const RowView& rows) {
   if (open_.some()) settle_candidates(rows);
   int64_t nodes = 0;
-  for (const RequestRows& request : requests_) nodes += request.request->phrases.empty() ? keep_ : 2 * width(request);
+  for (const RequestRows& request : requests_) nodes += request.request->phrases.empty() ? keep_ : 3 * width(request);
   reserve(std::min(nodes, rows.rows * candidates_.k));
   for (const RequestRows& request : requests_) {
     const int64_t before = grown_.size();
@@ -81,7 +81,8 @@ Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
     Outcome outcome = score < floor ? Outcome::kThreshold : Outcome::kWidth;
     if (place < possible && ends(rows, request, cell) && place < options_.beam_size) {
       // Where scores are open, settle_pool decides which ones have to go.
-      pool.add(ending(rows, cell, score), stop_.most() + (open_.some() ? options_.beam_size : 0));
+      const int64_t most = stop_.most() + (open_.some() ? options_.beam_size : 0);
+      pool.add(ending(rows, cell, score, rows.length[request.first] + 1), most);
       outcome = Outcome::kFinished;
     } else if (place < possible && !ends(rows, request, cell) && grown_.size() - before < options_.beam_size) {
       best = std::max(best, score);
@@ -108,10 +109,11 @@ Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
 Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request) {
   InFlight& entry = *request.request;
   rank(rows, request, rows.rows * candidates_.k);
-  sort_into_banks(request);
+  sort_into_banks(rows, request);
   divide_beam(width(request), in_bank_, places_);
   if (recording_) trace_.push_back(trace_of(request));
-  const int64_t last = entry.phrases.tokens();
+  const int64_t last = entry.phrases.tokens(), length = rows.length[request.first] + 1;
+  const int64_t counted = options_.length_penalty > 0 ? std::min(length, entry.longest) : length;
   double best = kNothing, best_whole = std::numeric_limits<double>::lowest();
   seen_.assign(in_bank_.size(), 0);
   taken_.assign(in_bank_.size(), 0);
@@ -121,9 +123,10 @@ Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request
     Outcome outcome = bank == kBelow ? Outcome::kThreshold : Outcome::kWidth;
     if (bank != kBelow) {
       const auto b = static_cast<size_t>(bank);
-      const bool first = seen_[b]++ < places_[b];
+      const bool cut = bank == last && length == entry.max_length;  // then no place is needed for others
+      const bool first = seen_[b]++ < (cut ? std::max(places_[b], options_.beam_size) : places_[b]);
       if (ends(rows, request, cell) && first) {
-        const Finished ended = ending(rows, cell, score);
+        const Finished ended = ending(rows, cell, score, counted);
         if (bank == last)
           entry.pool.add(ended, stop_.most());
         else
@@ -139,16 +142,15 @@ Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request
     }
     if (recording_) record(request, cell, score, outcome);
   }
-  const int64_t length = rows.length[request.first] + 1;
   const Why why = stop_.verdict(entry.pool, best, length, entry.max_length);
   const bool guesses =
       options_.early_stopping == EarlyStopping::kTrue || options_.early_stopping == EarlyStopping::kFalse;
-  return why == Why::kNotDone && guesses ? stop_.verdict(entry.pool, best_whole, length, entry.max_length) : why;
+  return why == Why::kNotDone && guesses ? stop_.verdict(entry.pool, best_whole, counted, entry.max_length) : why;
 }
 
 // The bank of each of ranked_, and how many candidates each bank has.
-void BeamSearch::sort_into_banks(const RequestRows& request) {
-  const InFlight& entry = *request.request;
+void BeamSearch::sort_into_banks(const RowView& rows, const RequestRows& request) {
+  InFlight& entry = *request.request;
   const int64_t last = entry.phrases.tokens();
   in_bank_.assign(static_cast<size_t>(last + 1), 0);
   floor_.assign(in_bank_.size(), kNothing);
@@ -157,6 +159,8 @@ void BeamSearch::sort_into_banks(const RequestRows& request) {
     const int64_t bank = constraints_.met_after(entry.phrases, cell / candidates_.k, candidates_.token[cell]);
     const auto b = static_cast<size_t>(bank);
     if (in_bank_[b] == 0) floor_[b] = floor_below(bank == last ? std::max(entry.pool.top, score) : score);
+    const bool whole = bank == 0 && in_bank_[b] == 0 && candidates_.token[cell] == options_.eos;
+    if (whole) entry.longest = std::min<int64_t>(entry.longest, rows.length[request.first] + 1);
     in_bank_[b] += score >= floor_[b];
     bank_.push_back(score >= floor_[b] ? bank : kBelow);
   }
@@ -234,8 +238,7 @@ int64_t BeamSearch::share(Pool& pool, double floor, int64_t possible) {
   return places;
 }
 
-Finished BeamSearch::ending(const RowView& rows, int64_t cell, double score) {
-  const int64_t length = rows.length[cell / candidates_.k] + 1;
+Finished BeamSearch::ending(const RowView& rows, int64_t cell, double score, int64_t length) {
   return {stop_.score(score, length), score, add_node(rows, cell)};
 }
 

@@ -23,15 +23,19 @@
 // gets narrower with each one that finishes, and a finished one is lost when K better ones are found.
 //
 // A request with phrases of C tokens in all (search/phrases.h) has a beam that is divided (Post & Vilar 2018):
-// * Its candidates are the 2K best of each row (two of each with K = 1) and the next tokens of phrases that the row
-//   lacks. The paper takes the K best of all and the best of each row, which are among these.
+// * Its candidates are the 2K best of each row, or 8, and the next tokens of phrases that the row lacks.
+//   The paper takes the K best of all and the best of each row, which are among these.
 // * A candidate is in bank b if it has b tokens of the phrases. Each bank is a beam of its own with places as
 //   search/banks.h divides them, out of max(K, min(C + 1, kMostRows)): so there is one for each bank, even with K = 1.
-//   A candidate that ends is finished if its rank in its bank is among these; thresholds look at the best of the bank.
+//   A candidate that ends is finished if its rank in its bank is among these, or among K in bank C at max_length;
+//   thresholds look at the best of the bank.
 // * Only what ends in bank C is an answer. The others are kept, and if there is no answer in the end, those that have
 //   most, then the best of them, take its place.
 // * With early_stopping "true" and "false" the best live row is the best of bank C: rows that lack a phrase score well
 //   for as long as they lack it, and what they may become is in the next banks already.
+// * With a length penalty above 0, tokens count for a score up to the length of an answer without the phrases: of the
+//   first candidate of bank 0 that is its best and ends with eos. A mean over more tokens would hide what the phrases
+//   cost, and the best answers would repeat themselves.
 // "leave" is the one `finishing` for such a request.
 #pragma once
 
@@ -73,7 +77,7 @@ class BeamSearch : public Search {
  private:
   Why advance(const RowView& rows, const RequestRows& request);
   Why advance_in_banks(const RowView& rows, const RequestRows& request);
-  void sort_into_banks(const RequestRows& request);
+  void sort_into_banks(const RowView& rows, const RequestRows& request);
   int64_t width(const RequestRows& request) const;
 
   // Where scores rest on estimates (close_calls.cpp): exact ones of all hypotheses that a decision is close between.
@@ -89,7 +93,7 @@ class BeamSearch : public Search {
   double floor_below(double best) const;
   int64_t share(Pool& pool, double floor, int64_t possible);
   bool ends(const RowView& rows, const RequestRows& request, int64_t cell) const;
-  Finished ending(const RowView& rows, int64_t cell, double score);
+  Finished ending(const RowView& rows, int64_t cell, double score, int64_t length);
   void keep_lacking(InFlight& request, const Lacking& ended) const;
   void finish_rows(const RowView& rows, const RequestRows& request);
   void record(const RequestRows& request, int64_t cell, double score, Outcome outcome);

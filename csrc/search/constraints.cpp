@@ -36,7 +36,7 @@ Constraints::Constraints(const SearchOptions& options, int64_t keep)
 }
 
 int64_t Constraints::wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree) {
-  rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f, false, false, 0, 0});
+  rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f, false, nullptr, 0, 0});
   prefixes_ = phrases_ = false;
   int64_t more = 0;
   find_next(rows, requests, tree);
@@ -112,7 +112,7 @@ void Constraints::find_required(const RowView& rows, const std::vector<RequestRo
       tree.walk(rows.node[row], [&](int32_t token, float) { history_.push_back(token); });
       phrases.begin(progress);
       for (size_t i = history_.size(); i-- > 0;) phrases.add(progress, history_[i]);
-      rules.phrases = true;
+      rules.phrases = &phrases;
       rules.required_begin = static_cast<int64_t>(required_.size());
       if (rules.next == kNone) phrases.append_next(progress, required_);
       rules.required_end = static_cast<int64_t>(required_.size());
@@ -185,7 +185,7 @@ Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* tok
       const float value = log_prob[row * k + i];
       row_[static_cast<size_t>(i)] = {token[row * k + i], value, value};
     }
-    apply_to(rules_[static_cast<size_t>(row)], rows.length[row] < options_.min_length);
+    apply_to(row, rows.length[row] < options_.min_length);
     add_required(rules_[static_cast<size_t>(row)]);
     row_.resize(static_cast<size_t>(wide), {0, kBanned, kBanned});
     if (options_.forced_eos && rules_[static_cast<size_t>(row)].last) leave_only(options_.eos, 0.0f, row_);
@@ -206,7 +206,8 @@ bool Constraints::forces(int64_t row) const {
 }
 
 // The rules for the candidates row_ [k] of one row.
-void Constraints::apply_to(const RowRules& rules, bool early) {
+void Constraints::apply_to(int64_t row, bool early) {
+  const RowRules& rules = rules_[static_cast<size_t>(row)];
   const bool biased = bias_ && rules.next != kNone;
   for (Candidate& each : row_) {
     float& value = each.value = value_of(rules, each.token, each.log_prob);
@@ -223,6 +224,9 @@ void Constraints::apply_to(const RowRules& rules, bool early) {
   int64_t allowed = 0;
   for (Candidate& each : row_)
     if (each.value > kBanned && ++allowed > keep) each.value = kBanned;
+  if (rules.phrases)
+    for (Candidate& each : row_)
+      if (rules.phrases->bans(progress_[static_cast<size_t>(row)], each.token)) each.value = kBanned;
   if (!bias_ && rules.next != kNone) leave_only(rules.next, rules.next_log_prob, row_);
 }
 

@@ -13,7 +13,8 @@
 //   target prefix, the probability of each next token is (1 - beta) times the model's, and that of the prefix's next
 //   token beta more. A hypothesis that has left the prefix is searched as if there were none. Scores contain the bias;
 //   the log probabilities of tokens are the model's own.
-// * Of each row the best `keep` candidates are left.
+// * Of each row the best `keep` candidates are left, or 8 if `keep` is less and its request has phrases. Then those are
+//   taken out that would continue the last word of a phrase.
 // * Without that bias a target prefix is forced: while a row is shorter, its one candidate is the next token of the
 //   prefix. It adds what the prefix says, which is nothing in `Translator`, as in CTranslate2; like there its tokens
 //   count for min_length, max_length and the length penalty.
@@ -86,20 +87,20 @@ class Constraints {
     int32_t next;                      // the next token of its prefix, or kNone
     float next_log_prob;
     bool last;                             // whether it has all tokens but one of those that it may have
-    bool phrases;                          // whether its request has any
+    const Phrases* phrases;                // those of its request, if it has any
     int64_t required_begin, required_end;  // next tokens of phrases that it lacks: required_[begin : end]
   };
   static constexpr int32_t kNone = -1;
 
-  // How many of a row's candidates are kept where its request has phrases: one of them at least may be no eos.
-  int64_t keep_required() const { return std::max(keep_, std::min<int64_t>(2, options_.max_children)); }
+  // How many of a row's candidates are kept where its request has phrases: some may end, or not follow a phrase.
+  int64_t keep_required() const { return std::max(keep_, std::min<int64_t>(8, options_.max_children)); }
   static void check_sound(const RowView& rows, int64_t row, float log_prob);
   void check(const RowView& rows, int64_t k, const float* log_prob) const;
   void find_repeats(const RowView& rows, const TokenTree& tree);
   void find_next(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
   void find_required(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
   bool follows(const TokenTree& tree, int32_t node, const std::vector<int32_t>& prefix, int64_t length);
-  void apply_to(const RowRules& rules, bool early);
+  void apply_to(int64_t row, bool early);
   float value_of(const RowRules& rules, int32_t token, float log_prob) const;
   void add_required(const RowRules& rules);
   static void leave_only(int32_t token, float log_prob, std::vector<Candidate>& candidates);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -45,7 +46,8 @@ struct InFlight {
   int64_t step = -1;            // the last one that it took
   int64_t max_length = 0;       // of its hypotheses
   Phrases phrases;
-  std::vector<Lacking> lacking;  // the best first: those that have most, then by score
+  std::vector<Lacking> lacking;                           // the best first: those that have most, then by score
+  int64_t longest = std::numeric_limits<int64_t>::max();  // tokens that count for the scores of answers with phrases
 };
 
 // The rows of one request in a step: those from `first` to `last`.

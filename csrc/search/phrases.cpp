@@ -14,7 +14,13 @@ void make_set(std::vector<int32_t>& list, size_t begin) {
 
 }  // namespace
 
-Phrases::Phrases(const std::vector<std::vector<Form>>& phrases, int32_t eos, int64_t vocab) {
+Phrases::Phrases(const std::vector<std::vector<Form>>& phrases, std::span<const uint8_t> joins, int32_t eos,
+                 int64_t vocab)
+    : joins_(joins.begin(), joins.end()) {
+  if (!joins.empty() && static_cast<int64_t>(joins.size()) != vocab)
+    throw std::invalid_argument("joins has " + std::to_string(joins.size()) +
+                                " entries; it must have one for each of " + std::to_string(vocab) + " tokens");
+  if (!joins_.empty()) joins_[static_cast<size_t>(eos)] = 0;
   for (const std::vector<Form>& forms : phrases) {
     size_t longest = 0;
     for (const Form& form : forms) {
@@ -38,10 +44,12 @@ void Phrases::begin(Progress& progress) const {
   progress.met.assign(size_.size(), 0);
   progress.begun.clear();
   progress.done = 0;
+  progress.whole = false;
 }
 
 void Phrases::add(Progress& progress, int32_t token) const {
   Form& run = progress.begun;
+  progress.whole = false;
   run.push_back(token);
   if (!std::binary_search(known_.begin(), known_.end(), token)) run.clear();
   for (; !run.empty(); run.erase(run.begin())) {  // the longest run first
@@ -53,6 +61,7 @@ void Phrases::add(Progress& progress, int32_t token) const {
       if (run.size() < form.size()) continue;
       progress.met[phrase] = 1;
       progress.done += size_[phrase];
+      progress.whole = true;
       run.clear();
       return;
     }

@@ -6,11 +6,13 @@
 // it, so no token counts twice. Else the longest run of last tokens that begins such a form is begun: a token that
 // does not continue it takes it back, as in the paper, except for what begins a form again.
 //
-// A met phrase counts as many tokens as its longest form, a begun one those that are there.
+// A met phrase counts as many tokens as its longest form, a begun one those that are there. Right after a phrase no
+// token may follow that would continue its last word ("home", "less").
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sharpbeam {
@@ -23,19 +25,25 @@ class Phrases {
   struct Progress {
     std::vector<uint8_t> met;  // [phrases]
     Form begun;                // the last tokens, where they begin a form
+    bool whole = false;        // whether the last token ended a phrase
     int64_t done = 0;          // tokens of the phrases that are met
 
     int64_t tokens() const { return done + static_cast<int64_t>(begun.size()); }
   };
 
   Phrases() = default;
-  // The forms of each phrase. Throws std::invalid_argument for a phrase without forms, a form without tokens, and an
-  // id that is eos or not from 0 to vocab - 1.
-  Phrases(const std::vector<std::vector<Form>>& phrases, int32_t eos, int64_t vocab);
+  // The forms of each phrase, and for each token but eos whether it continues a word, [vocab] or empty. Throws
+  // std::invalid_argument for a phrase without forms, a form without tokens, an id that is eos or not from 0 to
+  // vocab - 1, and another size.
+  Phrases(const std::vector<std::vector<Form>>& phrases, std::span<const uint8_t> joins, int32_t eos, int64_t vocab);
 
   bool empty() const { return forms_.empty(); }
   int64_t tokens() const { return tokens_; }  // of all phrases
 
+  // Whether `token` must not come next.
+  bool bans(const Progress& progress, int32_t token) const {
+    return progress.whole && !joins_.empty() && joins_[static_cast<size_t>(token)] != 0;
+  }
   // The progress of a hypothesis that has no tokens yet, and what one more token makes of it.
   void begin(Progress& progress) const;
   void add(Progress& progress, int32_t token) const;
@@ -53,6 +61,7 @@ class Phrases {
   std::vector<Entry> forms_;
   std::vector<int64_t> size_;   // [phrases] tokens of the longest form
   std::vector<int32_t> known_;  // all tokens of forms, ascending
+  std::vector<uint8_t> joins_;  // [vocab] or empty
   int64_t tokens_ = 0;
 };
 

@@ -67,8 +67,8 @@ class Search {
   int64_t places() const { return open_.places(); }  // rows that there is memory for to settle later
 
   // Phrases for a request of this search. Throws as Phrases does.
-  Phrases phrases(const std::vector<std::vector<Phrases::Form>>& forms) const {
-    return {forms, options_.eos, options_.vocab};
+  Phrases phrases(const std::vector<std::vector<Phrases::Form>>& forms, std::span<const uint8_t> joins) const {
+    return {forms, joins, options_.eos, options_.vocab};
   }
 
   // Keep a record of each step, for one step a call.

@@ -298,6 +298,7 @@ class Search:
         prefix_log_prob: Floats,
         name: int = 0,
         phrases: Sequence[Sequence[Sequence[int]]] = [],
+        joins: bytes = ...,
         max_length: int = 0,
     ) -> None: ...
     def decode(

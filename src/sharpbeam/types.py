@@ -54,6 +54,7 @@ class Request:
     prefix: Prefix | None = None
     languages: Languages = Languages()
     phrases: Phrases = ()  # for beam search
+    joins: bytes = b""  # [V] 1 for each token that continues a word, so that it cannot follow a phrase; or empty
     # Tokens of a hypothesis, where that is below the option, but never less than prefix, phrases and eos take; 0 = no
     # limit of its own.
     max_length: int = 0

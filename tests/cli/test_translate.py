@@ -201,6 +201,19 @@ def test_every_line_begins_with_the_prefix(call: Run, tiny_model: Path, text: Pa
     call("translate", tiny_model, text, "--target-prefix", "Bade ki", "--max-length", 1).refused(1, "target prefix 0")
 
 
+def test_terms_of_a_glossary_are_in_the_lines(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
+    terms, out = tmp_path / "terms.tsv", tmp_path / "out"
+    terms.write_text("bade\tmike nodi\n")
+    text.write_text("Bade ki.\nKi.\n")
+    job = "translate", tiny_model, text, "--output", out, "--max-length", 30, "--glossary", terms
+    assert call(*job).status == 0
+    assert [line.lower().count("mike nodi") for line in out.read_text().splitlines()] == [1, 0]
+    terms.write_text("bade\tlu nodi\n")
+    call(*job, "--resume").refused(1, "--restart")
+    assert call(*job, "--restart").status == 0
+    assert [line.lower().count("lu nodi") for line in out.read_text().splitlines()] == [1, 0]
+
+
 def test_samples_do_not_depend_on_the_chunk(
     call: Run, tiny_model: Path, text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

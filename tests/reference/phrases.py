@@ -23,6 +23,7 @@ class Progress:
 
     met: tuple[int, ...] = ()
     begun: tuple[int, ...] = ()
+    whole: bool = False  # the last token ended a phrase
 
     def tokens(self, phrases: Phrases) -> int:
         return sum(max(map(len, phrases[number])) for number in self.met) + len(self.begun)
@@ -37,10 +38,10 @@ class Progress:
             rest = run[first:]
             for number, form in self.lacks(phrases):
                 if form == rest:
-                    return Progress((*self.met, number))
+                    return Progress((*self.met, number), whole=True)
             if any(form[: len(rest)] == rest for _, form in self.lacks(phrases)):
-                return replace(self, begun=rest)
-        return replace(self, begun=())
+                return Progress(self.met, rest)
+        return Progress(self.met)
 
     def next(self, phrases: Phrases) -> list[int]:
         begun = len(self.begun)
@@ -72,14 +73,19 @@ def candidates_of(
     eos_id: int,
     prefix: tuple[int, ...],
     phrases: Phrases,
+    joins: Sequence[int] = (),
 ) -> list[Beam]:
     """The candidates of a row: its best continuations, then the next tokens of phrases that are not among them."""
-    everything = continuations(beam, next_log_probs, replace(options, max_children=None), eos_id, prefix)
-    found = everything[: min(2 * options.beam_size, options.max_children or len(everything))]
+    progress = progress_of(beam.tokens, phrases)
+    free = replace(options, max_children=None)
+    everything = continuations(beam, next_log_probs, free, eos_id, prefix)
+    found = everything[: min(max(2 * options.beam_size, 8), options.max_children or len(everything))]
+    if progress.whole and len(beam.tokens) >= len(prefix):
+        found = [after for after in found if after.tokens[-1] not in joins]
     last = options.forced_eos and len(beam.tokens) + 1 == options.max_length
     if len(beam.tokens) < len(prefix) or last:
         return found
-    for token in progress_of(beam.tokens, phrases).next(phrases):
+    for token in progress.next(phrases):
         tokens = (*beam.tokens, token)
         if any(other.tokens == tokens for other in found):
             continue
@@ -114,23 +120,29 @@ def reference_phrases(
     eos_id: int,
     phrases: Phrases,
     prefix: tuple[int, ...] = (),
+    joins: Sequence[int] = (),
 ) -> list[Beam]:
-    """The answers of one request with phrases, best first; eos is among their tokens."""
+    """The answers of one request with phrases, best first, with eos; `joins` cannot follow a phrase."""
     banks = sum(max(map(len, forms)) for forms in phrases) + 1
     width = max(options.beam_size, min(banks, MOST_ROWS))
     kept = round(options.beam_size * options.patience)
-    running, finished, lacking, top = [Beam((), (), 0.0)], [], [], -np.inf
+    running, finished, lacking, top, longest = [Beam((), (), 0.0)], [], [], -np.inf, options.max_length
     for length in range(1, options.max_length + 1):
-        found = [c for beam in running for c in candidates_of(beam, next_log_probs, options, eos_id, prefix, phrases)]
+        given = next_log_probs, options, eos_id, prefix, phrases, joins
+        found = [candidate for beam in running for candidate in candidates_of(beam, *given)]
         found.sort(key=lambda beam: -beam.total)
         by_bank = sorted_into_banks(found, banks, top, options, phrases)
+        if by_bank[0] and by_bank[0][0].tokens[-1] == eos_id:
+            longest = min(longest, length)
+        counted = min(length, longest) if options.length_penalty > 0 else length
         before, running = running, []
         for bank, (group, most) in enumerate(zip(by_bank, places(width, [len(g) for g in by_bank]), strict=True)):
             ends = [beam for beam in group if beam.tokens[-1] == eos_id or length == options.max_length]
             running += [beam for beam in group if beam not in ends][:most]
-            for beam in group[:most]:
+            cut = bank == banks - 1 and length == options.max_length
+            for beam in group[: max(most, options.beam_size) if cut else most]:
                 if beam in ends:
-                    beam.score = beam.total / length**options.length_penalty
+                    beam.score = beam.total / counted**options.length_penalty
                     (finished if bank == banks - 1 else lacking).append(beam)
         running.sort(key=found.index)
         top = max([top, *(beam.total for beam in finished)])
@@ -138,10 +150,10 @@ def reference_phrases(
         if not running:
             break
         whole = [beam for beam in running if progress_of(beam.tokens, phrases).tokens(phrases) == banks - 1]
-        best = [running[0].total]
+        best = [(running[0].total, length)]
         if options.early_stopping in ("true", "false"):
-            best.append(whole[0].total if whole else -1e300)
-        if any(is_done(finished, top, each, length, options) for each in best):
+            best.append((whole[0].total if whole else -1e300, counted))
+        if any(is_done(finished, top, *each, options) for each in best):
             break
     if finished:
         return finished[: options.num_hypotheses]

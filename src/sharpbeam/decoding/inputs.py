@@ -12,10 +12,12 @@ import numpy as np
 
 from sharpbeam.decoding.languages import Direction
 from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.phrases import PhraseEncoder
 from sharpbeam.decoding.results import EMPTY, Generation, Result, Translation, hypothesis_answer
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, SearchOptions
 from sharpbeam.options.schema import require
+from sharpbeam.text.glossary import Glossary
 from sharpbeam.types import Hypothesis, Prefix, Request
 
 Prefixes = Sequence[str | None] | str | None
@@ -39,19 +41,24 @@ def encode_texts(
     prefixes: Prefixes,
     options: DecodeOptions,
     numbers: Iterator[int] | None = None,
+    glossary: Glossary | None = None,
 ) -> list[Input]:
     """Encode `texts`; each takes the next of `numbers` as index of its request (None: 0, 1, ...).
+
+    The terms of `glossary` that are in a text are its phrases.
 
     Raises InputError if texts or prefixes are not lists of strings, and OptionError for languages that the model
     lacks.
     """
     numbers = itertools.count() if numbers is None else numbers
     if loaded.task == "language":
+        require(glossary is None, "glossary", glossary, "left out: a prompt is not translated")
         return _prompts(loaded, texts, prefixes, options, numbers)
     check_texts(texts, "text")
     direction = loaded.direction(options.languages)
     begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
     most, why = _longest(loaded, direction, options.schedule.max_input_length)
+    terms = PhraseEncoder(loaded, glossary) if glossary is not None else None
     inputs, factor = [], options.search.max_length_factor
     for place, (text, prefix) in enumerate(zip(texts, begin, strict=True)):
         ids, number = loaded.source.encode(text) if text.strip() else [], next(numbers) % NUMBERS
@@ -64,7 +71,7 @@ def encode_texts(
         source = np.array([*direction.before, *ids, *direction.after], np.int32)
         limit = 0 if factor is None else math.ceil(factor * len(source))
         request = Request(number, source, prefix, direction.languages, max_length=limit)
-        inputs.append(Input(text, request, cut, direction))
+        inputs.append(Input(text, request if terms is None else terms.request(request, text), cut, direction))
     return inputs
 
 

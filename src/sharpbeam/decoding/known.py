@@ -14,8 +14,10 @@ from typing import Any
 from sharpbeam.decoding.inputs import Input, Prefixes, answer_of, encode_texts
 from sharpbeam.decoding.lanes import Lane, LaneRun
 from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.phrases import for_phrases
 from sharpbeam.decoding.session import Session
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.text.glossary import Glossary
 
 MOST_OPTIONS = 16  # whose runs are kept
 FEW_TEXTS = 8  # of a call after which its run is kept: the caches of more would be held for nothing
@@ -44,15 +46,21 @@ class KnownTexts:
         self._idle: dict[int, _Kept] = {}  # by the id of their options
 
     def decode(
-        self, loaded: LoadedModel, texts: Sequence[str], options: DecodeOptions, target_prefix: Prefixes = None
+        self,
+        loaded: LoadedModel,
+        texts: Sequence[str],
+        options: DecodeOptions,
+        target_prefix: Prefixes = None,
+        glossary: Glossary | None = None,
     ) -> Results:
         """Decode `texts`; yields (index in `texts`, answer) as they finish.
 
         Options and texts are checked at once. Closing the iterator stops the work and its threads.
         """
         if options.search.return_alternatives or (loaded.workers > 1 and len(texts) != 1):
-            return decode_texts(loaded, texts, options, target_prefix)
-        inputs = encode_texts(loaded, texts, target_prefix, options)
+            return decode_texts(loaded, texts, options, target_prefix, glossary)
+        options = options if glossary is None else for_phrases(options)
+        inputs = encode_texts(loaded, texts, target_prefix, options, glossary=glossary)
         kept = self._idle.pop(id(options), None)
         if kept is None or kept.options is not options or kept.loaded is not loaded:
             lane = Lane(loaded, options)
@@ -95,14 +103,18 @@ class KnownTexts:
 
 
 def decode_texts(
-    loaded: LoadedModel, texts: Sequence[str], options: DecodeOptions, target_prefix: Prefixes = None
+    loaded: LoadedModel,
+    texts: Sequence[str],
+    options: DecodeOptions,
+    target_prefix: Prefixes = None,
+    glossary: Glossary | None = None,
 ) -> Results:
     """Decode `texts`, all of which are known; yields (index in `texts`, answer) as they finish.
 
     Options and texts are checked at once. Closing the iterator stops the work and its threads.
     """
     session: Session[Any] = Session(loaded, options)
-    handles = session.submit_all(texts, target_prefix=target_prefix)
+    handles = session.submit_all(texts, target_prefix=target_prefix, glossary=glossary)
     session.seal()
 
     def results() -> Results:

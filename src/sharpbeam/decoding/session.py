@@ -14,19 +14,21 @@ from dataclasses import replace
 from threading import Condition, Lock, Thread, current_thread, get_ident
 from time import monotonic
 from types import TracebackType
-from typing import Generic
+from typing import Any, Generic
 
 from sharpbeam.decoding.handle import MISSING, Handle, T
 from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
 from sharpbeam.decoding.lanes import Lane, Worker
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.loop import Finished
+from sharpbeam.decoding.phrases import for_phrases
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import fields_of, require
 from sharpbeam.search.work import Work
+from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.types import Hypothesis, Prefix, Request
 
 ONLINE = ScheduleOptions(schedule="stream", refill_at=0.9)  # requests enter as soon as there is capacity
@@ -110,6 +112,7 @@ class Session(Generic[T]):
         text: str,
         *,
         target_prefix: str | None = None,
+        glossary: Glossary | Terms | None = None,
         priority: int = 0,
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
@@ -118,9 +121,10 @@ class Session(Generic[T]):
 
         Requests with higher `priority` enter first, others in the order of submission. The request uses the options of
         the session, or `options` (except their schedule), changed by keywords: beam_size=1, target_language="fr".
-        Raises InputError or OptionError if it cannot be decoded.
+        `glossary` is that of `Translator.translate`. Raises InputError or OptionError if it cannot be decoded.
         """
-        (handle,) = self.submit_all([text], target_prefix=target_prefix, priority=priority, options=options, **keywords)
+        same: Any = {"target_prefix": target_prefix, "glossary": glossary, "priority": priority, "options": options}
+        (handle,) = self.submit_all([text], **same, **keywords)
         return handle
 
     def submit_all(
@@ -128,14 +132,16 @@ class Session(Generic[T]):
         texts: Sequence[str],
         *,
         target_prefix: Prefixes = None,
+        glossary: Glossary | Terms | None = None,
         priority: int = 0,
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> list[Handle[T]]:
         """Submit a request for each of `texts`, as `submit`; the longest enter first."""
-        chosen = self._choose(options, keywords)
+        chosen, terms = self._choose(options, keywords), Glossary.of(glossary)
+        chosen = chosen if terms is None else for_phrases(chosen)
         lane = self._lane(chosen)
-        inputs = encode_texts(self.loaded, texts, target_prefix, chosen, self._numbers)
+        inputs = encode_texts(self.loaded, texts, target_prefix, chosen, self._numbers, terms)
         if inputs:
             lane.check_languages(inputs[0].direction.languages)
         handles: list[Handle[T]] = [Handle(self, given, chosen, priority) for given in inputs]

@@ -1,7 +1,6 @@
 """Documents: sentences, markup, formats, guards."""
 
 from sharpbeam.documents.formats.registry import format_names, format_of, read_document
-from sharpbeam.documents.glossary import read_glossary
 from sharpbeam.documents.guards import Verdict, check_translation
 from sharpbeam.documents.job import Job, run_steps
 from sharpbeam.documents.sentences import split_sentences
@@ -12,9 +11,11 @@ from sharpbeam.documents.translation import (
     translate_document,
     translate_text,
 )
+from sharpbeam.text.glossary import Glossary, read_glossary
 
 __all__ = [
     "DocumentTranslation",
+    "Glossary",
     "Job",
     "Sentence",
     "Verdict",

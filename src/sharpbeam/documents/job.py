@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.results import Translation
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.text.glossary import Glossary
 
 R = TypeVar("R")
 
@@ -30,19 +31,27 @@ def run_steps(
     translator: Translator,
     options: DecodeOptions,
     progress: Callable[[int], None] | None = None,
+    glossary: Glossary | None = None,
 ) -> R:
-    """Decode the jobs of `steps` with a translator; `progress` is called with the number of jobs that just finished."""
+    """Decode the jobs of `steps` with a translator; `progress` is called with the number of jobs that just finished.
+
+    Each job has the terms of `glossary` that are in its text.
+    """
     try:
         jobs = next(steps)
         while True:
-            jobs = steps.send(_decode(jobs, translator, options, progress))
+            jobs = steps.send(_decode(jobs, translator, options, progress, glossary))
     except StopIteration as done:
         result: R = done.value
         return result
 
 
 def _decode(
-    jobs: Sequence[Job], translator: Translator, options: DecodeOptions, progress: Callable[[int], None] | None
+    jobs: Sequence[Job],
+    translator: Translator,
+    options: DecodeOptions,
+    progress: Callable[[int], None] | None,
+    glossary: Glossary | None,
 ) -> list[Translation]:
     groups: dict[tuple[tuple[str, Any], ...], list[int]] = {}
     for index, job in enumerate(jobs):
@@ -50,6 +59,7 @@ def _decode(
     found: dict[int, Translation] = {}
     for changes, indices in groups.items():
         texts = [jobs[index].text for index in indices]
-        answers = translator.translate(texts, options=options.changed(**dict(changes)), progress=progress)
+        changed = options.changed(**dict(changes))
+        answers = translator.translate(texts, options=changed, progress=progress, glossary=glossary)
         found.update(zip(indices, answers, strict=True))
     return [found[index] for index in range(len(jobs))]

@@ -131,7 +131,7 @@ class _Places:
 
     def _run(self, tag: Tag, values: Weights, group: _Group) -> tuple[int, int]:
         """The range of one tag: the run of free words with the largest sum of `values`, which is not empty."""
-        if tag.fixed and (same := self._same(tag, group)):
+        if tag.fixed and not tag.term and (same := self._same(tag, group)):
             return same
         if (tag.start, tag.end) == group.source and not group.taken:
             return group.scope
@@ -148,9 +148,7 @@ class _Places:
 
     def _same(self, tag: Tag, group: _Group) -> tuple[int, int] | None:
         """Where the translation has the text of a fixed tag as it is, and no other tag took it."""
-        text, wanted = self._aligned.text, tag.open if tag.term else self._segment.text[tag.start : tag.end]
-        if tag.term and len(text.lower()) == len(text):  # it may begin the sentence
-            text, wanted = text.lower(), wanted.lower()
+        text, wanted = self._aligned.text, self._segment.text[tag.start : tag.end]
         at = text.find(wanted, *group.scope)
         while at >= 0:
             end = at + len(wanted)
@@ -206,10 +204,8 @@ def _write(text: str, start: int, end: int, placed: list[_Placed], parts: list[P
         if at < item.start:
             parts.append(Part(text[at : item.start]))
         at = max(at, item.start)
-        same = item.tag.term and text[item.start : item.end].lower() == item.tag.open.lower()
-        if not same:
-            parts.append(Part(item.tag.open, markup=not item.tag.term))
-        if item.tag.fixed and not same:
+        parts.append(Part(item.tag.open, markup=not item.tag.term))
+        if item.tag.fixed:
             at = max(at, item.end)
         work.append((item.end, item.tag.close))
         work += reversed(item.children)

@@ -12,7 +12,7 @@ from sharpbeam.documents.confidence import sentence_confidence
 from sharpbeam.documents.decoding import Decoded, decode_steps, kept
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.registry import format_of, read_document
-from sharpbeam.documents.glossary import Glossary, Terms
+from sharpbeam.documents.glossary import marked
 from sharpbeam.documents.guards import Flag
 from sharpbeam.documents.job import Steps, run_steps
 from sharpbeam.documents.paragraphs import Piece, is_sentence, joined, sentence_ranges
@@ -23,6 +23,7 @@ from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.storage.atomic import write_bytes
+from sharpbeam.text.glossary import Glossary, Terms
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -60,7 +61,7 @@ def translate_text(
     *,
     format: str = "text",
     fields: Sequence[str] = (),
-    glossary: Glossary | None = None,
+    glossary: Glossary | Terms | None = None,
     documents: DocumentOptions | None = None,
     progress: Callable[[int], None] | None = None,
     options: DecodeOptions | None = None,
@@ -69,7 +70,7 @@ def translate_text(
     """Translate a document given as str, or as the bytes of a file; what comes out is of the same type.
 
     `format` is one of `format_names()`; `fields` are the keys of JSON (default: all) or the columns of a table that are
-    translated. `glossary` has terms and their translations. Options are those of `Translator.translate`;
+    translated. `glossary` and options are those of `Translator.translate`;
     source_language may be given for any model: one with a single direction takes it as a hint for splitting sentences.
     Raises InputError for a document that cannot be read as its format.
     """
@@ -82,8 +83,9 @@ def translate_text(
     language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source
     target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target
     attends = isinstance(translator.loaded.model.open(), Attending)
-    steps = document_steps(document, documents or DocumentOptions(), language, attends, glossary, target=target)
-    return run_steps(steps, translator, chosen, progress)
+    terms = Glossary.of(glossary)
+    steps = document_steps(document, documents or DocumentOptions(), language, attends, terms, target=target)
+    return run_steps(steps, translator, chosen, progress, terms)
 
 
 def translate_document(
@@ -93,7 +95,7 @@ def translate_document(
     *,
     format: str = "auto",
     fields: Sequence[str] = (),
-    glossary: Glossary | None = None,
+    glossary: Glossary | Terms | None = None,
     documents: DocumentOptions | None = None,
     progress: Callable[[int], None] | None = None,
     options: DecodeOptions | None = None,
@@ -146,12 +148,12 @@ def document_steps(
 
     `language` is that of the source, for splitting sentences; a page that says that it is in it says afterwards that it
     is in `target`. Without attention (`attends`) markup is moved by the order of words, and omissions are not seen.
+    The jobs are decoded with `glossary`; a term that is not in a translation takes the place of what attended to it.
     Without `confidence` that of sentences is 1.
     """
     if target and (relabel := getattr(document, "relabel", None)):  # HTML
         relabel(language, target)
-    terms = Terms(glossary or {})
-    segments = [terms.marked(segment) for segment in document.segments]
+    segments = [marked(segment, glossary) for segment in document.segments]
     parts: list[list[Part]] = []
     sentences: list[Sentence] = []
     ranges = [sentence_ranges(segment, options, language) for segment in segments]
@@ -161,19 +163,20 @@ def document_steps(
         while last < len(ranges) and (last == first or count + len(ranges[last]) <= options.at_once):
             count += len(ranges[last])
             last += 1
-        group = list(zip(segments[first:last], ranges[first:last], strict=True))
-        texts = {segment.text[start:end]: bool(segment.tags) for segment, own in group for start, end in own}
-        texts |= {segment.text[start:end]: True for segment, own in group if segment.tags for start, end in own}
+        group = list(zip(document.segments[first:last], segments[first:last], ranges[first:last], strict=True))
+        texts = {segment.text[start:end]: bool(segment.tags) for _, segment, own in group for start, end in own}
+        texts |= {segment.text[start:end]: True for _, segment, own in group if segment.tags for start, end in own}
         asked = [text for text in texts if is_sentence(text)]
         attended = {text for text in asked if attends and texts[text]}
         found = yield from decode_steps(asked, attended, options.guards, attends, language)
-        for segment, own in group:
+        for segment, _, own in group:
             pieces = []
             for start, end in own:
                 decoded = found.get(segment.text[start:end]) or kept(segment.text[start:end])
                 pieces += [Piece(start + a, start + b, answer) for (a, b), answer in decoded.parts]
                 sentences.append(_sentence(segment.text[start:end], decoded, confidence))
-            parts.append(transfer(segment, joined(segment, pieces)))
+            lacks = marked(segment, glossary, joined(Segment(segment.text), pieces).text) if glossary else segment
+            parts.append(transfer(lacks, joined(lacks, pieces)))
         first = last
     return DocumentTranslation(document.write(parts), tuple(sentences))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import logging
 import time
@@ -24,6 +25,7 @@ from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import choice, require
 from sharpbeam.search.work import Work
+from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.lines import DecodingErrors, StandardInput, check_readable, is_standard_input, read_all
 
 log = logging.getLogger("sharpbeam.jobs")
@@ -41,6 +43,7 @@ def translate_file(
     format: Format = "text",
     errors: DecodingErrors = "strict",
     target_prefix: str | None = None,
+    glossary: Glossary | Terms | None = None,
     field: str = "",
     into: str = "translation",
     shard: str = "1/1",
@@ -55,7 +58,8 @@ def translate_file(
     line, or several, one after another; .gz and .zst are packed, as `output` may be, and `-` is standard input. Every
     line gives exactly
     `num_hypotheses` lines (format text, or pharaoh: text ||| 0-0 1-2) or one JSON object (jsonl). Invalid UTF-8 is an
-    InputError or, with errors="replace", becomes U+FFFD. All translations begin with `target_prefix`.
+    InputError or, with errors="replace", becomes U+FFFD. All translations begin with `target_prefix`. `glossary` is
+    that of `Translator.translate`.
 
     With `field` each line of the source and of the result is a JSON object; the field `into` of the result has the
     translation of that field. `shard` "2/8" translates the second eighth of the lines; the results of all, one after
@@ -73,13 +77,13 @@ def translate_file(
     files = [Path(source)] if isinstance(source, (str, Path)) else [Path(path) for path in source]
     choice("format", format, Format)
     choice("errors", errors, DecodingErrors)
-    part = Shard.of(shard)
+    part, terms = Shard.of(shard), Glossary.of(glossary)
     check_readable(files)
     place = OutputFile(Path(output), resume=resume, restart=restart, inputs=files)
     with writing(place):
         translator = open_translator(model, machine)
         chosen = (options or translator.defaults).changed(**keywords)
-        job = TranslationJob(translator, chosen, files, format, errors, target_prefix, Fields(field, into), part)
+        job = TranslationJob(translator, chosen, files, format, errors, target_prefix, Fields(field, into), part, terms)
         return job.run(place, progress)
 
 
@@ -129,6 +133,7 @@ class TranslationJob:
         target_prefix: str | None = None,
         fields: Fields = Fields(),  # noqa: B008 (frozen)
         shard: Shard = Shard(),  # noqa: B008
+        glossary: Glossary | None = None,
     ) -> None:
         """No files = standard input. Raises OptionError if the format cannot hold what the options ask for."""
         if format == "pharaoh":
@@ -137,7 +142,7 @@ class TranslationJob:
         self._translator, self._options, self._files = translator, options, files
         self._render = renderer(format, options.search)
         self._format, self._errors, self._target_prefix = format, errors, target_prefix
-        self._fields, self._shard = fields, shard
+        self._fields, self._shard, self._glossary = fields, shard, glossary
         require(
             shard.count == 1 or self._read_twice, "shard", f"{shard.index}/{shard.count}", "1/1 for what is no file"
         )
@@ -193,7 +198,8 @@ class TranslationJob:
         if self._fields.field:
             lines = [self._fields.text(self._asked + number, line) for number, line in enumerate(lines, 1)]
         self._asked += len(lines)
-        return self._translator.translate_iter(lines, target_prefix=self._target_prefix, options=self._options)
+        how: Any = {"target_prefix": self._target_prefix, "glossary": self._glossary, "options": self._options}
+        return self._translator.translate_iter(lines, **how)
 
     def _lines(self, stdin: StandardInput | None = None) -> Iterator[str]:
         lines = read_all(self._files, self._errors, stdin)
@@ -205,6 +211,9 @@ class TranslationJob:
         others: dict[str, Any] = {"format": self._format, "errors": self._errors, "target_prefix": self._target_prefix}
         if self._fields.field or self._shard.count > 1:
             others |= dataclasses.asdict(self._fields) | {"shard": f"{self._shard.index}/{self._shard.count}"}
+        if self._glossary is not None:
+            terms = json.dumps(sorted(self._glossary.terms.items())).encode()
+            others["glossary"] = hashlib.sha256(terms).hexdigest()
         return job_identity(self._translator.loaded, self._options, **others)
 
     @property

@@ -55,10 +55,9 @@ class NativeSearch:
         """First rows of new requests, at bos, with the handles of their initial states [B]."""
         for request in requests:
             prefix = request.prefix or _NO_PREFIX
-            phrases = request.phrases if self.takes_phrases else ()
-            self._core.begin(
-                request.index, prefix.token, prefix.log_prob, self._name(request), phrases, request.max_length
-            )
+            required = (request.phrases, request.joins) if self.takes_phrases else ((), b"")
+            begin = (request.index, prefix.token, prefix.log_prob, self._name(request), *required)
+            self._core.begin(*begin, request.max_length)
         index = np.array([request.index for request in requests], np.int32).repeat(self.rows_each)
         token, node, length = np.array([[self._bos_id], [ROOT], [0]], np.int32).repeat(len(index), axis=1)
         return Rows(index, state.repeat(self.rows_each), token, node, length, np.zeros(len(index), np.float64))

@@ -15,6 +15,7 @@ from sharpbeam.server.catalog import Hop
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Engine
 from sharpbeam.server.refusals import Refused
+from sharpbeam.text.glossary import Glossary, RequiredTerms
 
 T = TypeVar("T")
 AT_ONCE = 32  # sentences of one request in flight, so that a long one leaves capacity to others
@@ -31,6 +32,7 @@ class Decoder:
     metrics: Metrics
     options: dict[str, Any] = field(default_factory=dict)  # keywords of the last model of the route
     tell: Tell | None = None  # called with each sentence and its first translation
+    glossary: Glossary | None = None
     found: dict[str, Translation] = field(default_factory=dict)  # the first translation of each sentence
 
     @property
@@ -93,6 +95,9 @@ class Decoder:
             last = {**self.options, **keywords} if hop is self.route[-1] else {}
             if last.get("return_attention") and not engine.attends:
                 last = {**last, "return_attention": False}
+            if self.glossary is not None and hop is self.route[-1]:  # a pivot lacks the client's words, not their terms
+                required = self.glossary.required(job.text)
+                last = {**last, "glossary": RequiredTerms(required) if required else None}
             translation = await decode(engine, text, {**hop.languages, **last})
             text = translation.text
         self.ticket.finished()

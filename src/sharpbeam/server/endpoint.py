@@ -7,12 +7,14 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
+from sharpbeam.errors import InputError
 from sharpbeam.server.bodies import read_fields
 from sharpbeam.server.deadline import Watch
 from sharpbeam.server.keys import Keys
 from sharpbeam.server.rates import Rates
 from sharpbeam.server.refusals import Refused, bad_request
 from sharpbeam.server.service import Service
+from sharpbeam.text.glossary import Glossary
 
 T = TypeVar("T")
 
@@ -87,14 +89,15 @@ def texts_field(fields: Mapping[str, Any], name: str) -> list[str]:
     return texts
 
 
-def glossary_field(fields: Mapping[str, Any], name: str, most: int) -> dict[str, str]:
+def glossary_field(fields: Mapping[str, Any], name: str, most: int) -> Glossary | None:
     """A field that is an object of at most `most` terms with their translations; raises Refused."""
     terms = fields.get(name) or {}
-    if not isinstance(terms, dict) or not all(isinstance(text, str) and text.strip() for text in terms.values()):
-        raise bad_request(f"Invalid request: {name} parameter is not an object of terms with their translations")
     if len(terms) > most:
         raise bad_request(f"Invalid request: {name} has {len(terms)} terms; at most {most}")
-    return terms
+    try:
+        return Glossary.of(terms)
+    except InputError as error:
+        raise bad_request(f"Invalid request: {error}") from None
 
 
 def flag_field(fields: Mapping[str, Any], name: str) -> bool:

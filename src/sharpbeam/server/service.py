@@ -21,6 +21,7 @@ from sharpbeam.server.detection import Detection, detect
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Engine, Pool
 from sharpbeam.server.refusals import bad_request
+from sharpbeam.text.glossary import Glossary
 
 T = TypeVar("T")
 LONG = 4000  # characters of a text whose splitting takes so long that it gets a thread
@@ -37,7 +38,7 @@ class Asked:
     format: str = "text"
     alternatives: int = 0
     details: bool = False  # whether words, their confidence and alignment are returned
-    glossary: Mapping[str, str] = field(default_factory=dict)  # terms and their translations
+    glossary: Glossary | None = None
 
 
 @dataclass
@@ -98,7 +99,7 @@ class Service:
             for index, (text, source, route) in enumerate(zip(asked.texts, sources, routes, strict=True)):
                 told = None if tell is None else partial(tell, index)
                 keywords = _keywords(asked, engines, route, self.options.guards)
-                decoder = Decoder(engines, route, ticket, self.metrics, keywords, told)
+                decoder = Decoder(engines, route, ticket, self.metrics, keywords, told, asked.glossary)
                 work.append(self._text(text, source, asked, decoder))
             done = [await work[0]] if len(work) == 1 else await all_of(work)
         for each, found in zip(done, detected, strict=True):

@@ -18,9 +18,9 @@ from sharpbeam.decoding.results import Translation
 from sharpbeam.documents import document_steps, read_document
 from sharpbeam.documents.formats import archives
 from sharpbeam.documents.formats.interface import Content
-from sharpbeam.documents.glossary import read_glossary
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.text.glossary import read_glossary
 
 _KEPT = "---\na: b c\n---\n\n    code x\n\n```\ny z\n```\n"
 _VTT = "WEBVTT\n\nNOTE a b\n\n00:01.0 --> 00:02.0 line:1\n"
@@ -77,9 +77,9 @@ def test_fields_are_chosen() -> None:
 
 
 def test_terms_are_written_as_the_glossary_says(tmp_path: Path) -> None:
-    (tmp_path / "terms.tsv").write_text("apple pie\tTARTE & X\nAcme\ngood\tbon\n", encoding="utf-8")
+    (tmp_path / "terms.tsv").write_text("apple pie\tTARTE & X\nAcme\ngood\tbien\tbon\n", encoding="utf-8")
     glossary = read_glossary(tmp_path / "terms.tsv")
-    assert glossary == {"apple pie": "TARTE & X", "Acme": "Acme", "good": "bon"}
+    assert glossary.terms == {"apple pie": ("TARTE & X",), "Acme": ("Acme",), "good": ("bien", "bon")}
 
     def decode(source: str) -> Translation:
         return answer(source, "Le Bon gateau de acme la", [0, 1, 2, 4, 5, 6])
@@ -87,7 +87,7 @@ def test_terms_are_written_as_the_glossary_says(tmp_path: Path) -> None:
     page = "<p>The Good apple pie of Acme there</p>"
     done = run(document_steps(read_document(page, "html"), DocumentOptions(guards=False), glossary=glossary), decode)
     assert done.content == "<p>Le Bon TARTE &amp; X de acme la</p>"
-    (tmp_path / "terms.tsv").write_text("a\tb\tc\n", encoding="utf-8")
+    (tmp_path / "terms.tsv").write_text("a\t\tc\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"line 1: give a term, a tab and its translation"):
         read_glossary(tmp_path / "terms.tsv")
 

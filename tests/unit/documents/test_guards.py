@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,10 @@ from support.decoders import Decoder, answer, run, same
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import document_steps, read_document
 from sharpbeam.documents.guards import check_translation
+from sharpbeam.documents.job import run_steps
+from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.text.glossary import Glossary
 
 SOURCE = "The first part is here, and the second part is there."
 
@@ -104,3 +108,24 @@ def test_without_attention_markup_and_other_guards_work() -> None:
     done = run(steps, decode)
     assert done.sentences[0].flags == ("loop",)
     assert "<b>" in done.content
+
+
+def test_what_is_decoded_again_has_the_glossary_too() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    class FirstLoses:
+        """The first answers lack their ends."""
+
+        def translate(self, texts: list[str], *, options: object, progress: object, glossary: Glossary) -> list:
+            asked.extend(tuple(forms) for text in texts for forms in glossary.required(text))
+            return [loses_the_rest(text) for text in texts]
+
+    text = "One two three four five six. Seven eight nine ten."
+    glossary = Glossary({"one": "um", "nine": "nove"})
+    options = DocumentOptions(split_sentences=False)
+    steps = document_steps(read_document(text, "text"), options, glossary=glossary)
+    translator: Any = FirstLoses()
+    done = run_steps(steps, translator, DecodeOptions(), glossary=glossary)
+    assert asked == [("um",), ("nove",)] * 3  # at first, with a coverage penalty, and in two parts
+    assert done.content == foreign(text).replace(foreign("One"), "um").replace(foreign("nine"), "nove")
+    assert done.sentences[0].repaired

@@ -10,9 +10,10 @@ import pytest
 from fuzz.search_cases import TableModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference.beam import Beam
 from reference.phrases import places, progress_of, reference_phrases
 from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
-from unit.search.test_beam import assert_equal, run, toy_log_probs
+from unit.search.test_beam import run, toy_log_probs
 
 from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
@@ -26,6 +27,12 @@ def random_phrases(draw: random.Random, vocab: int, most: int = 2) -> Phrases:
     letters = draw.sample(range(3, vocab), 3)
     form = lambda: tuple(draw.choice(letters) for _ in range(draw.choice([1, 2, 2, 3])))  # noqa: E731
     return tuple(tuple(form() for _ in range(draw.choice([1, 1, 2]))) for _ in range(draw.randrange(most + 1)))
+
+
+def assert_same(found: list[Hypothesis], wanted: list[Beam], options: SearchOptions) -> None:
+    assert [hypothesis.tokens for hypothesis in found] == [tuple(t for t in beam.tokens if t != EOS) for beam in wanted]
+    assert [hypothesis.token_log_probs for hypothesis in found] == [beam.log_probs for beam in wanted]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([beam.score for beam in wanted], rel=1e-12)
 
 
 def lacking(hypothesis: Hypothesis, phrases: Phrases) -> int:
@@ -61,7 +68,9 @@ def test_equals_the_reference(seed, beam_size, schedule, max_length, prefixes, r
     model = ToyModel(seed, eos_bias=1.0)
     output_layer = ToyLayer(*model.output(), steps=4 * (seed % 2))
     options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, max_length=max_length, **values, **rules)
-    requests = [replace(request, phrases=random_phrases(draw, 20)) for request in toy_requests(4, seed)]
+    joins = draw.sample(range(3, 20), draw.choice([0, 4, 12]))
+    marks = bytes(token in joins or token == EOS for token in range(20))
+    requests = [replace(each, phrases=random_phrases(draw, 20), joins=marks) for each in toy_requests(4, seed)]
     prefix = (3, 4) if prefixes else ()
     if prefix:
         given_prefix = Prefix(np.array(prefix, np.int32), np.zeros(2, np.float32))
@@ -72,7 +81,8 @@ def test_equals_the_reference(seed, beam_size, schedule, max_length, prefixes, r
     for request in requests:
         if request.phrases:
             after = toy_log_probs(model, output_layer, request)
-            assert_equal(found[request.index], reference_phrases(after, options, EOS, request.phrases, prefix), options)
+            wanted = reference_phrases(after, options, EOS, request.phrases, prefix, joins)
+            assert_same(found[request.index], wanted, options)
 
 
 @settings(max_examples=40, deadline=None)
@@ -156,3 +166,5 @@ def test_phrases_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             search.begin([Request(0, np.array([EOS], np.int32), phrases=phrases)], state)
+    with pytest.raises(ValueError, match="joins has 3 entries"):
+        search.begin([Request(0, np.array([EOS], np.int32), phrases=(((5,),),), joins=bytes(3))], state)

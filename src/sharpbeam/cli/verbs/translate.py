@@ -40,6 +40,9 @@ def translate(
     target_prefix: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Text that every translation begins with; adds no score.")
     ] = None,
+    glossary: Annotated[
+        Path | None, typer.Option(help="Terms for the search, a line each: term, tab, translation.")
+    ] = None,
     field: Annotated[
         str, typer.Option(metavar="NAME", help="Lines are JSON objects; translate this field.", hidden=True)
     ] = "",
@@ -75,6 +78,7 @@ def translate(
     from sharpbeam.jobs.progress import progress_bar
     from sharpbeam.jobs.records import Fields, Shard
     from sharpbeam.jobs.translate_file import TranslationJob
+    from sharpbeam.text.glossary import Glossary, read_glossary
     from sharpbeam.text.lines import DecodingErrors, check_readable
 
     choice("format", format_, Format)
@@ -87,7 +91,8 @@ def translate(
     with writing(place):
         translator = Translator(model, machine=machine, **options)
         how = cast(Format, format_), cast(DecodingErrors, errors), target_prefix
-        job = TranslationJob(translator, translator.defaults, inputs, *how, Fields(field, into), part)
+        terms = Glossary.of(read_glossary(glossary) if glossary else None)
+        job = TranslationJob(translator, translator.defaults, inputs, *how, Fields(field, into), part, terms)
         if not files and sys.stdin.isatty():
             print("sharpbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
         shown = output is not None or not sys.stdout.isatty()  # else the lines are the progress

@@ -50,8 +50,8 @@ TRANSLATE = document(
         "alternatives": {"type": "integer", "default": 0, "description": "number of other translations of each text"},
         "glossary": {
             "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "terms and their translations; one that is its own translation is kept",
+            "additionalProperties": {"oneOf": [{"type": "string"}, TEXTS]},
+            "description": "terms and their translations, or forms of which one is enough",
         },
         "api_key": KEY,
         "stream": {"type": "boolean", "description": "server-sent events, one for each sentence that is done"},

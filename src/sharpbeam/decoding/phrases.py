@@ -1,0 +1,80 @@
+"""Terms of a glossary as phrases that the answers to a text have to contain."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import lru_cache
+
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.options.schema import require
+from sharpbeam.text.glossary import Glossary, spaceless
+from sharpbeam.text.vocabulary import Vocabulary
+from sharpbeam.types import Phrases, Request
+
+log = logging.getLogger("sharpbeam")
+_REFUSED = {"sampling": False, "cube_pruning": "none", "finishing": "leave", "prefix_bias_beta": 0.0, "search": "beam"}
+_BEFORE = "a"  # a word before a phrase
+_SPACES = "▁Ġ"  # what a piece begins with after a space: of SentencePiece, and of byte-level BPE
+
+
+def for_phrases(options: DecodeOptions) -> DecodeOptions:
+    """The options of a search for phrases; raises OptionError for those that do not go with a glossary."""
+    for name, allowed in _REFUSED.items():
+        value = getattr(options.search, name)
+        require(value == allowed, name, value, f"{allowed!r} with a glossary")
+    return options if options.search.needs_log_prob else options.changed(return_scores=True)
+
+
+class PhraseEncoder:
+    """Encodes the terms of a glossary for one model; each form once."""
+
+    def __init__(self, loaded: LoadedModel, glossary: Glossary) -> None:
+        self._target, self._glossary = loaded.target, glossary
+        unknown = loaded.target.special_ids.get("unk_id")
+        self._impossible = {unknown, loaded.model.eos_id, *loaded.suppressed}
+        self._joins = joining(loaded.target)  # type: ignore[arg-type]  # hashed by identity
+        self._known: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
+
+    def request(self, request: Request, text: str) -> Request:
+        """The request for `text` with the phrases that its answers have to contain.
+
+        A warning says which terms the vocabulary cannot write; those are left out.
+        """
+        phrases = self._phrases(text)
+        return replace(request, phrases=phrases, joins=self._joins) if phrases else request
+
+    def _phrases(self, text: str) -> Phrases:
+        found = []
+        for forms in self._glossary.required(text):
+            if forms not in self._known:
+                encoded = dict.fromkeys(tokens for form in forms for tokens in self._tokens(form))
+                self._known[forms] = tuple(t for t in encoded if t and not self._impossible.intersection(t))
+                if not self._known[forms]:
+                    log.warning("the vocabulary cannot write %r of the glossary; it is left out", forms[0])
+            if self._known[forms]:
+                found.append(self._known[forms])
+        return tuple(found)
+
+    def _tokens(self, form: str) -> list[tuple[int, ...]]:
+        """The tokens of a form inside of a sentence, and with a capital letter; without a space before it too."""
+        found = []
+        for text in dict.fromkeys((form, form[:1].upper() + form[1:])):
+            found += [self._after(" ", text)]
+            if spaceless(text[0]):
+                found += [self._after("", text)]
+        return found
+
+    def _after(self, gap: str, text: str) -> tuple[int, ...]:
+        first, whole = self._target.encode(_BEFORE), self._target.encode(_BEFORE + gap + text)
+        same = whole[: len(first)] == first
+        return tuple(whole[len(first) :] if same else self._target.encode(text))
+
+
+@lru_cache(maxsize=8)
+def joining(vocabulary: Vocabulary) -> bytes:
+    """[V]: 1 for each token that continues the word before it; none does where pieces do not show spaces."""
+    pieces = [vocabulary.piece(token) for token in range(len(vocabulary))]
+    shown = any(piece[:1] in _SPACES for piece in pieces if piece)
+    return bytes(shown and piece[:1].isalnum() and not spaceless(piece) for piece in pieces)

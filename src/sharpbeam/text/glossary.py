@@ -1,0 +1,130 @@
+"""Glossaries: terms of a source language, and the texts that stand for them in the translation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sharpbeam.errors import InputError
+from sharpbeam.text.lines import read_lines
+
+Terms = Mapping[str, str | Sequence[str]]
+
+# Scripts that are written without spaces: Thai, kana, ideographs.
+_ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term in a text: its range, and the forms of its translation, of which one is enough."""
+
+    start: int
+    end: int
+    forms: tuple[str, ...]
+
+
+class Glossary:
+    """Terms and their translations: `Glossary({"Haus": "home", "Katze": ["cat", "kitty"]})`.
+
+    A term is found where it stands in whole words, the longest first; one in lower case is found in any case, others as
+    they are written. Of several forms of a translation one is enough, and each may begin with a capital letter, as the
+    first word of a sentence does.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        """Raises InputError unless each term has a translation, or a list of them."""
+        self.terms = {term: _forms(term, given) for term, given in _checked(terms).items() if term.strip()}
+        """The forms of each term."""
+        self._by_first: dict[str, list[str]] = {}
+        for term in sorted(self.terms, key=lambda term: (-len(term), term.islower(), term)):
+            self._by_first.setdefault(_WORD.findall(term)[0].lower(), []).append(term)
+
+    @staticmethod
+    def of(given: Glossary | Terms | None) -> Glossary | None:
+        """A glossary of `given` terms; None where there are none."""
+        glossary = given if isinstance(given, Glossary) or given is None else Glossary(given)
+        return glossary if glossary is not None and glossary.terms else None
+
+    def find(self, text: str) -> list[Term]:
+        """The terms in `text`, in order; no two share a letter."""
+        found: list[Term] = []
+        ends: set[int] = set()
+        for word in _WORD.finditer(text):
+            start, at = word.start(), found[-1].end if found else 0
+            candidates = self._by_first.get(word[0].lower()) if start >= at else None
+            if not candidates:
+                continue
+            ends = ends or {each.end() for each in _WORD.finditer(text)}
+            for term in candidates:
+                end = start + len(term)
+                piece = text[start:end]
+                if end in ends and (piece == term or (term.islower() and piece.lower() == term)):
+                    found.append(Term(start, end, self.terms[term]))
+                    break
+        return found
+
+    def required(self, text: str) -> list[tuple[str, ...]]:
+        """The forms of each term in `text`, once for each place."""
+        return [term.forms for term in self.find(text)]
+
+
+class RequiredTerms(Glossary):
+    """Terms that a translation has to contain whatever its source is, such as those of a text before a pivot."""
+
+    def __init__(self, forms: Sequence[tuple[str, ...]]) -> None:
+        super().__init__({form[0]: form for form in forms})
+        self._required = list(forms)
+
+    def required(self, text: str) -> list[tuple[str, ...]]:
+        """The forms of each of them."""
+        return self._required
+
+
+def spaceless(letter: str) -> bool:
+    """Whether a letter is of a script that is written without spaces."""
+    return re.match(rf"[{_ALONE}]", letter) is not None
+
+
+def lacking(terms: Sequence[Term], translation: str) -> list[Term]:
+    """The terms of which a translation has no form, in any case and as whole words, that stands for no term before."""
+    left, found = translation, []
+    for term in terms:
+        forms = "|".join(re.escape(form) for form in term.forms)
+        at = re.search(rf"(?<![^\W{_ALONE}])(?:{forms})(?![^\W{_ALONE}])", left, re.I)
+        if at is None:
+            found.append(term)
+        else:
+            left = left[: at.start()] + "\0" + left[at.end() :]
+    return found
+
+
+def read_glossary(path: Path) -> Glossary:
+    """Terms of a file, a line for each: the term, a tab, its translation, and after further tabs other forms of it.
+
+    A line with a term alone keeps it as it is. Raises InputError for another line.
+    """
+    terms: dict[str, list[str]] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        parts = [part.strip() for part in line.split("\t")]
+        if not line.strip():
+            continue
+        if not all(parts):
+            raise InputError(f"{path}, line {number}: give a term, a tab and its translation, or a term alone.")
+        terms[parts[0]] = parts[1:] or parts
+    return Glossary(terms)
+
+
+def _checked(terms: object) -> Terms:
+    if isinstance(terms, Mapping) and all(isinstance(term, str) for term in terms):
+        return terms
+    raise InputError(f"glossary is {terms!r:.200}; give terms with their translations: {{'Haus': 'home'}}.")
+
+
+def _forms(term: str, given: object) -> tuple[str, ...]:
+    forms = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else ()
+    if not forms or not all(isinstance(form, str) and form.strip() for form in forms):
+        raise InputError(f"the glossary has {given!r:.200} for {term!r}; give a translation, or a list of them.")
+    return tuple(form.strip() for form in forms)

@@ -1,0 +1,58 @@
+"""Glossaries: where terms are found, and which of them a translation lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sharpbeam import InputError
+from sharpbeam.text.glossary import Glossary, RequiredTerms, lacking
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Das Haus am See.", ["Haus", "See"]),
+        ("Hausboot, seen", []),  # whole words only
+        ("Das haus; the SEE", []),  # as they are written
+        ("NACHT und Nacht", ["nacht", "nacht"]),  # lower case: in any case
+        ("ein rotes Haus", ["rotes Haus"]),  # the longest
+        ("rotes  Haus", ["Haus"]),
+        ("C++ ist C", ["C++"]),
+        ("我的家很大", ["家"]),  # no spaces, no words
+        ("", []),
+    ],
+)
+def test_terms_are_found_in_whole_words(text: str, wanted: list[str]) -> None:
+    glossary = Glossary({term: term.upper() for term in ("Haus", "See", "nacht", "rotes Haus", "C++", "家", " ")})
+    found = glossary.find(text)
+    assert [term.forms for term in found] == [(term.upper(),) for term in wanted]
+    assert [text[term.start : term.end].lower() for term in found] == [term.lower() for term in wanted]
+    assert glossary.required(text) == [(term.upper(),) for term in wanted]
+
+
+def test_a_translation_lacks_the_terms_that_it_has_no_form_of() -> None:
+    terms = Glossary({"Haus": ["home", "house"], "See": "lake"}).find("Haus am See, Haus")
+    assert lacking(terms, "Home by the lake, and a house") == []
+    assert lacking(terms, "homeless by the lakes") == terms
+    assert [term.start for term in lacking(terms, "a house by a lake")] == [13]  # the second one
+    assert lacking(Glossary({"Haus": "家"}).find("Haus"), "我的家很大") == []
+
+
+def test_required_terms_do_not_depend_on_the_text() -> None:
+    assert RequiredTerms([("home", "house"), ("lake",)]).required("x") == [("home", "house"), ("lake",)]
+
+
+@pytest.mark.parametrize(
+    "terms", [["Haus"], "Haus", {"Haus": 1}, {"Haus": " "}, {"Haus": []}, {"Haus": ["a", 2]}, {1: "a"}]
+)
+def test_what_is_no_glossary_is_refused(terms: Any) -> None:
+    with pytest.raises(InputError, match="glossary"):
+        Glossary(terms)
+
+
+def test_no_terms_are_no_glossary() -> None:
+    assert Glossary.of(None) is None
+    assert Glossary.of({}) is None
+    assert Glossary.of({" ": "a"}) is None
