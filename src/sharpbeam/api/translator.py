@@ -35,8 +35,8 @@ class Translator(TextDecoder[Translation]):
 
     `glossary` maps terms of the source to their translations: {"Haus": "home", "Katze": ["cat", "kitty"]}, or a
     Glossary, which says how terms are found. The search gives each term that is in a text its translation, once for
-    each place, where the words around it allow it best: with them it takes about twice the time, and a beam of 5 or
-    more is best. It is a beam search: sampling, cube_pruning, prefix_bias_beta and finishing="stay" are refused.
+    each place, where the words around it allow it best: a sentence with a term takes two to four times the time, and
+    a beam of 5 or more is best. Sampling, cube_pruning, prefix_bias_beta and finishing="stay" are refused with it.
     """
 
     task = "translation"
