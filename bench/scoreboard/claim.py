@@ -73,7 +73,8 @@ def recorded(
         line = same[-1]
         verdict = judge(line)
         changed = " with uncommitted changes" if line["dirty"] else ""
-        return Verdict(verdict.holds, f"{verdict.figure} [{line['commit'][:7]}{changed}, {line['time'][:10]}]")
+        figure = f"{verdict.figure} [{line['commit'][:7]}{changed}, {line['time'][:10]}]"
+        return Verdict(verdict.holds, figure, verdict.because)
 
     return measure
 
