@@ -40,6 +40,7 @@ LOOKED_UP, SUMMED = (0.0, 2.0), 4.0  # so much deeper tokens are looked up, and 
 EXACT = 6  # times what a token costs that is looked up by all coordinates
 MOST_FACTOR, MOST_COST = 1e3, 0.5  # of `near` and `far`; of the tokens, for vectors of made-up text, which are flat
 TOLERANCES = (3e-3, 1e-4)  # of normalisers, calibrated and proven: the cheapest one with a smaller error is taken
+ASKED = 0.1  # share of rows that a beam asks for exact sums of, over sentences of news
 SURE = 5e-4  # error of normalisers with which a beam seldom has to ask for exact ones
 STATED, SAFETY = 1500, 2.0  # vectors that a row's stated error is measured on, and times the largest that is stated
 SPREADS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)  # of stated errors
@@ -69,20 +70,30 @@ def gains_of(weight: Floats, bias: Floats, preview: LowBit, samples: Floats) -> 
     the normalizers are too far off: a beam would ask for exact ones too often.
     """
     proven, scan = ProvenLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
+    sums = ASKED * _row_time(ExactLayer.build(weight, bias), samples)
 
     def gain(width: int) -> float:
-        return geometric_mean(step_gain(proven, scan, samples, width, requests) for requests in (1, BATCH))
+        asked = sums if width > 1 else 0.0
+        return geometric_mean(step_gain(proven, scan, samples, width, requests, asked=asked) for requests in (1, BATCH))
 
     sure = preview.normalisers[1].error <= SURE
     return {"greedy": gain(1)} | ({"beam": gain(5)} if sure else {})
 
 
 def step_gain(
-    layer: ProvenLayer, scan: ScanLayer, samples: Floats, width: int, requests: int = 1, *, normalise: bool = True
+    layer: ProvenLayer,
+    scan: ScanLayer,
+    samples: Floats,
+    width: int,
+    requests: int = 1,
+    *,
+    normalise: bool = True,
+    asked: float = 0.0,
 ) -> float:
     """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
 
-    By the thread's processor time, medians of interleaved calls. Without `normalise` both find tokens only.
+    By the thread's processor time, medians of interleaved calls. Without `normalise` both find tokens only. `asked`
+    nanoseconds a row are added to the time of `layer`: for the exact sums that a search asks for.
     """
     rows = width * requests
     score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)
@@ -97,7 +108,17 @@ def step_gain(
         layer.native.topk_details(hidden, k, normalise, request, score, width)
         spent[0].append(between - began)
         spent[1].append(time.thread_time_ns() - between)
-    return median(spent[0]) / max(1.0, median(spent[1]))
+    return median(spent[0]) / max(1.0, median(spent[1]) + asked * rows)
+
+
+def _row_time(exact: ExactLayer, samples: Floats) -> float:
+    """Nanoseconds that an exact sum takes, of those that are asked for together."""
+    spent, some = [], np.ascontiguousarray(np.resize(samples, (BATCH, samples.shape[1])))
+    for _ in range(5):
+        began = time.thread_time_ns()
+        exact.topk(some, 1)
+        spent.append(time.thread_time_ns() - began)
+    return median(spent) / BATCH
 
 
 def _balanced(weight: Floats, samples: Floats) -> tuple[Floats, Floats, Floats]:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from sharpbeam._core import table_names
 from sharpbeam.errors import OptionError
-from sharpbeam.fit.low_bit import SURE, fit_low_bit, gains_of
+from sharpbeam.fit.low_bit import SURE, fit_low_bit, gains_of, step_gain
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.proven import LowBit, ProvenLayer
+from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats, TopK
 
 VOCAB, WIDTH = 700, 52  # neither is a multiple of a panel or a block
@@ -117,6 +118,11 @@ def test_a_beam_is_left_to_sure_normalisers(error, timed):
     unsure = replace(PREVIEW.normalisers[1], error=error * SURE)
     preview = replace(PREVIEW, normalisers=(PREVIEW.normalisers[0], unsure))
     assert list(gains_of(WEIGHT, BIAS, preview, hidden(9, 80))) == timed
+
+
+def test_exact_sums_count_against_the_layer():
+    proven, scan = ProvenLayer.build(WEIGHT, BIAS, PREVIEW), ScanLayer.build(WEIGHT, BIAS)
+    assert step_gain(proven, scan, hidden(9, 80), 5, asked=1e9) < 1e-3 < step_gain(proven, scan, hidden(9, 80), 5)
 
 
 def test_saving_keeps_everything():
