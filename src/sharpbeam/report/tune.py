@@ -17,6 +17,7 @@ from sharpbeam.options.machine import ComputeType
 from sharpbeam.options.schema import require
 from sharpbeam.report.tune_picture import draw_tuning
 from sharpbeam.storage.low_bit import FILE as LOW_BIT
+from sharpbeam.storage.nets import NET
 from sharpbeam.storage.tuned import FILE, save_tuned
 from sharpbeam.text.lines import read_all
 
@@ -25,8 +26,8 @@ ROUNDS = 3  # of all choices, interleaved
 BATCH = 32  # sentences
 SAME = 0.9  # share of the sentences that must have the answer of the reference: int8 moves near ties, no quality
 TYPES: tuple[ComputeType, ...] = ("int8", "int16", "float32")
-LAYERS = ("scan", "proven", "calibrated", "exact")
-KEEP = ("scan", "proven", "exact")  # layers whose tokens are proven: one of these is chosen
+LAYERS = ("scan", "proven", "calibrated", "shortlist-net", "exact")
+KEEP = ("scan", "proven", "shortlist-net", "exact")  # proven tokens, or to a stated fidelity: one of these is chosen
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,9 @@ def tune(
 ) -> Tuning:
     """Measure number types and output layers on `text`, and write the fastest with the same answers to the model.
 
-    Of the choices whose tokens are proven (`scan`, `proven`, `exact`) that give at least nine sentences of ten the
-    answer of float32 with the exact layer, the one that takes least for one sentence at a time goes to tuned.json;
+    Of the choices whose tokens are proven (`scan`, `proven`, `exact`), or all there to the fidelity that `fit-net`
+    states (`shortlist-net`, where the model has a net), and that give at least nine sentences of ten the answer of
+    float32 with the exact layer, the one that takes least for one sentence at a time goes to tuned.json;
     `compute_type="auto"` and `output_layer="auto"` mean it from then on. A low-bit preview is fitted to the text first,
     where the model has none; layers whose files cannot be read are skipped. Times are medians of three rounds,
     interleaved; they hold for this machine.
@@ -106,7 +108,7 @@ def tune(
         say("fitting a low-bit preview")
         fit_preview(folder, [Path(one) for one in text])
     skipped = _unusable(reference)
-    for why in skipped.values():
+    for why in filter(None, skipped.values()):
         say(why)
     measured: dict[tuple[ComputeType, str], list[tuple[float, float]]] = {}
     same: dict[tuple[ComputeType, str], float] = {}
@@ -127,13 +129,16 @@ def tune(
     best = min(sound, key=lambda choice: choice.one)
     evidence = {"beam_size": beam, "sentences": len(lines), "choices": [asdict(choice) for choice in choices]}
     save_tuned(folder, best.compute_type, best.output_layer, evidence)
-    return Tuning(folder, choices, best, beam, len(lines), tuple(dict.fromkeys(skipped.values())))
+    return Tuning(folder, choices, best, beam, len(lines), tuple(filter(None, dict.fromkeys(skipped.values()))))
 
 
 def _unusable(translator: Translator) -> dict[str, str]:
     """Output layers that the model cannot have, as one whose file is of an older version; and why."""
     found = {}
     for layer in LAYERS:
+        if layer == "shortlist-net" and not (translator.loaded.folder / NET.facts).is_file():
+            found[layer] = ""  # nothing to say of what few models have
+            continue
         try:
             translator.output_layer(DecodeOptions.of(output_layer=layer))
         except ModelError as error:

@@ -10,7 +10,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from sharpbeam import InputError, Translator, tune
+from sharpbeam import InputError, Translator, fit_net, fit_shortlist, tune
 from sharpbeam.report.tune import KEEP, LAYERS
 from sharpbeam.storage.low_bit import FILE as LOW_BIT
 from sharpbeam.storage.tuned import FILE
@@ -20,7 +20,10 @@ from sharpbeam.storage.tuned import FILE
 def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path, sentences: list[str]) -> Path:
     root = tmp_path_factory.mktemp("tuned")
     (root / "text").write_text("\n".join(sentences[:120]))
+    (root / "pairs").write_text("".join(f"{line}\t{line}\n" for line in sentences[:120]))
     folder = Path(shutil.copytree(tiny_model, root / "model"))
+    fit_shortlist(folder, pairs=root / "pairs", rounds=1)
+    fit_net(folder, root / "text", vectors=3000)
     found = tune(folder, [root / "text"], beam_size=2, sentences=12)
     assert {choice.output_layer for choice in found.choices} == set(LAYERS)
     assert found.best.output_layer in KEEP and found.best.same >= 0.9
@@ -33,7 +36,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path, sentences:
 
 def test_the_choice_is_written_and_taken(tuned, monkeypatch):
     facts = json.loads((tuned / FILE).read_text())
-    assert len(facts["measured"]["choices"]) == 8
+    assert len(facts["measured"]["choices"]) == 9
     monkeypatch.delenv("SHARPBEAM_EXACT")
     translator = Translator(tuned)
     assert translator.loaded.machine.compute_type == facts["compute_type"]

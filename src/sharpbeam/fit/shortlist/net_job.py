@@ -90,7 +90,7 @@ def fit_net(
         wanted = -(-int(share * vectors) // len(texts))
         for direction, lines in texts:
             with report.stage("collecting", wanted, "vectors") as advance:
-                rows = _rows(loaded, shortlist, lines, beam_size, direction, wanted, advance)
+                rows = rows_of(loaded, shortlist, lines, beam_size, direction, wanted, advance)
             first = int(parts[-1].sentence[-1]) + 1 if parts else 0
             parts.append(replace(rows, sentence=rows.sentence + first))
     rows = NetRows(*(np.concatenate([getattr(one, name) for one in parts]) for name in NetRows.__dataclass_fields__))
@@ -104,7 +104,7 @@ def fit_net(
     return NetFit(folder, net, fidelity, measure, not given)
 
 
-def _rows(
+def rows_of(
     loaded: LoadedModel,
     shortlist: Shortlist,
     lines: Sequence[str],
