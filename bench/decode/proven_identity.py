@@ -43,8 +43,10 @@ def translations(model: Path, texts: list[str], beam_size: int) -> dict[str, Any
     differ, apart, most = 0, 0, 0.0
     for at in range(0, len(texts), BATCH):
         some = texts[at : at + BATCH]
-        wanted = translator.translate(some, beam_size=beam_size, output_layer="exact")
-        found = translator.translate(some, beam_size=beam_size, output_layer="proven")
+        wanted, found = (
+            translator.translate(some, beam_size=beam_size, output_layer=layer, return_scores=True)
+            for layer in ("exact", "proven")
+        )
         for one, other in zip(wanted, found, strict=True):
             differ += one.text != other.text
             distance = abs(one.score - other.score)

@@ -29,7 +29,7 @@ def test_the_record_is_that_of_the_search(tiny_model: Path, options: dict) -> No
     translator = Translator(tiny_model)
     options = {"max_length": 15} | options
     trace = translator.trace(TEXT, **options)
-    (translation,) = translator.translate([TEXT], **options)
+    (translation,) = translator.translate([TEXT], **options, return_scores=True)
     assert trace.answers == translation.hypotheses
     assert trace.source == TEXT and trace.why
     before = trace.steps[0].rows

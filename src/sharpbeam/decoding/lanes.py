@@ -93,8 +93,8 @@ class Lane:
 
     @property
     def completed(self) -> DecodeOptions:
-        """Options for completing alternatives."""
-        return replace(self.options, search=self.options.search.for_one_answer())
+        """Options for completing alternatives, which have scores."""
+        return replace(self.options, search=replace(self.options.search.for_one_answer(), return_scores=True))
 
     def open(self, workers: int, shared: list[Memory]) -> LaneRun:
         """Open the decoding run of one of `workers`; the schedules of a worker share its memory."""

@@ -147,8 +147,8 @@ class LoadedModel:
             return options.output.output_layer
         if self.machine.reference or self.machine.device != "cpu":
             return "exact"
-        gain = self.gains.get("greedy" if options.search.beam_size == 1 else "beam", 0.0)
-        return self.fastest or ("proven" if gain > WORTH_IT else "scan")
+        kind = "beam" if options.search.beam_size > 1 else "scores" if options.search.needs_log_prob else "greedy"
+        return self.fastest or ("proven" if self.gains.get(kind, 0.0) > WORTH_IT else "scan")
 
     def output_layer(self, options: DecodeOptions, *, log_prob: bool = True) -> OutputLayer:
         """The output layer that the options ask for; raises ModelError if the model has none.

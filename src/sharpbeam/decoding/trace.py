@@ -130,6 +130,7 @@ def trace(loaded: LoadedModel, text: str, target_prefix: str | None, options: De
 
     Raises InputError for an empty text.
     """
+    options = options.changed(return_scores=True)
     (given,) = encode_texts(loaded, [text], target_prefix, options)
     setup = one_beam_search(loaded, "a trace", [] if given.request is None else [given.request], options)
     search, recorder = setup.make_search(), Recorder(loaded.target.piece)

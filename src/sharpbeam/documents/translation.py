@@ -79,12 +79,15 @@ def translate_text(
     tags = translator.loaded.language_tags
     if tags.tokens:
         keywords.update(languages)  # type: ignore[typeddict-item]
+    wanted = documents or DocumentOptions()
     chosen = (options or translator.defaults).changed(**keywords)
+    if wanted.guards:
+        chosen = chosen.changed(return_scores=True)  # they look at them
     language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source
     target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target
     attends = isinstance(translator.loaded.model.open(), Attending)
     terms = Glossary.of(glossary)
-    steps = document_steps(document, documents or DocumentOptions(), language, attends, terms, target=target)
+    steps = document_steps(document, wanted, language, attends, terms, target=target)
     return run_steps(steps, translator, chosen, progress, terms)
 
 

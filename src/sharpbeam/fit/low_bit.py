@@ -64,20 +64,24 @@ def fit_low_bit(weight: Floats, bias: Floats, samples: Floats) -> LowBit:
 
 
 def gains_of(weight: Floats, bias: Floats, preview: LowBit, samples: Floats) -> dict[str, float]:
-    """Times that the proven layer is faster than a scan on this machine: "greedy", and in a "beam" of 5.
+    """Times that the proven layer is faster than a scan on this machine.
 
-    The mean of a single request and of a batch, since the layer is chosen before requests come. No "beam" where
+    "greedy" is greedy search without scores, which needs no normalizers, "scores" the same with scores, "beam" a beam
+    of 5. The mean of a single request and of a batch, since the layer is chosen before requests come. No "beam" where
     the normalizers are too far off: a beam would ask for exact ones too often.
     """
     proven, scan = ProvenLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
     sums = ASKED * _row_time(ExactLayer.build(weight, bias), samples)
 
-    def gain(width: int) -> float:
+    def gain(width: int, *, normalise: bool = True) -> float:
         asked = sums if width > 1 else 0.0
-        return geometric_mean(step_gain(proven, scan, samples, width, requests, asked=asked) for requests in (1, BATCH))
+        return geometric_mean(
+            step_gain(proven, scan, samples, width, requests, normalise=normalise, asked=asked)
+            for requests in (1, BATCH)
+        )
 
     sure = preview.normalisers[1].error <= SURE
-    return {"greedy": gain(1)} | ({"beam": gain(5)} if sure else {})
+    return {"greedy": gain(1, normalise=False), "scores": gain(1)} | ({"beam": gain(5)} if sure else {})
 
 
 def step_gain(

@@ -42,7 +42,7 @@ class PreviewFit:
     preview: LowBit
     vectors: int  # that it was fitted to
     made_up: bool  # whether their sentences were made up
-    gains: Mapping[str, float]  # times that the proven layer was faster than a scan here, "greedy" and in a "beam"
+    gains: Mapping[str, float]  # times that the proven layer was faster than a scan here, as `gains_of` has them
 
     def summary(self) -> str:
         """For people."""

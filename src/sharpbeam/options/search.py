@@ -106,9 +106,9 @@ class SearchOptions(Schema):
         False, "return for each answer what every token attended to in the source; takes one more pass over the answers"
     )
     return_scores: bool = advanced_option(
-        True,
-        "return scores",
-        off="return no scores: greedy search then needs no sum over all tokens, which makes it faster; they are nan",
+        False,
+        "return scores of greedy search too, which then needs a sum over all tokens; else they are nan. Other searches "
+        "have scores anyway",
     )
     search: str = advanced_option(
         "beam", "how hypotheses are chosen: beam, or a search added by register_search from Python"

@@ -167,8 +167,8 @@ class Service:
 def _keywords(asked: Asked, engines: Mapping[str, Engine], route: Sequence[Hop], guards: bool) -> dict[str, Any]:
     """The options that a request asks for, of the last model of its route."""
     keywords: dict[str, Any] = {"return_attention": True} if asked.details else {}
-    if not (asked.details or asked.alternatives or guards):
-        keywords["return_scores"] = False
+    if asked.details or asked.alternatives or guards:
+        keywords["return_scores"] = True
     if asked.alternatives and route:
         least = engines[route[-1].model].translator.defaults.search.beam_size
         keywords |= {"beam_size": max(least, asked.alternatives + 1), "num_hypotheses": asked.alternatives + 1}

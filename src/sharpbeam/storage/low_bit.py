@@ -34,7 +34,7 @@ def save_low_bit(
 ) -> None:
     """Write `arrays`, fitted for the output `weight` [V, D] and `bias` [V], into the model folder.
 
-    `gains`: times that the proven layer is faster than a scan, "greedy" and in a "beam", where that was measured.
+    `gains`: times that the proven layer is faster than a scan, by kind of search, where that was measured.
     """
     facts = {
         "format_version": FORMAT_VERSION,

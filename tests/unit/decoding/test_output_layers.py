@@ -73,8 +73,8 @@ def test_translations_are_those_of_the_exact_layer(folder, sentences, output_lay
     fit_preview(folder, [folder / "text"])
     translator = Translator(folder)
     off = {"scan": 8e-5, "proven": 0.02}[output_layer]  # three times what the normalisers are off here
-    exact = translator.translate(TEXTS, beam_size=beam_size, max_length=12)
-    got = translator.translate(TEXTS, beam_size=beam_size, max_length=12, output_layer=output_layer)
+    exact = translator.translate(TEXTS, beam_size=beam_size, max_length=12, return_scores=True)
+    got = translator.translate(TEXTS, beam_size=beam_size, max_length=12, output_layer=output_layer, return_scores=True)
     assert [t.text for t in got] == [t.text for t in exact]
     for a, b in zip(got, exact, strict=True):
         assert a.score == pytest.approx(b.score, abs=off)

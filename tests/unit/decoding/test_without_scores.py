@@ -15,7 +15,7 @@ from sharpbeam.options.search import SearchOptions
 @pytest.mark.parametrize("rules", [{}, {"no_repeat_ngram_size": 2, "min_length": 3, "max_score_margin": 1.0}])
 def test_greedy_answers_stay_what_they_are(tiny_model, sentences, layer, rules):
     translator, texts = Translator(tiny_model, beam_size=1, output_layer=layer, **rules), sentences[:30]
-    wanted, found = translator.translate(texts), translator.translate(texts, return_scores=False)
+    wanted, found = translator.translate(texts, return_scores=True), translator.translate(texts)
     assert [one.tokens for one in found] == [one.tokens for one in wanted]
     assert all(isnan(one.score) and one.token_scores == () for one in found)
     assert not any(isnan(one.score) for one in wanted)
@@ -24,8 +24,8 @@ def test_greedy_answers_stay_what_they_are(tiny_model, sentences, layer, rules):
 def test_a_prefix_and_a_session_stay_what_they_are(tiny_model, sentences):
     translator = Translator(tiny_model, beam_size=1)
     texts, prefix = sentences[:5], translator.translate(sentences[5:6])[0].text[:4]
-    wanted = translator.translate(texts, target_prefix=prefix)
-    with translator.session(return_scores=False) as session:
+    wanted = translator.translate(texts, target_prefix=prefix, return_scores=True)
+    with translator.session() as session:
         handles = session.submit_all(texts, target_prefix=prefix)
         assert len(list(session.run())) == len(texts)
     assert [handle.result().text for handle in handles] == [one.text for one in wanted]

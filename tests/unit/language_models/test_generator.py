@@ -62,7 +62,8 @@ def by_hand(model: Path, prompt: str, steps: int) -> list[int]:
 
 
 def test_greedy_is_the_best_word_each_time(generator, model):
-    for prompt, found in zip(PROMPTS, generator.generate(PROMPTS, beam_size=1, max_length=9), strict=True):
+    options = {"beam_size": 1, "max_length": 9, "return_scores": True}
+    for prompt, found in zip(PROMPTS, generator.generate(PROMPTS, **options), strict=True):
         words = by_hand(model, prompt, 9)
         assert found.prompt == prompt
         assert found.text == WORDS.decode(words)
@@ -92,7 +93,7 @@ def test_the_score_of_a_search_is_the_score_of_the_sentence(generator, scorer):
 
 
 def test_beam_search_finds_likelier_sentences(generator):
-    options = {"min_length": 5, "max_length": 6, "length_penalty": 0.0}
+    options = {"min_length": 5, "max_length": 6, "length_penalty": 0.0, "return_scores": True}
     greedy, beam = (generator.generate(PROMPTS, beam_size=k, **options) for k in (1, 8))
     gains = [b.hypotheses[0].log_prob - g.hypotheses[0].log_prob for b, g in zip(beam, greedy, strict=True)]
     assert min(gains) >= 0 < max(gains)

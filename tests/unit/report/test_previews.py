@@ -52,7 +52,7 @@ def test_auto_takes_the_proven_layer_where_the_preview_gains(model, monkeypatch)
     monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
     folder, output = model.folder, model.model.output()
     gains = read_gains(folder, *output)
-    assert set(gains) <= {"greedy", "beam"} and gains["greedy"] > 0
+    assert set(gains) <= {"greedy", "scores", "beam"} and gains["greedy"] > 0 and gains["scores"] > 0
     machine = MachineOptions(compute_type="float32", threads=1)
     for beam_size, name in ((1, "greedy"), (5, "beam")):
         options = DecodeOptions.of(beam_size=beam_size)  # whatever the model's own is

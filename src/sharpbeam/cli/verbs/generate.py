@@ -50,6 +50,7 @@ def generate(
     from sharpbeam.text.lines import StandardInput, read_lines
 
     choice("format", format_, Literal["text", "jsonl"])
+    options["return_scores"] = format_ == "jsonl"
     generator = Generator(model, machine=machine, **options)
     number = generator.defaults.search.num_hypotheses
     output, stdin = StandardOutput(), StandardInput()
