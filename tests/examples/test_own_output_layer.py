@@ -28,6 +28,7 @@ def test_a_registered_layer_is_a_choice(example: dict[str, Any], tiny_model: Pat
     """The preview has all of the tiny model's coordinates, so that the answers are those of the exact layer."""
     translator = Translator(tiny_model)
     for options in ({"beam_size": 1}, {"beam_size": 3, "num_hypotheses": 2}, {"beam_size": 3, "normalise": True}):
+        options |= {"return_scores": True}
         exact = translator.translate(sentences[:6], max_length=12, **options)
         own = translator.translate(sentences[:6], max_length=12, **options, output_layer="svd")
         assert [t.text for t in own] == [t.text for t in exact]

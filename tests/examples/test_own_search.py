@@ -25,7 +25,7 @@ def test_answers_differ_and_the_first_is_greedy(
     example: dict[str, Any], tiny_model: Path, sentences: list[str]
 ) -> None:
     translator = Translator(tiny_model)
-    greedy = translator.translate(sentences[:20], beam_size=1, max_length=12)
+    greedy = translator.translate(sentences[:20], beam_size=1, max_length=12, return_scores=True)
     diverse = translator.translate(sentences[:20], search="diverse", num_hypotheses=3, max_length=12)
     assert [several.hypotheses[0] for several in diverse] == [one.hypotheses[0] for one in greedy]
     different = [len({hypothesis.tokens for hypothesis in several.hypotheses}) for several in diverse]

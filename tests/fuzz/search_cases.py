@@ -140,6 +140,7 @@ def random_search(draw: random.Random) -> SearchOptions:
     beam = draw.randrange(1, 6)
     return SearchOptions(
         beam_size=beam,
+        return_scores=True,
         num_hypotheses=draw.randrange(1, beam + 1),
         length_penalty=draw.choice([-1.0, 0.0, 0.6, 1.0, 2.0]),
         early_stopping=draw.choice(["true", "false", "never", "proven", "exhaustive"]),

@@ -48,7 +48,7 @@ class Setting:
 
     def choices(self, beam: int) -> Options:
         """The options of a translation."""
-        return self.options | {"beam_size": beam, "normalise": self.normalised}
+        return self.options | {"beam_size": beam, "normalise": self.normalised, "return_scores": True}
 
 
 def settings() -> list[Setting]:

@@ -90,7 +90,7 @@ def test_the_vectors_are_those_of_the_translation(tiny_model: Path, sentences: l
     parts = load_model(tiny_model, MachineOptions())
     found = Collector(parts, tmp_path, beam_size=1, top_k=1).collect(sentences[:9], {}, 10**9, QUIET.append)
     (part,) = found.parts
-    for i, translation in enumerate(Translator(tiny_model).translate(sentences[:9], beam_size=1)):
+    for i, translation in enumerate(Translator(tiny_model).translate(sentences[:9], beam_size=1, return_scores=True)):
         steps = part["token"][part["sentence"] == i, 0]
         assert len(steps) == len(translation.token_scores)
         assert [parts.target.piece(t) for t in steps[: len(translation.tokens)]] == list(translation.tokens)
@@ -110,7 +110,7 @@ def test_words_that_are_never_produced_are_left_out(
     folder = make_transformer(suppressed_ids=banned)
     found = tokens(folder, "banned")
     assert not np.isin(found, banned).any()
-    said = Translator(folder).translate(sentences[:9], beam_size=1)
+    said = Translator(folder).translate(sentences[:9], beam_size=1, return_scores=True)
     assert len(found) == sum(len(translation.token_scores) for translation in said)
 
 

@@ -91,7 +91,11 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_an_architecture_from_outside_is_searched_as_any_other(folder, beam_size):
-    answer = Translator(folder).translate(["d d"], beam_size=beam_size, output_layer="exact")[0].hypotheses[0]
+    answer = (
+        Translator(folder)
+        .translate(["d d"], beam_size=beam_size, output_layer="exact", return_scores=True)[0]
+        .hypotheses[0]
+    )
     assert answer.text == "a c b"
     assert -0.1 < answer.log_prob < 0.0
 

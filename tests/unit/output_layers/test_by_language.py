@@ -91,7 +91,7 @@ def test_the_vectors_are_those_of_the_translation_into_that_language(
         place = tmp_path / name
         collector = Collector(translator.loaded, place, beam_size=1, top_k=1, direction=direction)
         (part,) = collector.collect(sentences[:9], {}, 10**9, lambda _: None).parts
-        wanted = translator.translate(sentences[:9], beam_size=1, **options_of(name))
+        wanted = translator.translate(sentences[:9], beam_size=1, return_scores=True, **options_of(name))
         for i, translation in enumerate(wanted):
             own = part[part["sentence"] == i]
             forced = len(direction.prefix)

@@ -56,6 +56,7 @@ def test_equals_the_reference(beam_size: int, early_stopping: str) -> None:
         model = ToyModel(seed, eos_bias=seed - 1.0)
         output_layer = ToyLayer(*model.output(), steps=0 if seed % 2 else 4)
         options = SearchOptions(
+            return_scores=True,
             beam_size=beam_size,
             num_hypotheses=1 + seed % beam_size,
             length_penalty=penalty,
@@ -75,7 +76,9 @@ def test_beam_one_is_greedy() -> None:
         model = ToyModel(seed, eos_bias=float(seed % 3))
         output_layer = ToyLayer(*model.output(), steps=3 * (seed % 2))
         early_stopping = ("true", "false", "never")[seed % 3]
-        options = SearchOptions(beam_size=1, min_length=seed % 4, max_length=12, early_stopping=early_stopping)
+        options = SearchOptions(
+            return_scores=True, beam_size=1, min_length=seed % 4, max_length=12, early_stopping=early_stopping
+        )
         requests = toy_requests(3, seed)
         found = run(model, output_layer, requests, options, batch_tokens=1000)
         for request in requests:
@@ -144,7 +147,9 @@ def test_any_scores(seed, batch, vocab, beam_size, levels, impossible, dead, pat
         patience = 1.0
     answers = max(1, int(beam_size * min(patience, 1.0)) - seed % 2)
     patience = max(patience, answers / beam_size)
-    options = SearchOptions(beam_size=beam_size, num_hypotheses=answers, patience=patience, **values)
+    options = SearchOptions(
+        return_scores=True, beam_size=beam_size, num_hypotheses=answers, patience=patience, **values
+    )
     tables = {7 * i + 3: Table(seed + i, vocab, levels, impossible, dead) for i in range(batch)}
     found = scripted(tables, options, vocab)
     assert found.keys() == tables.keys()
@@ -154,7 +159,7 @@ def test_any_scores(seed, batch, vocab, beam_size, levels, impossible, dead, pat
 
 def test_ties_go_to_the_lower_row_then_the_lower_id() -> None:
     flat = np.log(np.full(6, 1 / 6, np.float32))
-    options = SearchOptions(beam_size=2, num_hypotheses=2, max_length=2)
+    options = SearchOptions(return_scores=True, beam_size=2, num_hypotheses=2, max_length=2)
     found = scripted({0: Table(0, 6, 1, 0.0, 0.0)}, options, 6)
     assert [h.tokens for h in found[0]] == [(0, 0), (0, 1)]
     search = BeamSearch(options, 1, EOS, 6)
@@ -164,7 +169,7 @@ def test_ties_go_to_the_lower_row_then_the_lower_id() -> None:
 
 def test_requests_may_enter_at_any_step() -> None:
     """Rows of different lengths in one batch, as in streaming, answer as each alone."""
-    options = SearchOptions(beam_size=3, num_hypotheses=3, min_length=2, max_length=6)
+    options = SearchOptions(return_scores=True, beam_size=3, num_hypotheses=3, min_length=2, max_length=6)
     tables = {i: Table(50 + i, 9, 1000, 0.0, 0.0) for i in range(4)}
     search = BeamSearch(options, 1, EOS, 9)
     rows, prefixes = search.begin([], np.empty(0, np.int32)), []
@@ -185,7 +190,7 @@ def test_requests_may_enter_at_any_step() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_log_probability_that_is_no_number_names_the_request(value: float) -> None:
-    search = BeamSearch(SearchOptions(beam_size=2), 1, EOS, 9)
+    search = BeamSearch(SearchOptions(return_scores=True, beam_size=2), 1, EOS, 9)
     rows = search.begin(asked(11, 42), np.zeros(2, np.int32))
     log_prob = -np.arange(8, dtype=np.float32).reshape(2, 4)
     log_prob[1, 2] = value
@@ -196,12 +201,12 @@ def test_a_log_probability_that_is_no_number_names_the_request(value: float) -> 
 
 def test_a_beam_wider_than_the_vocabulary_is_refused() -> None:
     with pytest.raises(OptionError, match=r"beam_size is 10; it must be at most 9"):
-        BeamSearch(SearchOptions(beam_size=10), 1, EOS, 9)
+        BeamSearch(SearchOptions(return_scores=True, beam_size=10), 1, EOS, 9)
 
 
 def test_no_more_candidates_are_asked_for_than_can_be_used() -> None:
     def asks(vocab: int, **values: int) -> int:
-        search = BeamSearch(SearchOptions(**values), 1, EOS, vocab)
+        search = BeamSearch(SearchOptions(return_scores=True, **values), 1, EOS, vocab)
         forward = GivenScores(np.log(np.full((1, vocab), 1 / vocab, np.float32)))
         search.step(search.begin(asked(0), np.zeros(1, np.int32)), forward)
         return forward.k
@@ -219,14 +224,14 @@ def test_a_live_row_that_only_equals_the_worst_finished_one_stops() -> None:
 
     steps = {(): row(a=-1.0, eos=-1.5, b=-2.0), (3,): row(eos=-2.0, a=-2.0), (4,): row()}
     steps[3, 3] = row(eos=-0.0)  # would end with -3 / 3, the best of all
-    options = SearchOptions(beam_size=2, num_hypotheses=2, early_stopping="false", max_length=9)
+    options = SearchOptions(return_scores=True, beam_size=2, num_hypotheses=2, early_stopping="false", max_length=9)
     found = scripted({0: steps}, options, 5)
     assert [(h.tokens, h.score) for h in found[0]] == [((), -1.5), ((3,), -1.5)]
 
 
 def test_the_tree_outgrows_its_first_capacity() -> None:
     """8 rows for 300 steps are more nodes than the tree begins with."""
-    options = SearchOptions(beam_size=8, max_length=300)
+    options = SearchOptions(return_scores=True, beam_size=8, max_length=300)
     model = ToyModel(3, eos_bias=-100.0)
     output_layer = ToyLayer(*model.output())
     requests = toy_requests(2, 3)

@@ -17,8 +17,8 @@ from sharpbeam.search.sampling import SamplingSearch
 from sharpbeam.types import Hypothesis, Prefix, Request
 
 VOCAB = 20
-OPTIONS = SearchOptions(beam_size=3, num_hypotheses=3, max_length=12, early_stopping="proven")
-CUBE = SearchOptions(beam_size=3, num_hypotheses=3, max_length=12, cube_pruning="exact")
+OPTIONS = SearchOptions(return_scores=True, beam_size=3, num_hypotheses=3, max_length=12, early_stopping="proven")
+CUBE = SearchOptions(return_scores=True, beam_size=3, num_hypotheses=3, max_length=12, cube_pruning="exact")
 MAKERS: dict[str, Callable[[], Search]] = {
     "beam": lambda: BeamSearch(OPTIONS, BOS, EOS, VOCAB),
     "cube": lambda: BeamSearch(CUBE, BOS, EOS, VOCAB),

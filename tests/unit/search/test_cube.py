@@ -99,7 +99,7 @@ ANY_TABLES = {
 def drawn(seed, batch, vocab, levels, impossible, dead, beam_size, **values) -> tuple[SearchOptions, dict[int, Table]]:
     beam_size = min(beam_size, vocab)
     answers = max(1, beam_size - seed % 2)
-    options = SearchOptions(beam_size=beam_size, num_hypotheses=answers, **values)
+    options = SearchOptions(return_scores=True, beam_size=beam_size, num_hypotheses=answers, **values)
     return options, {7 * i + 3: Table(seed + i, vocab, levels, impossible, dead) for i in range(batch)}
 
 
@@ -156,6 +156,7 @@ def test_equals_the_reference_on_models(cube_pruning: str, merge_by: str) -> Non
     for seed in range(4):
         model, requests = ToyModel(seed, eos_bias=1.0), toy_requests(4, seed)
         options = SearchOptions(
+            return_scores=True,
             beam_size=5,
             num_hypotheses=1 + seed,
             min_length=seed % 2,
@@ -184,7 +185,13 @@ def test_equals_the_reference_on_models(cube_pruning: str, merge_by: str) -> Non
 def test_the_same_in_any_batch_order_and_schedule(seed, schedule, margin, merge_by, **values) -> None:
     model, requests = ToyModel(seed, eos_bias=1.0), toy_requests(8, seed)
     options = SearchOptions(
-        beam_size=4, num_hypotheses=2, max_length=8, max_score_margin=margin, **merging(merge_by), **values
+        return_scores=True,
+        beam_size=4,
+        num_hypotheses=2,
+        max_length=8,
+        max_score_margin=margin,
+        **merging(merge_by),
+        **values,
     )
     wanted, alone = run(model, requests, options, ScheduleOptions(batch_tokens=1))
     shuffled = random.Random(seed).sample(requests, len(requests))
@@ -199,7 +206,9 @@ def test_the_same_in_any_batch_order_and_schedule(seed, schedule, margin, merge_
 def test_a_threshold_of_one_is_beam_search(cube_pruning: str) -> None:
     for seed in range(5):
         model, requests = ToyModel(seed, eos_bias=1.0), toy_requests(6, seed)
-        options = SearchOptions(beam_size=4, num_hypotheses=4, max_length=5)  # later they all converge
+        options = SearchOptions(
+            return_scores=True, beam_size=4, num_hypotheses=4, max_length=5
+        )  # later they all converge
         cubes = replace(options, cube_pruning=cube_pruning, merge_by="likeness", merge_threshold=1.0)
         found, search = run(model, requests, cubes, ScheduleOptions(), steps=0)
         assert found == run(model, requests, options, ScheduleOptions(), steps=0)[0]
@@ -213,7 +222,9 @@ def test_exact_scores_are_forced_scores_and_approximate_ones_are_not(merge_by: s
         model, requests = ToyModel(seed, eos_bias=1.0), toy_requests(6, seed)
         output_layer = ToyLayer(*model.output(), steps=4)
         for kind in wrong:
-            options = SearchOptions(beam_size=5, num_hypotheses=5, max_length=8, cube_pruning=kind, **merging(merge_by))
+            options = SearchOptions(
+                return_scores=True, beam_size=5, num_hypotheses=5, max_length=8, cube_pruning=kind, **merging(merge_by)
+            )
             answers = run(model, requests, options, ScheduleOptions())[0]
             for rank in range(min(map(len, answers.values()))):
                 found = {index: hypotheses[rank] for index, hypotheses in answers.items()}
@@ -247,7 +258,7 @@ def test_the_proven_rule_gives_the_answers_of_searching_to_the_end() -> None:
     saved = 0
     for seed in range(6):
         model, requests = ToyModel(seed, eos_bias=3.0), toy_requests(6, seed)
-        options = SearchOptions(beam_size=4, max_length=12, cube_pruning="approximate")
+        options = SearchOptions(return_scores=True, beam_size=4, max_length=12, cube_pruning="approximate")
         proven, end = (
             run(model, requests, replace(options, early_stopping=rule), ScheduleOptions())
             for rule in ("proven", "exhaustive")
@@ -269,7 +280,7 @@ def test_the_paper_s_figure() -> None:
                 row[token] = -cost
             return row
 
-    options = SearchOptions(beam_size=4, max_length=90, cube_pruning="approximate")
+    options = SearchOptions(return_scores=True, beam_size=4, max_length=90, cube_pruning="approximate")
     search = BeamSearch(options, BOS, EOS, 9000)
     rows = search.begin(asked(0), np.zeros(1, np.int32))
     rows = rows.select(np.zeros(4, np.intp))
@@ -307,7 +318,7 @@ class Groups(GivenScores):
 
 def grouped(tokens: list[list[int]], hidden: np.ndarray, merge_by: str, **values: Any) -> list[list[int]]:
     """The groups of the rows of each request, which have these last tokens and hidden vectors [R, D]."""
-    options = SearchOptions(beam_size=6, cube_pruning="approximate", merge_by=merge_by, **values)
+    options = SearchOptions(return_scores=True, beam_size=6, cube_pruning="approximate", merge_by=merge_by, **values)
     search, forward = BeamSearch(options, BOS, EOS, 12), Groups(hidden.astype(np.float32))
     search.watch(forward)
     rows = search.begin(asked(*range(len(tokens))), np.zeros(len(tokens), np.int32))
@@ -346,4 +357,4 @@ def test_a_hidden_vector_without_direction_is_like_none() -> None:
 )
 def test_wrong_values_are_named(values: dict) -> None:
     with pytest.raises(OptionError, match=f"{next(iter(values))} is .*; it must be"):
-        SearchOptions(**values)
+        SearchOptions(return_scores=True, **values)

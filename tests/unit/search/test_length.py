@@ -36,7 +36,7 @@ def test_equals_the_reference(seed: int, beam_size: int, rules: dict, phrases: b
     layer = ToyLayer(*model.output())
     if phrases:
         rules = {name: value for name, value in rules.items() if name == "forced_eos"}
-    options = SearchOptions(beam_size=beam_size, max_length=9, **values, **rules)
+    options = SearchOptions(return_scores=True, beam_size=beam_size, max_length=9, **values, **rules)
     wanted = (((3, 4),),) if phrases else ()
     limits = (1, 3, 5, 0, 40)
     requests = [
@@ -59,7 +59,9 @@ def test_a_prefix_is_not_cut() -> None:
     model = ToyModel(1, eos_bias=-9.0)
     prefix = Prefix(np.array([3, 4, 5], np.int32), np.zeros(3, np.float32))
     requests = [replace(request, prefix=prefix, max_length=2) for request in toy_requests(2, 1)]
-    for answers in run(model, ToyLayer(*model.output()), requests, SearchOptions(beam_size=2), 1000).values():
+    for answers in run(
+        model, ToyLayer(*model.output()), requests, SearchOptions(return_scores=True, beam_size=2), 1000
+    ).values():
         assert answers[0].tokens[:3] == (3, 4, 5)
         assert len(answers[0].token_log_probs) == 4
 
@@ -74,7 +76,7 @@ def test_samples_end_there() -> None:
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("factor", [0.3, 1.0, 2.5])
 def test_the_limit_follows_the_source(tiny_model: Path, sentences: list[str], beam_size: int, factor: float) -> None:
-    translator = Translator(tiny_model, threads=1, beam_size=beam_size)
+    translator = Translator(tiny_model, threads=1, beam_size=beam_size, return_scores=True)
     texts = [" ".join(sentences[:n]) for n in (1, 2, 3)]
     limits = [math.ceil(factor * (len(translator.loaded.source.encode(text)) + 1)) for text in texts]
     wanted = [translator.translate([text], max_length=n)[0] for text, n in zip(texts, limits, strict=True)]

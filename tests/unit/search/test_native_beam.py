@@ -58,7 +58,7 @@ def test_nodes_are_used_again() -> None:
     """Far more tokens than the first nodes: hypotheses of requests in flight keep theirs."""
     draw, model = random.Random(0), TableModel(3, 1000, -1.0, 0.0)
     requests = [Request(i, np.array([draw.randrange(3, 64)], np.int32)) for i in range(150)]
-    options = SearchOptions(beam_size=5, num_hypotheses=5, max_length=40)
+    options = SearchOptions(return_scores=True, beam_size=5, num_hypotheses=5, max_length=40)
     alone = {request.index: run(model, [request], options, 0)[request.index] for request in requests}
     for seed in range(3):
         assert run(model, requests, options, seed) == alone
@@ -66,7 +66,7 @@ def test_nodes_are_used_again() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_no_log_probability_is_refused(value: float) -> None:
-    search = BeamSearch(SearchOptions(beam_size=2), BOS, EOS, VOCAB)
+    search = BeamSearch(SearchOptions(return_scores=True, beam_size=2), BOS, EOS, VOCAB)
     rows = search.begin([Request(7, np.array([3], np.int32))], np.zeros(1, np.int32))
     log_prob = np.array([[-0.1, -0.5, -1.0, value]], np.float32)
     with pytest.raises(ModelError, match=r"request 7: after 0 tokens .* NaN or \+inf"):
@@ -74,14 +74,14 @@ def test_what_is_no_log_probability_is_refused(value: float) -> None:
 
 
 def test_a_proof_needs_log_probabilities() -> None:
-    search = BeamSearch(SearchOptions(beam_size=2, early_stopping="proven"), BOS, EOS, VOCAB)
+    search = BeamSearch(SearchOptions(return_scores=True, beam_size=2, early_stopping="proven"), BOS, EOS, VOCAB)
     rows = search.begin([Request(0, np.array([3], np.int32))], np.zeros(1, np.int32))
     with pytest.raises(ModelError, match="proves nothing"):
         step(search, rows, TopK(np.array([[0.5, -1, -1, -1]], np.float32), np.array([[4, 5, 6, 7]], np.int32)))
 
 
 def test_misuse_is_named_and_changes_nothing() -> None:
-    search = BeamSearch(SearchOptions(beam_size=2, max_length=9), BOS, EOS, VOCAB)
+    search = BeamSearch(SearchOptions(return_scores=True, beam_size=2, max_length=9), BOS, EOS, VOCAB)
     rows = search.begin([Request(i, np.array([3], np.int32)) for i in (0, 1)], np.zeros(2, np.int32))
     top = TopK(
         np.tile(np.array([-0.1, -0.5, -1, -2], np.float32), (3, 1)), np.tile(np.arange(4, 8, dtype=np.int32), (3, 1))
@@ -116,8 +116,12 @@ def test_misuse_is_named_and_changes_nothing() -> None:
         search.begin([Request(1, np.array([3], np.int32))], np.zeros(1, np.int32))
     assert len(step(search, rows, two).rows) == 4
     with pytest.raises(ValueError, match="kind is 'best'; it must be beam, sampling or expansion"):
-        _core.Search("best", vars(SearchOptions()) | vars(SamplingOptions()) | {"eos_id": 2, "vocab_size": 9})
-    search = _core.Search("beam", vars(SearchOptions()) | vars(SamplingOptions()) | {"eos_id": 2, "vocab_size": 9})
+        _core.Search(
+            "best", vars(SearchOptions(return_scores=True)) | vars(SamplingOptions()) | {"eos_id": 2, "vocab_size": 9}
+        )
+    search = _core.Search(
+        "beam", vars(SearchOptions(return_scores=True)) | vars(SamplingOptions()) | {"eos_id": 2, "vocab_size": 9}
+    )
     with pytest.raises(ValueError, match="request is -1; it must be 0 or more"):
         search.begin(-1, np.empty(0, np.int32), np.empty(0, np.float32))
 
@@ -128,7 +132,7 @@ import numpy as np
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.types import Request, TopK
-search = BeamSearch(SearchOptions(beam_size=64, max_length=10_000), 1, 2, 500)
+search = BeamSearch(SearchOptions(return_scores=True, beam_size=64, max_length=10_000), 1, 2, 500)
 rows = search.begin([Request(0, np.array([3], np.int32))], np.zeros(1, np.int32))
 draw = np.random.default_rng(1)
 log_prob = -np.sort(draw.uniform(0.1, 9, (64, 128)).astype(np.float32))

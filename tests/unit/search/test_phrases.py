@@ -67,7 +67,9 @@ def test_equals_the_reference(seed, beam_size, schedule, max_length, prefixes, r
     draw = random.Random(seed)
     model = ToyModel(seed, eos_bias=1.0)
     output_layer = ToyLayer(*model.output(), steps=4 * (seed % 2))
-    options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, max_length=max_length, **values, **rules)
+    options = SearchOptions(
+        return_scores=True, beam_size=beam_size, num_hypotheses=beam_size, max_length=max_length, **values, **rules
+    )
     joins = draw.sample(range(3, 20), draw.choice([0, 4, 12]))
     marks = bytes(token in joins or token == EOS for token in range(20))
     requests = [replace(each, phrases=random_phrases(draw, 20), joins=marks) for each in toy_requests(4, seed)]
@@ -94,7 +96,7 @@ def test_every_answer_has_its_phrases(seed: int, beam_size: int, impossible: flo
         Request(n, np.array([draw.randrange(3, 64), EOS], np.int32), phrases=random_phrases(draw, 11, most=4))
         for n in range(6)
     ]
-    options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, max_length=40)
+    options = SearchOptions(return_scores=True, beam_size=beam_size, num_hypotheses=beam_size, max_length=40)
     plan = Plan(requests, ScheduleOptions(), beam_size, 1)
     found = dict(decode(model, model, BeamSearch(options, BOS, EOS, model.vocab_size), plan.schedule()))
     for request in requests:
@@ -114,14 +116,14 @@ def test_where_the_answer_is_too_short_it_has_most_of_them() -> None:
     output_layer = ToyLayer(*model.output())
     request = replace(toy_requests(1, 3)[0], phrases=(((5, 6, 7),), ((8,),)))
     for max_length, lost in ((1, 3), (2, 2), (3, 1), (4, 0), (9, 0)):
-        options = SearchOptions(beam_size=3, max_length=max_length)
+        options = SearchOptions(return_scores=True, beam_size=3, max_length=max_length)
         (answer,) = run(model, output_layer, [request], options, 1000)[0]
         assert lacking(answer, request.phrases) == lost
 
 
 def test_a_request_without_phrases_does_not_see_those_of_others() -> None:
     for beam_size in (1, 2, 5):
-        options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, max_length=12)
+        options = SearchOptions(return_scores=True, beam_size=beam_size, num_hypotheses=beam_size, max_length=12)
         model = ToyModel(beam_size, eos_bias=0.5)
         output_layer = ToyLayer(*model.output(), steps=4)
         requests = toy_requests(8, beam_size)
@@ -156,7 +158,7 @@ def test_a_beam_is_divided_among_banks(width: int, candidates: list[int]) -> Non
 
 
 def test_phrases_that_cannot_be_are_refused() -> None:
-    search = BeamSearch(SearchOptions(), BOS, EOS, 20)
+    search = BeamSearch(SearchOptions(return_scores=True), BOS, EOS, 20)
     state = np.zeros(1, np.int32)
     for phrases, said in (
         ((((20,),),), "from 0 to 19"),

@@ -43,7 +43,7 @@ def with_prefixes(requests: list[Request], seed: int, longest: int) -> list[Requ
 def test_equals_the_reference(seed, beam_size, schedule, **values) -> None:
     model = ToyModel(seed, eos_bias=1.0)
     output_layer = ToyLayer(*model.output(), steps=4 * (seed % 2))
-    options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, max_length=7, **values)
+    options = SearchOptions(return_scores=True, beam_size=beam_size, num_hypotheses=beam_size, max_length=7, **values)
     requests = with_prefixes(toy_requests(6, seed), seed, 6)
     shuffled = random.Random(seed).sample(requests, len(requests))
     search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
@@ -59,7 +59,7 @@ def test_equals_the_reference(seed, beam_size, schedule, **values) -> None:
 def test_the_beginning_of_the_greedy_answer_changes_nothing() -> None:
     model = ToyModel(4, eos_bias=1.0)
     output_layer = ToyLayer(*model.output())
-    options = SearchOptions(beam_size=1, max_length=12, length_penalty=0.0)
+    options = SearchOptions(return_scores=True, beam_size=1, max_length=12, length_penalty=0.0)
 
     def run(requests: list[Request]):
         search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)

@@ -25,7 +25,9 @@ def test_equals_a_search_of_biased_probabilities(beta: float, values: dict) -> N
     for seed in range(12):
         model = ToyModel(seed, eos_bias=1.0)
         output_layer = ToyLayer(*model.output())
-        options = SearchOptions(beam_size=3, num_hypotheses=3, max_length=7, prefix_bias_beta=beta, **values)
+        options = SearchOptions(
+            return_scores=True, beam_size=3, num_hypotheses=3, max_length=7, prefix_bias_beta=beta, **values
+        )
         requests = with_prefixes(toy_requests(6, seed), seed, 6)
         search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
         shuffled = random.Random(seed).sample(requests, len(requests))
@@ -46,8 +48,9 @@ def test_equals_a_search_of_biased_probabilities(beta: float, values: dict) -> N
                 return said.astype(np.float32)
 
             easy = SearchOptions(
+                return_scores=True,
                 **{"beam_size": 3, "num_hypotheses": 3, "max_length": 7}
-                | {name: value for name, value in values.items() if name != "repetition_penalty"}
+                | {name: value for name, value in values.items() if name != "repetition_penalty"},
             )
             wanted = reference_search(biased, easy, EOS)
             assert [h.tokens for h in found[request.index]] == [tuple(t for t in w.tokens if t != EOS) for w in wanted]
@@ -81,4 +84,4 @@ def test_what_a_bias_cannot_go_with_is_refused_at_once(tiny_model) -> None:
         with pytest.raises(OptionError, match=said):
             translator.translate_iter(["ein Haus"], prefix_bias_beta=0.5, **options)
     with pytest.raises(OptionError, match=r"prefix_bias_beta is 1\.0; it must be at least 0"):
-        SearchOptions(prefix_bias_beta=1.0)
+        SearchOptions(return_scores=True, prefix_bias_beta=1.0)

@@ -48,7 +48,9 @@ RULES: list[dict[str, Any]] = [
 def test_equals_the_reference(seed, rules, beam_size, schedule, **values) -> None:
     model = ToyModel(seed, vocab=9, eos_bias=-1.0, scale=0.7)  # a small vocabulary, so that much is repeated
     output_layer = ToyLayer(*model.output(), steps=4 * (seed % 2))
-    options = SearchOptions(beam_size=beam_size, num_hypotheses=beam_size, max_length=9, **rules, **values)
+    options = SearchOptions(
+        return_scores=True, beam_size=beam_size, num_hypotheses=beam_size, max_length=9, **rules, **values
+    )
     requests = toy_requests(4, seed)
     shuffled = random.Random(seed).sample(requests, len(requests))
     search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
@@ -62,7 +64,7 @@ def test_equals_the_reference(seed, rules, beam_size, schedule, **values) -> Non
 def test_prefixes_are_forced_but_not_repeated() -> None:
     model = ToyModel(3, vocab=20, eos_bias=-3.0, scale=0.7)
     output_layer = ToyLayer(*model.output())
-    options = SearchOptions(beam_size=3, num_hypotheses=3, max_length=10, no_repeat_ngram_size=1)
+    options = SearchOptions(return_scores=True, beam_size=3, num_hypotheses=3, max_length=10, no_repeat_ngram_size=1)
     requests = with_prefixes(toy_requests(8, 3), 3, 4)
     search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
     for index, hypotheses in decode(
@@ -88,24 +90,24 @@ def test_no_more_tokens_are_asked_for_than_may_get_worse() -> None:
         search.step(rows, forward)
         return forward.k - 2 * options.beam_size
 
-    assert asks(SearchOptions(beam_size=2), 5, 6, 5) == 0
-    assert asks(SearchOptions(beam_size=2, repetition_penalty=1.5), 5, 6, 5) == 2
-    assert asks(SearchOptions(beam_size=2, no_repeat_ngram_size=2), 5, 6, 5) == 1
-    assert asks(SearchOptions(beam_size=2, no_repeat_ngram_size=3), 5, 6, 5) == 0
-    assert asks(SearchOptions(beam_size=2, no_repeat_ngram_size=3), 5, 6, 7, 5, 6) == 1
-    assert asks(SearchOptions(beam_size=2, no_repeat_ngram_size=4), 5, 6) == 0
+    assert asks(SearchOptions(return_scores=True, beam_size=2), 5, 6, 5) == 0
+    assert asks(SearchOptions(return_scores=True, beam_size=2, repetition_penalty=1.5), 5, 6, 5) == 2
+    assert asks(SearchOptions(return_scores=True, beam_size=2, no_repeat_ngram_size=2), 5, 6, 5) == 1
+    assert asks(SearchOptions(return_scores=True, beam_size=2, no_repeat_ngram_size=3), 5, 6, 5) == 0
+    assert asks(SearchOptions(return_scores=True, beam_size=2, no_repeat_ngram_size=3), 5, 6, 7, 5, 6) == 1
+    assert asks(SearchOptions(return_scores=True, beam_size=2, no_repeat_ngram_size=4), 5, 6) == 0
 
 
 def test_where_nothing_is_allowed_the_answer_ends() -> None:
     """Of four words, three without eos, each may be there once."""
-    options = SearchOptions(beam_size=2, no_repeat_ngram_size=1, min_length=8, max_length=9)
+    options = SearchOptions(return_scores=True, beam_size=2, no_repeat_ngram_size=1, min_length=8, max_length=9)
     table = Table(1, 4, 1000, 0.0, 0.0)
     found = scripted({0: table}, options, 4)
     assert sorted(found[0][0].tokens) == [0, 1, 3]
 
 
 def test_the_penalty_makes_no_token_likelier_where_logits_stand_for_log_probabilities() -> None:
-    search = BeamSearch(SearchOptions(beam_size=1, repetition_penalty=2.0), BOS, EOS, 9)
+    search = BeamSearch(SearchOptions(return_scores=True, beam_size=1, repetition_penalty=2.0), BOS, EOS, 9)
     rows = search.begin(asked(0), np.zeros(1, np.int32))
     logit = np.zeros((1, 9), np.float32)
     logit[0, [5, 6]] = 8.0, 6.0
@@ -119,8 +121,8 @@ def test_the_penalty_makes_no_token_likelier_where_logits_stand_for_log_probabil
 @pytest.mark.parametrize("rules", RULES)
 def test_rules_apply_to_samples(rules: dict[str, Any]) -> None:
     model = ToyModel(5, vocab=9, eos_bias=-1.0, scale=0.7)
-    options = SearchOptions(sampling=True, num_hypotheses=6, max_length=9, **rules)
-    plain = SearchOptions(sampling=True, num_hypotheses=6, max_length=9)
+    options = SearchOptions(return_scores=True, sampling=True, num_hypotheses=6, max_length=9, **rules)
+    plain = SearchOptions(return_scores=True, sampling=True, num_hypotheses=6, max_length=9)
     requests = toy_requests(6, 5)
     ngram = rules.get("no_repeat_ngram_size", 0)
     for sampling in (SamplingOptions(), SamplingOptions(top_k=3)):
@@ -135,4 +137,4 @@ def test_rules_apply_to_samples(rules: dict[str, Any]) -> None:
 @pytest.mark.parametrize("values", [{"repetition_penalty": 0.9}, {"no_repeat_ngram_size": -1}])
 def test_wrong_values_are_named(values: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=f"{next(iter(values))} is .*; it must be"):
-        SearchOptions(**values)
+        SearchOptions(return_scores=True, **values)

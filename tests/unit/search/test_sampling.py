@@ -36,7 +36,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def several(number: int, **values: Any) -> SearchOptions:
-    return SearchOptions(sampling=True, num_hypotheses=number, **values)
+    return SearchOptions(return_scores=True, sampling=True, num_hypotheses=number, **values)
 
 
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.6}, {"top_k": 5}, {"top_p": 0.7}, {"top_p": 1e-9}])

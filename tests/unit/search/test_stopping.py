@@ -42,6 +42,7 @@ def run(seed: int, options: SearchOptions, steps: int, eos_bias: float) -> tuple
 )
 def test_proven_is_exhaustive(seed, beam_size, fewer, steps, eos_bias, **values) -> None:
     exhaustive = SearchOptions(
+        return_scores=True,
         beam_size=beam_size,
         num_hypotheses=max(1, beam_size - fewer),
         max_length=14,
@@ -59,7 +60,9 @@ def test_proven_is_exhaustive(seed, beam_size, fewer, steps, eos_bias, **values)
 
 @pytest.mark.parametrize(("length_penalty", "share"), [(-1.0, 0.6), (0.0, 0.6), (0.6, 0.3), (1.0, 0.1)])
 def test_proven_saves_steps(length_penalty: float, share: float) -> None:
-    options = SearchOptions(beam_size=4, length_penalty=length_penalty, max_length=30, early_stopping="proven")
+    options = SearchOptions(
+        return_scores=True, beam_size=4, length_penalty=length_penalty, max_length=30, early_stopping="proven"
+    )
     saved = total = 0
     for seed in range(10):
         _, work = run(seed, options, 0, 3.0)
@@ -85,7 +88,7 @@ NO = -np.inf
 
 
 def test_a_long_end_may_still_win() -> None:
-    options = SearchOptions(beam_size=2, max_length=40)
+    options = SearchOptions(return_scores=True, beam_size=2, max_length=40)
     rows = [[NO, NO, -1.0, -1.2], [NO, NO, -0.1, -2.0], [NO, NO, -1.0, -0.0]]  # in the end -3.2 / 40
     answers = {}
     for rule in ("false", "never", "proven", "exhaustive"):
@@ -96,7 +99,7 @@ def test_a_long_end_may_still_win() -> None:
 
 def test_proven_waits_for_the_answers_only() -> None:
     """The last of the beam may still be beaten, but it is not asked for: "never" does not use that."""
-    options = SearchOptions(beam_size=2, length_penalty=0.0, max_length=40)
+    options = SearchOptions(return_scores=True, beam_size=2, length_penalty=0.0, max_length=40)
     rows = [[NO, NO, -0.1, -2.5], [NO, NO, -4.0, -0.05]]
     steps = {}
     for rule in ("never", "proven", "exhaustive"):
@@ -108,25 +111,29 @@ def test_proven_waits_for_the_answers_only() -> None:
 
 def test_patience_is_refused_where_it_has_no_effect() -> None:
     with pytest.raises(OptionError, match=r"patience is 2\.0; it must be 1.0 with early_stopping proven or exhaustive"):
-        SearchOptions(early_stopping="proven", patience=2.0)
+        SearchOptions(return_scores=True, early_stopping="proven", patience=2.0)
 
 
 def test_patience_waits_for_more() -> None:
     rows = [[NO, NO, -1.0, -0.5]]
     for patience, steps in ((0.5, 1), (1.0, 2), (1.5, 3), (4.0, 8)):
-        options = SearchOptions(beam_size=2, early_stopping="true", patience=patience, max_length=30)
+        options = SearchOptions(
+            return_scores=True, beam_size=2, early_stopping="true", patience=patience, max_length=30
+        )
         assert play(options, rows)[1].steps == steps
 
 
 def test_stop_margin_is_measured_from_the_best_finished() -> None:
     rows = [[NO, NO, -1.0, -0.5]]  # finished: -1; live after t tokens: -t / 2
     for margin, steps in ((0.0, 3), (0.9, 4), (1.0, 5), (3.0, 9)):
-        options = SearchOptions(beam_size=2, early_stopping="exhaustive", stop_margin=margin, max_length=30)
+        options = SearchOptions(
+            return_scores=True, beam_size=2, early_stopping="exhaustive", stop_margin=margin, max_length=30
+        )
         assert play(options, rows)[1].steps == steps
 
 
 def test_proven_refuses_log_probabilities_above_zero() -> None:
-    search = BeamSearch(SearchOptions(beam_size=2, early_stopping="proven"), 1, EOS, 9)
+    search = BeamSearch(SearchOptions(return_scores=True, beam_size=2, early_stopping="proven"), 1, EOS, 9)
     top = TopK(np.array([[0.1, -1, -2, -3]], np.float32), np.array([[3, 4, 5, 6]], np.int32))
     with pytest.raises(ModelError, match="above 0"):
         step(search, search.begin(asked(0), np.zeros(1, np.int32)), top)
@@ -143,4 +150,4 @@ def test_proven_refuses_log_probabilities_above_zero() -> None:
 )
 def test_wrong_values_are_named(values: dict, said: str) -> None:
     with pytest.raises(OptionError, match=said):
-        SearchOptions(**values)
+        SearchOptions(return_scores=True, **values)

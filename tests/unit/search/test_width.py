@@ -19,7 +19,7 @@ from sharpbeam.types import Hypothesis
 def run(seed: int, **values) -> tuple[dict[int, list[Hypothesis]], Work]:
     model = ToyModel(seed, eos_bias=2.0)
     output_layer = ToyLayer(*model.output(), steps=4 * (seed % 2))
-    options = SearchOptions(beam_size=4, num_hypotheses=4, max_length=12, **values)
+    options = SearchOptions(return_scores=True, beam_size=4, num_hypotheses=4, max_length=12, **values)
     search = BeamSearch(options, model.bos_id, model.eos_id, output_layer.vocab_size)
     return dict(
         decode(model.open(), output_layer, search, FixedBatches(RequestQueue(toy_requests(8, seed))))
@@ -55,19 +55,19 @@ def children(options: SearchOptions, *steps: list[list[float]]) -> tuple[list[li
 
 
 def test_the_best_may_have_finished_in_an_earlier_step() -> None:
-    options = SearchOptions(beam_size=2, max_score_margin=2.0, early_stopping="exhaustive")
+    options = SearchOptions(return_scores=True, beam_size=2, max_score_margin=2.0, early_stopping="exhaustive")
     first, second = [[LOW, LOW, -0.5, -1.0, -2.4]], [[LOW, LOW, LOW, -1.4, -1.6]] * 2
     assert children(options, first, second)[0] == [[3, 4], [3]]  # -2.4 and -2.6 against -0.5
     assert children(options, first, [[LOW, LOW, LOW, -1.6, LOW]] * 2)[0][1] == []  # and so the request is done
 
 
 def test_the_ratio_is_of_sums() -> None:
-    options = SearchOptions(beam_size=3, max_score_ratio=1.5)
+    options = SearchOptions(return_scores=True, beam_size=3, max_score_ratio=1.5)
     assert children(options, [[-1.6, LOW, LOW, -1.0, -1.5]])[0] == [[3, 4]]
 
 
 def test_at_most_so_many_children_of_one_parent() -> None:
-    options = SearchOptions(beam_size=3, max_children=2, min_length=1)
+    options = SearchOptions(return_scores=True, beam_size=3, max_children=2, min_length=1)
     first = [[-0.9, LOW, -0.1, -0.5, -0.6]]  # eos may not come yet, so it is no child
     second = [[-0.1, LOW, LOW, -0.2, -0.3], [-0.7, LOW, LOW, -0.8, -0.9]]
     assert children(options, first, second)[0] == [[3, 4], [0, 3, 0]]
@@ -78,11 +78,15 @@ def test_a_finished_hypothesis_that_stays_can_fall_off() -> None:
     second = [[LOW, LOW, LOW, -0.1, -0.2]] * 3  # -0.6, -0.7 and -1.1, all above -1.2
     options = {"beam_size": 3, "max_length": 2, "num_hypotheses": 3, "early_stopping": "exhaustive"}
     for finishing, wanted in (("leave", [(3, 3), (3, 4), (4, 3)]), ("stay", [(3, 3), (3, 4), (4, 3)])):
-        found = children(SearchOptions(finishing=finishing, length_penalty=0.0, **options), first, second)[1]
+        found = children(
+            SearchOptions(return_scores=True, finishing=finishing, length_penalty=0.0, **options), first, second
+        )[1]
         assert [h.tokens for h in found[0]] == wanted
     # A negative penalty flatters the short one, which "leave" keeps for ever.
     for finishing, kept in (("leave", True), ("stay", False)):
-        found = children(SearchOptions(finishing=finishing, length_penalty=-2.0, **options), first, second)[1]
+        found = children(
+            SearchOptions(return_scores=True, finishing=finishing, length_penalty=-2.0, **options), first, second
+        )[1]
         assert (() in [h.tokens for h in found[0]]) is kept
 
 
@@ -90,7 +94,7 @@ def test_a_finished_hypothesis_that_stays_takes_a_place() -> None:
     first = [[LOW, LOW, -0.2, -0.5, -1.0]]
     second = [[LOW, LOW, LOW, -0.1, -0.2]]
     for finishing, wanted in (("leave", [[3, 4], [3, 4]]), ("stay", [[3], [3]])):
-        options = SearchOptions(beam_size=2, finishing=finishing, early_stopping="exhaustive")
+        options = SearchOptions(return_scores=True, beam_size=2, finishing=finishing, early_stopping="exhaustive")
         assert children(options, first, second * 2)[0] == wanted
 
 
@@ -99,4 +103,4 @@ def test_a_finished_hypothesis_that_stays_takes_a_place() -> None:
 )
 def test_wrong_values_are_named(name: str, value: object) -> None:
     with pytest.raises(OptionError, match=f"{name} is {value!r}; it must be"):
-        SearchOptions(**{name: value})
+        SearchOptions(return_scores=True, **{name: value})

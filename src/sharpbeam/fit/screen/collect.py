@@ -227,7 +227,8 @@ class Collector:
             recorders.append(recorder)
             if self.given:
                 return force(recorder, recorder, targets, parts.model.bos_id, queue)
-            options = SearchOptions(beam_size=self.beam_size, max_length=self._within(SearchOptions.max_length))
+            longest = self._within(SearchOptions.max_length)
+            options = SearchOptions(beam_size=self.beam_size, return_scores=True, max_length=longest)
             search = RecordedSearch(recorder, options, parts.model.bos_id, parts.model.eos_id)
             return decode(recorder, recorder, search, FixedBatches(queue))
 
