@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "output/floors.h"
 #include "output/scratch.h"
 
 namespace sharpbeam {
@@ -190,27 +191,16 @@ void ProvenLayer::exact_logits(const Row& row, int64_t count, float* logits) con
 }
 
 void ProvenLayer::set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const {
-  std::vector<double>& scores = scratch().score;
-  const BeamView& beam = *given.beam;
-  const auto open = [&](int64_t r) {
-    return (beam.open == nullptr ? 0.0 : beam.open[first + r]) + (given.estimates == nullptr ? 0.0 : row[r].error);
-  };
-  for (int64_t from = 0, to = 0; from < rows; from = to) {
-    while (to < rows && given.request[first + to] == given.request[first + from]) ++to;
-    scores.clear();
-    for (int64_t r = from; r < to; ++r) {
-      int64_t children = 0;  // seeds come with the best previews first; any of them give a bar that is low enough
-      for (int64_t i = 0; i < row[r].seeds && children < beam.children; ++i) {
-        if (beam.ends(row[r].seed_token[i])) continue;
-        ++children;
-        scores.push_back(beam.score[first + r] - open(r) + static_cast<double>(row[r].seed[i] - row[r].total));
-      }
-    }
-    if (static_cast<int64_t>(scores.size()) < beam.width) continue;
-    std::nth_element(scores.begin(), scores.begin() + (beam.width - 1), scores.end(), std::greater<double>());
-    const double bar = scores[static_cast<size_t>(beam.width - 1)];
-    for (int64_t r = from; r < to; ++r) row[r].floor = bar - beam.score[first + r] - open(r);
-  }
+  const double* open = given.beam->open;
+  for_each_floor(
+      given, first, rows, scratch().score,
+      [&](int64_t r, auto take) {  // seeds come with the best previews first
+        for (int64_t i = 0; i < row[r].seeds; ++i) take(row[r].seed_token[i], row[r].seed[i] - row[r].total);
+      },
+      [&](int64_t r) {
+        return (open == nullptr ? 0.0 : open[first + r]) + (given.estimates == nullptr ? 0.0 : row[r].error);
+      },
+      [&](int64_t r, double floor) { row[r].floor = floor; });
 }
 
 void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token,

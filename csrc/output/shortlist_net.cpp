@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "output/floors.h"
 #include "output/scratch.h"
 
 namespace sharpbeam {
@@ -119,26 +119,16 @@ void ShortlistNetLayer::Run::rank_again(int64_t k, float total, float* log_prob,
 }
 
 void ShortlistNetLayer::Run::set_floors(const LayerRows& rows, int64_t k, const float* log_prob, const int32_t* token) {
-  const BeamView& beam = *rows.beam;
-  for (int64_t from = 0, to = 0; from < rows.rows; from = to) {
-    while (to < rows.rows && rows.request[to] == rows.request[from]) ++to;
-    scores_.clear();
-    for (int64_t r = from; r < to; ++r) {
-      int64_t children = 0;
-      for (int64_t i = r * k; i < (r + 1) * k && children < beam.children && log_prob[i] > kNever; ++i) {
-        if (beam.ends(token[i])) continue;
-        ++children;
-        scores_.push_back(beam.score[r] + static_cast<double>(log_prob[i]));
-      }
-    }
-    if (static_cast<int64_t>(scores_.size()) < beam.width) continue;
-    std::nth_element(scores_.begin(), scores_.begin() + (beam.width - 1), scores_.end(), std::greater<double>());
-    const double bar = scores_[static_cast<size_t>(beam.width - 1)];
-    for (int64_t r = from; r < to; ++r) {
-      double& floor = row_[static_cast<size_t>(r)].floor;
-      floor = std::max(floor, bar - beam.score[r]);
-    }
-  }
+  for_each_floor(
+      rows, 0, rows.rows, scores_,
+      [&](int64_t r, auto take) {
+        for (int64_t i = r * k; i < (r + 1) * k && log_prob[i] > kNever; ++i) take(token[i], log_prob[i]);
+      },
+      [](int64_t) { return 0.0; },
+      [&](int64_t r, double floor) {
+        double& mine = row_[static_cast<size_t>(r)].floor;
+        mine = std::max(mine, floor);
+      });
 }
 
 void ShortlistNetLayer::Run::find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) {

@@ -32,12 +32,12 @@ void BeamSearch::settle_candidates(const RowView& rows) {
 }
 
 void BeamSearch::mark_close(const RowView& rows, const RequestRows& request) {
-  rank(rows, request, std::numeric_limits<int64_t>::max());
   double reach = 0.0;
   for (int64_t row = request.first; row < request.last; ++row) {
     reach = std::max(reach, 2.0 * (open_.spread()[row] + open_.error(row)));
   }
   if (reach == 0.0) return;
+  rank(rows, request, std::numeric_limits<int64_t>::max());
   mark_pairs(rows, request, reach, false);
   mark_pairs(rows, request, reach, true);
 }

@@ -10,7 +10,10 @@ from sharpbeam.types import Floats, Hypothesis, Ids
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A text with its score and its tokens."""
+    """A text with its score and its tokens.
+
+    Greedy search has scores only with `return_scores`; else `score` and `log_prob` are nan, and `token_scores` empty.
+    """
 
     text: str
     score: float  # log_prob / length ** length_penalty, where length counts eos; higher is better

@@ -15,7 +15,7 @@ from sharpbeam.errors import OptionError
 from sharpbeam.fit.low_bit import fit_low_bit, gains_of
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collector, Records
-from sharpbeam.fit.texts import directed_texts
+from sharpbeam.fit.texts import texts_or_made_up
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import LanguageOptions, MachineOptions
 from sharpbeam.options.schema import require
@@ -23,14 +23,12 @@ from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.proven import LowBit
 from sharpbeam.storage.low_bit import FILE, save_low_bit
 from sharpbeam.storage.model_folder import read_config
-from sharpbeam.text.lines import read_all
 from sharpbeam.types import Floats
 
 VECTORS = 6000  # hidden vectors that a basis of some hundred coordinates needs, and choices among tokens
 USUAL = 4_000, 40_000  # tokens of a model that `convert` fits a preview for
 MEASURED = 1_500  # hidden vectors that gains are measured on, at most
 MADE_UP = 400  # sentences where there is no text
-LENGTHS = (4, 24)  # of their tokens
 BEAM, TOP_K = 5, 2
 
 
@@ -85,17 +83,14 @@ def fit_preview(
     require(vectors >= 100, "vectors", vectors, "100 or more")
     given = [str(one) for one in ([text] if isinstance(text, str | Path) else text)]
     folder, report = find_model(str(model)), Reporter(progress)
-    config = read_config(folder)
-    tags, task = LanguageTags.of(config), architecture_of(config).task
+    task = architecture_of(read_config(folder)).task
     if not given and task == "language":
         raise OptionError("text is empty; a language model needs a file of text to read.")
     loaded = load_model(folder, machine, task)
     weight, bias = loaded.model.output()
     found = []
     with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
-        texts = [(one.direction, list(read_all(one.files))) for one in directed_texts(given, tags)]
-        if not given:
-            texts = [(tags.direction(LanguageOptions()), made_up(loaded))]
+        texts = texts_or_made_up(loaded, given, MADE_UP)
         for i, (direction, lines) in enumerate(texts):
             wanted = -(-vectors // len(texts))
             with report.stage("collecting", wanted, "vectors") as advance:
@@ -140,15 +135,3 @@ def worth_fitting(model: str | Path) -> bool:
     config = read_config(find_model(str(model)))
     alone = architecture_of(config).task == "translation" and not LanguageTags.of(config).tokens
     return alone and USUAL[0] <= config.target_vocab_size <= USUAL[1]
-
-
-def made_up(loaded: LoadedModel, number: int = MADE_UP) -> list[str]:
-    """Sentences of random source tokens, frequent ones first as vocabularies have them."""
-    draw = np.random.default_rng(0)
-    size = len(loaded.source)
-    sentences = []
-    for _ in range(number):
-        count = int(draw.integers(*LENGTHS))
-        ids = (size * draw.uniform(0, 1, count) ** 3).astype(int)
-        sentences.append(loaded.source.decode(ids.tolist()))
-    return [sentence for sentence in sentences if sentence.strip()]

@@ -18,7 +18,7 @@ from sharpbeam.decoding.lanes import one_beam_search
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, load_weights
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import InputError
-from sharpbeam.fit.low_bit_job import made_up
+from sharpbeam.fit.texts import made_up
 from sharpbeam.models.interface import Model
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.machine import ComputeType
@@ -51,7 +51,7 @@ def check_precision(model: str | Path, texts: Sequence[str] = (), references: Se
     folder = find_model(model)
     loaded = load_model(folder, MachineOptions(threads=1, exact=True), "translation")
     chosen = [i for i, text in enumerate(texts) if text.strip()][:SENTENCES]
-    lines = [texts[i] for i in chosen] if texts else made_up(loaded)[:SENTENCES]
+    lines = [texts[i] for i in chosen] if texts else made_up(loaded, 4 * SENTENCES)[:SENTENCES]
     if not lines:
         raise InputError("the text has no sentence; give a file with one source sentence a line.")
     wanted = [references[i] for i in chosen] if references else []

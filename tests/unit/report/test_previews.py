@@ -54,8 +54,8 @@ def test_auto_takes_the_proven_layer_where_the_preview_gains(model, monkeypatch)
     gains = read_gains(folder, *output)
     assert set(gains) <= {"greedy", "scores", "beam"} and gains["greedy"] > 0 and gains["scores"] > 0
     machine = MachineOptions(compute_type="float32", threads=1)
-    for beam_size, name in ((1, "greedy"), (5, "beam")):
-        options = DecodeOptions.of(beam_size=beam_size)  # whatever the model's own is
+    for beam_size, scores, name in ((1, False, "greedy"), (1, True, "scores"), (5, False, "beam")):
+        options = DecodeOptions.of(beam_size=beam_size, return_scores=scores)  # whatever the model's own is
         assert load_model(folder, machine).layer_name(options) == ("proven" if gains.get(name, 0) > 1.1 else "scan")
     assert read_gains(folder, output[0], output[1] + 1) == {}  # fitted for other weights
     assert worth_fitting(folder)

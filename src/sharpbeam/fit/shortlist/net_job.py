@@ -12,18 +12,17 @@ import numpy as np
 
 from sharpbeam.decoding.languages import Direction
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, shortlist_identity
-from sharpbeam.fit.low_bit_job import BEAM, made_up
+from sharpbeam.fit.low_bit_job import BEAM
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collector, Records
 from sharpbeam.fit.shortlist.net import NetMeasure, NetRows, calibrated, fit_network, measure_net
-from sharpbeam.fit.texts import directed_texts
-from sharpbeam.options.decode import LanguageOptions, MachineOptions
+from sharpbeam.fit.texts import texts_or_made_up
+from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.fitted import Net, Shortlist
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.storage.nets import NET, save_net
 from sharpbeam.storage.shortlists import read_shortlist
-from sharpbeam.text.lines import read_all
 from sharpbeam.types import Floats, Ids, Request
 
 FIDELITY = 0.999
@@ -68,7 +67,7 @@ def fit_net(
     Rows that may lack a token that matters to the search fall back to the proven layer. `fidelity` is the share of rows
     that have all that matter then, or fall back: its 95% confidence bound on held-out sentences. `text` names source
     sentences as in `fit_preview`; without, they are made up, of which a shortlist lacks much more than of real ones, so
-    that more rows fall back than need to. Takes some 20 seconds.
+    that more rows fall back than need to. Takes a minute or two.
 
     Raises OptionError for options that do not fit, ModelError for a model that cannot be read or has no shortlist,
     InputError for text that cannot be read, and OutputError for a folder that cannot be written to.
@@ -81,10 +80,7 @@ def fit_net(
     weight, bias = loaded.model.output()
     shortlist = read_shortlist(folder, shortlist_identity(loaded), len(loaded.source), len(bias))
     loaded = replace(loaded, exact=ScanLayer.build(weight, bias, machine.isa))  # the same tokens, sooner
-    tags = loaded.language_tags
-    texts = [(one.direction, list(read_all(one.files))) for one in directed_texts(given, tags)]
-    if not given:
-        texts = [(tags.direction(LanguageOptions()), made_up(loaded, MADE_UP))]
+    texts = texts_or_made_up(loaded, given, MADE_UP)
     parts = list[NetRows]()
     for beam_size, share in ((1, 1 / GREEDY), (BEAM, 1 - 1 / GREEDY)):
         wanted = -(-int(share * vectors) // len(texts))
