@@ -1,4 +1,4 @@
-// What a beam search can use of a step, by candidates of its rows whose log probabilities a layer knows already.
+// The least log probability of each row that a beam search can use, by candidates of its rows that a layer knows.
 #pragma once
 
 #include <algorithm>
