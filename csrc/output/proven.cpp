@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kExactShare = 8;  // more than one token in so many left: take all of them
 constexpr int64_t kMostSeeds = 64;
+constexpr double kLeastRest = 0x1p-12;  // of a sum, next to its best token: a row that seems sure may lack one
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 struct Scratch {
@@ -147,7 +148,8 @@ void ProvenLayer::estimate(Row& row, const Normaliser& normaliser, ProvenCounts&
   const double others = normaliser.near * summed * std::exp(top + shift) +
                         normaliser.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
   row.total = static_cast<float>(known + std::log1p(others));
-  row.error = above(normaliser.spread * others / (1.0 + others) + normaliser.least);
+  const double rest = std::max(0.0, -std::expm1(static_cast<double>(row.best) - row.total)) + kLeastRest;
+  row.error = above(normaliser.spread * others / (1.0 + others) + normaliser.unsure * std::sqrt(std::sqrt(rest)));
 }
 
 double ProvenLayer::refined_total(const Row& row, const Normaliser& normaliser, int64_t count,

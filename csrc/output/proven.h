@@ -22,12 +22,13 @@ namespace sharpbeam {
 //   `near` times exp(preview) of the other tokens in panels that may hold one at most `summed` below it, and
 //   `far` times exp(largest preview) of every other panel.
 // "May" is by `share` of the bounds. All six are calibrated on a sample. So is the error that is stated with each
-// normaliser, in nats: `spread` times the share of the sum that `near` and `far` are taken of, and `least`.
+// normaliser, in nats: `spread` times the share of the sum that `near` and `far` are taken of, and `unsure` times the
+// fourth root of what the best known token leaves to others (where it leaves nothing, of 2^-12).
 // refined <= summed.
 struct Normaliser {
   float share, exact, refined, summed;
   double near, far;
-  double spread = 0.0, least = 0.0;
+  double spread = 0.0, unsure = 0.0;
 };
 
 // How calls went, summed over rows.

@@ -16,7 +16,7 @@ using namespace nb::literals;
 void construct(ProvenLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center, Scores rows,
                Scores balance, Ids tokens, Ids start, Ids coordinates, Scores trust, double whole_trust,
                double remainder, float share, float exact, float refined, float summed, double near, double far,
-               double spread, double least, bool estimates, const char* isa) {
+               double spread, double unsure, bool estimates, const char* isa) {
   const OutputArrays arrays(weight, bias);
   const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
   const LowBitView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
@@ -32,7 +32,7 @@ void construct(ProvenLayer* self, Floats weight, Floats bias, Floats basis, Floa
                         whole_trust,
                         remainder};
   new (self) ProvenLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim, view,
-                         {share, exact, refined, summed, near, far, spread, least}, estimates, table_named(isa));
+                         {share, exact, refined, summed, near, far, spread, unsure}, estimates, table_named(isa));
 }
 
 // (log_prob, token, normaliser, counts); with request, score, width and eos as a beam search asks.
@@ -87,7 +87,7 @@ void bind(nb::module_& module) {
   nb::class_<ProvenLayer, RowLayer>(module, "ProvenLayer")
       .def("__init__", &construct, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "rows"_a, "balance"_a,
            "tokens"_a, "start"_a, "coordinates"_a, "trust"_a, "whole_trust"_a, "remainder"_a, "share"_a, "exact"_a,
-           "refined"_a, "summed"_a, "near"_a, "far"_a, "spread"_a, "least"_a, "estimates"_a, "isa"_a = "auto")
+           "refined"_a, "summed"_a, "near"_a, "far"_a, "spread"_a, "unsure"_a, "estimates"_a, "isa"_a = "auto")
       .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalise"_a = true, "request"_a = nb::none(),
            "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1, "floor"_a = nb::none(),
            "log_prob, token, normaliser, and counts: rows, and tokens that each stage left.")

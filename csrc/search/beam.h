@@ -40,6 +40,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -89,6 +90,7 @@ class BeamSearch : public Search {
   void settle_answers(const RowView& rows, const RequestRows& request);
   void settle(const RowView& rows, std::span<const RequestRows> requests);
   double error_of(const Finished& finished) const;  // of its score
+  void mark_score(const Finished& finished, double most, double each = std::numeric_limits<double>::infinity());
 
   double floor_below(double best) const;
   int64_t share(Pool& pool, double floor, int64_t possible);

@@ -2,7 +2,9 @@
 // are stated, exact normalisers of what only one of them went through decide. So the answers are those of exact scores
 // wherever the stated errors hold.
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numbers>
 #include <span>
 
 #include "search/beam.h"
@@ -11,7 +13,8 @@ namespace sharpbeam {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
-constexpr double kScoreError = 1e-3;  // of returned scores, and of each log probability in them
+constexpr double kScoreError = 1e-3;  // of returned scores
+constexpr double kTokenError = 1e-2;  // of each log probability in them
 
 void sort_pool(Pool& pool) {
   std::stable_sort(pool.best.begin(), pool.best.end(),
@@ -34,7 +37,7 @@ void BeamSearch::settle_candidates(const RowView& rows) {
 void BeamSearch::mark_close(const RowView& rows, const RequestRows& request) {
   double reach = 0.0;
   for (int64_t row = request.first; row < request.last; ++row) {
-    reach = std::max(reach, 2.0 * (open_.spread()[row] + open_.error(row)));
+    reach = std::max(reach, std::numbers::sqrt2 * std::hypot(open_.spread()[row], open_.error(row)));
   }
   if (reach == 0.0) return;
   rank(rows, request, std::numeric_limits<int64_t>::max());
@@ -54,7 +57,8 @@ void BeamSearch::mark_pairs(const RowView& rows, const RequestRows& request, dou
       if (!counts(ranked_[in])) continue;
       if (ending && !ends(rows, request, ranked_[in].cell) && !ends(rows, request, ranked_[out].cell)) continue;
       const int64_t a = ranked_[in].cell / candidates_.k, b = ranked_[out].cell / candidates_.k;
-      if (a != b && ranked_[in].score - ranked_[out].score <= open_.between(rows, a, b)) open_.mark_between(rows, a, b);
+      const double apart = ranked_[in].score - ranked_[out].score;
+      if (a != b && apart <= open_.between(rows, a, b)) open_.mark_between(rows, a, b, apart);
     }
   }
 }
@@ -63,13 +67,20 @@ double BeamSearch::error_of(const Finished& finished) const {
   return stop_.score(open_.of(finished.node), tree_.length(finished.node));
 }
 
+// Marks so much of what a finished hypothesis rests on that its score is off by `most`, and no token's by more than
+// `each`.
+void BeamSearch::mark_score(const Finished& finished, double most, double each) {
+  open_.mark(finished.node, most / stop_.score(1.0, tree_.length(finished.node)), each);
+}
+
 // Which `places` finished hypotheses are the best ones, and in which order where that is wanted; whether any changed.
 bool BeamSearch::settle_pool(const RowView& rows, const RequestRows& request, int64_t places, bool ordered) {
   const std::vector<Finished>& best = request.request->pool.best;
   for (size_t a = 0; a < best.size() && static_cast<int64_t>(a) < places; ++a) {
     for (size_t b = ordered ? a + 1 : static_cast<size_t>(places); b < best.size(); ++b) {
-      if (best[a].score - best[b].score > error_of(best[a]) + error_of(best[b])) continue;
-      open_.mark(best[a].node), open_.mark(best[b].node);
+      const double apart = best[a].score - best[b].score;
+      if (apart > std::hypot(error_of(best[a]), error_of(best[b]))) continue;
+      for (const Finished& each : {best[a], best[b]}) mark_score(each, apart / std::numbers::sqrt2);
     }
   }
   if (!open_.marked()) return false;
@@ -96,9 +107,9 @@ bool BeamSearch::settle_verdict(const RowView& rows, const RequestRows& request,
   const bool least = stop_.verdict(higher_, low, length, request.request->max_length) == Why::kNotDone;
   const bool most = stop_.verdict(lower_, high, length, request.request->max_length) == Why::kNotDone;
   if (least == most) return false;
-  for (const Finished& each : pool.best) open_.mark(each.node);
+  for (const Finished& each : pool.best) open_.mark(each.node, 0.0);
   for (int64_t row = before; row < grown_.size(); ++row) {
-    if (grown_.score[row] + open_.of(grown_.node[row]) >= low) open_.mark(grown_.node[row]);
+    if (grown_.score[row] + open_.of(grown_.node[row]) >= low) open_.mark(grown_.node[row], 0.0);
   }
   if (!open_.marked()) return false;
   settle(rows, {&request, 1});
@@ -112,8 +123,7 @@ void BeamSearch::settle_answers(const RowView& rows, const RequestRows& request)
   const Pool& pool = request.request->pool;
   const auto answers = std::min(pool.best.size(), static_cast<size_t>(options_.num_hypotheses));
   for (size_t i = 0; options_.scores && i < answers; ++i) {
-    const int32_t node = pool.best[i].node;
-    open_.mark_until(node, kScoreError / stop_.score(1.0, tree_.length(node)), kScoreError);
+    mark_score(pool.best[i], kScoreError, kTokenError);
   }
   if (open_.marked()) settle(rows, {&request, 1});
 }

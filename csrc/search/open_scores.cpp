@@ -1,6 +1,7 @@
 #include "search/open_scores.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 namespace sharpbeam {
@@ -16,11 +17,12 @@ Estimates* OpenScores::begin(const RowView& rows, const std::vector<RequestRows>
     while (std::adjacent_find(node_.begin(), node_.end(), std::not_equal_to<>()) != node_.end()) {
       for (size_t i = 0; i < node_.size(); ++i) {
         if (node_[i] == TokenTree::kRoot) continue;
-        spread_[static_cast<size_t>(request.first) + i] += error_of(tree_.open(node_[i]));
+        spread_[static_cast<size_t>(request.first) + i] += square_of(tree_.open(node_[i]));
         node_[i] = tree_.parent(node_[i]);
       }
     }
   }
+  for (double& each : spread_) each = std::sqrt(each);
   return &estimates_;
 }
 
@@ -64,15 +66,15 @@ void OpenScores::for_each_between(int32_t a, int32_t b, Visit visit) const {
 
 double OpenScores::between(const RowView& rows, int64_t a, int64_t b) const {
   if (a == b) return 0.0;
-  double error = error_of(place(a)) + error_of(place(b));
-  for_each_between(rows.node[a], rows.node[b], [&](int32_t place) { error += error_of(place); });
-  return error;
+  double square = square_of(place(a)) + square_of(place(b));
+  for_each_between(rows.node[a], rows.node[b], [&](int32_t place) { square += square_of(place); });
+  return std::sqrt(square);
 }
 
 double OpenScores::of(int32_t node) const {
-  double error = 0.0;
-  for (; node != TokenTree::kRoot; node = tree_.parent(node)) error += error_of(tree_.open(node));
-  return error;
+  double square = 0.0;
+  for (; node != TokenTree::kRoot; node = tree_.parent(node)) square += square_of(tree_.open(node));
+  return std::sqrt(square);
 }
 
 void OpenScores::mark_place(int32_t place) {
@@ -83,27 +85,27 @@ void OpenScores::mark_place(int32_t place) {
   marked_.push_back(place);
 }
 
-void OpenScores::mark_between(const RowView& rows, int64_t a, int64_t b) {
-  mark_place(place(a)), mark_place(place(b));
-  for_each_between(rows.node[a], rows.node[b], [&](int32_t place) { mark_place(place); });
-}
-
-void OpenScores::mark(int32_t node) {
-  for (; node != TokenTree::kRoot; node = tree_.parent(node)) mark_place(tree_.open(node));
-}
-
-void OpenScores::mark_until(int32_t node, double most, double each) {
-  node_.clear();
+void OpenScores::mark_largest(double most, double each) {
+  std::sort(some_.begin(), some_.end(), [&](int32_t a, int32_t b) { return error_of(a) > error_of(b); });
   double left = 0.0;
-  for (; node != TokenTree::kRoot; node = tree_.parent(node)) {
-    if (error_of(tree_.open(node)) > 0.0) node_.push_back(tree_.open(node)), left += error_of(node_.back());
+  for (const int32_t place : some_) left += square_of(place);
+  for (const int32_t place : some_) {
+    if (left <= most * most && error_of(place) <= each) return;
+    mark_place(place);
+    left -= square_of(place);
   }
-  std::sort(node_.begin(), node_.end(), [&](int32_t a, int32_t b) { return error_of(a) > error_of(b); });
-  for (size_t i = 0; i < node_.size() && !(left <= most && error_of(node_[i]) <= each); ++i) {
-    mark_place(node_[i]);
-    left = 0.0;
-    for (size_t j = i + 1; j < node_.size(); ++j) left += error_of(node_[j]);
-  }
+}
+
+void OpenScores::mark_between(const RowView& rows, int64_t a, int64_t b, double most) {
+  some_.assign({place(a), place(b)});
+  for_each_between(rows.node[a], rows.node[b], [&](int32_t place) { some_.push_back(place); });
+  mark_largest(most, std::numeric_limits<double>::infinity());
+}
+
+void OpenScores::mark(int32_t node, double most, double each) {
+  some_.clear();
+  for (; node != TokenTree::kRoot; node = tree_.parent(node)) some_.push_back(tree_.open(node));
+  mark_largest(most, each);
 }
 
 int64_t OpenScores::settle(Forward& forward) {

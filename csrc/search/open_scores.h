@@ -4,9 +4,13 @@
 // an estimate, and how far it may be off. Of two hypotheses that took the same steps since, scores differ by what they
 // seem to differ by, give or take the errors of the rows that only one of them went through. Where that does not
 // settle which is better, exact normalisers of those rows do: many in one call, since that is what makes them cheap.
+//
+// Errors of rows are independent: the sum of some is taken to be at most the root of the sum of their squares. What is
+// stated of a row is twice the largest of a sample, so that this is many times what such sums come to.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "search/forward.h"
@@ -41,12 +45,12 @@ class OpenScores {
   // How far the sum of a hypothesis may be off.
   double of(int32_t node) const;
 
-  // Mark what only one of two rows rests on, all that a hypothesis does, or a row's own, for the next `settle`.
-  void mark_between(const RowView& rows, int64_t a, int64_t b);
-  void mark(int32_t node);
+  // Mark some of what only one of two rows rests on, or a hypothesis does, for the next `settle`: the largest errors
+  // first, until the others together are at most `most`, and none of them is more than `each`.
+  void mark_between(const RowView& rows, int64_t a, int64_t b, double most);
+  void mark(int32_t node, double most, double each = std::numeric_limits<double>::infinity());
+  // A row's own.
   void mark_row(int64_t row) { mark_place(place(row)); }
-  // The largest first, until no more than `most` is left, and at most `each` of each.
-  void mark_until(int32_t node, double most, double each);
   bool marked() const { return !marked_.empty(); }
 
   // Takes the exact normalisers of what is marked, and returns how many; then `correct` puts scores right, and `done`
@@ -73,8 +77,10 @@ class OpenScores {
   double error_of(int32_t place) const {
     return place == TokenTree::kSettled ? 0.0 : static_cast<double>(places_[static_cast<size_t>(place)].error);
   }
+  double square_of(int32_t place) const { return error_of(place) * error_of(place); }
   int32_t take();
   void mark_place(int32_t place);
+  void mark_largest(double most, double each);  // of some_
   // Calls visit(place) for what only one of two hypotheses of a length rests on.
   template <typename Visit>
   void for_each_between(int32_t a, int32_t b, Visit visit) const;
@@ -92,7 +98,7 @@ class OpenScores {
   Estimates estimates_{};
   // Scratch:
   std::vector<float> asked_, exact_;
-  std::vector<int32_t> request_, node_;
+  std::vector<int32_t> request_, node_, some_;
 };
 
 }  // namespace sharpbeam

@@ -126,7 +126,7 @@ class ProvenLayer(RowLayer):
         near: float,
         far: float,
         spread: float,
-        least: float,
+        unsure: float,
         estimates: bool,
         isa: str = "auto",
     ) -> None: ...

@@ -1,4 +1,5 @@
-// Beam search over estimated normalisers: the answers of exact ones, however the estimates are off within their errors.
+// Beam search over estimated normalisers: the answers of exact ones, however the estimates are off within their errors,
+// where the sum of some is within the root of the sum of the squares of what is stated.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -16,6 +17,8 @@ using namespace sharpbeam;
 
 constexpr int32_t kEos = 2;
 constexpr int64_t kVocab = 30, kRequests = 3;
+
+constexpr float kStated = 3.5f;  // times the errors: what all rows of both of two hypotheses may add up to, about
 
 enum class Off { kNowhere, kHigh, kLow, kBoth };
 
@@ -83,7 +86,7 @@ struct EstimatingForward : Forward {
   }
 
   Off off;
-  float stated;  // share of the errors
+  float stated;  // times the errors
   std::vector<float> hidden;
 };
 
@@ -172,7 +175,7 @@ TEST(close_calls_are_settled) {
       const auto wanted = answers(options, {Off::kNowhere, 1.0f}, false, given, none);
       for (const Off off : {Off::kHigh, Off::kLow, Off::kBoth}) {
         for (const bool whole : {false, true}) {
-          CHECK(alike(answers(options, {off, 1.0f}, whole, given, settled), wanted), "beam", options.beam_size);
+          CHECK(alike(answers(options, {off, kStated}, whole, given, settled), wanted), "beam", options.beam_size);
         }
       }
       broken += !alike(answers(options, {Off::kBoth, 0.01f}, false, given, none), wanted);
@@ -181,7 +184,7 @@ TEST(close_calls_are_settled) {
   CHECK(settled > 0 && broken > 10, "broken", broken);
   SearchOptions greedy = kinds().front();
   greedy.scores = false, none = 0;
-  answers(greedy, {Off::kBoth, 1.0f}, false, {}, none);
+  answers(greedy, {Off::kBoth, kStated}, false, {}, none);
   CHECK(none == 0, "greedy", none);
 }
 
@@ -189,7 +192,7 @@ TEST(cancelled_requests_leave_nothing_open) {
   SearchOptions options = kinds().back();
   options.cube_pruning = CubePruning::kNone;
   BeamSearch search(options);
-  EstimatingForward forward(Off::kBoth, 1.0f);
+  EstimatingForward forward(Off::kBoth, kStated);
   for (int32_t round = 0; round < 40; ++round) {
     RowColumns rows;
     for (const int32_t request : {2 * round, 2 * round + 1}) {

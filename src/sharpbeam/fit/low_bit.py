@@ -36,14 +36,15 @@ BELOW = 3.0  # the best logit: what a beam can use, about
 NEAR = 10  # best tokens of a row for which that share is taken
 SHARES_OF_TRUST = (0.25, 0.5, 1.0)  # by which tokens of a normaliser are looked for
 DEPTHS = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0)  # below the best token: of exact logits
-LOOKED_UP, SUMMED = (0.0, 2.0), 4.0  # so much deeper tokens are looked up, and panels are taken token by token
+LOOKED_UP, SUMMED = (0.0, 2.0), 2.0  # so much deeper tokens are looked up, and panels are taken token by token
 EXACT = 6  # times what a token costs that is looked up by all coordinates
 MOST_FACTOR, MOST_COST = 1e3, 0.5  # of `near` and `far`; of the tokens, for vectors of made-up text, which are flat
-TOLERANCES = (3e-3, 1e-4)  # of normalisers, calibrated and proven: the cheapest one with a smaller error is taken
-ASKED = 0.1  # share of rows that a beam asks for exact sums of, over sentences of news
+TOLERANCES = (3e-3, 2e-4)  # of normalisers, calibrated and proven: the cheapest one with a smaller error is taken
+ASKED = 0.02  # share of rows that a beam asks for exact sums of, over sentences of news
 SURE = 5e-4  # error of normalisers with which a beam seldom has to ask for exact ones
 STATED, SAFETY = 1500, 2.0  # vectors that a row's stated error is measured on, and times the largest that is stated
-SPREADS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)  # of stated errors
+SPREADS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # of stated errors
+LEAST_REST = 2.0**-12  # of a sum, next to its best token, as the core has it
 
 
 def fit_low_bit(weight: Floats, bias: Floats, samples: Floats) -> LowBit:
@@ -267,22 +268,29 @@ def _normalisers(
         good = [one for one in few if one[0].error < tolerance]
         best = min(good, key=lambda one: one[1]) if good else min(few, key=lambda one: one[0].error)
         found.append(best[0])
-    return found[0], _stated(layer, more, _exact_totals(exact, more), found[1])
+    return found[0], _stated(exact, layer, more, _exact_totals(exact, more), found[1])
 
 
 def _exact_totals(exact: ExactLayer, samples: Floats) -> Doubles:
-    first = exact.topk(samples, 1)
-    totals = exact.unnormalised().log_prob(samples, first.token[:, 0].copy()) - first.log_prob[:, 0]
-    return totals.astype(np.float64)
+    totals: Doubles = _best_logits(exact, samples) - exact.topk(samples, 1).log_prob[:, 0]
+    return totals
 
 
-def _stated(layer: ProvenLayer, samples: Floats, wanted: Doubles, n: Normaliser) -> Normaliser:
-    """`n` with the errors that it states: `SAFETY` times what none of `samples` exceeds, the least on average."""
+def _best_logits(exact: ExactLayer, samples: Floats) -> Doubles:
+    return exact.unnormalised().topk(samples, 1).log_prob[:, 0].astype(np.float64)
+
+
+def _stated(exact: ExactLayer, layer: ProvenLayer, samples: Floats, wanted: Doubles, n: Normaliser) -> Normaliser:
+    """`n` with the errors that it states: `SAFETY` times what none of `samples` exceeds, with the least squares.
+
+    Searches add the squares of what rows state.
+    """
     known, total = (layer.totals(samples, each)[0].astype(np.float64) for each in (replace(n, near=0.0, far=0.0), n))
-    share, error = 1.0 - np.exp(known - total), np.abs(total - wanted)
-    stated = [(spread, max(1e-6, float((error - spread * share).max()))) for spread in SPREADS]
-    spread, least = min(stated, key=lambda one: one[0] * share.mean() + one[1])
-    return replace(n, spread=SAFETY * spread, least=SAFETY * least)
+    share, error, best = 1.0 - np.exp(known - total), np.abs(total - wanted), _best_logits(exact, samples)
+    rest = (np.maximum(0.0, -np.expm1(best - total)) + LEAST_REST) ** 0.25
+    stated = [(spread, max(1e-6, float(((error - spread * share) / rest).max()))) for spread in SPREADS]
+    spread, unsure = min(stated, key=lambda one: float(np.mean((one[0] * share + one[1] * rest) ** 2)))
+    return replace(n, spread=SAFETY * spread, unsure=SAFETY * unsure)
 
 
 def _calibrated(layer: ProvenLayer, samples: Floats, wanted: Doubles, choice: Normaliser) -> tuple[Normaliser, int]:

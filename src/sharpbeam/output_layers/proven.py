@@ -56,7 +56,7 @@ class Normaliser:
     far: float = 4.0
     error: float = float("nan")  # root mean square error on held-out hidden vectors
     spread: float = 0.0  # what is stated for a row: this times the share of its sum that near and far are taken of,
-    least: float = float("inf")  # and this
+    unsure: float = float("inf")  # and this times the fourth root of what the best known token leaves to others
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class ProvenLayer(NativeNormalising[_core.ProvenLayer]):
             whole_trust,
             remainder,
             whole * n.share,
-            *(n.exact, n.refined, n.summed, n.near, n.far, n.spread, n.least),
+            *(n.exact, n.refined, n.summed, n.near, n.far, n.spread, n.unsure),
             not calibrated,
             isa=isa,
         )

@@ -20,7 +20,7 @@ from sharpbeam.storage.artifacts import OUTPUT, check_made_for, output_digest
 from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.types import Floats
 
-FORMAT_VERSION = "3"
+FORMAT_VERSION = "4"
 FILE = "low_bit.safetensors"
 AGAIN = "Fit it with sharpbeam fit-preview, or use another output_layer: exact or scan."
 
