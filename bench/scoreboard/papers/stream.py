@@ -136,8 +136,8 @@ def other_trees(_: Line) -> str:
     """The trees that the parser could be trained on, and its F1 on the test set of the paper."""
     wsj = tasks()["constituency, WSJ 23"]["strategies"]["VAR-STREAM"]["f1"]
     return (
-        "the paper's trees, WSJ 02 to 21, cannot be had: the parser is trained and tested on GUM, 10,224 trees of other "
-        f"texts, and has F1 {wsj} on WSJ 23"
+        "the paper's trees, WSJ 02 to 21, cannot be had: the parser is trained and tested on GUM, 10,224 trees of "
+        f"other texts, and has F1 {wsj} on WSJ 23"
     )
 
 

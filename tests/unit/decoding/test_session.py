@@ -229,13 +229,13 @@ def test_what_there_is_of_an_answer_can_be_seen_before_it_is_done(batch) -> None
 
 
 def test_looking_at_a_request_waits_for_no_more_than_a_step() -> None:
-    with toy_session(max_length=200, min_length=190) as session:
+    with toy_session(max_length=2000, min_length=1990) as session:
         session.start(1)
         handle = session.submit(texts_of(1)[0])
         lengths = set()
         while not handle.done():
             lengths.add(len(handle.partial().text))
-        assert len(lengths) > 2  # of some 200 steps
+        assert len(lengths) > 2  # of some 2,000 steps
 
 
 def test_closing_cancels_what_is_not_done() -> None:
@@ -300,10 +300,10 @@ def test_threads_of_a_session_end_with_it_and_none_waits_for_ever() -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_waiting_for_an_answer_takes_the_steps(threads: int) -> None:
     with toy_session() as session:
-        wanted = [handle.text for handle in session.submit_all(texts_of(40))]
+        wanted = [handle.text for handle in session.submit_all(texts_of(200))]
         list(session.run())
     with toy_session(threads=threads, max_rows=4) as session:
-        handles = session.submit_all(texts_of(40))
+        handles = session.submit_all(texts_of(200))
         longest = sorted(handles, key=lambda handle: len(handle.text))  # the last of them enter first
         assert longest[-1].result().source == longest[-1].text
         assert longest[-3].exception() is None and session.pending
