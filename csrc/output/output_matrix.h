@@ -11,8 +11,8 @@
 
 namespace sharpbeam {
 
-constexpr int64_t kRowsAtOnce = 48, kLeastAtOnce = 6;  // hidden vectors of a block; no answer depends on it
-constexpr int64_t kBlockFloats = int64_t{1} << 20;
+constexpr int64_t kRowsAtOnce = 64, kLeastAtOnce = 6;  // hidden vectors of a block; no answer depends on it
+constexpr int64_t kBlockFloats = int64_t{1} << 22;
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();  // the log probability of what is left out
 
@@ -74,8 +74,12 @@ class OutputMatrix {
 // seldom, but few enough for `floats` numbers of each row to stay in the cache. No answer depends on it.
 template <typename Visit>
 void for_each_block(int64_t rows, int64_t floats, Visit visit) {
-  const int64_t block = std::min(rows, std::clamp(kBlockFloats / floats, kLeastAtOnce, kRowsAtOnce));
-  for (int64_t first = 0; first < rows; first += block) visit(first, std::min(block, rows - first));
+  const int64_t most = std::clamp(kBlockFloats / floats, kLeastAtOnce, kRowsAtOnce);
+  const int64_t blocks = (rows + most - 1) / most;
+  for (int64_t block = 0; block < blocks; ++block) {  // balanced: 160 rows are 54 + 53 + 53
+    const int64_t first = block * rows / blocks;
+    visit(first, (block + 1) * rows / blocks - first);
+  }
 }
 
 // The k best of `logits` [count], which belong to `tokens` (ascending; null: all tokens): their log probabilities

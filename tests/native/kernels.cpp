@@ -176,7 +176,7 @@ void check_quantized_gemm(const Kernels& table, float (*Kernels::*quantize)(cons
   using Matrix = std::conditional_t<std::is_same_v<Quantized, int8_t>, sharpbeam::Int8Matrix, sharpbeam::Int16Matrix>;
   const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int round = 0; round < 150; ++round) {
-    const int64_t rows = draw_size(1, 20), in = draw_size(1, 150), out = draw_size(1, 200);
+    const int64_t rows = draw_size(1, round % 5 ? 20 : 60), in = draw_size(1, 150), out = draw_size(1, 200);
     const int64_t stride = sharpbeam::round_up(in, group) + group * draw_size(0, 1);
     Guarded<float> weight(out * in), bias(out), x(in), scale(rows), a(rows * out), b(rows * out);
     fill(weight, 1.0f), fill(bias, 1.0f);

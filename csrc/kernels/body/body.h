@@ -34,6 +34,7 @@ using sharpbeam::kLanes;
 using sharpbeam::kPanel;
 
 constexpr float kInfinity = __builtin_inff();
+constexpr int64_t kLine = 64;          // bytes of a line of the caches
 constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
 constexpr float kExpLow = -87.3f;      // below it exp(x) is subnormal, and flushed to zero
 
@@ -245,7 +246,7 @@ float sum_exp_in_panels_kernel(const float* x, float top, const int32_t* panel, 
 // each line of a panel (256 bytes, whatever the type), which it does not: so whole lines are prefetched some lines
 // ahead.
 inline void prefetch_panel(const void* step) {
-  constexpr int64_t kAhead = 4096, kLine = 64, kStep = kPanel * 4;
+  constexpr int64_t kAhead = 4096, kStep = kPanel * 4;
 #pragma GCC unroll 4
   for (int64_t line = 0; line < kStep; line += kLine) {
     __builtin_prefetch(static_cast<const char*>(step) + kAhead + line);
@@ -255,12 +256,10 @@ inline void prefetch_panel(const void* step) {
 // With three rows or more the processor is bound by arithmetic and its prefetcher runs only a few lines ahead, so that
 // reading and arithmetic alternate. Prefetching the following panels into L2, and the next matrix, which is mostly the
 // next one in memory, lets them overlap. With one or two rows the hardware prefetches far enough, and this only costs.
-inline void prefetch_panels(const void* step, int64_t ahead) {
-  constexpr int64_t kLine = 64, kStep = kPanel * 4;
+template <int kLines>
+inline void prefetch_lines(const uint8_t* from) {
 #pragma GCC unroll 4
-  for (int64_t line = 0; line < kStep; line += kLine) {
-    __builtin_prefetch(static_cast<const char*>(step) + ahead + line, 0, 2);
-  }
+  for (int line = 0; line < kLines; ++line) __builtin_prefetch(from + line * kLine, 0, 2);
 }
 
 // How many bytes ahead to prefetch: none where the last-level cache cannot keep the weights from one step to the next,

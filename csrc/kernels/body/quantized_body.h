@@ -4,13 +4,15 @@
 // packed panel (table.h), and the group of an input row is broadcast to all lanes.
 
 // A register block of kRows rows by kVecs vectors of one panel. Not inlined: the compiler then allocates registers for
-// this loop alone. Inlined into the dispatch over row counts below, g++ 12 spills accumulators inside it.
-template <typename Unit, int kRows, int kVecs>
+// this loop alone. Inlined into the dispatch over row counts below, g++ 12 spills accumulators inside it. `next` is what
+// to prefetch: as much as is read here, or a quarter of it where `kMany` blocks of rows share the prefetching.
+template <typename Unit, int kRows, int kVecs, bool kMany>
 [[gnu::noinline]] void quantized_block(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
                                        int64_t x_bytes, const int32_t* start, const float* x_scale, float* y,
                                        int64_t y_stride, int64_t blocks, int64_t columns,
-                                       [[maybe_unused]] int64_t ahead) {
+                                       [[maybe_unused]] const uint8_t* next) {
   constexpr int64_t kStep = int64_t{kPanel} * sharpbeam::kInt8Group;
+  [[maybe_unused]] constexpr int kLines = kMany ? 1 : kStep / kLine;
   Ints total[kRows][kVecs];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
@@ -20,8 +22,8 @@ template <typename Unit, int kRows, int kVecs>
   for (int64_t k = 0; k < blocks; ++k, weight += kStep) {
     if constexpr (kVecs * kLanes < kPanel)
       prefetch_panel(weight);
-    else if constexpr (kRows >= 3)
-      prefetch_panels(weight, ahead);
+    else if constexpr (kMany || kRows >= 3)
+      prefetch_lines<kLines>(next + k * kLines * kLine);
     typename Unit::Weights w[kVecs];
 #pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) {
@@ -56,21 +58,21 @@ template <typename Unit, int kRows, int kVecs>
 }
 
 // One panel for at most kRows rows, in blocks as wide as the registers allow.
-template <typename Unit, int kRows>
+template <typename Unit, int kRows, bool kMany>
 inline void quantized_rows(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
                            int64_t x_bytes, const int32_t* start, const float* x_scale, float* y, int64_t y_stride,
-                           int64_t rows, int64_t blocks, int64_t columns, int64_t ahead) {
+                           int64_t rows, int64_t blocks, int64_t columns, const uint8_t* next) {
   if constexpr (kRows > 1) {
     if (rows < kRows) {
-      quantized_rows<Unit, kRows - 1>(weight, scale, bias, x, x_bytes, start, x_scale, y, y_stride, rows, blocks,
-                                      columns, ahead);
+      quantized_rows<Unit, kRows - 1, kMany>(weight, scale, bias, x, x_bytes, start, x_scale, y, y_stride, rows, blocks,
+                                             columns, next);
       return;
     }
   }
   constexpr int kVecs = Unit::vecs(kRows);
   for (int c = 0; c < kPanel && c < columns; c += kVecs * kLanes) {
-    quantized_block<Unit, kRows, kVecs>(weight + c * sharpbeam::kInt8Group, scale + c, bias + c, x, x_bytes, start,
-                                        x_scale, y + c, y_stride, blocks, columns - c, ahead);
+    quantized_block<Unit, kRows, kVecs, kMany>(weight + c * sharpbeam::kInt8Group, scale + c, bias + c, x, x_bytes,
+                                               start, x_scale, y + c, y_stride, blocks, columns - c, next);
   }
 }
 
@@ -92,8 +94,10 @@ inline void quantized_gemm(const uint8_t* packed, const float* scale, const floa
                            int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in,
                            int64_t out) {
   constexpr int64_t kMaxRows = 192;  // whose start sums are kept at a time
+  constexpr int64_t kMany = 4;       // parts that prefetch the next panel together
   constexpr int64_t kNumber = sizeof(Number), kNeighbours = sharpbeam::kInt8Group / kNumber;
   const int64_t blocks = (in + kNeighbours - 1) / kNeighbours;
+  const int64_t bytes = kPanel * blocks * sharpbeam::kInt8Group;  // of a panel
   const int64_t ahead = ahead_of(out * blocks * sharpbeam::kInt8Group);
   int32_t starts[kMaxRows];
   for (int64_t from = 0; from < rows; from += kMaxRows) {
@@ -106,10 +110,16 @@ inline void quantized_gemm(const uint8_t* packed, const float* scale, const floa
     for (int64_t n = 0; n < out; n += kPanel) {
       for (int64_t part = 0; part < parts; ++part) {  // balanced
         const int64_t first = part * count / parts, some = (part + 1) * count / parts - first;
-        quantized_rows<Unit, Unit::kRows>(packed + n * blocks * sharpbeam::kInt8Group, scale + n, bias + n,
-                                          reinterpret_cast<const uint8_t*>(x + (from + first) * x_stride),
-                                          x_stride * kNumber, starts + first, x_scale + from + first,
-                                          y + (from + first) * y_stride + n, y_stride, some, blocks, out - n, ahead);
+        const uint8_t* panel = packed + n / kPanel * bytes;
+        const auto multiply = [&](auto* rows_of, const uint8_t* next) {
+          rows_of(panel, scale + n, bias + n, reinterpret_cast<const uint8_t*>(x + (from + first) * x_stride),
+                  x_stride * kNumber, starts + first, x_scale + from + first, y + (from + first) * y_stride + n,
+                  y_stride, some, blocks, out - n, next);
+        };
+        if (parts < kMany)
+          multiply(quantized_rows<Unit, Unit::kRows, false>, panel + ahead);
+        else
+          multiply(quantized_rows<Unit, Unit::kRows, true>, panel + bytes + part * bytes / parts);
       }
     }
   }

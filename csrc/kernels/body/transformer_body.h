@@ -101,7 +101,7 @@ void ssru_kernel(const float* input, const float* cell, float* next, float* outp
 // A head reads too little of each position for the hardware prefetcher: so all heads of some positions are computed
 // before the next positions, which are prefetched meanwhile.
 inline void prefetch_position(const float* from) {
-  constexpr int64_t kLine = 64, kLines = 4;  // the hardware prefetches the others
+  constexpr int64_t kLines = 4;  // the hardware prefetches the others
 #pragma GCC unroll 4
   for (int64_t line = 0; line < kLines; ++line) __builtin_prefetch(reinterpret_cast<const char*>(from) + line * kLine);
 }
