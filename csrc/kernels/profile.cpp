@@ -78,6 +78,9 @@ SHARPBEAM_PROFILED(Gelu, gelu, float*, int64_t n) { return {2 * n * kFloat, n}; 
 SHARPBEAM_PROFILED(GeluTanh, gelu_tanh, float*, int64_t n) { return {2 * n * kFloat, n}; } };
 SHARPBEAM_PROFILED(Ssru, ssru, Floats, Floats, float*, float*, int64_t dim) { return {5 * dim * kFloat, dim}; } };
 SHARPBEAM_PROFILED(LogSumExp, log_sum_exp, Floats, int64_t n) { return {n * kFloat, n}; } };
+SHARPBEAM_PROFILED(LogSumExpBelow, log_sum_exp_below, Floats, float, int64_t n) { return {n * kFloat, n}; } };
+SHARPBEAM_PROFILED(PanelMaxima, panel_maxima, Floats, int64_t panels, float*) {
+  return {panels * kPanel * kFloat, panels * kPanel}; } };
 SHARPBEAM_PROFILED(TopK, top_k, Floats, int64_t n, int64_t, float*, int32_t*) { return {n * kFloat, n}; } };
 SHARPBEAM_PROFILED(FindAtLeast, find_at_least, Floats, Floats, Floats, float, float, float, int64_t n, int32_t*) {
   return {3 * n * kFloat, n}; } };
@@ -140,7 +143,7 @@ struct List {
 using All = List<Gemm, GemmInt8, GemmInt16, GatherDot, GatherDotInt4, QuantizeInt8, QuantizeWeights, QuantizeInt16,
                  Tanh, Sigmoid, Gru, Lstm, MlpKeys, MlpScores, DotScores, Softmax, WeightedSum, MultiheadScores,
                  MultiheadContext, AddNorm, AddRmsNorm, Add, Mul, Relu, Swish, Gelu, GeluTanh, Ssru, LogSumExp,
-                 SumExpInPanels, TopK, FindAtLeast, FindInPanels, PreviewInt4>;
+                 LogSumExpBelow, PanelMaxima, SumExpInPanels, TopK, FindAtLeast, FindInPanels, PreviewInt4>;
 
 }  // namespace
 

@@ -16,7 +16,7 @@ struct KernelWork {
   int64_t operations = 0;  // multiply-adds of a matmul, elements of any other kernel
 };
 
-constexpr int kKernelCount = 34;
+constexpr int kKernelCount = 36;
 
 // Returns the bits of kernels(), and has its name.
 const Kernels& profiled_kernels();

@@ -48,6 +48,7 @@ constexpr int kPanel = 64;  // output columns that are packed next to each other
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // Numbers in a packed [out, in] matrix; `in` counts the padding to whole groups, where there is any.
+constexpr int64_t panels_of(int64_t columns) { return (columns + kPanel - 1) / kPanel; }
 constexpr int64_t packed_size(int64_t in, int64_t out) { return round_up(out, kPanel) * in; }
 
 constexpr int kInt8Group = 4;   // neighbours along K that an int8 gemm multiplies at a time
@@ -175,6 +176,10 @@ struct Kernels {
   // log(sum(exp(x))), in 16 lanes, within 1e-6 relative (absolute where it is below 1). -inf where all are -inf; NaN
   // where there is a NaN or +inf.
   float (*log_sum_exp)(const float* x, int64_t n);
+  // The same, where the largest of x is known: `top`. The bits of log_sum_exp.
+  float (*log_sum_exp_below)(const float* x, float top, int64_t n);
+  // top[p] = the largest of the kPanel numbers of panel p of x [panels * kPanel]; a NaN does not count.
+  void (*panel_maxima)(const float* x, int64_t panels, float* top);
   // sum(exp(x - top)) of the elements of `panels` panels of kPanel, in 16 lanes; none is above `top`.
   float (*sum_exp_in_panels)(const float* x, float top, const int32_t* panel, int64_t panels);
   // The k largest of x [n], largest first, equal values by lower index. A NaN counts as -inf, and is returned as -inf.

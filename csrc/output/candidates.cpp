@@ -8,27 +8,66 @@
 namespace sharpbeam {
 namespace {
 
+constexpr int64_t kGroups = 64;
 constexpr int64_t kExactShare = 4;  // more than one token in so many could be the best: take them all
 
 }  // namespace
 
 void CandidateScratch::reserve(int64_t vocab) {
-  exact.reserve(vocab);
-  reserved(found, vocab + kLanes);
+  const int64_t count = panels_of(vocab);
+  exact.reserve(count * kPanel);
+  maxima.reserve(count);
+  reserved(found, count * kPanel + kLanes);
+  reserved(panels, count + kLanes);
 }
 
-Candidates::Candidates(const OutputMatrix& matrix, const float* hidden, float* approx, int64_t k, int64_t refined,
-                       CandidateScratch& scratch)
+Candidates::Candidates(const OutputMatrix& matrix, const float* hidden, float* approx, const Bound& bound, int64_t k,
+                       int64_t refined, CandidateScratch& scratch)
     : matrix_(matrix),
       hidden_(hidden),
       approx_(approx),
+      bound_(bound),
       k_(k),
       refined_(std::min(refined, matrix.vocab())),
       seeds_(std::max(k, refined_)),
+      panels_(panels_of(matrix.vocab())),
       scratch_(scratch) {
+  matrix_.table().panel_maxima(approx_, panels_, scratch_.maxima.get());
+  find_seeds();
+  matrix_.logits(hidden_, scratch_.found.data(), seeds_, scratch_.exact.get());
+}
+
+// The `seeds_` largest, into the first of `found`. No panel holds one whose maximum is below the `seeds_`-th largest of
+// all maxima, and few elements of the other panels reach it: so most elements are looked at once, for their maximum.
+void Candidates::find_seeds() {
+  const Kernels& table = matrix_.table();
   float* exact = scratch_.exact.get();
-  matrix_.table().top_k(approx_, matrix_.vocab(), seeds_, exact, scratch_.found.data());
-  matrix_.logits(hidden_, scratch_.found.data(), seeds_, exact);
+  int32_t* found = scratch_.found.data();
+  if (panels_ < 4 * seeds_) {
+    table.top_k(approx_, matrix_.vocab(), seeds_, exact, found);
+    rest_ = exact[std::max<int64_t>(refined_, 1) - 1];
+    return;
+  }
+  const float* maxima = scratch_.maxima.get();
+  int32_t* panels = scratch_.panels.data();
+  // `seeds_` of these groups of panels hold an element that reaches the `seeds_`-th largest of their maxima.
+  const int64_t groups = std::min(panels_, std::max(kGroups, 4 * seeds_));
+  float* group = reserved(scratch_.kept, groups);
+  std::copy_n(maxima, groups, group);
+  for (int64_t p = groups; p < panels_; p += groups)
+    for (int64_t g = 0; g < std::min(groups, panels_ - p); ++g) group[g] = std::max(group[g], maxima[p + g]);
+  table.top_k(group, groups, seeds_, exact, found);
+  const float bar = exact[seeds_ - 1];
+  const int64_t opened = table.find_at_least(maxima, bound_.most_a, bound_.most_b, 0.0f, 0.0f, bar, panels_, panels);
+  const int64_t count =
+      table.find_in_panels(approx_, bound_.a, bound_.b, 0.0f, 0.0f, bar, panels, opened, found);  // ascending
+  float* values = reserved(scratch_.kept, count);
+  int32_t* order = reserved(scratch_.order, seeds_);
+  for (int64_t i = 0; i < count; ++i) values[i] = approx_[found[i]];
+  table.top_k(values, count, seeds_, exact, order);
+  rest_ = exact[std::max<int64_t>(refined_, 1) - 1];
+  for (int64_t i = 0; i < seeds_; ++i) order[i] = found[order[i]];
+  std::copy_n(order, seeds_, found);
 }
 
 float Candidates::log_total() {
@@ -38,12 +77,16 @@ float Candidates::log_total() {
     kept[i] = approx_[found[i]];
     approx_[found[i]] = scratch_.exact.get()[i];
   }
-  const float total = matrix_.table().log_sum_exp(approx_, matrix_.vocab());
+  const Kernels& table = matrix_.table();
+  const float top = *std::max_element(scratch_.exact.get(), scratch_.exact.get() + refined_);
+  // All others are at most `rest_`.
+  const float total = top >= rest_ ? table.log_sum_exp_below(approx_, top, matrix_.vocab())
+                                   : table.log_sum_exp(approx_, matrix_.vocab());
   for (int64_t i = 0; i < refined_; ++i) approx_[found[i]] = kept[i];
   return total;
 }
 
-int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32_t* token) {
+int64_t Candidates::best(float total, float* log_prob, int32_t* token) {
   const Kernels& table = matrix_.table();
   const int64_t vocab = matrix_.vocab();
   float* exact = scratch_.exact.get();
@@ -58,7 +101,11 @@ int64_t Candidates::best(const Bound& bound, float total, float* log_prob, int32
   std::sort(seeds.begin(), seeds.end());
   std::nth_element(exact, exact + (k_ - 1), exact + seeds_, std::greater<float>());
   const float bar = bar_below(exact[k_ - 1], total, 0.0);
-  const int64_t others = table.find_at_least(approx_, bound.a, bound.b, bound.by_a, bound.by_b, bar, vocab, found);
+  int32_t* panels = scratch_.panels.data();
+  const int64_t opened = table.find_at_least(scratch_.maxima.get(), bound_.most_a, bound_.most_b, bound_.by_a,
+                                             bound_.by_b, bar, panels_, panels);
+  const int64_t others =
+      table.find_in_panels(approx_, bound_.a, bound_.b, bound_.by_a, bound_.by_b, bar, panels, opened, found);
   const int64_t count = others + seeds_;
   if (count * kExactShare > vocab) {
     matrix_.all_logits(hidden_, approx_);

@@ -10,16 +10,17 @@
 
 namespace sharpbeam {
 
-// For every token: exact logit <= approximate logit + by_a * a[token] + by_b * b[token].
+// For every token: exact logit <= approximate logit + by_a * a[token] + by_b * b[token]. No factor is negative.
 struct Bound {
-  const float *a, *b;  // [vocab]
+  const float *a, *b;            // [panels * kPanel], zero from vocab on
+  const float *most_a, *most_b;  // [panels] the largest ones of each panel
   float by_a, by_b;
 };
 
 // Memory that one row needs; each thread has its own.
 struct CandidateScratch {
-  Buffer exact;
-  std::vector<int32_t> found;
+  Buffer exact, maxima;  // maxima: of panels of approximate logits
+  std::vector<int32_t> found, panels, order;
   std::vector<float> kept;
   std::vector<std::pair<int32_t, float>> seeds;
   void reserve(int64_t vocab);
@@ -28,22 +29,26 @@ struct CandidateScratch {
 // The candidates of one row.
 class Candidates {
  public:
-  // `approx` [vocab] are the approximate logits, which `best` overwrites. The seeds, the `refined` or k largest of them
-  // if that is more, get exact logits at once.
-  Candidates(const OutputMatrix& matrix, const float* hidden, float* approx, int64_t k, int64_t refined,
-             CandidateScratch& scratch);
+  // `approx` [panels * kPanel] are the approximate logits, which `best` overwrites, -inf from vocab on. The seeds, the
+  // `refined` or k largest of them if that is more, get exact logits at once.
+  Candidates(const OutputMatrix& matrix, const float* hidden, float* approx, const Bound& bound, int64_t k,
+             int64_t refined, CandidateScratch& scratch);
 
   // Log-sum-exp of the approximate logits, with exact ones for the `refined` largest. Does not depend on k.
   float log_total();
   // The k best with log_prob = exact logit - total; returns how many tokens took exact logits, vocab where so many
   // could be among the best that all did. To be called last.
-  int64_t best(const Bound& bound, float total, float* log_prob, int32_t* token);
+  int64_t best(float total, float* log_prob, int32_t* token);
 
  private:
+  void find_seeds();
+
   const OutputMatrix& matrix_;
   const float* hidden_;
   float* approx_;
-  int64_t k_, refined_, seeds_;
+  const Bound& bound_;
+  int64_t k_, refined_, seeds_, panels_;
+  float rest_ = kNever;  // all but the refined ones are at most this
   CandidateScratch& scratch_;
 };
 

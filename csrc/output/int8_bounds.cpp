@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace sharpbeam {
 namespace {
@@ -10,6 +11,10 @@ constexpr double kUnit = 0x1p-24;                // u
 constexpr double kUp = 1.0 + 0x1p-20;            // what bounds are widened by
 constexpr double kBiasShare = 256.0;             // A a pays for g |b|
 constexpr double kSmall = 1e-20, kLarge = 1e12;  // sizes of hidden vectors that have a bound
+
+constexpr int64_t kChains = 8;  // independent sums: one alone waits for itself
+
+double root(const double (&sums)[kChains]) { return std::sqrt(std::accumulate(sums, sums + kChains, 0.0)); }
 
 }  // namespace
 
@@ -20,14 +25,18 @@ Int8Hidden quantize_hidden(const Kernels& table, const float* hidden, int64_t di
   Int8Hidden row{};
   row.scale = table.quantize_int8(hidden, dim, int8);
   std::fill(int8 + dim, int8 + padded, int8_t{0});
-  double square = 0.0, lost_square = 0.0, near_square = 0.0;
-  for (int64_t k = 0; k < dim; ++k) {
+  double square[kChains] = {}, lost_square[kChains] = {}, near_square[kChains] = {};
+  const auto take = [&](int64_t k, int64_t c) {
     const double x = hidden[k], near = static_cast<double>(row.scale) * int8[k];
-    square += x * x;
-    lost_square += (x - near) * (x - near);
-    near_square += near * near;
-  }
-  const double size = std::sqrt(square), lost = std::sqrt(lost_square), near_size = std::sqrt(near_square);
+    square[c] += x * x;
+    lost_square[c] += (x - near) * (x - near);
+    near_square[c] += near * near;
+  };
+  int64_t k = 0;
+  for (; k + kChains <= dim; k += kChains)
+    for (int64_t c = 0; c < kChains; ++c) take(k + c, c);
+  for (; k < dim; ++k) take(k, 0);
+  const double size = root(square), lost = root(lost_square), near_size = root(near_square);
   row.sound = size == 0.0 || (size > kSmall && size < kLarge);
   const double steps = static_cast<double>(dim) * kUnit;
   const double chain = steps / (1.0 - steps);  // g

@@ -20,19 +20,29 @@ struct Scratch {
 ScanLayer::ScanLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const Kernels& table, float trust)
     : matrix_(std::move(weight), bias, vocab, dim, table),
       int8_(vocab, dim),
-      norm_(vocab),
-      lost_(vocab),
+      norm_(panels_of(vocab) * kPanel),
+      most_norm_(panels_of(vocab)),
+      lost_(panels_of(vocab) * kPanel),
+      most_lost_(panels_of(vocab)),
       trust_(trust) {
+  std::fill(norm_.get() + vocab, norm_.get() + panels_of(vocab) * kPanel, 0.0f);
+  std::fill(lost_.get() + vocab, lost_.get() + panels_of(vocab) * kPanel, 0.0f);
   matrix_.read([&](int64_t token) {
     lost_.get()[token] = widened(int8_.set_row(token, matrix_.row(token)));
     norm_.get()[token] = norm_of(matrix_, token);
   });
+  table.panel_maxima(norm_.get(), panels_of(vocab), most_norm_.get());
+  table.panel_maxima(lost_.get(), panels_of(vocab), most_lost_.get());
+}
+
+Bound ScanLayer::bound_of(const Int8Hidden& row) const {
+  return {norm_.get(), lost_.get(), most_norm_.get(), most_lost_.get(), row.by_norm, row.by_lost};
 }
 
 template <typename Visit>
 void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
   const Kernels& table = matrix_.table();
-  const int64_t stride = round_up(vocab(), kLanes), width = padded_int8(dim());
+  const int64_t stride = panels_of(vocab()) * kPanel, width = padded_int8(dim());
   for_each_block(rows.rows, stride, [&](int64_t first, int64_t count) {
     Scratch& own = thread_scratch<Scratch>();
     float* logits = reserved(own.logits, count * stride);
@@ -47,7 +57,8 @@ void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
     parallel_for(count, [&](int64_t r) {
       CandidateScratch& candidates = thread_scratch<Scratch>().candidates;  // of the thread that takes the row
       candidates.reserve(vocab());
-      visit(first + r, row[r], logits + r * stride, candidates);
+      std::fill(logits + r * stride + vocab(), logits + (r + 1) * stride, kNever);
+      visit(first + r, row[r], bound_of(row[r]), logits + r * stride, candidates);
     });
   });
 }
@@ -55,34 +66,36 @@ void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
 void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* total,
                      int32_t* rescored) const {
   check_k(k, vocab());
-  for_each_row(rows, [&](int64_t index, const Int8Hidden& row, float* logits, CandidateScratch& scratch) {
-    const float* hidden = rows.hidden + index * dim();
-    float* to = log_prob + index * k;
-    int32_t* tokens = token + index * k;
-    float log_total = 0.0f;
-    int64_t exact = vocab();
-    if (row.sound) {
-      Candidates candidates(matrix_, hidden, logits, k, normalise ? kRefined : 0, scratch);
-      if (normalise) log_total = candidates.log_total();
-      exact = candidates.best({norm_.get(), lost_.get(), row.by_norm, row.by_lost}, log_total, to, tokens);
-    } else {
-      log_total = matrix_.rank_all(hidden, normalise, k, logits, to, tokens);
-    }
-    if (total != nullptr) total[index] = log_total;
-    if (rescored != nullptr) rescored[index] = static_cast<int32_t>(exact);
-  });
+  for_each_row(rows,
+               [&](int64_t index, const Int8Hidden& row, const Bound& bound, float* logits, CandidateScratch& scratch) {
+                 const float* hidden = rows.hidden + index * dim();
+                 float* to = log_prob + index * k;
+                 int32_t* tokens = token + index * k;
+                 float log_total = 0.0f;
+                 int64_t exact = vocab();
+                 if (row.sound) {
+                   Candidates candidates(matrix_, hidden, logits, bound, k, normalise ? kRefined : 0, scratch);
+                   if (normalise) log_total = candidates.log_total();
+                   exact = candidates.best(log_total, to, tokens);
+                 } else {
+                   log_total = matrix_.rank_all(hidden, normalise, k, logits, to, tokens);
+                 }
+                 if (total != nullptr) total[index] = log_total;
+                 if (rescored != nullptr) rescored[index] = static_cast<int32_t>(exact);
+               });
 }
 
 void ScanLayer::score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const {
   check_tokens(token, rows.rows, vocab());
   if (!normalise) return matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
-  for_each_row(rows, [&](int64_t index, const Int8Hidden& row, float* logits, CandidateScratch& scratch) {
-    const float* hidden = rows.hidden + index * dim();
-    const float total = row.sound ? Candidates(matrix_, hidden, logits, 1, kRefined, scratch).log_total()
-                                  : matrix_.log_total(hidden, logits);
-    matrix_.logits(hidden, token + index, 1, log_prob + index);
-    log_prob[index] -= total;
-  });
+  for_each_row(
+      rows, [&](int64_t index, const Int8Hidden& row, const Bound& bound, float* logits, CandidateScratch& scratch) {
+        const float* hidden = rows.hidden + index * dim();
+        const float total = row.sound ? Candidates(matrix_, hidden, logits, bound, 1, kRefined, scratch).log_total()
+                                      : matrix_.log_total(hidden, logits);
+        matrix_.logits(hidden, token + index, 1, log_prob + index);
+        log_prob[index] -= total;
+      });
 }
 
 }  // namespace sharpbeam

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "linear/int8_matrix.h"
+#include "output/candidates.h"
 #include "output/int8_bounds.h"
 #include "output/interface.h"
 #include "output/output_matrix.h"
@@ -38,13 +39,14 @@ class ScanLayer final : public NormalisingLayer {
   static constexpr int64_t kRefined = 16;
 
  private:
+  Bound bound_of(const Int8Hidden& row) const;
   template <typename Visit>
   void for_each_row(const LayerRows& rows, Visit visit) const;
 
   OutputMatrix matrix_;
   Int8Matrix int8_;
-  Buffer norm_;  // a of each token
-  Buffer lost_;  // c of each token
+  Buffer norm_, most_norm_;  // a of each token, and the largest of each panel
+  Buffer lost_, most_lost_;  // c of each token, and the largest of each panel
   float trust_;
 };
 

@@ -249,6 +249,18 @@ void check_panels(const Kernels& table) {
   for (const int64_t p : {1, 2, 6})
     for (int64_t i = p * kPanel; i < (p + 1) * kPanel; ++i) wanted_sum += std::exp(static_cast<double>(x[i]) - 6.0);
   CHECK(std::fabs(sum - wanted_sum) < 1e-5 * wanted_sum, table.name, 3);
+  Guarded<float> top(kPanels);
+  table.panel_maxima(x.get(), kPanels, top.get());
+  for (int64_t p = 0; p < kPanels; ++p)
+    CHECK(top[p] == *std::max_element(x.get() + p * kPanel, x.get() + (p + 1) * kPanel), table.name, p);
+  const int64_t some = draw_size(1, x.size());
+  const float most = *std::max_element(x.get(), x.get() + some);
+  CHECK(table.log_sum_exp_below(x.get(), most, some) == sharpbeam::kernels("scalar").log_sum_exp(x.get(), some),
+        table.name, some);
+  x[0] = kNan, x[kPanel - 1] = 99.0f;
+  std::fill_n(x.get() + kPanel, kPanel, -kInfinity);
+  table.panel_maxima(x.get(), kPanels, top.get());
+  CHECK(top[0] == 99.0f && top[1] == -kInfinity, table.name, 0);
   salt(x);
   const float by_a = draw(), by_b = draw(), bar = 5.0f * draw();
   std::vector<int32_t> wanted;

@@ -4,8 +4,8 @@
 // packed panel (table.h), and the group of an input row is broadcast to all lanes.
 
 // A register block of kRows rows by kVecs vectors of one panel. Not inlined: the compiler then allocates registers for
-// this loop alone. Inlined into the dispatch over row counts below, g++ 12 spills accumulators inside it. `next` is what
-// to prefetch: as much as is read here, or a quarter of it where `kMany` blocks of rows share the prefetching.
+// this loop alone. Inlined into the dispatch over row counts below, g++ 12 spills accumulators inside it. `next` is
+// what to prefetch: as much as is read here, or a quarter of it where `kMany` blocks of rows share the prefetching.
 template <typename Unit, int kRows, int kVecs, bool kMany>
 [[gnu::noinline]] void quantized_block(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
                                        int64_t x_bytes, const int32_t* start, const float* x_scale, float* y,

@@ -1,5 +1,7 @@
 // Top-k selection. Part of body.h.
 
+constexpr int64_t kFew = 64;
+
 // A heap of the k best, the worst at the root. A NaN counts as -inf.
 struct Heap {
   float* value;
@@ -44,8 +46,31 @@ inline void top_one(const float* x, int64_t n, float* value, int32_t* index) {
   *value = x[at] == x[at] ? x[at] : -kInfinity;
 }
 
+// Few numbers: the place of each is how many come before it.
+inline void top_of_few(const float* x, int64_t n, int64_t k, float* values, int32_t* indices) {
+  Vec all[kFew / kLanes];
+  const Vec low = set(-kInfinity);
+  const int64_t parts = (n + kLanes - 1) / kLanes;
+  for (int64_t c = 0; c < parts; ++c) all[c] = max(load_part(x + c * kLanes, n - c * kLanes, -kInfinity), low);
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = x[i] == x[i] ? x[i] : -kInfinity;
+    const Vec own = set(value);
+    int64_t place = 0;
+    for (int64_t c = 0; c < parts; ++c) {
+      const int64_t before = i - c * kLanes;  // elements of this part with a lower index
+      const uint32_t lower = before <= 0 ? 0 : before >= kLanes ? 0xffffu : (1u << before) - 1u;
+      const uint32_t more = bits(less(own, all[c])), fewer = bits(less(all[c], own));
+      place += __builtin_popcount(more | (lower & ~fewer));
+    }
+    if (place >= k) continue;
+    values[place] = value;
+    indices[place] = static_cast<int32_t>(i);
+  }
+}
+
 void top_k_kernel(const float* x, int64_t n, int64_t k, float* values, int32_t* indices) {
   if (k == 1) return top_one(x, n, values, indices);
+  if (n <= kFew) return top_of_few(x, n, k, values, indices);
   const Heap heap{values, indices};
   for (int64_t i = 0; i < k; ++i) {
     values[i] = x[i] == x[i] ? x[i] : -kInfinity;

@@ -38,7 +38,15 @@ ROUNDING = ("quantize_int8", "quantize_int16", "quantize_weights")
 ATTENTION = ("mlp_keys", "mlp_scores", "dot_scores", "softmax", "weighted_sum", "multihead_scores", "multihead_context")
 NORMS = ("add_norm", "add_rms_norm")
 ELEMENTWISE = ("gru", "lstm", "tanh", "sigmoid", "ssru", "relu", "swish", "gelu", "gelu_tanh", "add", "mul", *NORMS)
-RANKING = ("log_sum_exp", "sum_exp_in_panels", "top_k", "find_at_least", "find_in_panels")
+RANKING = (
+    "log_sum_exp",
+    "log_sum_exp_below",
+    "panel_maxima",
+    "sum_exp_in_panels",
+    "top_k",
+    "find_at_least",
+    "find_in_panels",
+)
 RANDOM_WORDS = 12  # of a sentence that stands for real text
 
 
