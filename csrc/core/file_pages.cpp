@@ -26,7 +26,7 @@ struct Files {
   std::map<uintptr_t, File> by_begin;
 
   // The file that holds `at`, or null; the mutex must be locked.
-  const File* of(const float* at) const {
+  const File* of(const void* at) const {
     const uintptr_t address = reinterpret_cast<uintptr_t>(at);
     const auto next = by_begin.upper_bound(address);
     if (next == by_begin.begin()) return nullptr;
@@ -70,7 +70,7 @@ bool FileRows::read(int64_t row, float* to) const {
   return pread(file_, to, static_cast<size_t>(bytes_), offset_ + row * bytes_) == bytes_;
 }
 
-void release_pages(const float* begin, const float* end) {
+void release_pages(const void* begin, const void* end) {
   const std::lock_guard lock(files().mutex);
   const File* file = files().of(begin);
   if (file == nullptr) return;

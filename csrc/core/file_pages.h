@@ -38,7 +38,7 @@ class FileRows {
 };
 
 // Releases the pages that hold `begin` to `end`, where they are in a FilePages; other memory is left as it is.
-void release_pages(const float* begin, const float* end);
+void release_pages(const void* begin, const void* end);
 
 // Releases the pages of weights that are read once, in order, as the reader advances.
 class SequentialRead {

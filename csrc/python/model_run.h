@@ -42,6 +42,16 @@ inline Tensor read_integers(const AnyArray& array, const std::string& name, cons
           shared(scale, scales)};
 }
 
+constexpr nanobind::dlpack::dtype kFloat16{static_cast<uint8_t>(nanobind::dlpack::dtype_code::Float), 16, 1};
+
+inline Tensor read_halves(const AnyArray& array, const std::string& name) {
+  if (array.ndim() != 2 || array.stride(1) != 1 || array.stride(0) != static_cast<int64_t>(array.shape(1)))
+    throw std::invalid_argument(name + " holds float16; it must be a C-contiguous matrix");
+  return {.data = nullptr,
+          .shape = {static_cast<int64_t>(array.shape(0)), static_cast<int64_t>(array.shape(1))},
+          .halves = {std::make_shared<AnyArray>(array), static_cast<const uint16_t*>(array.data())}};
+}
+
 // Shares the memory of the NumPy arrays: the model keeps alive those that it does not pack.
 inline Weights read_weights(const Tensors& tensors, const Dict& options) {
   std::map<std::string, Tensor> weights;
@@ -50,6 +60,10 @@ inline Weights read_weights(const Tensors& tensors, const Dict& options) {
     const AnyArray array = nanobind::cast<AnyArray>(value);
     if (array.dtype() == nanobind::dtype<int8_t>()) {
       weights.emplace(name, read_integers(array, name, tensors));
+      continue;
+    }
+    if (array.dtype() == kFloat16) {
+      weights.emplace(name, read_halves(array, name));
       continue;
     }
     const bool vector = array.ndim() == 1;

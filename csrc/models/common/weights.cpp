@@ -1,6 +1,9 @@
 #include "models/common/weights.h"
 
+#include <bit>
 #include <stdexcept>
+
+#include "core/file_pages.h"
 
 namespace sharpbeam {
 namespace {
@@ -11,13 +14,25 @@ std::string text(const std::vector<int64_t>& shape) {
   return result + "]";
 }
 
+// The bits of a float16 are those of a float from its exponent on, but for the bias of the exponent.
+float widened(uint16_t half) {
+  const float size = std::bit_cast<float>(static_cast<uint32_t>(half & 0x7fff) << 13) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(size) | static_cast<uint32_t>(half & 0x8000) << 16);
+}
+
 Array widened(const Tensor& matrix) {
   const int64_t rows = matrix.shape[0], columns = matrix.shape[1];
   const auto values = std::make_shared<Buffer>(rows * columns);
+  if (const uint16_t* halves = matrix.halves.get(); halves != nullptr) {
+    for (int64_t i = 0; i < rows * columns; ++i) values->get()[i] = widened(halves[i]);
+    release_pages(halves, halves + rows * columns);
+    return {values, values->get()};
+  }
   for (int64_t row = 0; row < rows; ++row) {
     const float scale = matrix.scale.get()[row];
     for (int64_t i = row * columns; i < (row + 1) * columns; ++i) values->get()[i] = matrix.integers.get()[i] / scale;
   }
+  release_pages(matrix.integers.get(), matrix.integers.get() + rows * columns);
   return {values, values->get()};
 }
 

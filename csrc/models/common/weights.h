@@ -17,6 +17,7 @@ struct Tensor {
   std::vector<int64_t> shape;                   // row-major
   std::shared_ptr<const int8_t> integers = {};  // a matrix of integers, of which a value is integer / scale of its row
   Array scale = {};                             // [rows]
+  std::shared_ptr<const uint16_t> halves = {};  // or a matrix of float16, finite, by its bits
 };
 
 class Weights {
@@ -24,8 +25,8 @@ class Weights {
   explicit Weights(std::map<std::string, Tensor> tensors, const ComputeOptions& options = {})
       : tensors_(std::move(tensors)), options_(options) {}
 
-  // The tensor `name`; throws std::invalid_argument where it is missing or has another shape. A matrix of integers is
-  // widened for the caller alone, so that not all of them are in memory as float32 at the same time.
+  // The tensor `name`; throws std::invalid_argument where it is missing or has another shape. A matrix of integers or
+  // of float16 is widened for the caller alone, so that not all are in memory as float32 at the same time.
   Array array(const std::string& name, const std::vector<int64_t>& shape) const;
 
   // A linear layer with the [out, in] matrix `name`, without a bias or with the [out] vector `bias`.

@@ -65,7 +65,7 @@ class NativeModel:
     ) -> None:
         """Pack `tensors` (float32, C-contiguous, names and shapes as `tensor_shapes`) for the kernel table `isa`.
 
-        A matrix may be int8, with a scale for each row as NAME.scale: it is widened while it is packed.
+        A matrix may be float16, or int8 with a scale for each row as NAME.scale: it is widened while it is packed.
 
         Products are computed in `compute_type` (csrc/linear/linear.h); all else is float32. The other options spare
         products of recurrent models (MachineOptions), and change last bits at most. Embedding tables are not

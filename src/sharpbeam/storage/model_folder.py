@@ -34,6 +34,7 @@ DECODING = "decoding"  # key of config.json: the model's own options of a decodi
 FOREIGN = "If {} is a model of another program, convert it first: sharpbeam convert."
 _HASHED = 1 << 26  # bytes of weights that are hashed at every load, in some 0.1 s
 _CHUNK = 1 << 20  # values that are checked together
+_HALF_INFINITY = 0x7C00  # the exponent of what is not finite in float16
 _TABLES = ("source_embedding", "target_embedding", "embedding", "output_weight")  # read row by row, in float32
 
 
@@ -151,7 +152,8 @@ def read_tensors(
     The file is checked against its digest too, unless it is so large that this would take the most of a load: then only
     `verify_weights` does that. float32 tensors are views of the mapped file. Raises ModelError.
 
-    Without `widen` int8 matrices other than tables of tokens are views too: NAME int8, NAME.scale float32 [rows].
+    Without `widen` matrices other than tables of tokens are views too: float16, or int8 with NAME.scale float32
+    [rows].
     """
     path = folder / WEIGHTS
     try:
@@ -203,23 +205,27 @@ def _check(path: Path, config: Config, entries: Mapping[str, TensorEntry]) -> No
 
 
 def _floats(name: str, entries: Mapping[str, TensorEntry], raw: NDArray[np.uint8], *, widen: bool) -> NDArray[Any]:
-    """A tensor as float32, C-contiguous and aligned, which other programs' files need not be; or as its integers."""
+    """A tensor as float32, C-contiguous and aligned, which other programs' files need not be; or as it is."""
     tensor = entries[name].view(raw)
-    if entries[name].dtype == "I8" and not (widen or name in _TABLES):
-        return tensor
+    if entries[name].dtype in ("I8", "F16") and tensor.ndim == 2 and not (widen or name in _TABLES):
+        return np.require(tensor, requirements=("C", "ALIGNED"))
     if entries[name].dtype == "I8":
         return Int8Matrix(tensor, entries[name + SCALE].view(raw)[:, None]).values()
     return np.require(tensor, np.float32, ("C", "ALIGNED"))
 
 
-def _finite(tensor: Floats, pages: mmap.mmap) -> bool:
+def _finite(tensor: NDArray[Any], pages: mmap.mmap) -> bool:
     """Whether all values are finite. A sum is fast, and finite unless one of them is not or all together overflow."""
     values = tensor.reshape(-1)
     for first in range(0, values.size, _CHUNK):
         chunk = values[first : first + _CHUNK]
-        with np.errstate(over="ignore", invalid="ignore"):
-            if not np.isfinite(chunk.sum()) and not np.isfinite(chunk).all():
-                return False
+        if chunk.dtype == np.float16:  # for which NumPy computes each value by itself
+            finite = bool(((chunk.view(np.uint16) & _HALF_INFINITY) != _HALF_INFINITY).all())
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                finite = bool(np.isfinite(chunk.sum()) or np.isfinite(chunk).all())
+        if not finite:
+            return False
         _forget(pages)  # of a large file, only what is looked at is in memory
     return True
 

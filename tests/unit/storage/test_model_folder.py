@@ -111,6 +111,17 @@ def test_half_precision_weights_are_read_as_float32(folder, make_tensors):
         assert tensor.dtype == np.float32 and np.array_equal(tensor, half[name])
 
 
+def test_float16_matrices_stay_so_until_they_are_packed_and_give_the_same_bits(config, tmp_path, make_tensors, walk):
+    half = {name: tensor.astype(np.float16) for name, tensor in make_tensors(config).items()}
+    largest = next(tensor for name, tensor in half.items() if tensor.ndim == 2 and "embedding" not in name)
+    largest.flat[:4] = 0.0, -6e-8, 6e-5, 65504.0  # the least subnormal and normal numbers, and the largest
+    save_model(tmp_path / "model", config, half, {}, "")
+    found, path = read_tensors(tmp_path / "model", config, widen=False), walk(config)
+    assert sum(tensor.dtype == np.float16 for tensor in found.values()) > 2
+    wide = NativeModel(config, read_tensors(tmp_path / "model", config))
+    assert path.run(load_weights(tmp_path / "model").open()).tobytes() == path.run(wide.open()).tobytes()
+
+
 def quantized(tensors):
     return {name: Int8Matrix.quantized(t) if t.ndim == 2 else t for name, t in tensors.items()}
 
@@ -347,10 +358,12 @@ def test_a_config_that_is_none_is_an_error(folder, text):
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_a_weight_that_is_not_finite_is_named(folder, value, dtype, make_tensors):
     tensors = {name: tensor.astype(dtype) for name, tensor in make_tensors(TINY).items()}
-    tensors["decoder.bridge.bias"][1] = value
-    rewrite(folder, tensors)
-    with pytest.raises(ModelError, match=r"decoder\.bridge\.bias' holds a value that is not finite"):
-        load_weights(folder)
+    for name in ("decoder.bridge.bias", "decoder.bridge.weight"):
+        broken = {name: tensor.copy() for name, tensor in tensors.items()}
+        broken[name].flat[1] = value
+        rewrite(folder, broken)
+        with pytest.raises(ModelError, match=name + "' holds a value that is not finite"):
+            load_weights(folder)
 
 
 def test_wrong_tensors_are_named(folder):
