@@ -71,14 +71,22 @@ class OutputMatrix {
 };
 
 // Calls visit(first, count) for blocks of rows that are computed together: many, so that the weights are streamed
-// seldom, but few enough for `floats` numbers of each row to stay in the cache. No answer depends on it.
+// seldom, but few enough for `floats` numbers of each row to stay in the cache. No answer depends on it. Rows of one
+// `request` [rows] stay together where they fit.
 template <typename Visit>
-void for_each_block(int64_t rows, int64_t floats, Visit visit) {
+void for_each_block(int64_t rows, int64_t floats, Visit visit, const int32_t* request = nullptr) {
   const int64_t most = std::clamp(kBlockFloats / floats, kLeastAtOnce, kRowsAtOnce);
-  const int64_t blocks = (rows + most - 1) / most;
-  for (int64_t block = 0; block < blocks; ++block) {  // balanced: 160 rows are 54 + 53 + 53
-    const int64_t first = block * rows / blocks;
-    visit(first, (block + 1) * rows / blocks - first);
+  for (int64_t first = 0, last; first < rows; first = last) {
+    const int64_t blocks = (rows - first + most - 1) / most;  // balanced: 160 rows are 54 + 53 + 53
+    last = first + (rows - first + blocks - 1) / blocks;
+    const auto divides = [&](int64_t row) {
+      return request != nullptr && row < rows && request[row] == request[row - 1];
+    };
+    int64_t edge = last;
+    while (divides(edge) && edge - first < most) ++edge;
+    while (divides(edge) && edge > first + 1) --edge;
+    if (!divides(edge)) last = edge;
+    visit(first, last - first);
   }
 }
 

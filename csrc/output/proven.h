@@ -78,7 +78,7 @@ class ProvenLayer final : public NormalisingLayer {
   struct Row;
   // Calls visit(first row, rows, their Rows) for blocks that fit the cache.
   template <typename Visit>
-  void for_each_block_of_rows(const float* hidden, int64_t rows, Visit visit) const;
+  void for_each_block_of_rows(const float* hidden, int64_t rows, const int32_t* request, Visit visit) const;
   // Exact logits of the best token of each of the `seeds` panels with the largest previews.
   void seed(Row& row, int64_t seeds) const;
   // The places of the tokens that may reach `bar`, rising, into the scratch; how many.
