@@ -3,6 +3,7 @@
 `python -m bench decode.output_layers MODEL --text FILE --column 0` fits a low-bit preview into a copy of the model, by
 other text than is timed (--fit), checks how many sentences are those of the exact layer, and then times one sentence at
 a time and batches of 32, greedily and with a beam of 5, on one thread, interleaved. Ratios are against the scan.
+Of a language model single steps are timed only.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from sharpbeam import Translator, fit_preview
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.fit.low_bit import step_gain
 from sharpbeam.fit.low_bit_job import collected
+from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.proven import LowBit, ProvenLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.storage.low_bit import read_low_bit
+from sharpbeam.storage.model_folder import read_config
 from sharpbeam.text.lines import read_all as read_lines
 
 LAYERS = ("scan", "proven", "calibrated")
@@ -61,8 +64,11 @@ def steps(folder: Path, texts: list[str], beam_size: int, batch: int) -> dict[st
     return {name: (round(gain, 3), round(share[name], 3)) for name, gain in gains.items()}
 
 
-def measure(folder: Path, name: str, texts: list[str], beam_size: int, batch: int) -> dict[str, Any]:
+def measure(folder: Path, texts: list[str], beam_size: int, batch: int) -> dict[str, Any]:
     """Milliseconds for a sentence by layer, ratios to the scan, and differences from the exact layer."""
+    if architecture_of(read_config(folder)).task == "language":
+        found = steps(folder, texts, beam_size, batch)
+        return {layer: {"step_ratio": ratio, "bytes": share} for layer, (ratio, share) in found.items()}
     translator = Translator(folder, compute_type="int8", threads=1)
 
     def run(layer: str) -> list[str]:
@@ -96,13 +102,15 @@ def measure(folder: Path, name: str, texts: list[str], beam_size: int, batch: in
     }
     for layer, (ratio, share) in steps(folder, texts, beam_size, batch).items():
         figures[layer] |= {"step_ratio": ratio, "bytes": share}
-    options = {"model": name, "beam_size": beam_size, "batch": batch, "sentences": len(texts), "compute_type": "int8"}
-    return record.write("output_layers", {"layers": figures}, threads=1, options=options)
+    return figures
 
 
 def describe(line: dict[str, Any]) -> str:
     """One measurement, for people."""
     options = line["options"]
+    if "ms" not in line["layers"]["proven"]:
+        each = ", ".join(f"{layer} x{found['step_ratio']:.2f}" for layer, found in line["layers"].items())
+        return f"{options['model']}, steps, beam {options['beam_size']}, batch {options['batch']}: {each}"
     each = "; ".join(
         f"{layer} {found['ms']:.2f} ms x{found['ratio']:.2f} (step x{found.get('step_ratio', 1.0):.2f}, "
         f"{found['differ']} differ)"
@@ -130,4 +138,12 @@ def main(
         texts = read(text, column, 0, sentences)
         for beam_size in (1, 5):
             for batch in (1, 32):
-                print(describe(measure(folder, name or Path(model).name, texts, beam_size, batch)))
+                options = {
+                    "model": name or Path(model).name,
+                    "beam_size": beam_size,
+                    "batch": batch,
+                    "sentences": len(texts),
+                    "compute_type": "int8",
+                }
+                figures = {"layers": measure(folder, texts, beam_size, batch)}
+                print(describe(record.write("output_layers", figures, threads=1, options=options)), flush=True)
