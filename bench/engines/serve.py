@@ -53,14 +53,19 @@ def ctranslate2(folder: str, model: str, kind: str, beam: int, size: int) -> Tra
     """CTranslate2 with a copy in `folder` of our `model`, whose vocabularies make the pieces."""
     import ctranslate2 as engine
 
+    from sharpbeam.decoding.languages import LanguageTags
+    from sharpbeam.options.decode import LanguageOptions
+    from sharpbeam.storage.model_folder import read_config
     from sharpbeam.text.vocabulary import read_vocabularies
 
     source, target = read_vocabularies(Path(model))
+    direction = LanguageTags.of(read_config(Path(model))).direction(LanguageOptions())
     ids = {target.piece(token): token for token in range(len(target))}
     translator = engine.Translator(folder, compute_type=kind, inter_threads=1, intra_threads=1)
 
     def translate(texts: Sequence[str]) -> list[str]:
-        rows = [list(map(source.piece, source.encode(text))) for text in texts]
+        tokens = [(*direction.before, *source.encode(text), *direction.after) for text in texts]  # eos among them
+        rows = [list(map(source.piece, row)) for row in tokens]
         found = translator.translate_batch(rows, beam_size=beam, max_batch_size=size)
         return [target.decode([ids[piece] for piece in one.hypotheses[0] if piece in ids]) for one in found]
 
