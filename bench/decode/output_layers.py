@@ -93,9 +93,7 @@ def measure(folder: Path, texts: list[str], beam_size: int, batch: int) -> dict[
     figures = {
         layer: {
             "ms": round(1000 * timing.median_s / len(texts), 3),
-            "ratio": round(timing.ratio, 3),
-            "least_ratio": round(timing.least_ratio, 3),
-            "most_ratio": round(timing.most_ratio, 3),
+            **timing.ratios(),
             "differ": differ[layer],
         }
         for layer, timing in timings.items()

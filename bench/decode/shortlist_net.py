@@ -69,9 +69,7 @@ def speed(translator: Translator, texts: list[str], beam_size: int, batch: int) 
     return {
         layer: {
             "ms": round(1000 * one.median_s / len(texts), 3),
-            "ratio": round(one.ratio, 3),
-            "least_ratio": round(one.least_ratio, 3),
-            "most_ratio": round(one.most_ratio, 3),
+            **one.ratios(),
             "differ": differ[layer],
         }
         for layer, one in timings.items()

@@ -22,6 +22,10 @@ class Timing:
     least_ratio: float
     most_ratio: float
 
+    def ratios(self) -> dict[str, float]:
+        """For a line of results."""
+        return {name: round(getattr(self, name), 3) for name in ("ratio", "least_ratio", "most_ratio")}
+
 
 def interleave(
     contenders: Mapping[str, Callable[[], T]],

@@ -116,9 +116,7 @@ def union(layer: Layer, batches: list[Floats], centroids: int, rounds: int) -> d
     figures = {
         name: {
             "us": round(1e6 * t.median_s / len(batches), 1),
-            "ratio": round(t.ratio, 3),
-            "least_ratio": round(t.least_ratio, 3),
-            "most_ratio": round(t.most_ratio, 3),
+            **t.ratios(),
             "p_at_1": right[name],
         }
         for name, t in timings.items()
