@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
+from sharpbeam.decoding.loading import WORTH_IT, LoadedModel, find_model, load_model
 from sharpbeam.fit.low_bit_job import fit_preview, worth_fitting
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.report.previews import PreviewReport, draw_previews, report_previews
@@ -56,7 +56,8 @@ def test_auto_takes_the_proven_layer_where_the_preview_gains(model, monkeypatch)
     machine = MachineOptions(compute_type="float32", threads=1)
     for beam_size, scores, name in ((1, False, "greedy"), (1, True, "scores"), (5, False, "beam")):
         options = DecodeOptions.of(beam_size=beam_size, return_scores=scores)  # whatever the model's own is
-        assert load_model(folder, machine).layer_name(options) == ("proven" if gains.get(name, 0) > 1.1 else "scan")
+        wanted = "proven" if gains.get(name, 0) > WORTH_IT[name] else "scan"
+        assert load_model(folder, machine).layer_name(options) == wanted
     assert read_gains(folder, output[0], output[1] + 1) == {}  # fitted for other weights
     assert worth_fitting(folder)
 
