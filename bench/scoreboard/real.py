@@ -18,6 +18,7 @@ SLOWER = 1.1  # of claim 6
 PROVEN = ("ours scan", "ours proven", "ours exact")  # layers with the answers of the exact one
 SENTENCES, FILES = 1000, 10_000  # of claim 5
 FORMATS = ("T5", "BART", "mBART", "SMaLL-100", "Bergamot")  # that this part added
+WIDE = "docs/lab/transformers.md, 160 rows of a wide model"  # where floors are noted
 Measure = Callable[[Settings], Verdict]
 
 
@@ -91,6 +92,16 @@ def shapes(*wanted: tuple[str, int, float]) -> Measure:
         return Verdict(holds, "; ".join(one.figure for one in found))
 
     return measure
+
+
+def with_floor(measure: Measure, because: str) -> Measure:
+    """The same, with the reason of a miss: the floor that was measured."""
+
+    def explained(settings: Settings) -> Verdict:
+        found = measure(settings)
+        return found if found.holds is not False else Verdict(False, found.figure, because)
+
+    return explained
 
 
 def families(settings: Settings) -> Verdict:
@@ -173,26 +184,44 @@ CLAIMS = [
         "at least x3 at equal BLEU",
         speed_over_baseline(TRAINED, 5, 1, 3),
     ),
-    Claim("3b", "the same at batch 32", "at least x2.5", speed_over_baseline(TRAINED, 5, 32, 2.5)),
+    Claim(
+        "3b",
+        "the same at batch 32",
+        "at least x2.5",
+        with_floor(
+            speed_over_baseline(TRAINED, 5, 32, 2.5),
+            f"57% are int8 matmuls near peak, 8% exponentials at theirs: {WIDE}",
+        ),
+    ),
     Claim(
         "4a",
         "OPUS shape 6+6, random weights, exact answers, batch 1",
         "at least x6",
-        shapes(("opus-6+6", 1, 6)),
+        with_floor(shapes(("opus-6+6", 1, 6)), f"a step reads 52 MB, 50 ms a sentence where x6 asks for 38: {WIDE}"),
     ),
     Claim(
         "4b",
         "OPUS shape 6+6, random weights, exact answers, batch 32",
         "at least x3",
-        shapes(("opus-6+6", 32, 3)),
+        with_floor(shapes(("opus-6+6", 32, 3)), f"20 of 28 ms are int8 matmuls at their peak: {WIDE}"),
     ),
     Claim(
         "4c",
         "OPUS shape 12+1, random weights, batch 1 and 32",
         "at least x6 and x3",
-        shapes(("opus-12+1", 1, 6), ("opus-12+1", 32, 3)),
+        with_floor(
+            shapes(("opus-12+1", 1, 6), ("opus-12+1", 32, 3)),
+            f"a step reads 34 MB, 33 ms a sentence with the encoder, where x6 asks for 25: {WIDE}",
+        ),
     ),
-    Claim("4d", "NLLB shape, random weights", "at least x5", shapes(("nllb-600m", 1, 5))),
+    Claim(
+        "4d",
+        "NLLB shape, random weights",
+        "at least x5",
+        with_floor(
+            shapes(("nllb-600m", 1, 5)), f"a step reads 440 MB, 390 ms a sentence where x5 asks for 367: {WIDE}"
+        ),
+    ),
     Claim(
         "5", "families: 1,000 sentences of each; broken and hostile files", "0 wrong; 10,000 files a format", families
     ),
