@@ -79,6 +79,16 @@ def recorded(
     return measure
 
 
+def with_floor(measure: Callable[[Settings], Verdict], because: str) -> Callable[[Settings], Verdict]:
+    """The same, with the reason of a miss: the floor that was measured."""
+
+    def explained(settings: Settings) -> Verdict:
+        found = measure(settings)
+        return found if found.holds is not False else Verdict(False, found.figure, because)
+
+    return explained
+
+
 def pending(reason: str) -> Callable[[Settings], Verdict]:
     """`measure` of a claim that nothing measures yet, or that needs what is not here."""
     return lambda settings: Verdict(None, reason)

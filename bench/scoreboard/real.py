@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.harness import record
-from bench.scoreboard.claim import Claim, Settings, Verdict
+from bench.scoreboard.claim import Claim, Settings, Verdict, with_floor
 from bench.scoreboard.proven import net_speed
 
 FIREFOX = ("enpt", "pten")
@@ -92,16 +92,6 @@ def shapes(*wanted: tuple[str, int, float]) -> Measure:
         return Verdict(holds, "; ".join(one.figure for one in found))
 
     return measure
-
-
-def with_floor(measure: Measure, because: str) -> Measure:
-    """The same, with the reason of a miss: the floor that was measured."""
-
-    def explained(settings: Settings) -> Verdict:
-        found = measure(settings)
-        return found if found.holds is not False else Verdict(False, found.figure, because)
-
-    return explained
 
 
 def families(settings: Settings) -> Verdict:
