@@ -1,6 +1,6 @@
 // The decisions of a beam search whose scores rest on estimates: where two hypotheses are closer than the errors that
 // are stated, exact normalisers of what only one of them went through decide. So the answers are those of exact scores
-// wherever the stated errors hold.
+// wherever the stated errors hold, and sums of them stay within the root of the sum of their squares.
 #include <algorithm>
 #include <cmath>
 #include <limits>

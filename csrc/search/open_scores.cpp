@@ -58,8 +58,11 @@ int32_t OpenScores::take() {
 template <typename Visit>
 void OpenScores::for_each_between(int32_t a, int32_t b, Visit visit) const {
   while (a != b) {
+    const bool siblings = a != TokenTree::kRoot && b != TokenTree::kRoot && tree_.open(a) == tree_.open(b);
     for (int32_t* each : {&a, &b}) {
-      if (*each != TokenTree::kRoot) visit(tree_.open(*each)), *each = tree_.parent(*each);
+      if (*each == TokenTree::kRoot) continue;
+      if (!siblings) visit(tree_.open(*each));  // else of one row, whose normaliser both have
+      *each = tree_.parent(*each);
     }
   }
 }

@@ -5,8 +5,8 @@
 // seem to differ by, give or take the errors of the rows that only one of them went through. Where that does not
 // settle which is better, exact normalisers of those rows do: many in one call, since that is what makes them cheap.
 //
-// Errors of rows are independent: the sum of some is taken to be at most the root of the sum of their squares. What is
-// stated of a row is twice the largest of a sample, so that this is many times what such sums come to.
+// Errors of rows are nearly independent: the sum of some is taken to be at most the root of the sum of their squares.
+// A row states twice the largest error of a sample; the largest sums that were measured are .6 to .8 of that root.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ VOCAB, WIDTH = 130, 21  # neither is a multiple of a panel or of a vector regist
 REQUESTS = made_requests(4)
 # The error of a normaliser that is not exact, on noise, where no few tokens have most of the mass: at most three times
 # what was measured.
-NORMALIZER = {"scan": 2.5e-3, "proven": 0.034, "calibrated": 0.034, "screen": 1e-3, "screen-alone": 5e-3}
+NORMALIZER = {"scan": 2.5e-3, "proven": 0.028, "calibrated": 0.028, "screen": 1e-3, "screen-alone": 5e-3}
 PROVEN = ("exact", "scan", "proven")  # of all tokens, the exact layer's best
 every_layer = pytest.mark.parametrize("name", LAYERS)
 every_layer_by_row = pytest.mark.parametrize("name", [name for name in LAYERS if not find_output_layer(name).by_step])
@@ -138,7 +138,7 @@ def test_the_tolerance_shows_a_normaliser_that_leaves_out_a_part_of_the_sum(left
         got = layer.open().topk(hidden, 10, request)
         same = got.token == wanted.token
         errors.append(np.abs(got.log_prob - wanted.log_prob)[same].max())
-    assert errors[0] <= NORMALIZER["proven"] / 2 and errors[1] > NORMALIZER["proven"]
+    assert errors[0] <= NORMALIZER["proven"] / 1.5 and errors[1] > NORMALIZER["proven"]
 
 
 @every_layer

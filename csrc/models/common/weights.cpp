@@ -14,10 +14,12 @@ std::string text(const std::vector<int64_t>& shape) {
   return result + "]";
 }
 
-// The bits of a float16 are those of a float from its exponent on, but for the bias of the exponent.
+// The bits of a finite float16 are those of a float from its exponent on, but for the bias of the exponent. No
+// subnormal float stands between: a process may have them flushed to zero.
 float widened(uint16_t half) {
-  const float size = std::bit_cast<float>(static_cast<uint32_t>(half & 0x7fff) << 13) * 0x1p112f;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(size) | static_cast<uint32_t>(half & 0x8000) << 16);
+  const uint32_t size = half & 0x7fff, sign = static_cast<uint32_t>(half & 0x8000) << 16;
+  if (size < 0x400) return std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(size) * 0x1p-24f) | sign);
+  return std::bit_cast<float>(((size << 13) + (112u << 23)) | sign);
 }
 
 Array widened(const Tensor& matrix) {

@@ -27,7 +27,7 @@ from sharpbeam.types import Floats
 
 VECTORS = 6000  # hidden vectors that a basis of some hundred coordinates needs, and choices among tokens
 USUAL = 4_000, 40_000  # tokens of a model that `convert` fits a preview for
-MEASURED = 4_500  # hidden vectors that gains are measured on, at most
+MEASURED = 4_500  # made-up hidden vectors, at most, of whose surest third gains are measured
 MADE_UP = 400  # sentences where there is no text
 BEAM, TOP_K = 5, 2
 
