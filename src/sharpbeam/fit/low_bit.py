@@ -251,7 +251,7 @@ def _normalisers(
     """
     exact = ExactLayer.build(weight, bias)
     samples, more = np.ascontiguousarray(samples), np.ascontiguousarray(more)
-    wanted = _exact_totals(exact, samples)
+    _, wanted = _exact_totals(exact, samples)
     found: list[Normaliser] = []
     for calibrated, tolerance in zip((True, False), TOLERANCES, strict=True):
         layer = ProvenLayer.build(weight, bias, preview, calibrated=calibrated)
@@ -268,25 +268,22 @@ def _normalisers(
         good = [one for one in few if one[0].error < tolerance]
         best = min(good, key=lambda one: one[1]) if good else min(few, key=lambda one: one[0].error)
         found.append(best[0])
-    return found[0], _stated(exact, layer, more, _exact_totals(exact, more), found[1])
+    return found[0], _stated(layer, more, *_exact_totals(exact, more), found[1])
 
 
-def _exact_totals(exact: ExactLayer, samples: Floats) -> Doubles:
-    totals: Doubles = _best_logits(exact, samples) - exact.topk(samples, 1).log_prob[:, 0]
-    return totals
+def _exact_totals(exact: ExactLayer, samples: Floats) -> tuple[Doubles, Doubles]:
+    """The best logits [N] and the normalizers [N]."""
+    best = exact.unnormalised().topk(samples, 1).log_prob[:, 0].astype(np.float64)
+    return best, best - exact.topk(samples, 1).log_prob[:, 0]
 
 
-def _best_logits(exact: ExactLayer, samples: Floats) -> Doubles:
-    return exact.unnormalised().topk(samples, 1).log_prob[:, 0].astype(np.float64)
-
-
-def _stated(exact: ExactLayer, layer: ProvenLayer, samples: Floats, wanted: Doubles, n: Normaliser) -> Normaliser:
+def _stated(layer: ProvenLayer, samples: Floats, best: Doubles, wanted: Doubles, n: Normaliser) -> Normaliser:
     """`n` with the errors that it states: `SAFETY` times what none of `samples` exceeds, with the least squares.
 
     Searches add the squares of what rows state.
     """
     known, total = (layer.totals(samples, each)[0].astype(np.float64) for each in (replace(n, near=0.0, far=0.0), n))
-    share, error, best = 1.0 - np.exp(known - total), np.abs(total - wanted), _best_logits(exact, samples)
+    share, error = 1.0 - np.exp(known - total), np.abs(total - wanted)
     rest = (np.maximum(0.0, -np.expm1(best - total)) + LEAST_REST) ** 0.25
     stated = [(spread, max(1e-6, float(((error - spread * share) / rest).max()))) for spread in SPREADS]
     spread, unsure = min(stated, key=lambda one: float(np.mean((one[0] * share + one[1] * rest) ** 2)))
