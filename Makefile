@@ -6,9 +6,6 @@ VENV := .venv
 MADE := $(VENV)/made
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-DATA ?= ../shared/data
-MODELS ?= models runs
-QUICK ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 # One thread for each library: the matrices of tests are tiny, and threads that wait for each other are slow.
 ONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
@@ -20,7 +17,7 @@ TEST_EXTRAS := train,report,server,bulk,gpu,dev
 FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding api) --ignore=tests/unit/api/test_attached_head.py \
   --ignore=tests/unit/api/test_typing.py --ignore=tests/unit/search/test_native_beam.py
 
-.PHONY: help demo demo-real install test fast check lint types imports house stubs native native-arm sanitize wheel dev docs fix bench scoreboard clean
+.PHONY: help demo demo-real install test fast check lint types imports house stubs native native-arm sanitize wheel dev docs fix bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -36,8 +33,6 @@ help:
 	@echo "make fix                       format Python and C++, and mend what ruff can mend"
 	@echo "make docs                      build the documentation into build/site"
 	@echo "make bench                     list the benchmarks; PART=decode.speed ARGS=\"--rounds 3\" runs one"
-	@echo "make scoreboard PART=structure [QUICK=1]    which claims hold (or real, proven, papers, gpu, service)"
-	@echo "                               [CLAIM=\"2a 5\"] [MODEL=de-en] [MODELS=\"folder ...\"]"
 	@echo "make clean                     remove .venv and build"
 
 # ---- what the others need ----
@@ -181,11 +176,6 @@ build/bench/gemm: $(MADE)/bench bench/micro/gemm.cpp $(shell find csrc/kernels c
 
 bench: $(MADE)/tests build/bench/machine $(if $(filter micro.gemm,$(PART)),build/bench/gemm)
 	$(BIN)/python -m bench $(PART) $(ARGS)
-
-scoreboard: $(if $(filter output_layer,$(PART)),$(MADE)/bench,$(MADE)/tests) build/bench/machine $(if $(filter sharp,$(PART)),build/bench/gemm)
-	@test -n "$(PART)" || { echo "make scoreboard PART=structure, real, proven, papers, gpu or service [QUICK=1]" >&2; exit 2; }
-	$(ONE) $(BIN)/python -m bench scoreboard.run $(PART) --data $(DATA) --models "$(MODELS)" $(if $(MODEL),--model $(MODEL)) \
-	  $(if $(CLAIM),--claim "$(CLAIM)") $(if $(filter-out 0,$(QUICK)),--quick --no-write)
 
 clean:
 	rm -rf $(VENV) build

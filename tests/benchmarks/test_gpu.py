@@ -1,4 +1,4 @@
-"""The benchmarks of GPUs: without one they say so, and run in small on the CPU; judges read their lines."""
+"""The benchmarks of GPUs: without one they say so, and run in small on the CPU."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ pytest.importorskip("torch")
 import torch
 
 from bench.gpu import end_to_end, output_layers
-from bench.scoreboard.gpu import end_to_end as judge_end_to_end
-from bench.scoreboard.gpu import faster, kernels, stream
 from sharpbeam import Translator
 from sharpbeam.errors import SharpbeamError
 
@@ -44,18 +42,3 @@ def test_whole_translations_are_compared_in_small(tiny_model: Path, sentences: l
     runs = {f"{n} at once": lambda n=n: end_to_end.in_batches(translator, texts, n, **options) for n in (1, 3)}
     found = end_to_end.compared(runs, "1 at once", texts, 1)["contenders"]
     assert all(one["same"] == 1.0 and one["tokens_s"] > 0 for one in found.values())
-
-
-def test_judges_of_lines() -> None:
-    options = {"device": "a GPU", "vocab": 128_000}
-    line = {"options": options, "contenders": {"pytorch": {"ratio": [1.0]}, "grouped": {"ratio": [4.2]}}}
-    assert faster("grouped", "pytorch", 4.0)(line).holds and not faster("grouped", "pytorch", 5.0)(line).holds
-    line["contenders"] = {"exact": {"ratio": [1.0], "bleu": 30.0}, "screen": {"ratio": [1.4], "bleu": 29.9}}
-    assert judge_end_to_end(0.3)(line).holds and not judge_end_to_end(0.5)(line).holds
-    assert judge_end_to_end(0.3)({"options": options, "contenders": {"exact": {}}}).holds is None
-    line["contenders"] = {"FIXED": {"ratio": [1.0]}, "VAR-BATCH": {"ratio": [2.0]}, "VAR-STREAM": {"ratio": [2.6]}}
-    assert stream(line).holds
-    kinds = {"dense": {"cases": 500, "differ": 0, "error": 1e-6}}
-    assert kernels({"options": options, "kinds": kinds}).holds
-    kinds["dense"]["differ"] = 1
-    assert not kernels({"options": options, "kinds": kinds}).holds

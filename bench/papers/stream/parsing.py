@@ -128,7 +128,7 @@ def _tree(parser: Parser, hypothesis: Hypothesis, gold: Tree) -> Tree:
 
 def _brackets(gold: Tree, found: Tree) -> np.ndarray[Any, Any]:
     """Matched brackets, those of the gold tree, and those of the found one."""
-    from PYEVALB import parser as evalb_parser  # here: the scoreboard reads results without it
+    from PYEVALB import parser as evalb_parser
     from PYEVALB import scorer as evalb_scorer
 
     gold_tree, found_tree = (evalb_parser.create_from_bracket_string(f"(TOP {tree})") for tree in (gold, found))
