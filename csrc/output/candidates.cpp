@@ -1,7 +1,9 @@
 #include "output/candidates.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <utility>
 
 #include "output/scratch.h"
 
@@ -9,7 +11,9 @@ namespace sharpbeam {
 namespace {
 
 constexpr int64_t kGroups = 64;
-constexpr int64_t kExactShare = 4;  // more than one token in so many could be the best: take them all
+constexpr int64_t kExactShare = 4;         // more than one token in so many could be the best: take them all
+constexpr double kMostUncertain = 0x1p-7;  // nats; rows of models have a fiftieth of it, those of outlier columns any
+constexpr double kLeastOthers = 1e-6;      // of a sum of floats: less is not seen
 
 }  // namespace
 
@@ -73,9 +77,12 @@ void Candidates::find_seeds() {
 float Candidates::log_total() {
   float* kept = reserved(scratch_.kept, refined_);
   const int32_t* found = scratch_.found.data();
+  double square = 0.0;
   for (int64_t i = 0; i < refined_; ++i) {
-    kept[i] = approx_[found[i]];
-    approx_[found[i]] = scratch_.exact.get()[i];
+    const float exact = scratch_.exact.get()[i];
+    kept[i] = std::exchange(approx_[found[i]], exact);
+    const double error = static_cast<double>(kept[i]) - exact;
+    square += error * error;
   }
   const Kernels& table = matrix_.table();
   const float top = *std::max_element(scratch_.exact.get(), scratch_.exact.get() + refined_);
@@ -83,7 +90,19 @@ float Candidates::log_total() {
   const float total = top >= rest_ ? table.log_sum_exp_below(approx_, top, matrix_.vocab())
                                    : table.log_sum_exp(approx_, matrix_.vocab());
   for (int64_t i = 0; i < refined_; ++i) approx_[found[i]] = kept[i];
-  return total;
+  if (uncertainty(top, total, square / static_cast<double>(refined_)) <= kMostUncertain) return total;
+  return matrix_.log_total(hidden_, reserved(scratch_.all, matrix_.vocab()));
+}
+
+// Errors of size s raise a mean of exponentials by exp(s^2 / 2). The others may be 4 s larger than they seem.
+double Candidates::uncertainty(float top, float total, double square_error) const {
+  if (refined_ == matrix_.vocab()) return 0.0;
+  const double raised = std::expm1(std::min(square_error / 2.0, 64.0));
+  if (raised <= kMostUncertain) return raised;
+  const double known = matrix_.table().log_sum_exp(scratch_.exact.get(), refined_);
+  const double others = std::log(std::max(std::expm1(total - known), kLeastOthers));
+  const double most = std::log(static_cast<double>(matrix_.vocab())) + rest_ - top;
+  return raised * std::exp(std::min(std::min(others, most) + 4.0 * std::sqrt(square_error), 0.0));
 }
 
 int64_t Candidates::best(float total, float* log_prob, int32_t* token) {

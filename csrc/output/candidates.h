@@ -20,6 +20,7 @@ struct Bound {
 // Memory that one row needs; each thread has its own.
 struct CandidateScratch {
   Buffer exact, maxima;  // maxima: of panels of approximate logits
+  Buffer all;            // exact logits of a row whose approximate ones are too far off
   std::vector<int32_t> found, panels, order;
   std::vector<float> kept;
   std::vector<std::pair<int32_t, float>> seeds;
@@ -34,7 +35,8 @@ class Candidates {
   Candidates(const OutputMatrix& matrix, const float* hidden, float* approx, const Bound& bound, int64_t k,
              int64_t refined, CandidateScratch& scratch);
 
-  // Log-sum-exp of the approximate logits, with exact ones for the `refined` largest. Does not depend on k.
+  // Log-sum-exp of the approximate logits, with exact ones for the `refined` largest; of exact ones alone where those
+  // largest show that the others could move it too far. Does not depend on k.
   float log_total();
   // The k best with log_prob = exact logit - total; returns how many tokens took exact logits, vocab where so many
   // could be among the best that all did. To be called last.
@@ -42,6 +44,8 @@ class Candidates {
 
  private:
   void find_seeds();
+  // How far the others may move the total, about, in nats, by how far off the refined ones were.
+  double uncertainty(float top, float total, double square_error) const;
 
   const OutputMatrix& matrix_;
   const float* hidden_;

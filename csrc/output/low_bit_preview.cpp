@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -14,6 +15,7 @@ constexpr double kUnit = 0x1p-24;                // u
 constexpr double kUp = 1.0 + 0x1p-20;            // what bounds are widened by
 constexpr double kShare = 64.0;                  // how little of k the tokens' sizes are
 constexpr double kSmall = 1e-20, kLarge = 1e12;  // sizes of coordinates that are bounded
+constexpr double kUsual = 16.0;                  // times the square of a fitted vector: a row whose sums are estimated
 constexpr double kHalves = 0.02, kWhole = 0.1;   // t, and that of all coordinates: the bound changes little with it
 
 template <typename T>
@@ -75,6 +77,8 @@ LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view)
   center_.assign(view.center, view.center + dim);
   balance_.assign(view.balance, view.balance + dim);
   most_balance_ = *std::max_element(balance_.begin(), balance_.end());
+  fitted_square_ =
+      std::accumulate(balance_.begin(), balance_.end(), 0.0, [](double sum, double t) { return sum + 1.0 / (t * t); });
   basis_norm_ = norm(view.basis, dim * dim), shift_norm_ = norm(view.shift, dim);
   for (int64_t l = 0; l < view.levels; ++l) panels_ += (view.start[l + 1] - view.start[l] + kPanel - 1) / kPanel;
   token_.assign(static_cast<size_t>(panels_ * kPanel), -1);
@@ -204,6 +208,7 @@ PreviewBound LowBitPreview::bound(const Kernels& table, const float* hidden, con
     row.edge[l] = edge(kept(l), rests[l], kHalves, 5.0, static_cast<double>(level_[static_cast<size_t>(l)].trust));
   }
   row.whole = edge(dim, 0.0, kWhole, 7.0, whole_trust_);
+  row.usual = balanced_square <= kUsual * fitted_square_;
   return row;
 }
 

@@ -54,7 +54,7 @@ struct LowBitView {
   const float* shift;          // a [dim]
   const float* center;         // c [dim]
   const double* rows;          // y [vocab, dim]
-  const double* balance;       // T [dim], positive
+  const double* balance;       // T [dim], positive: a fitted vector has coordinates g of about 1 / T^2
   int64_t levels;              // from 1 to kMostPreviewLevels
   const int32_t* tokens;       // [vocab] every token once, level by level
   const int32_t* start;        // [levels + 1] tokens[start[l] : start[l + 1]] are those of level l, at least one
@@ -69,6 +69,7 @@ constexpr int64_t kMostPreviewLevels = 16;
 // A hidden vector's part of the bounds, level by level.
 struct PreviewBound {
   bool sound;    // false: not finite, too large or too small for a bound
+  bool usual;    // false: more than four times as far from the mean as vectors of the fit, so that sums are no estimate
   float scale;   // of the int8 coordinates
   double shift;  // s
   struct Edge {
@@ -143,6 +144,7 @@ class LowBitPreview {
   std::vector<float> center_;
   std::vector<double> balance_;
   double basis_norm_, shift_norm_, most_balance_, remainder_, whole_trust_;
+  double fitted_square_;  // |T g|^2 of a fitted vector, about: the sum of 1 / T^2
   int64_t panels_ = 0, depth_ = 0;
 };
 

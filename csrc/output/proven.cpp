@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kExactShare = 8;  // more than one token in so many left: take all of them
 constexpr int64_t kMostSeeds = 64;
 constexpr double kLeastRest = 0x1p-12;  // of a sum, next to its best token: a row that seems sure may lack one
+constexpr float kMostTotal = std::numeric_limits<float>::max();
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 struct Scratch {
@@ -126,7 +127,7 @@ void ProvenLayer::estimate(Row& row, const Normaliser& normaliser, ProvenCounts&
   Scratch& mine = scratch();
   const Kernels& table = matrix_.table();
   const auto take_exact = [&] { row.total = matrix_.log_total(row.hidden, mine.exact.get()), row.error = 0.0f; };
-  if (!row.sound()) return take_exact();
+  if (!row.sound() || !row.bound.usual) return take_exact();
   const float best = static_cast<float>(row.best - row.bound.shift), share = normaliser.share;
   float* tops = mine.best.get();
   std::copy_n(row.top, preview_.panels(), tops);
@@ -150,6 +151,7 @@ void ProvenLayer::estimate(Row& row, const Normaliser& normaliser, ProvenCounts&
   const double others = normaliser.near * summed * std::exp(top + shift) +
                         normaliser.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
   row.total = static_cast<float>(known + std::log1p(others));
+  if (!(row.total >= row.best && row.total <= kMostTotal)) return take_exact();  // a preview is too far off
   const double rest = std::max(0.0, -std::expm1(static_cast<double>(row.best) - row.total)) + kLeastRest;
   row.error = above(normaliser.spread * others / (1.0 + others) + normaliser.unsure * std::sqrt(std::sqrt(rest)));
 }
@@ -221,6 +223,10 @@ void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log
     matrix_.all_logits(row.hidden, mine.exact.get());
     rank_log_probs(matrix_.table(), mine.exact.get(), mine.token.data(), vocab(), row.total, k, log_prob, token);
   };
+  // The estimate of a normaliser may be a little below the best logit, but no token is likelier than 1.
+  const auto clamp = [&](int64_t count) {
+    for (int64_t i = 0; normalise && i < count; ++i) log_prob[i] = std::min(log_prob[i], 0.0f);
+  };
   if (!row.sound()) return all();
   // In logits. The bar of a beam's floor is a little lower than it is: sums of scores are rounded.
   float known = kNever;
@@ -250,15 +256,14 @@ void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log
       mine.token[static_cast<size_t>(few++)] = preview_.token(mine.left[static_cast<size_t>(i)]);
     }
   }
-  if (few * kExactShare > vocab() && row.floor == kNone) return all();
+  if (few * kExactShare > vocab() && row.floor == kNone) return all(), clamp(k);
   counts.compared += few;
   counts.skipped += few == 0;
   std::sort(mine.token.begin(), mine.token.begin() + few);
   exact_logits(row, few, near);
   const int64_t some = std::min(few, k);
   if (some > 0) rank_log_probs(matrix_.table(), near, mine.token.data(), few, row.total, some, log_prob, token);
-  // The estimate of a normaliser may be a little below the best logit, but no token is likelier than 1.
-  for (int64_t i = 0; normalise && i < some; ++i) log_prob[i] = std::min(log_prob[i], 0.0f);
+  clamp(some);
   for (int64_t i = some; i < k; ++i) log_prob[i] = kNever, token[i] = 0;
 }
 

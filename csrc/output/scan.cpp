@@ -77,6 +77,8 @@ void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* lo
                    Candidates candidates(matrix_, hidden, logits, bound, k, normalise ? kRefined : 0, scratch);
                    if (normalise) log_total = candidates.log_total();
                    exact = candidates.best(log_total, to, tokens);
+                   // The normaliser may be a little below the best logit, but no token is likelier than 1.
+                   for (int64_t i = 0; normalise && i < k && to[i] > 0.0f; ++i) to[i] = 0.0f;
                  } else {
                    log_total = matrix_.rank_all(hidden, normalise, k, logits, to, tokens);
                  }
@@ -94,7 +96,7 @@ void ScanLayer::score(const LayerRows& rows, const int32_t* token, bool normalis
         const float total = row.sound ? Candidates(matrix_, hidden, logits, bound, 1, kRefined, scratch).log_total()
                                       : matrix_.log_total(hidden, logits);
         matrix_.logits(hidden, token + index, 1, log_prob + index);
-        log_prob[index] -= total;
+        log_prob[index] = std::min(log_prob[index] - total, 0.0f);
       });
 }
 

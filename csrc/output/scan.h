@@ -23,8 +23,8 @@ class ScanLayer final : public NormalisingLayer {
   int64_t vocab() const override { return matrix_.vocab(); }
   int64_t dim() const override { return matrix_.dim(); }
 
-  // log_prob = logit - total, where total is the log-sum-exp of the int8 logits with the kRefined largest replaced by
-  // exact ones.
+  // log_prob = logit - total, at most 0, where total is the log-sum-exp of the int8 logits with the kRefined largest
+  // replaced by exact ones; or of exact ones alone, where int8 is too coarse for the row (candidates.h).
   void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token) const override {
     rank(rows, k, normalise, log_prob, token, nullptr, nullptr);
   }

@@ -73,6 +73,20 @@ def test_the_normaliser_is_near_and_has_the_same_bits_on_every_table(layer):
     assert np.array_equal(layer.log_prob(rows, found.token[:, 1].copy()), found.log_prob[:, 1])
 
 
+@pytest.mark.parametrize("calibrated", [False, True])
+@pytest.mark.parametrize("isa", table_names())
+@pytest.mark.parametrize("scale", [1e-8, 3, 10, 100, 1e3, 1e5, 1e8])
+def test_vectors_unlike_those_of_the_fit_have_sound_log_probabilities(calibrated, isa, scale):
+    layer = ProvenLayer.build(WEIGHT, BIAS, PREVIEW, isa, calibrated=calibrated)
+    rows = hidden(12, 60) * np.float32(scale)
+    found, wanted = layer.topk(rows, 5), EXACT.topk(rows, 5)
+    assert np.isfinite(found.log_prob).all()
+    assert found.log_prob.max() <= 0.0
+    assert np.array_equal(found.token, wanted.token)
+    assert np.abs(found.log_prob - wanted.log_prob).max() < 0.1
+    assert np.array_equal(layer.log_prob(rows, found.token[:, 0].copy()), found.log_prob[:, 0])
+
+
 def test_a_row_does_not_depend_on_its_neighbours(layer):
     rows = hidden(10, 70)
     together = layer.topk(rows, 4)

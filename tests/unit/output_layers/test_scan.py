@@ -76,7 +76,21 @@ def test_the_normaliser_is_near(size, tolerance):
     assert np.abs(got - wanted).max() < tolerance
 
 
-@pytest.mark.parametrize("kind", ["normal", "ties", "zero hidden", "too large to bound"])
+@pytest.mark.parametrize("isa", table_names())
+@pytest.mark.parametrize("size", [0.2, 1.0])
+@pytest.mark.parametrize("times", [30, 100, 1000])
+def test_outlier_columns_do_not_move_the_normaliser(isa, size, times):
+    weight, bias, hidden = layers(0, 3001, 96, 100)["normal"]
+    weight[:, 3] *= times
+    scan, exact = ScanLayer.build(weight, bias, isa), ExactLayer.build(weight, bias)
+    got, wanted = scan.topk(hidden * np.float32(size), 5), exact.topk(hidden * np.float32(size), 5)
+    assert np.array_equal(got.token, wanted.token)
+    assert np.abs(got.log_prob - wanted.log_prob).max() < 0.03
+    assert got.log_prob.max() <= 0.0
+    assert np.array_equal(scan.log_prob(hidden * np.float32(size), got.token[:, 1].copy()), got.log_prob[:, 1])
+
+
+@pytest.mark.parametrize("kind", ["normal", "ties", "zero hidden", "too large to bound", "an outlier column"])
 @pytest.mark.parametrize("k", [1, 40])
 def test_forced_scores_have_the_bits_of_topk(kind, k):
     weight, bias, hidden = layers(0, 777, 65, 20)[kind]
