@@ -101,7 +101,7 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--beam-size", 2, "--num-hypotheses", 3], ["num_hypotheses is 3", "between 1 and beam_size (2)"]),
         (["--length-penalty", "nan"], ["length_penalty is nan"]),
         (["--early-stopping", "maybe"], ["early_stopping is 'maybe'", "true, false, never, proven or exhaustive"]),
-        (["--min-length", 300], ["min_length is 300", "below max_length (256)"]),
+        (["--min-length", 300], ["min_length is 300", "between 0 and max_length (256)"]),
         (["--max-length", 0], ["max_length is 0"]),
         (["--batch-tokens", -1], ["batch_tokens is -1"]),
         (["--max-input-length", -1], ["max_input_length is -1"]),

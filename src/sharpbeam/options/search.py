@@ -159,8 +159,7 @@ class SearchOptions(Schema):
         self._check_answers()
         self._check_biases()
         self._check_merging()
-        below = f"at least 0 and below max_length ({self.max_length})"
-        self.require(self.min_length < self.max_length, "min_length", below)
+        self.require(self.min_length <= self.max_length, "min_length", f"between 0 and max_length ({self.max_length})")
 
     @property
     def most_rows(self) -> int:

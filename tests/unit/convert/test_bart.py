@@ -250,7 +250,15 @@ def test_without_tokenizers_it_says_what_to_install(bart: Pair, tmp_path: Path, 
 
 
 def test_families_that_we_lack_are_refused_by_name_with_what_to_do(tmp_path: Path) -> None:
-    for kind, said in (("pegasus", "convert a model of BART"), ("IndicTrans", "convert NLLB"), ("led", "windows")):
+    for kind, said in (
+        ("pegasus", "convert a model of BART"),
+        ("IndicTrans", "convert NLLB"),
+        ("led", "windows"),
+        ("xlm-prophetnet", "convert a model of BART"),
+        ("mvp", "convert a model of BART"),
+        ("plbart", "run it with transformers"),
+        ("t5gemma", "convert flan-T5"),
+    ):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
         with pytest.raises(
             ModelError, match=rf"model_type is '{kind}': .*{said}.* converts models of the types marian"

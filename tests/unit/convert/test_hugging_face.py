@@ -290,6 +290,10 @@ def test_a_banned_word_below_0_is_refused(marian, tmp_path):
         ("encoder_no_repeat_ngram_size", 3),
         ("encoder_repetition_penalty", 1.2),
         ("exponential_decay_length_penalty", [5, 1.1]),
+        ("num_beam_groups", 2),
+        ("force_words_ids", [[5]]),
+        ("penalty_alpha", 0.6),
+        ("guidance_scale", 1.5),
     ],
 )
 def test_what_generate_alone_heeds_is_refused_by_name(marian, tmp_path, fact, value):
@@ -298,7 +302,13 @@ def test_what_generate_alone_heeds_is_refused_by_name(marian, tmp_path, fact, va
     (folder / "generation_config.json").write_text(json.dumps(facts | {fact: value}))
     with pytest.raises(ModelError, match=f"generation_config.json: {fact} is"):
         read_hugging_face(folder)
-    idle = {"encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1.0}.get(fact)
+    idle = {
+        "encoder_no_repeat_ngram_size": 0,
+        "encoder_repetition_penalty": 1.0,
+        "num_beam_groups": 1,
+        "penalty_alpha": 0.0,
+        "guidance_scale": 1.0,
+    }.get(fact)
     (folder / "generation_config.json").write_text(json.dumps(facts | {fact: idle}))
     assert read_hugging_face(folder).config == read_hugging_face(marian).config
 
@@ -342,6 +352,38 @@ def test_its_own_search_options_are_the_defaults(marian, tmp_path, where):
     (folder / where).write_text(json.dumps(facts | own | {"num_beams": 0}))
     with pytest.raises(ModelError, match=r"config\.json: .*beam_size is 0"):
         read_hugging_face(folder)
+
+
+@pytest.mark.parametrize(
+    ("own", "lengths"),
+    [
+        ({"max_length": 200, "max_new_tokens": 6}, (0, 6)),
+        ({"min_length": 2, "max_length": 30, "min_new_tokens": 7}, (7, 29)),
+        ({"min_length": 9, "max_length": 9}, (8, 8)),
+        ({"min_new_tokens": 6, "max_new_tokens": 6}, (6, 6)),
+    ],
+)
+@pytest.mark.parametrize("beam", [1, 4])
+def test_lengths_of_a_generation_config_are_those_of_generate(theirs, marian, tmp_path, own, lengths, beam):
+    """New tokens are preferred to lengths, which count the token that the decoder starts from."""
+    folder = shutil.copytree(marian, tmp_path / "other")
+    facts = json.loads((folder / "generation_config.json").read_text()) | own | {"num_beams": beam}
+    (folder / "generation_config.json").write_text(json.dumps(facts))
+    ours = convert(folder, tmp_path / "ours")
+    search = ours.defaults.search
+    assert (search.min_length, search.max_length) == lengths
+    for text, answer in zip(TEXTS, ours.translate(TEXTS), strict=True):
+        tokens, _ = generated(*theirs, text, num_beams=beam, **own)
+        assert [ours.loaded.target.piece(token) for token in tokens] == list(answer.tokens)
+
+
+def test_a_banned_eos_is_not_banned(marian, tmp_path):
+    """`generate` takes eos out of bad_words_ids: else no answer would end before max_length."""
+    folder = shutil.copytree(marian, tmp_path / "other")
+    facts = json.loads((folder / "generation_config.json").read_text())
+    banned = facts["bad_words_ids"]
+    (folder / "generation_config.json").write_text(json.dumps(facts | {"bad_words_ids": [*banned, [0]]}))
+    assert read_hugging_face(folder).config == read_hugging_face(marian).config
 
 
 @pytest.mark.parametrize("generation", [True, False], ids=["generation_config.json", "config.json"])

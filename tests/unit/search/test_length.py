@@ -28,7 +28,7 @@ from sharpbeam.types import Prefix
     beam_size=st.sampled_from([1, 2, 4]),
     early_stopping=st.sampled_from(["true", "false", "never", "proven", "exhaustive"]),
     length_penalty=st.sampled_from([0.0, 1.0, -1.0]),
-    rules=st.sampled_from([{}, {"min_length": 2}, {"forced_eos": True}, {"finishing": "stay"}]),
+    rules=st.sampled_from([{}, {"min_length": 2}, {"min_length": 5}, {"forced_eos": True}, {"finishing": "stay"}]),
     phrases=st.booleans(),
 )
 def test_equals_the_reference(seed: int, beam_size: int, rules: dict, phrases: bool, **values) -> None:
@@ -47,7 +47,7 @@ def test_equals_the_reference(seed: int, beam_size: int, rules: dict, phrases: b
     for request in requests:
         least = 3 if phrases else 1  # what the phrases take
         length = min(max(request.max_length, least), 9) if request.max_length else 9
-        own = replace(options, max_length=length, min_length=min(options.min_length, length - 1))
+        own = replace(options, max_length=length, min_length=min(options.min_length, length))
         if own.min_length == options.min_length:
             log_probs = toy_log_probs(model, layer, request)
             one = reference_phrases(log_probs, own, EOS, wanted) if phrases else reference_search(log_probs, own, EOS)

@@ -18,14 +18,16 @@ _LACKED: dict[str, Any] = {
     "encoder_no_repeat_ngram_size": None,
     "encoder_repetition_penalty": 1.0,
     "exponential_decay_length_penalty": None,
+    "num_beam_groups": 1,
+    "force_words_ids": None,
+    "penalty_alpha": 0.0,
+    "guidance_scale": 1.0,
 }
 _SEARCH = {  # generation_config.json's name -> ours
     "num_beams": "beam_size",
     "length_penalty": "length_penalty",
     "no_repeat_ngram_size": "no_repeat_ngram_size",
     "repetition_penalty": "repetition_penalty",
-    "max_length": "max_length",
-    "min_length": "min_length",
     "early_stopping": "early_stopping",
 }
 
@@ -66,33 +68,42 @@ def special_ids(facts: Facts, generation: Facts) -> dict[str, int]:
 
 
 def suppressed_ids(generation: Facts) -> tuple[int, ...]:
-    """Words that are never produced."""
-    found = generation.get("bad_words_ids") or []
-    if not isinstance(found, list) or not all(
-        isinstance(words, list) and len(words) == 1 and type(words[0]) is int and words[0] >= 0 for words in found
+    """Tokens that are never produced; eos is not one, which `generate` takes out of the list too."""
+    lists, eos = generation.get("bad_words_ids") or [], _one(generation.get("eos_token_id"))
+    if not isinstance(lists, list) or not all(
+        isinstance(tokens, list) and len(tokens) == 1 and type(tokens[0]) is int and tokens[0] >= 0 for tokens in lists
     ):
         raise generation.refusal("bad_words_ids", "a list of single ids from 0; Sharpbeam lacks banned phrases")
-    return tuple(sorted({words[0] for words in found}))
+    return tuple(sorted({tokens[0] for tokens in lists} - {eos}))
 
 
 def search_options(generation: Facts) -> dict[str, Any]:
-    """The search options that `generate` has for this model by default; raises ModelError.
-
-    Hugging Face counts the token that the decoder starts from in max_length and min_length.
-    """
-    found = {ours: generation.get(theirs) for theirs, ours in _SEARCH.items() if generation.get(theirs) is not None}
-    for name in ("max_length", "min_length"):
-        if type(found.get(name)) is int:
-            found[name] = max(found[name] - 1, 0 if name == "min_length" else 1)
-    if isinstance(found.get("early_stopping"), bool):
-        found["early_stopping"] = str(found["early_stopping"]).lower()
-    if found.get("beam_size") == 1:
-        found.pop("early_stopping", None)  # greedy search has nothing to choose from
+    """The search options that `generate` has for this model by default; raises ModelError."""
+    options = {ours: generation.get(theirs) for theirs, ours in _SEARCH.items() if generation.get(theirs) is not None}
+    options |= _lengths(generation)
+    if isinstance(options.get("early_stopping"), bool):
+        options["early_stopping"] = str(options["early_stopping"]).lower()
+    if options.get("beam_size") == 1:
+        options.pop("early_stopping", None)  # greedy search has nothing to choose from
     if (forced := _one(generation.get("forced_eos_token_id"))) is not None:
         if forced != (eos := _one(generation.get("eos_token_id"))):
             raise generation.refusal("forced_eos_token_id", f"left out, or that of eos, {eos}")
-        found["forced_eos"] = True
-    return checked_decoding(generation.path, found)
+        options["forced_eos"] = True
+    return checked_decoding(generation.path, options)
+
+
+def _lengths(generation: Facts) -> dict[str, int]:
+    """max_length and min_length in new tokens.
+
+    `generate` prefers max_new_tokens to max_length, which counts the token that the decoder starts from; min likewise.
+    """
+    lengths = {}
+    for name, least in (("max", 1), ("min", 0)):
+        if generation.get(f"{name}_new_tokens") is not None:
+            lengths[f"{name}_length"] = generation.integer(f"{name}_new_tokens")
+        elif generation.get(f"{name}_length") is not None:
+            lengths[f"{name}_length"] = max(generation.integer(f"{name}_length") - 1, least)
+    return lengths
 
 
 def _one(found: Any) -> Any:
