@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sharpbeam.errors import OutputError
@@ -36,14 +38,25 @@ def check_home(file: Path) -> None:
 
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
-    """A path next to `path` to write to, renamed to `path` at the end of the block; an error leaves the old file."""
-    temporary = path.with_name(path.name + ".new")
+    """A new file next to `path` to write to, renamed to `path` at the end of the block; an error leaves the old file.
+
+    It has the permissions of the file that it replaces; without one, those that `open` gives. Files that killed runs
+    left next to `path` are removed after a success.
+    """
+    temporary = path.with_name(f".{path.name}{_MARK}{secrets.token_hex(4)}")
+    held = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
+        with suppress(OSError):
+            lock_file(held)  # tells other runs that clean up that this file is in use
         yield temporary
+        temporary.chmod(stat.S_IMODE(os.stat(path if path.exists() else held).st_mode))  # a library may make its own
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    finally:
+        os.close(held)
+    _clear(path)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -149,14 +162,17 @@ def _exchange(one: Path, other: Path) -> bool:
     return done == 0
 
 
-def _clear(folder: Path) -> None:
-    """Remove the folders that killed runs left next to `folder`; those of running ones are locked."""
-    left = re.compile(rf"\.{re.escape(folder.name + _MARK)}(old\.)?[a-z0-9_]{{8}}")  # as tempfile names them
-    for path in folder.parent.iterdir():
-        if left.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+def _clear(made: Path) -> None:
+    """Remove the files or folders that killed runs left next to `made`; those of running ones are locked."""
+    left = re.compile(rf"\.{re.escape(made.name + _MARK)}(old\.)?[a-z0-9_]{{8}}")  # as tempfile names them
+    for path in made.parent.iterdir():
+        if left.fullmatch(path.name) and (path.is_dir() or path.is_file()) and not path.is_symlink():
             held = lock(path)
             if held is not None:
-                shutil.rmtree(path, ignore_errors=True)
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
                 os.close(held)
 
 

@@ -132,7 +132,7 @@ def test_a_killed_collection_goes_on_to_the_same_files(
     with pytest.raises(KeyboardInterrupt):
         Collector(parts, torn, 2, 3).collect(killed(lines, 50), {}, 10**9, QUIET.append)
     assert len(list(torn.glob("*.npy"))) == 2
-    (torn / "part-00002.npy.new").write_bytes(b"half")
+    (torn / ".part-00002.npy.sharpbeam-0123abcd").write_bytes(b"half")
     Collector(parts, torn, 2, 3, threads).collect(lines, {}, 10**9, QUIET.append)
     assert {p.name: p.read_bytes() for p in torn.iterdir()} == {p.name: p.read_bytes() for p in whole.iterdir()}
 

@@ -133,7 +133,7 @@ def test_a_full_disk_keeps_the_old_checkpoint(recipe, toy, train, losses):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert checkpoint.read_bytes() == before
-    assert not list((toy / "out").glob("*.new"))
+    assert not list((toy / "out").glob(".*"))
     train(recipe, "out", max_steps=20, schedule="constant")
     for steps in (7, 20):  # the same two runs, undisturbed
         train(recipe, "whole", max_steps=steps, schedule="constant")

@@ -204,7 +204,7 @@ class Collector:
 
     def remove(self) -> None:
         """Remove the parts that `collect` wrote, and the folder where nothing else is in it."""
-        for path in [*self.folder.glob("part-*.npy"), *self.folder.glob("*.new"), self.folder / IDENTITY]:
+        for path in [*self.folder.glob("part-*.npy"), *self.folder.glob(".part-*"), self.folder / IDENTITY]:
             path.unlink(missing_ok=True)
         for folder in (self.folder, self.folder.parent):
             if folder.is_dir() and not any(folder.iterdir()):
