@@ -37,6 +37,9 @@ msgstr "feito"
 msgid "c d"
 msgstr "{}"'''
 
+_CUES = "00:01,0 --> 00:02,0\n"
+_OLD = '#~ msgid "a b"\n#~ msgstr ""\n\n#, fuzzy\nmsgid "c d"\nmsgstr "by hand"\n\n'
+
 
 def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> Content:
     options = DocumentOptions(guards=False)
@@ -55,7 +58,15 @@ def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> C
         ("subtitles", "1\n00:01,0 --> 00:02,0\na <i>b</i>\nc d\n", "1\n00:01,0 --> 00:02,0\nd c\n<i>b</i> a\n"),
         ("subtitles", "00:01,0 --> 00:02,0\n- a b\n- c d\n", "00:01,0 --> 00:02,0\n- b a\n- d c\n"),
         ("subtitles", _VTT + "a b\n", _VTT + "b a\n"),
+        ("subtitles", "1\r\n00:01,0 --> 00:02,0\r\na b\r\n", "1\r\n00:01,0 --> 00:02,0\r\nb a\r\n"),
+        ("subtitles", _CUES + "a b\n" + _CUES + "c d\n", _CUES + "b a\n" + _CUES + "d c\n"),
+        ("subtitles", _CUES + "a b\n2\n" + _CUES + "c d\n", _CUES + "b a\n2\n" + _CUES + "d c\n"),
+        ("subtitles", _CUES + "a b\n\nc d\n", _CUES + "b a\n\nd c\n"),
         ("po", _PO.format("", ""), _PO.format("b %s a", "d c")),
+        ("po", _PO.format("", "").replace("\n", "\r\n"), _PO.format("b %s a", "d c").replace("\n", "\r\n")),
+        ("po", _OLD + 'msgid "a b"\nmsgstr ""\n', _OLD + 'msgid "a b"\nmsgstr "b a"\n'),
+        ("json", '{"a":"b\u2028c d"}\n{"a":"e\x85f"}\n', '{"a":"d c b"}\n{"a":"f e"}\n'),
+        ("json", '["\\ud83d a b", "c d", ' + "1" * 5000 + "]", '["\\ud83d a b", "d c", ' + "1" * 5000 + "]"),
         ("json", '{"a b": ["c d", 1, "e {x}\\nf g"]}', '{"a b": ["d c", 1, "{x} e\\ng f"]}'),
         ("xhtml", "<p>a <b>b</b><br/>c d<script/></p>", "<p><b>b</b> a<br/>d c<script/></p>"),
     ],
@@ -67,13 +78,29 @@ def test_text_changes_and_structure_stays(format: str, content: str, expected: s
 def test_fields_are_chosen() -> None:
     lines = '{"a": "b c", "d": "e f"}\n{"a": "g h"}\n'
     assert translated(lines, "json", ("a",)) == '{"a": "c b", "d": "e f"}\n{"a": "h g"}\n'
+    nested = '{"a": ["b c", {"d": "e f"}, "g h"]}'
+    assert translated(nested, "json", ("d",)) == '{"a": ["b c", {"d": "f e"}, "g h"]}'
+    assert translated(nested, "json", ("a",)) == '{"a": ["c b", {"d": "e f"}, "h g"]}'
     assert translated("x\ty\na b\tc d\n", "csv", ("y",)) == "x\ty\na b\td c\n"
     with pytest.raises(OptionError, match="fields has 'z'; the columns are x, y"):
         read_document("x,y\n1,2\n", "csv", ("z",))
-    with pytest.raises(OptionError, match="fields is empty; name the columns to translate, of x, y"):
+    with pytest.raises(OptionError, match=r"fields is empty; name the columns to translate, of x, y .*--fields A,B"):
         read_document("x,y\n1,2\n", "csv")
     with pytest.raises(OptionError, match="left out: html has none"):
         read_document("<p>", "html", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ('x\n"a, b"\n', 'x\n"b a,"\n'),
+        ('"a,b";x\n"c";"d e"', '"a,b";x\n"c";"e d"'),
+        ('"one, two, three";x\r\n1;a b\r\n\r\n', '"one, two, three";x\r\n1;b a\r\n\r\n'),
+        ('x,"y"\n"a ""b""","1\n2"\nc, d', 'x,"y"\n"""b"" a","1\n2"\nc, d'),
+    ],
+)
+def test_cells_that_are_not_translated_stay_byte_for_byte(table: str, expected: str) -> None:
+    assert translated(table, "csv", ("x",)) == expected
 
 
 def test_terms_are_written_as_the_glossary_says(tmp_path: Path) -> None:
@@ -117,6 +144,12 @@ _BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;
         ("epub", archive({"META-INF/container.xml": b"x", "META-INF/encryption.xml": b"x"}), "is encrypted"),
         ("epub", archive({"META-INF/container.xml": b"x", "a.xhtml": b"\xff"}), "not UTF-8"),
         ("po", b"nothing here\n", "not a PO file"),
+        ("csv", 'x\n"a', "row 2 of the table has a quote without its other one"),
+        ("csv", 'x\n"a"b', "row 2 of the table has a quote"),
+        ("html", b'<meta charset="punycode">', "says that it is in 'punycode', which cannot be read"),
+        ("html", b'<meta charset="undefined">', "says that it is in 'undefined'"),
+        ("html", b"<meta charset=unicode_escape>", "says that it is in 'unicode_escape'"),
+        ("text", "one \ud83d", "character 5 of the document is half of a surrogate pair"),
         ("json", b'{"a": ', "not JSON"),
         ("json", b"[" * 100_000, "nested too deeply|not JSON"),
         ("docx", "text", "is given as bytes"),
@@ -124,7 +157,7 @@ _BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;
 )
 def test_broken_and_hostile_files_are_refused(format: str, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        read_document(content, format)
+        read_document(content, format, ("x",) if format == "csv" else ())
 
 
 def test_an_archive_with_too_many_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +188,7 @@ def test_json_text_is_escaped() -> None:
         ("1\n00:00:01,000 -> 00:00:02,000\none\n", "line 2 is '00:00:01,000 -> 00:00:02,000'"),
         ("1\n00:00:01,000 --> later\none\n", "line 2 is '00:00:01,000 --> later'"),
         ("1\r\n0:01,0 --> 0:02,0\r\none\r\n\r\n2\r\n00:00:61,000 --> 00:01:02,000\r\none\r\n", "line 6 is '00:00:61"),
+        (_CUES + "one\n2\n00:00:03 -> 00:00:04\ntwo\n", "line 4 is '00:00:03 ->"),
         ("WEBVTT\n\n00:01.0 --> x\none\n", "line 3 is '00:01.0 --> x'"),
         ("one two\n", "no line has times"),
     ],

@@ -39,6 +39,8 @@ def translated(page: str, decode: Decoder = reverse) -> str:
         ("<span><p>one two</p></span>", "<span><p>two one</p></span>"),
         ("one <b>two<p>three</b> four", "one <b>two<p>three</b> four"),
         ("R&amp;D &eacute;t&eacute;", "été R&amp;D"),
+        pytest.param("one &#" + "1" * 5000 + ";", "\ufffd one", id="a long number"),
+        pytest.param("one &#" + "0" * 5000 + "65; ", "A one ", id="a number with zeros"),
         ("one<!-- note --> two", "<!-- note -->two one"),
     ],
 )
@@ -58,6 +60,7 @@ def test_inline_markup_follows_its_words(page: str, expected: str) -> None:
         "<svg><text>one two</text></svg>",
         "<!-- one two",
         "<p title='one two",
+        "<p title= 'one two> three",
         "12 3.5 %",
     ],
 )

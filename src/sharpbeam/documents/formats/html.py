@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from html import escape, unescape
+from html import escape
 
 from sharpbeam.documents.formats.html_attributes import Attributes
-from sharpbeam.documents.formats.html_tokens import Token, html_tokens
+from sharpbeam.documents.formats.html_tokens import Token, html_tokens, unescape
 from sharpbeam.documents.formats.interface import Template
 from sharpbeam.documents.segment import Part, SegmentBuilder, is_translatable, written
 

@@ -12,7 +12,7 @@ from sharpbeam.documents.segment import Part, Segment, is_translatable
 
 READ = frozenset(("alt", "title", "placeholder", "aria-label"))
 UNSEEN = frozenset(("link", "meta", "script", "style", "template", "noscript"))  # elements; titles there are names
-_MARK = re.compile("\0([0-9]+)\0")  # stands for a value until it is written; no page has the character
+_MARK = re.compile("\0([0-9]{1,9})\0")  # stands for a value until it is written; no page has the character
 
 
 class Attributes:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import unescape
+from html import unescape as _unescape
 from typing import Literal
 
 # elements without tags inside
 RAW = frozenset("script style xmp iframe noembed noframes noscript textarea title".split())  # noqa: SIM905
 _TAG = re.compile(r"</?([a-zA-Z][^\t\n\f\r />]*)")
 _NAME = re.compile(r"[\t\n\f\r /]*(=?[^\t\n\f\r />=]*)[\t\n\f\r ]*")  # of an attribute, which may begin with "="
-_VALUE = re.compile(r"""=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|(?!["'])([^\t\n\f\r >]*))""")
+_VALUE = re.compile(r"""=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|(?!["'\t\n\f\r ])([^\t\n\f\r >]*))""")
+_LONG_NUMBER = re.compile("&#([0-9]{9,})")
 _COMMENT_END = re.compile(r"--!?>")
 _SCRIPT = re.compile(r"<!--|-->|<(/?)script(?=[\t\n\f\r />])", re.I)
 
@@ -45,6 +46,11 @@ class Token:
     def attribute(self, name: str) -> str:
         """The value of an attribute, the first one of its name; empty if there is none."""
         return next((each.value for each in self.attributes if each.name == name), "")
+
+
+def unescape(text: str) -> str:
+    """The text with entities decoded; Python refuses numbers of thousands of digits."""
+    return _unescape(_LONG_NUMBER.sub(lambda number: "&#" + (number[1].lstrip("0") or "0")[:8], text))
 
 
 def html_tokens(page: str, xml: bool = False) -> Iterator[Token]:

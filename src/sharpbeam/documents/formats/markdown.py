@@ -24,7 +24,7 @@ _SPECIAL = re.compile(r"[\\`<\[\]]|(?<=\S)[*~]|[*~](?=\S)|(?<!\w)_|_(?!\w)|&(?=[
 _BLOCK = re.compile(r"^(?:([#>+=-])|(\d+)([.)]))(?=\s|[=-]|$)")
 _DELIMITED = ("em_open", "em_close", "strong_open", "strong_close", "s_open", "s_close")
 _EMPHASIS = re.compile(r"<(/?)(em|strong|s)>")
-_TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)[^<>]*?(/?)>")
+_TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)(?![\w-])[^<>]*?(/?)>")
 
 
 class MarkdownDocument(Template):

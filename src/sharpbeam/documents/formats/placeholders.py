@@ -6,10 +6,10 @@ import re
 
 from sharpbeam.documents.segment import Part, Segment, SegmentBuilder
 
-_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)[^<>]*?(/?)>")
+_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*?(/?)>")
 _PLACEHOLDER = re.compile(
-    r"<[a-zA-Z/][^<>]*>|%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?[hlL]*[diouxXeEfFgGcrsa@](?![a-zA-Z])|%%|\$\{[^{}]*\}|\$\w+|"
-    r"\{\{[^{}]*\}\}|\{[^{}]*\}|&\w+;|https?://\S+"
+    r"<[a-zA-Z/][^<>]*>|%(?:\(\w+\))?[-+ #0]{0,5}\d{0,9}(?:\.\d{1,9})?[hlL]{0,2}[diouxXeEfFgGcrsa@](?![a-zA-Z])|%%|"
+    r"\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}|\{[^{}]*\}|&\w+;|https?://\S+"
 )
 
 

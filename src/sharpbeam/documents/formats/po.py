@@ -1,53 +1,70 @@
-"""Gettext catalogues: entries without a translation get one; those that have one, comments and headers stay."""
+"""Gettext catalogues: a msgstr without a text gets one; everything else stays as it is, byte for byte."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from sharpbeam.documents.formats.interface import Template
 from sharpbeam.documents.formats.placeholders import with_placeholders
-from sharpbeam.documents.segment import Part, Segment, is_translatable, written
-from sharpbeam.errors import InputError, needs_extra
+from sharpbeam.documents.segment import Part, is_translatable, written
+from sharpbeam.errors import InputError
+
+_STATEMENT = re.compile(
+    r'\s*(?:(msgctxt|msgid|msgid_plural|msgstr)(?:\[(\d{1,3})\])?\s*)?"([^"\\]*(?:\\.[^"\\]*)*)"\s*'
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
-class PoDocument:
+class PoDocument(Template):
     """A catalogue. Plural forms all but the first are translations of msgid_plural."""
 
     def __init__(self, content: str) -> None:
-        with needs_extra("reading PO files", "documents"):
-            import polib
-        if "msgid" not in content or "\n" not in content:
+        super().__init__()
+        self._end = "\r\n" if "\r\n" in content else "\n"
+        self._lines = content.split("\n")
+        self._forms: list[tuple[int, int, Template]] = []  # lines of a msgstr, and the text for it
+        texts: dict[str, list[str]] = {}  # of the statements read last
+        name, number, first = "", "", 0
+        for at, line in enumerate([*self._lines, ""]):
+            statement = _STATEMENT.fullmatch(line)
+            if statement is None and line.strip() and not line.lstrip().startswith("#"):
+                raise InputError(f"the document is not a PO file: line {at + 1} is {line[:60]!r}.")
+            if statement is None or statement[1]:
+                if name == "msgstr" and not any(texts[name]):
+                    source = texts.get("msgid_plural" if number not in ("", "0") else "msgid", [])
+                    self._add("".join(source), first, at)
+                name, number, first = statement[1] if statement else "", statement[2] or "" if statement else "", at
+                texts[name] = []
+            if statement is not None:
+                texts.setdefault(name, []).append(statement[3])
+        if "msgid" not in texts:
             raise InputError("the document has no msgid; it is not a PO file.")
-        try:
-            self._file = polib.pofile(content, wrapwidth=0)
-        except (OSError, UnicodeError, ValueError) as error:
-            raise InputError(f"the document is not a PO file: {error}.") from error
-        self._commented = content.startswith("#")
-        self._forms: list[tuple[Template, object, int | None]] = []  # text, entry, number of the plural form
-        self.segments: list[Segment] = []
-        for entry in self._file:
-            if entry.obsolete or entry.translated() or not is_translatable(entry.msgid):
-                continue
-            if not entry.msgid_plural:
-                self._add(entry.msgid, entry, None)
-            for number in entry.msgstr_plural if entry.msgid_plural else ():
-                if not entry.msgstr_plural[number]:
-                    self._add(entry.msgid if not number else entry.msgid_plural, entry, number)
 
-    def _add(self, text: str, entry: object, number: int | None) -> None:
-        template = Template()
-        template.add(with_placeholders(text), str)
-        self._forms.append((template, entry, number))
-        self.segments += template.segments
+    def _add(self, source: str, first: int, last: int) -> None:
+        text = re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), source)
+        if is_translatable(text):
+            template = Template()
+            template.add(with_placeholders(text), str)
+            self._forms.append((first, last, template))
+            self._segments += template.segments
 
     def write(self, translated: Sequence[Sequence[Part]]) -> str:
         """The catalogue."""
         texts = iter(written(list(parts), str) for parts in translated)
-        for template, entry, number in self._forms:
+        lines, at = list[str](), 0
+        for first, last, template in self._forms:
             text = template.filled([next(texts) for _ in template.segments])
-            if number is None:
-                entry.msgstr = text  # type: ignore[attr-defined]
-            else:
-                entry.msgstr_plural[number] = text  # type: ignore[attr-defined]
-        text = str(self._file)
-        return (text if self._commented else text.removeprefix("#\n")) + "\n"
+            head = self._lines[first].partition('"')[0]
+            own = [_quoted(line) for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
+            own = [head + own[0]] if len(own) == 1 else [head + '""', *own]
+            tail = "\r" * self._lines[last - 1].endswith("\r")  # the last line may have no end
+            lines += [*self._lines[at:first], self._end.join(own) + tail]
+            at = last
+        return "\n".join([*lines, *self._lines[at:]])
+
+
+def _quoted(text: str) -> str:
+    for sign, letter in (("\\", "\\"), ('"', '"'), ("\n", "n"), ("\t", "t"), ("\r", "r")):
+        text = text.replace(sign, "\\" + letter)
+    return f'"{text}"'

@@ -23,6 +23,10 @@ from sharpbeam.errors import InputError, OptionError, nearest
 from sharpbeam.options.schema import require
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.I)
+_KNOWN = re.compile(  # those of the Encoding Standard: Python has others, which no page is in and which take long
+    r"utf-8|ascii|cp(866|874|932|949|950|125\d)|iso8859-\d+|koi8-[ru]|mac-(roman|cyrillic)|gb(k|2312|18030)|"
+    r"big5(hkscs)?|euc_(jp|kr)|shift_jis|iso2022_jp"
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,10 @@ def read_document(content: Content, format: str, fields: Sequence[str] = ()) -> 
         return known.binary(content)
     read = known.text or (lambda text: cast("Document[str]", known.fields and known.fields(text, fields)))
     if isinstance(content, str):
+        try:
+            content.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"character {error.start + 1} of the document is half of a surrogate pair.") from error
         return read(content)
     found = _CHARSET.search(content[:4096]) if format == "html" else None
     return cast("Document[Content]", _Encoded(content, found[1].decode() if found else "utf-8", read))
@@ -92,13 +100,17 @@ class _Encoded:
         self._mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
         try:
             self._charset = "utf-8" if self._mark else codecs.lookup(charset).name
+            if not _KNOWN.fullmatch(self._charset):
+                raise LookupError
             text = content[len(self._mark) :].decode(self._charset)
         except UnicodeDecodeError as error:
             raise InputError(
                 f"byte {error.start + 1} of the document is not valid {self._charset}; convert it to UTF-8."
             ) from error
-        except (LookupError, AttributeError) as error:
-            raise InputError(f"the document says that it is in {charset!r}, which is not known.") from error
+        except LookupError as error:
+            raise InputError(
+                f"the document says that it is in {charset!r:.60}, which cannot be read; convert it to UTF-8."
+            ) from error
         self._document = read(text)
 
     @property

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from sharpbeam.documents.formats.interface import Template
 from sharpbeam.documents.formats.placeholders import with_placeholders
 from sharpbeam.documents.segment import Part, is_translatable, written
 from sharpbeam.errors import InputError, OptionError, nearest
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[][{}]')
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class JsonDocument(Template):
@@ -22,13 +22,18 @@ class JsonDocument(Template):
     def __init__(self, content: str, fields: Sequence[str] = ()) -> None:
         super().__init__()
         _check_json(content)
-        key, at = "", 0
-        for match in _STRING.finditer(content):
-            if match[1] is not None:
-                key = json.loads(match[0][: -len(match[1])])
+        keys, at = [""], 0  # of the objects around; a list has that of its own place
+        for match in _TOKEN.finditer(content):
+            if match[0] in "[{":
+                keys.append(keys[-1])
+            elif match[0] in "]}":
+                keys.pop()
+            elif match[1] is not None:
+                keys[-1] = json.loads(match[0][: -len(match[1])])
+            if match[0][0] != '"' or match[1] is not None:
                 continue
             text = json.loads(match[0])
-            if (fields and key not in fields) or not is_translatable(text):
+            if (fields and keys[-1] not in fields) or not is_translatable(text) or _HALF.search(text):
                 continue
             self.keep(content[at : match.start()] + '"')
             self.add(with_placeholders(text), _inside)
@@ -50,15 +55,16 @@ def _inside(text: str) -> str:
 
 
 def _check_json(content: str) -> None:
+    check = partial(json.loads, object_pairs_hook=len, parse_int=len)  # nothing is kept, and a number may be long
     try:
-        json.loads(content)
+        check(content)
     except RecursionError as error:
         raise InputError("the JSON is nested too deeply.") from error
     except ValueError as whole:
         try:
-            for line in content.splitlines():
+            for line in content.split("\n"):
                 if line.strip():
-                    json.loads(line)
+                    check(line)
         except (ValueError, RecursionError):
             raise InputError(f"the document is not JSON: {whole}.") from whole
 
@@ -68,36 +74,59 @@ class CsvDocument(Template):
 
     def __init__(self, content: str, fields: Sequence[str] = ()) -> None:
         super().__init__()
-        first = content.split("\n", 1)[0]
-        self._separator = max("\t;,", key=first.count)
-        self._end = "\r\n" if "\r\n" in content else "\n"
-        try:
-            self._rows = list(csv.reader(io.StringIO(content, newline=""), delimiter=self._separator, strict=True))
-        except csv.Error as error:
-            raise InputError(f"the document is not a table of separated values: {error}.") from error
-        names = self._rows[0] if self._rows else []
-        for field in fields:
-            if field not in names:
-                raise OptionError(f"fields has {field!r}; the columns are {', '.join(names)}.{nearest(field, names)}")
-        if not fields:
-            raise OptionError(f"fields is empty; name the columns to translate, of {', '.join(names)}.")
-        columns = [index for index, name in enumerate(names) if name in fields]
-        self._cells: list[tuple[int, int, Template]] = []
-        for number, row in enumerate(self._rows[1:], 1):
-            for column in columns:
-                if column < len(row) and is_translatable(row[column]):
-                    cell = Template()
-                    cell.add(with_placeholders(row[column]), str)
-                    self._cells.append((number, column, cell))
-                    for segment in cell.segments:
-                        self.put(segment)
+        first = re.split(r"[\r\n]", re.sub(r'"[^"]*"', "", content), maxsplit=1)[0]
+        self._separator = max(",;\t", key=first.count)
+        self._content = content
+        self._cells: list[tuple[int, int, Template]] = []  # where a text stands, with its quotes
+        names: list[str] = []
+        columns: set[int] = set()
+        for row, column, start, end, text in self._read():
+            if not row:
+                names.append(text)
+                continue
+            columns = columns or _columns(names, fields)
+            if column in columns and is_translatable(text):
+                cell = Template()
+                cell.add(with_placeholders(text), str)
+                self._cells.append((start, end, cell))
+                self._segments += cell.segments
+        _columns(names, fields)
+
+    def _read(self) -> Iterator[tuple[int, int, int, int, str]]:
+        """Row, column, place and text of each cell."""
+        pattern = re.compile(
+            rf'(?:"([^"]*(?:""[^"]*)*)"|(?!")([^{self._separator}\r\n]*))({self._separator}|\r\n|[\r\n]|\Z)'
+        )
+        at = row = column = 0
+        while at < len(self._content):
+            cell = pattern.match(self._content, at)
+            if cell is None:
+                raise InputError(f"row {row + 1} of the table has a quote without its other one, or text after both.")
+            text = cell[2] if cell[1] is None else cell[1].replace('""', '"')
+            yield row, column, at, cell.start(3), text
+            row, column = (row, column + 1) if cell[3] == self._separator else (row + 1, 0)
+            at = cell.end()
 
     def write(self, translated: Sequence[Sequence[Part]]) -> str:
-        """The table."""
+        """The table; what is not translated stays as it is."""
         texts = iter(written(list(parts), str) for parts in translated)
-        rows = [list(row) for row in self._rows]
-        for number, column, cell in self._cells:
-            rows[number][column] = cell.filled([next(texts) for _ in cell.segments])
-        out = io.StringIO(newline="")
-        csv.writer(out, delimiter=self._separator, lineterminator=self._end).writerows(rows)
-        return out.getvalue()
+        parts, at = [], 0
+        for start, end, cell in self._cells:
+            text = cell.filled([next(texts) for _ in cell.segments])
+            if self._content[start] == '"' or any(sign in text for sign in ('"', self._separator, "\r", "\n")):
+                text = '"' + text.replace('"', '""') + '"'
+            parts += [self._content[at:start], text]
+            at = end
+        return "".join(parts) + self._content[at:]
+
+
+def _columns(names: Sequence[str], fields: Sequence[str]) -> set[int]:
+    """The places of the columns `fields`; raises OptionError where one is not there, or there are none."""
+    for field in fields:
+        if field not in names:
+            raise OptionError(f"fields has {field!r}; the columns are {', '.join(names)}.{nearest(field, names)}")
+    if not fields:
+        raise OptionError(
+            f"fields is empty; name the columns to translate, of {', '.join(names)} (a command has --fields A,B)."
+        )
+    return {index for index, name in enumerate(names) if name in fields}
