@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sharpbeam.api.scorer import Scorer
     from sharpbeam.api.translator import Translator
     from sharpbeam.convert.conversion import Conversion, convert_model, export_model
-    from sharpbeam.convert.drafter import convert_drafter, export_drafter
     from sharpbeam.decoding.handle import Handle
     from sharpbeam.decoding.results import Answer, Generation, Partial, Translation
     from sharpbeam.decoding.session import Session
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from sharpbeam.options.decode import DecodeOptions, MachineOptions
     from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
     from sharpbeam.output_layers.registry import register_output_layer
-    from sharpbeam.report.assessment import Assessment, assess, write_sheets
     from sharpbeam.report.compare import Comparison, compare
     from sharpbeam.report.head_report import HeadReport, head_report
     from sharpbeam.report.profile_report import ProfileReport, profile
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
-    "Assessment",
     "Comparison",
     "Conversion",
     "DecodeOptions",
@@ -80,11 +77,8 @@ __all__ = [
     "Translator",
     "Tuning",
     "__version__",
-    "assess",
     "compare",
-    "convert_drafter",
     "convert_model",
-    "export_drafter",
     "export_model",
     "export_shortlist",
     "fit_head",
@@ -100,7 +94,6 @@ __all__ = [
     "screen_report",
     "translate_file",
     "tune",
-    "write_sheets",
 ]
 
 _NAMES = {  # of each module, those that are public here
@@ -109,7 +102,6 @@ _NAMES = {  # of each module, those that are public here
     "api.scorer": "Scorer",
     "api.translator": "Translator",
     "convert.conversion": "Conversion convert_model export_model",
-    "convert.drafter": "convert_drafter export_drafter",
     "decoding.handle": "Handle",
     "decoding.results": "Answer Generation Partial Translation",
     "decoding.session": "Session",
@@ -125,7 +117,6 @@ _NAMES = {  # of each module, those that are public here
     "options.decode": "DecodeOptions MachineOptions",
     "options.fit": "ScreenOptions ShortlistOptions",
     "output_layers.registry": "register_output_layer",
-    "report.assessment": "Assessment assess write_sheets",
     "report.compare": "Comparison compare",
     "report.head_report": "HeadReport head_report",
     "report.profile_report": "ProfileReport profile",

@@ -229,13 +229,3 @@ def test_published_screens_in_beam_search(data, monkeypatch):
     timed = clusters.union(layer, clusters.steps(translator, pairs), 4, rounds=1)
     assert timed["active"]["1"] < timed["most_active"]["5"]
     assert "K = 3" in clusters.describe(found) and "union, K = 1" in clusters.describe(timed)
-
-
-@needs_sacrebleu
-@pytest.mark.skipif(find_spec("scipy") is None, reason="SciPy is not installed")
-def test_the_assessment_finds_a_known_bias(data):
-    from bench.papers.cvp import assessment
-
-    line = assessment.measure("de-en", MODELS / "de-en", data, 24, clusters=20, share=0.5, times=10)
-    assert line["identical"] < 1
-    assert line["power"]["2.0"] <= line["power"]["10.0"]

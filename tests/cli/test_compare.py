@@ -11,31 +11,23 @@ from support.command import Run
 pytest.importorskip("sacrebleu")
 
 
-def test_two_layers_from_figures_to_a_sheet(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
+def test_two_systems_from_figures_to_differences(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
     short, long = (f"{tiny_model},max_length={length}" for length in (4, 9))
     result = call("compare", short, f"{short},output_layer=scan", "--source", text)
     assert result.status == 0, result.err
     assert "outputs are identical (100.00%)" in result.out.decode()
-    sheet, listed = tmp_path / "sheet", tmp_path / "listed"
-    flags = ("--source", text, "--reference", text, "--resamples", 20, "--sheet", sheet, "--differences", listed)
-    result = call("compare", short, long, *flags, "--items", 5)
+    listed = tmp_path / "listed"
+    flags = ("--source", text, "--reference", text, "--resamples", 20, "--differences", listed)
+    result = call("compare", short, long, *flags)
     assert result.status == 0, result.err
-    assert b"BLEU   A" in result.out and b"p = " in result.out and b"5 items" in result.out
-    assert {path.name for path in sheet.iterdir()} == {"sheet.csv", "sheet.html", "key.json"}
+    assert b"BLEU   A" in result.out and b"p = " in result.out
     found = json.loads(call("compare", short, long, *flags[:6], "--json").out)
     assert len(listed.read_text().splitlines()) == round((1 - found["identical"]) * found["sentences"])
     assert [score["name"] for score in found["scores"]] == ["BLEU", "chrF2"]
-    pytest.importorskip("scipy")
-    filled = tmp_path / "filled.csv"
-    filled.write_text("item,left_score,right_score\n1,10,90\n2,10,80\n")
-    result = call("compare", "--key", sheet / "key.json", "--scores", filled)
-    assert result.status == 0 and b"Wilcoxon rank-sum" in result.out
-    assert json.loads(call("compare", "--key", sheet / "key.json", "--scores", filled, "--json").out)["items"] == 2
 
 
 def test_misuse_of_compare(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> None:
     call("compare", tiny_model).refused(2, "give two systems")
-    call("compare", text, text, "--key", text).refused(2, "give --scores FILE and --key FILE together")
     call("compare", text, text, "--tsv", text, "--source", text).refused(2, "give either --source")
     call("compare", text, tmp_path / "none").refused(1, "there is no model")
     call("compare", text, f"{tiny_model},beam_sise=3", "--source", text).refused(2, "unknown option 'beam_sise'")
