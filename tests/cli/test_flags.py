@@ -7,10 +7,14 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import typer
 from support.command import Run
 
+from sharpbeam.cli.app import app
+from sharpbeam.cli.help import REPLACED, value_name
 from sharpbeam.cli.verbs.evaluate import evaluate
 from sharpbeam.cli.verbs.score import score
 from sharpbeam.cli.verbs.translate import translate
@@ -122,3 +126,49 @@ def test_wrong_use_is_one_line(call: Run) -> None:
     call("translate").refused(2, "model", "sharpbeam translate --help")
     assert call("--version").out.startswith(b"sharpbeam ")
     call("transalte", "x").refused(2, "transalte", "sharpbeam --help")
+
+
+def _verbs() -> dict[str, typer.core.TyperCommand]:
+    return vars(typer.main.get_command(app))["commands"]
+
+
+def test_short_help_works_everywhere(call: Run) -> None:
+    assert call("-h").out == call("--help").out != b""
+    for verb in _verbs():
+        result = call(verb, "-h")
+        assert result.status == 0 and f"Usage: sharpbeam {verb} [OPTIONS]".encode() in result.out
+
+
+def test_values_are_named_by_what_they_are() -> None:
+    names = {"int": "N", "float": "X"}
+    for verb, command in _verbs().items():
+        for option in command.params:
+            if isinstance(option, typer.core.TyperOption) and not option.is_flag:
+                name, where = option.metavar or value_name(option), f"{verb} {option.opts[0]}"
+                annotation = getattr(getattr(option, "type_descriptor", None), "annotation", None)
+                kind = getattr(next(iter(get_args(annotation)), annotation), "__name__", "")
+                assert name == names.get(kind, name), where
+                if (option.help or "").startswith("Folder"):
+                    assert name == "FOLDER", where
+                if name == "FILE":
+                    assert kind in ("Path", ""), where
+
+
+def test_a_flag_is_not_the_value_of_another(call: Run) -> None:
+    result = call("serve", "de-en", "--pivot", "--api-keys", "keys.txt")
+    result.refused(2, "Option '--pivot' needs a value, not the option '--api-keys'")
+
+
+def test_old_verbs_name_their_successor(call: Run) -> None:
+    for verb, successor in REPLACED.items():
+        if verb not in _verbs():
+            call(verb, "de-en").refused(2, f"No such command '{verb}'; write: sharpbeam {successor}.")
+
+
+def test_the_shell_completes_verbs_and_flags(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_SHARPBEAM_COMPLETE", "complete_bash")
+    for line, position, expected in (("sharpbeam tra", 1, "translate"), ("sharpbeam translate --be", 2, "--beam-size")):
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(position))
+        result = run()
+        assert result.status == 0 and expected in result.lines, result.err

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sharpbeam.cli.help import Verb
+from sharpbeam.cli.help import Program, Verb
 from sharpbeam.version import program_version
 
 GROUPS = {  # the files of `verbs`, each with a function of its name
@@ -20,8 +20,9 @@ GROUPS = {  # the files of `verbs`, each with a function of its name
 
 app = typer.Typer(
     name="sharpbeam",
+    cls=Program,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Fast decoding of translation models, and others, on a CPU. Begin with: `sharpbeam translate de-en`",
@@ -32,8 +33,8 @@ for title, names in GROUPS.items():
         app.command(cls=Verb, rich_help_panel=title)(verb)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(show: bool) -> None:
+    if show:
         print(f"sharpbeam {program_version()}")
         raise typer.Exit
 

@@ -16,6 +16,7 @@ from typing import NoReturn
 from sharpbeam.errors import OptionError, SharpbeamError
 
 FAILED, WRONG_USE, INTERRUPTED, CLOSED_PIPE = 1, 2, 130, 141  # the last two as shells count SIGINT and SIGPIPE
+COMPLETION = "_SHARPBEAM_COMPLETE"  # set by the shell when it completes a command line
 PATIENCE = 1.0  # seconds after a Ctrl-C in which another one is taken for the same
 
 
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def program() -> NoReturn:
-    """Be the program `sharpbeam`.
+    """Entry point of the `sharpbeam` command.
 
     After a Ctrl-C the process ends without Python's own end, which aborts where a thread of ours is still in the core.
     """
@@ -56,12 +57,14 @@ def _run(arguments: list[str]) -> int:
 
     from sharpbeam.cli.app import app
 
+    if COMPLETION in os.environ:
+        app(arguments, prog_name="sharpbeam")  # prints what the shell may complete, and exits
     command = typer.main.get_command(app)
     try:
         with command.make_context("sharpbeam", arguments) as context:
             command.invoke(context)
-    except typer.Exit as done:
-        return done.exit_code
+    except typer.Exit as end:
+        return end.exit_code
     return 0
 
 

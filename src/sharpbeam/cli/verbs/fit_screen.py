@@ -32,8 +32,9 @@ def fit_screen(
     work: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
             help="Folder for the hidden vectors, kept for another fit. Default: MODEL.vectors next to the model, "
-            "removed after the fit."
+            "removed after the fit.",
         ),
     ] = None,
     keep_best: Annotated[

@@ -23,7 +23,7 @@ def screen_report(
     clusters: Annotated[int, typer.Option(min=0, help="Clusters whose words are shown, from small to large.")] = 5,
     words: Annotated[int, typer.Option(min=1, help="Words shown of each.")] = 15,
     output: Annotated[
-        Path | None, typer.Option(help="Folder for the report and its picture; made where it is not there.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for the report and its picture; made if missing.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     machine: MachineOptions,

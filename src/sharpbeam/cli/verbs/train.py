@@ -16,9 +16,13 @@ def train(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML): text, vocabulary, model and optimisation.")],
     *,
     data: Annotated[
-        Path | None, typer.Option(help="Folder that the recipe's text is in. Default: the folder of the recipe.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of the recipe's text. Default: the folder of the recipe."),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run: checkpoint, metrics, best model.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the run: checkpoint, metrics, best model."),
+    ],
     max_steps: Annotated[
         int | None, typer.Option(help="Optimiser steps, instead of the recipe's train.max_steps.")
     ] = None,
