@@ -96,10 +96,9 @@ def documents() -> Iterator[str]:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "models").glob("*.md")]
     for page in sorted(pages):
         text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
-        if "docs/lab" not in name(page) and page.name != "CHANGELOG.md":  # those keep the paths of their day
-            for path in re.findall(rf"`((?:{PLACES})/[\w./-]*)`", text):
-                if not (ROOT / path).exists():
-                    yield f"{name(page)}: `{path}` does not exist."
+        for path in re.findall(rf"`((?:{PLACES})/[\w./-]*)`", text):
+            if not (ROOT / path).exists():
+                yield f"{name(page)}: `{path}` does not exist."
         for link in re.findall(r"\]\(([\w./-]+)(?:#[\w-]*)?\)", text):
             if not (page.parent / link).exists():
                 yield f"{name(page)}: the link to {link} leads nowhere."
