@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.ctranslate2_writer import as_version_5
 from support.foreign import ENGLISH, demo_sentences, pieces_of, train_pieces
+from support.t5_models import FAMILIES, write_t5
 
 from sharpbeam import Translator
 from sharpbeam.convert.formats.ctranslate2 import read_model_file
@@ -65,6 +66,60 @@ def test_tokens_and_scores_are_those_of_ctranslate2(float32, tmp_path, beam, pen
         score = wanted.scores[0]  # of greedy search too it is divided by the length
         if beam > 1:
             assert abs(answer.score - score) < CLOSE
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_t5_and_its_relatives_say_the_same_as_in_ctranslate2_and_in_hugging_face(transformers, tmp_path, family):
+    """Relative positions, RMS norms, unscaled attention, heads that are no part of the width, scaled outputs."""
+    write_t5(tmp_path / "theirs", [*demo_sentences(), *ENGLISH.split(". ")], family, seed=3)
+    whole = tmp_path / "theirs" / ("whole" if family == "MADLAD-400" else "")  # whose names transformers 5 misreads
+    tokenizer = transformers.T5Tokenizer.from_pretrained(tmp_path / "theirs")
+    tokenizer.save_pretrained(whole)
+    folder = converted(whole, tmp_path / "ct2", "float32")
+    shutil.copy(tmp_path / "theirs/spiece.model", folder)
+    model, other = read_model(str(folder)), read_model(str(tmp_path / "theirs"))
+    assert dataclasses.replace(model.config, pad_id=other.config.pad_id) == other.config
+    # Its converter takes T5 v1.1 of transformers 5 for v1.0, whose outputs are scaled; its folder is what counts.
+    same = other.tensors.keys() - ({"decoder_norm.weight"} if not other.config.tied_output else set())
+    assert all(np.allclose(model.tensors[name], other.tensors[name], rtol=1e-6) for name in same)
+    ours = ours_of(folder, tmp_path / "ours")
+    texts = [*TEXTS[:5], " ".join(TEXTS), "</s> <extra_id_0> Tom"]
+    tag = {"target_language": "de"} if family == "MADLAD-400" else {}
+    assert [model.source.encode(text) for text in texts] == [other.source.encode(text) for text in texts]
+    pieces = [[*["<2de>"] * len(tag), *map(model.source.piece, model.source.encode(text)), "</s>"] for text in texts]
+    theirs = ctranslate2.Translator(str(folder), compute_type="float32")
+    length = {"max_decoding_length": 20, "min_decoding_length": 0}
+    found = theirs.translate_batch(pieces, beam_size=4, length_penalty=1.0, patience=20, **length)
+    answers = ours.translate(texts, beam_size=4, max_length=20, early_stopping="exhaustive", **tag)
+    assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in found]
+    assert len({answer.tokens for answer in answers}) > 3
+
+
+def test_gelu_by_tanh_is_that_of_ctranslate2(transformers, marian, tmp_path):
+    model = transformers.MarianMTModel.from_pretrained(marian, activation_function="gelu_new")
+    model.save_pretrained(shutil.copytree(marian, tmp_path / "tanh"))
+    folder = converted(tmp_path / "tanh", tmp_path / "ct2", "float32")
+    ours = ours_of(folder, tmp_path / "ours")
+    assert ours.loaded.config.activation == "gelu_tanh"
+    pieces = [[*map(ours.loaded.source.piece, ours.loaded.source.encode(text)), "</s>"] for text in TEXTS]
+    theirs = ctranslate2.Translator(str(folder), compute_type="float32")
+    found = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=20, min_decoding_length=0)
+    answers = ours.translate(TEXTS, beam_size=1, max_length=20)
+    assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in found]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"decoder__alibi": np.int8(1)}, "it has ALiBi positions .decoder/alibi., which Sharpbeam lacks"),
+        ({"decoder__activation": np.int8(5)}, r"activation is \[2, 5\]; it must be one of 0 .relu., 1 .gelu_tanh."),
+        ({"decoder__layer_1__attention__queries_scale": np.float32(1)}, r"queries_scale is \[1.0\] in 1 of 6 "),
+    ],
+)
+def test_a_feature_that_we_lack_is_named(float32, monkeypatch, change, message):
+    change_variables(monkeypatch, float32, **change)
+    with pytest.raises(ModelError, match=message):
+        read_model(str(float32))
 
 
 @pytest.mark.parametrize("quantization", ["float16", "bfloat16", "int16", "int8"])

@@ -12,7 +12,8 @@ from sharpbeam.errors import ModelError
 from sharpbeam.text.lines import read_whole
 from sharpbeam.text.pieces import PieceVocabulary
 
-_SHARED = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "shared.spm", "joint.spm.model")
+_BPE = ("sentencepiece.bpe.model", "sentencepiece.model")
+_SHARED = (*_BPE, "spm.model", "shared.spm", "joint.spm.model", "spiece.model")
 _NAMES = {"source": ("source.spm", "src.spm.model", *_SHARED), "target": ("target.spm", "tgt.spm.model", *_SHARED)}
 
 

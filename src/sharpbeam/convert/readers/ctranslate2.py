@@ -20,7 +20,9 @@ from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.ctranslate2 import ModelFile, read_model_file
 from sharpbeam.convert.formats.spm import Pieces
 from sharpbeam.convert.formats.weights import Stored, Tensor, Tensors, Weights, values
+from sharpbeam.convert.readers.ctranslate2_attention import attention_facts, relative_positions, scale_outputs
 from sharpbeam.convert.readers.ctranslate2_revision import renewed
+from sharpbeam.convert.readers.hugging_face.t5_words import SENTINEL
 from sharpbeam.convert.readers.positions import recognise, sines_first, with_sines_first
 from sharpbeam.convert.readers.target_tags import TargetTags
 from sharpbeam.convert.readers.transformer import add_layers
@@ -29,12 +31,8 @@ from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.text.json import WORDS, check_words, read_any_json, read_json
 
-_ACTIVATIONS: dict[int, Literal["relu", "gelu", "gelu_sigmoid", "swish"]] = {
-    0: "relu",
-    2: "swish",
-    3: "gelu",
-    4: "gelu_sigmoid",
-}
+Activation = Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]
+_ACTIVATIONS: dict[int, Activation] = {0: "relu", 1: "gelu_tanh", 2: "swish", 3: "gelu", 4: "gelu_sigmoid"}
 _PARTS: dict[str, tuple[str, ...]] = {  # of a layer, by our names
     "attention.norm": ("self_attention/layer_norm",),
     "attention.qkv": ("self_attention/linear_0",),
@@ -53,6 +51,12 @@ _OUTSIDE = {
     "source_embedding_norm": "encoder/layernorm_embedding",
     "target_embedding_norm": "decoder/layernorm_embedding",
 }
+_LACKED = {  # features that would change the answers, by the variable that is not 0 with them
+    "decoder/alibi": "ALiBi positions",
+    "encoder/multi_query_attention": "multi-query attention",
+    "decoder/multi_query_attention": "multi-query attention",
+}
+_IDLE = ("encoder/embeddings_merge", "decoder/alibi_use_positive_positions", "decoder/scale_alibi")  # without these
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
 
 
@@ -82,11 +86,12 @@ def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Con
     epsilon = facts.get("layer_norm_epsilon")
     if epsilon is not None and not (isinstance(epsilon, float) and 0 < epsilon < 1):
         raise facts.refusal("layer_norm_epsilon", "a number between 0 and 1")
+    epsilon = epsilon or (1e-6 if sizes["norm_kind"] == "rms" else 1e-5)
     source, target = _vocabularies(folder)
     # Where CTranslate2 puts no </s> after a source, tokenizers of Hugging Face do; models of OpenNMT-py, which start
     # from <s>, are trained without.
     bare = facts.text("decoder_start_token") in ("", "<s>") and not sizes["from_zero"]
-    sizes |= {"source_eos": source_eos or facts.flag("add_source_eos") or not bare, "norm_epsilon": epsilon or 1e-5}
+    sizes |= {"source_eos": source_eos or facts.flag("add_source_eos") or not bare, "norm_epsilon": epsilon}
     return _with_words(folder, facts, spm, source, target, sizes, tensors)
 
 
@@ -132,6 +137,8 @@ def _with_words(
     if shared and len(found) > 1 and start == ids["eos_id"]:
         silent = (found.values(), found.values())
         languages = {"languages": found, "source_tag": "source", "target_tag": True}
+    sentinels = {token for token, word in enumerate(target) if word.startswith(SENTINEL)}
+    silent = ({*silent[0], *sentinels}, {*silent[1], *sentinels})
     config = TransformerConfig(**sizes, **ids, **languages)
     made_source = spm.vocabulary("source", source, ids, silent[0])
     made_target = made_source if shared and spm.one else spm.vocabulary("target", target, ids, silent[1])
@@ -215,9 +222,8 @@ class _CTranslate2Transformer:
             "scaled_embedding": self._scaled(dim),
             "embedding_norm": "encoder/layernorm_embedding/gamma" in w,
             "gated_ffn": "encoder/layer_0/ffn/linear_0_noact/weight" in w,
+            "norm_kind": "layer" if "encoder/layer_0/ffn/layer_norm/beta" in w else "rms",
         }
-        sizes |= self._positions(dim)
-        interleaved = sizes.pop("interleaved", False)
         for side in ("encoder", "decoder"):
             layers = next(i for i in count() if f"{side}/layer_{i}/ffn/linear_0/weight" not in w)
             if layers == 0:
@@ -228,11 +234,15 @@ class _CTranslate2Transformer:
                 f"{side}_ffn_dim": w.matrix_shape(f"{side}/layer_0/ffn/linear_0/weight")[0],
                 f"{side}_final_norm": f"{side}/layer_norm/gamma" in w,
             }
+        sizes |= attention_facts(w, sizes)
+        sizes |= relative_positions(w, tensors, sizes) or self._positions(dim)
+        interleaved = sizes.pop("interleaved", False)
         linear = [name for name in w.names() if name.endswith("/bias") and "/linear_" in name]
         sizes |= {"attention_bias": any("attention/" in name for name in linear)}
         sizes |= {"ffn_bias": any("/ffn/" in name for name in linear)}
         from_zero = bool(self._number("decoder/start_from_zero_embedding", 0))
         add_layers(tensors, sizes, lambda name: self._theirs(name, sizes["gated_ffn"]))
+        scale_outputs(w, tensors)
         w.check_all_taken()
         return sizes | {"from_zero": from_zero}, with_sines_first(tensors, dim) if interleaved else tensors
 
@@ -250,28 +260,22 @@ class _CTranslate2Transformer:
 
     def _refuse_what_we_lack(self) -> None:
         """Raise ModelError by name for what CTranslate2 would compute and we do not."""
-        for name, allowed in (
-            ("encoder/embeddings_merge", None),
-            ("decoder/alibi", 0),
-            ("decoder/alibi_use_positive_positions", None),
-            ("decoder/scale_alibi", None),
-            ("encoder/multi_query_attention", 0),
-            ("decoder/multi_query_attention", 0),
-            ("decoder/scale_outputs", 1),
-        ):
-            value = self._number(name, allowed or 0)
-            if allowed is not None and value != allowed and name in self._weights:
-                raise self._error(f"{name} is {value}; Sharpbeam lacks what it asks for")
+        for name, feature in _LACKED.items():
+            if self._number(name, 0):
+                raise self._error(f"it has {feature} ({name}), which Sharpbeam lacks")
+        for name in _IDLE:
+            self._number(name, 0)
         self._weights.ignore("decoder/alignment_layer", "decoder/alignment_heads")  # of attention that is returned
         if "encoder/embeddings_1/weight" in self._weights:
             raise self._error("it has source features (encoder/embeddings_1), which Sharpbeam lacks")
         if bool(self._number("encoder/pre_norm", 1)) != bool(self._number("decoder/pre_norm", 1)):
             raise self._error("pre_norm differs between encoder and decoder")
 
-    def _activation(self) -> Literal["relu", "gelu", "gelu_sigmoid", "swish"]:
+    def _activation(self) -> Activation:
         numbers = {int(self._number(f"{side}/activation", 0)) for side in ("encoder", "decoder")}
         if len(numbers) != 1 or not numbers <= _ACTIVATIONS.keys():
-            raise self._error(f"activation is {sorted(numbers)}; one of {sorted(_ACTIVATIONS)} on both sides is read")
+            known = ", ".join(f"{number} ({name})" for number, name in _ACTIVATIONS.items())
+            raise self._error(f"activation is {sorted(numbers)}; it must be one of {known}, the same on both sides")
         return _ACTIVATIONS[numbers.pop()]
 
     def _scaled(self, dim: int) -> bool:

@@ -19,7 +19,7 @@ from sharpbeam.text.json import read_json
 from sharpbeam.text.pieces import PieceVocabulary
 
 _CLASSES = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer", "MT5TokenizerFast", "TokenizersBackend")
-_SENTINEL = "<extra_id_"
+SENTINEL = "<extra_id_"
 
 
 def read_t5_words(folder: Path, size: int, special: Mapping[str, int]) -> Words:
@@ -34,11 +34,11 @@ def read_t5_words(folder: Path, size: int, special: Mapping[str, int]) -> Words:
     spm, pieces = (read_spm if path.name == "spiece.model" else read_unigram)(path)
     ids = {piece: token for token, piece in enumerate(pieces)}
     extra = said.integer("extra_ids")
-    if f"{_SENTINEL}0>" not in ids and len(pieces) + extra <= size:
-        ids |= {f"{_SENTINEL}{extra - 1 - i}>": len(pieces) + i for i in range(extra)}
+    if f"{SENTINEL}0>" not in ids and len(pieces) + extra <= size:
+        ids |= {f"{SENTINEL}{extra - 1 - i}>": len(pieces) + i for i in range(extra)}
     listed = by_id(ids, size)
     special = {"unk_id": id_of(path, ids, said.text("unk_token") or "<unk>"), **special}
     tags = TargetTags.find(listed, size, shared=True)
-    silent = tags.source_silent | {token for piece, token in ids.items() if piece.startswith(_SENTINEL)}
+    silent = tags.source_silent | {token for piece, token in ids.items() if piece.startswith(SENTINEL)}
     words = PieceVocabulary(listed, special, silent, spm)
     return Words(words, words, special, source_language="", target_language="", **tags.facts)
