@@ -120,13 +120,14 @@ def read_all(
 
 def read_whole(path: Path, most: int = 1 << 28) -> bytes:
     """The bytes of a file; OSError also for more than `most`, and for a pipe or device, which may not end."""
-    _check_regular(path)
+    check_regular(path)
     if (size := path.stat().st_size) > most:
         raise OSError(errno.EFBIG, f"it has {size} bytes, and such a file at most {most}", str(path))
     return path.read_bytes()
 
 
-def _check_regular(path: Path) -> None:
+def check_regular(path: Path) -> None:
+    """Raise OSError for a pipe, device or folder: reading may never end, or opening wait for ever."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
@@ -135,7 +136,7 @@ def file_digest(path: Path) -> str:
     """SHA-256 of the bytes of a file, as hexadecimal digits; raises InputError where it cannot be read."""
     digest = hashlib.sha256()
     try:
-        _check_regular(path)
+        check_regular(path)
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)

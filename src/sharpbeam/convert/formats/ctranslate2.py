@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.convert.formats.weights import BFloat16, Stored
 from sharpbeam.errors import ModelError
+from sharpbeam.text.lines import check_regular
 
 VERSIONS = range(2, 7)
 _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
@@ -38,6 +39,7 @@ class ModelFile:
 def read_model_file(path: Path) -> ModelFile:
     """Read model.bin; raises ModelError where it is damaged or of another version."""
     try:
+        check_regular(path)
         return _ModelBin(np.memmap(path, np.uint8, "r")).model()
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error

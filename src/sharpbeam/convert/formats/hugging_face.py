@@ -13,6 +13,7 @@ from sharpbeam.convert.formats.weights import BFloat16, Stored, Weights
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.tensors import tensor_entries
 from sharpbeam.text.json import read_json
+from sharpbeam.text.lines import check_regular
 
 _DTYPES = ("F32", "F16", "BF16", "F64")
 _MOST_SHARDS = 1000
@@ -31,6 +32,7 @@ def read_hugging_face_weights(folder: Path) -> Weights:
 def read_safetensors(path: Path) -> dict[str, Stored]:
     """Views of the mapped file. Raises ModelError for a damaged file or for other dtypes."""
     try:
+        check_regular(path)
         entries, raw = tensor_entries(path), np.memmap(path, np.uint8, "r")
         for name, entry in entries.items():
             if entry.dtype not in _DTYPES:

@@ -24,6 +24,7 @@ import numpy as np
 from sharpbeam.convert.formats.weights import Array, Stored
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.tensors import Int8Matrix
+from sharpbeam.text.lines import check_regular
 
 _VERSION = 1
 _PLAIN = {0x101: "<i1", 0x102: "<i2", 0x104: "<i4", 0x402: "<f2", 0x404: "<f4"}
@@ -56,6 +57,7 @@ _MOST_ARRAYS, _MOST_RANK, _MOST_NAME = 1 << 16, 8, 1 << 12
 def is_marian_file(path: Path) -> bool:
     """Whether a file begins as Marian's do; models of CTranslate2 begin with another number of four bytes."""
     try:
+        check_regular(path)
         with path.open("rb") as file:
             return file.read(8) == struct.pack("<Q", _VERSION)
     except OSError:
@@ -65,6 +67,7 @@ def is_marian_file(path: Path) -> bool:
 def read_marian_file(path: Path) -> dict[str, Stored]:
     """All arrays by name, in the shapes of model.npz; raises ModelError for a damaged file and for other types."""
     try:
+        check_regular(path)
         return _MarianFile(path, memoryview(path.read_bytes())).arrays()
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.errors import ModelError
+from sharpbeam.text.lines import check_regular
 
 _SMALL, _DEFLATED = 1 << 24, 8  # all arrays have at most so many bytes, and so many times those of the file: weights
 # hardly compress, and a bomb of zeros is a thousand times as large as its file
@@ -18,6 +19,7 @@ _SMALL, _DEFLATED = 1 << 24, 8  # all arrays have at most so many bytes, and so 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays by name; raises ModelError for a damaged file, and for arrays of anything but numbers."""
     try:
+        check_regular(path)
         if not path.stat().st_size:
             raise ValueError("it is empty")
         with zipfile.ZipFile(path) as archive:

@@ -5,19 +5,24 @@ PyTorch before 2.6 ran code even in that mode (CVE-2025-32434), so it is refused
 
 from __future__ import annotations
 
+import io
+import pickletools
 import re
 import warnings
 import zipfile
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sharpbeam.convert.formats.weights import BFloat16, Stored
 from sharpbeam.errors import InputError, ModelError
+from sharpbeam.text.lines import check_regular
 
 _SAFE_SINCE = (2, 6)
-_MOST_PICKLED = 1 << 25
+_OLD_PICKLES = 5  # a magic number, a version, the system, the object, and the names of what is stored
+# An operation makes an object of some 100 bytes at most, a tensor takes 60 of them.
+_MOST_PICKLED, _MOST_OPERATIONS, _FEW_OPERATIONS = 1 << 25, 2_000_000, 100_000
 
 
 def read_torch(path: Path) -> Any:
@@ -36,7 +41,7 @@ def read_torch(path: Path) -> Any:
     if version < _SAFE_SINCE:
         raise InputError(f"PyTorch is {torch.__version__}; it must be 2.6 or newer to read {path} safely: update it.")
     try:
-        _check_pickle(path)
+        _check_pickles(path)
         with path.open("rb"), torch.serialization.safe_globals([Namespace]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickles that it may refuse, with advice for developers
             return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
@@ -46,13 +51,34 @@ def read_torch(path: Path) -> Any:
         raise ModelError(f"{path} cannot be read as a file of PyTorch: {_reason(error)}.") from error
 
 
-def _check_pickle(path: Path) -> None:
-    """Raise ValueError for a pickle of more than names and shapes need: each byte of it can make an object of 64."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            size = max((e.file_size for e in archive.infolist() if e.filename.endswith("data.pkl")), default=0)
-        if size > _MOST_PICKLED:
-            raise ValueError(f"its pickle has {size} bytes; at most {_MOST_PICKLED} are read")
+def _check_pickles(path: Path) -> None:
+    """Raise ValueError for pickles of more than names and shapes need: each operation of one can make an object.
+
+    Files of PyTorch before 1.6 are five pickles, one after another, before the first tensor's bytes; newer ones are
+    archives with one.
+    """
+    check_regular(path)
+    most = min(_MOST_OPERATIONS, _FEW_OPERATIONS + path.stat().st_size // 16)
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            _count_operations(file, _OLD_PICKLES, most)
+        return
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.filename.endswith("data.pkl"):
+                with archive.open(entry) as file:
+                    _count_operations(file, 1, most)
+
+
+def _count_operations(file: IO[bytes], pickles: int, most: int) -> None:
+    """Raise ValueError if the first `pickles` of a file are too large, damaged, or of more than `most` operations."""
+    pickled = io.BytesIO(file.read(_MOST_PICKLED))
+    operations = 0
+    for _ in range(pickles):
+        for _ in pickletools.genops(pickled):
+            operations += 1
+            if operations > most:
+                raise ValueError(f"its pickle has more than {most} operations, too many for tensors of that size")
 
 
 def tensors_of(path: Path, found: Any) -> dict[str, Stored]:

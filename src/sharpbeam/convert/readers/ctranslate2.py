@@ -30,6 +30,7 @@ from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.text.json import WORDS, check_words, read_any_json, read_json
+from sharpbeam.text.lines import read_whole
 
 Activation = Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]
 _ACTIVATIONS: dict[int, Activation] = {0: "relu", 1: "gelu_tanh", 2: "swish", 3: "gelu", 4: "gelu_sigmoid"}
@@ -170,7 +171,7 @@ def _words(folder: Path, name: str) -> list[str] | None:
     if not path.is_file():
         return None
     try:
-        text = path.read_bytes().decode("utf-8").removesuffix("\n")
+        text = read_whole(path, WORDS).decode("utf-8").removesuffix("\n")
         return [line.removesuffix("\r") for line in text.split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"cannot read the vocabulary {path}: {error}.") from error

@@ -10,6 +10,7 @@ from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.readers.hugging_face.words import Words, added_tokens, by_id, check_ids, id_of, read_ids
 from sharpbeam.errors import ModelError
 from sharpbeam.text.json import WORDS, check_words, read_json
+from sharpbeam.text.lines import read_whole
 from sharpbeam.text.pieces import PieceVocabulary
 
 _BEGIN, _MASK = "<s>", "<mask>"
@@ -47,7 +48,7 @@ def read_bart_words(folder: Path, kind: str, source_size: int, target_size: int,
 def _read_merges(path: Path) -> list[str]:
     """The pairs in merges.txt, without the line of its version."""
     try:
-        lines = path.read_bytes().decode("utf-8").split("\n")
+        lines = read_whole(path, WORDS).decode("utf-8").split("\n")
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
