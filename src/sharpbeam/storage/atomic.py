@@ -15,7 +15,8 @@ from pathlib import Path
 
 from sharpbeam.errors import OutputError
 
-_MARK = ".sharpbeam-"  # in the names of our temporary folders, so that no folder of the user's is taken for one
+# In the names of our temporary files and folders, with so many random bytes, so that none of a user's is taken for one.
+_MARK, _RANDOM = ".sharpbeam-", 8
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's <fcntl.h> and <linux/fs.h>
 
 
@@ -43,7 +44,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
     It has the permissions of the file that it replaces; without one, those that `open` gives. Files that killed runs
     left next to `path` are removed after a success.
     """
-    temporary = path.with_name(f".{path.name}{_MARK}{secrets.token_hex(4)}")
+    temporary = _temporary(path)
     held = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with suppress(OSError):
@@ -121,7 +122,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     given, folder = folder, Path(os.path.realpath(folder))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}{_MARK}", dir=folder.parent))
+        temporary = _new_folder(folder)
     except OSError as error:
         raise OSError(error.errno, f"no folder can be made there ({error.strerror})", str(given)) from error
     held = lock(temporary)  # tells other runs that clean up that this folder is in use
@@ -141,12 +142,24 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     _clear(folder)
 
 
+def _temporary(path: Path) -> Path:
+    """A path next to `path`, with a random name that no user gives to a file."""
+    return path.with_name(f".{path.name}{_MARK}{secrets.token_hex(_RANDOM)}")
+
+
+def _new_folder(folder: Path) -> Path:
+    """A new folder next to `folder`."""
+    temporary = _temporary(folder)
+    temporary.mkdir(mode=0o700)
+    return temporary
+
+
 def _put(temporary: Path, folder: Path) -> None:
     """Rename `temporary` to `folder`; an old `folder` is at `temporary` afterwards, or gone."""
     if not folder.exists():
         os.replace(temporary, folder)
     elif not _exchange(temporary, folder):  # an old kernel or file system: for a moment there is no folder
-        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}{_MARK}old.", dir=folder.parent))
+        old = _new_folder(folder)
         os.replace(folder, old / "model")
         os.replace(temporary, folder)
         shutil.rmtree(old)
@@ -164,7 +177,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def _clear(made: Path) -> None:
     """Remove the files or folders that killed runs left next to `made`; those of running ones are locked."""
-    left = re.compile(rf"\.{re.escape(made.name + _MARK)}(old\.)?[a-z0-9_]{{8}}")  # as tempfile names them
+    left = re.compile(rf"\.{re.escape(made.name + _MARK)}[0-9a-f]{{{2 * _RANDOM}}}")
     for path in made.parent.iterdir():
         if left.fullmatch(path.name) and (path.is_dir() or path.is_file()) and not path.is_symlink():
             held = lock(path)

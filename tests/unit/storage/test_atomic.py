@@ -49,7 +49,7 @@ def test_permissions_are_those_of_the_old_file_or_of_the_umask(tmp_path: Path, m
 
 
 def test_what_a_killed_run_left_is_removed_but_not_what_is_in_use(tmp_path: Path) -> None:
-    left, used = (tmp_path / f".a.sharpbeam-0123456{n}" for n in (7, 8))
+    left, used = (tmp_path / f".a.sharpbeam-{n * 16}" for n in "78")
     left.touch()
     used.touch()
     held = lock(used)

@@ -272,16 +272,17 @@ def test_a_pipe_in_the_place_of_the_config_is_refused(folder):
 
 
 def test_what_killed_runs_left_is_removed_and_nothing_else(folder, make_tensors):
-    """The names of theirs are of eight letters, as `tempfile` gives them too."""
-    ours = (".model.sharpbeam-ab_12xyz", ".model.sharpbeam-old.ab_12xyz")
-    names = (*ours, ".model.previous", ".model.old.settings", ".other.sharpbeam-ab_12xyz", ".model.sharpbeam-at_work_")
+    """Theirs end in sixteen random digits; a folder that a user named after ours is not one of them."""
+    ours, at_work = (f".model.sharpbeam-{digit * 16}" for digit in "3a")
+    users = (".model.sharpbeam-previous", ".model.previous", ".model.old.settings", f".other.sharpbeam-{'3' * 16}")
+    names = (ours, *users, at_work)
     for name in names:
         (folder.parent / name).mkdir()
     at_work = os.open(folder.parent / names[-1], os.O_RDONLY)
     fcntl.flock(at_work, fcntl.LOCK_EX)
     save_model(folder, TINY, make_tensors(TINY), {}, "")
     os.close(at_work)
-    assert {p.name for p in folder.parent.iterdir()} == {"model", *names[2:]}
+    assert {p.name for p in folder.parent.iterdir()} == {"model", *names[1:]}
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
