@@ -1,6 +1,7 @@
 #include "output/suppressed.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "output/output_matrix.h"
@@ -52,7 +53,9 @@ void SuppressedRun::find_topk(const LayerRows& rows, int64_t k, float* log_prob,
     const int32_t* tokens = all_token + row * width;
     const auto suppressed = [&](int64_t i) { return suppressed_[static_cast<size_t>(tokens[i])]; };
     int64_t found = 0;
+    float broken = 0.0f;  // a value that is no log probability, which must not go with its token
     for (int64_t i = 0; i < width && found < k; ++i) {
+      if (!(given[i] < std::numeric_limits<float>::infinity())) broken = given[i];
       if (suppressed(i)) continue;
       log_prob[found] = given[i];
       token[found++] = tokens[i];
@@ -62,6 +65,7 @@ void SuppressedRun::find_topk(const LayerRows& rows, int64_t k, float* log_prob,
       log_prob[found] = kNever;
       token[found++] = tokens[i];
     }
+    if (broken != 0.0f) log_prob[0] = broken;
   }
 }
 

@@ -2,6 +2,12 @@
 
 // ---------------------------------------------------------------------------------------------- norm, activations
 
+// 1 / sqrt(mean + epsilon); NaN where the mean of squares overflows, so that the answer is no plausible zero.
+inline float inverse_root(float mean, float epsilon) {
+  const float inverse = 1.0f / __builtin_sqrtf(mean + epsilon);
+  return inverse > 0.0f ? inverse : __builtin_nanf("");
+}
+
 void add_norm_kernel(float* x, const float* added, const float* weight, const float* bias, float epsilon, float* y,
                      int64_t n) {
   const float count = static_cast<float>(n);
@@ -21,7 +27,7 @@ void add_norm_kernel(float* x, const float* added, const float* weight, const fl
     const Vec a = sub(at(x, mean), shift);
     squares = fma(a, a, squares);
   });
-  const Vec inverse = set(1.0f / __builtin_sqrtf(sum(squares) / count + epsilon));
+  const Vec inverse = set(inverse_root(sum(squares) / count, epsilon));
   for_each(n, [&](auto at, auto put) {
     put(y, fma(mul(sub(at(x, 0.0f), shift), inverse), at(weight, 0.0f), at(bias, 0.0f)));
   });
@@ -37,7 +43,7 @@ void add_rms_norm_kernel(float* x, const float* added, const float* weight, floa
     }
     squares = fma(a, a, squares);
   });
-  const Vec inverse = set(1.0f / __builtin_sqrtf(sum(squares) / static_cast<float>(n) + epsilon));
+  const Vec inverse = set(inverse_root(sum(squares) / static_cast<float>(n), epsilon));
   for_each(n, [&](auto at, auto put) { put(y, mul(mul(at(x, 0.0f), inverse), at(weight, 0.0f))); });
 }
 

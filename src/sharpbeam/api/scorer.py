@@ -8,7 +8,7 @@ from math import exp
 import numpy as np
 
 from sharpbeam.api.base import ModelUser
-from sharpbeam.decoding.forced import force_all
+from sharpbeam.decoding.forced import force_all, sound
 from sharpbeam.decoding.inputs import check_texts
 from sharpbeam.decoding.results import Answer, scored
 from sharpbeam.options.decode import DecodeOptions
@@ -60,7 +60,7 @@ class Scorer(ModelUser):
                 run.retain(state)
                 hidden.append(row)
                 token = tokens[position : position + 1]
-            log_probs = layer.log_prob(np.concatenate(hidden), tokens, request.repeat(len(tokens)))
+            log_probs = sound(layer.log_prob(np.concatenate(hidden), tokens, request.repeat(len(tokens))))
             yield scored(loaded.target, text, tokens, log_probs, chosen.search.length_penalty)
 
     def _tokens(self, text: str) -> Ids:

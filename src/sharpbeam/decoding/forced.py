@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.workers import run_workers
+from sharpbeam.errors import ModelError
 from sharpbeam.models.interface import Decoding
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.interface import OutputLayer
@@ -35,7 +36,7 @@ def force(
         for t, rows, hidden in feed(model.step, model.retain, request, state, given, length, bos_id):
             if queue.closed:
                 return
-            log_prob[rows, t] = layer.log_prob(hidden, given[rows, t], request[rows])
+            log_prob[rows, t] = sound(layer.log_prob(hidden, given[rows, t], request[rows]))
         model.evict(request)
         layer.evict(request)
         for row, r in enumerate(batch):
@@ -54,6 +55,16 @@ def force_all(
         return force(model.open(), output_layer, targets, model.bos_id, queue)
 
     return dict(run_workers(work, queue.close, queue.batches(threads)))
+
+
+def sound(log_prob: Floats) -> Floats:
+    """`log_prob` [R] itself; raises ModelError where one is NaN or +inf."""
+    if not (log_prob < np.inf).all():
+        raise ModelError(
+            "the model gave a log probability that is NaN or +inf; its weights are broken. "
+            "Convert or train the model again."
+        )
+    return log_prob
 
 
 def padded(targets: Sequence[Ids], bos_id: int) -> tuple[Ids, Indices]:

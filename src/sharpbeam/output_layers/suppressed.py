@@ -54,5 +54,8 @@ class _Run:
         if banned.any():
             order = banned.argsort(axis=1, kind="stable")
             top.token = np.take_along_axis(top.token, order, axis=1)
-            top.log_prob = np.take_along_axis(np.where(banned, np.float32(-np.inf), top.log_prob), order, axis=1)
+            broken = ~(top.log_prob < np.inf)  # no log probability: it must not go with its token
+            left = np.where(banned & ~broken, np.float32(-np.inf), top.log_prob)
+            top.log_prob = np.take_along_axis(left, order, axis=1)
+            top.log_prob[broken.any(axis=1), 0] = np.nan
         return TopK(np.ascontiguousarray(top.log_prob[:, :k]), np.ascontiguousarray(top.token[:, :k]))

@@ -115,6 +115,25 @@ def test_weights_that_overflow_are_an_error_and_no_empty_text(folder):
         Translator(folder).translate(TEXTS, output_layer="scan")
 
 
+@pytest.mark.parametrize("facts", [{"suppressed_ids": (0, 5)}, {"norm_kind": "rms"}, {}])
+@pytest.mark.parametrize("times", [1e20, 1e37])
+@pytest.mark.parametrize("compute_type", ["float32", "int8"])
+def test_weights_that_overflow_where_the_first_token_is_banned(make_transformer, facts, times, compute_type):
+    folder = make_transformer(**facts)
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors["decoder.1.ffn.down.weight"] *= np.float32(times)
+    save_file(tensors, path)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"weights_sha256": file_digest(path)}))
+    translator = Translator(folder, compute_type=compute_type, output_layer="exact")
+    for options in ({"beam_size": 1}, {"beam_size": 4}, {"sampling": True}, {"beam_size": 1, "return_scores": True}):
+        with pytest.raises(ModelError, match=r"NaN or \+inf; its weights are broken"):
+            translator.translate(TEXTS, **options)
+    with pytest.raises(ModelError, match=r"NaN or \+inf; its weights are broken"):
+        translator.score(TEXTS, TEXTS)
+
+
 def test_the_layer_that_proven_replaced_is_named(folder):
     with pytest.raises(
         OptionError, match="output_layer is 'certified'; it must be 'proven', which takes its place here"

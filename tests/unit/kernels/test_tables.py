@@ -79,6 +79,14 @@ def test_kernels_are_bit_equal_to_scalar(kernel, isa):
         assert same(CALLS[kernel](n, isa), CALLS[kernel](n, "scalar")), n
 
 
+@pytest.mark.parametrize("isa", table_names())
+@pytest.mark.parametrize("size", [1e20, 1e37])
+def test_a_norm_whose_squares_overflow_is_no_plausible_zero(isa, size):
+    x, ones = normal(1, 40, scale=size), np.ones(40, np.float32)
+    for call in (_core.add_norm(x, x, ones, ones, 1e-5, isa), _core.add_rms_norm(x, x, ones, 1e-5, isa)):
+        assert np.isnan(call[1]).all()
+
+
 def test_bit_equality_is_not_blind():
     """One lane off by one unit in the last place is seen."""
     y = _core.tanh(normal(0, 100))

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 from reference.layers import ReferenceLayer
 from support.made_layers import made_requests, opened, whole
 
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.suppressed import without
+
+
+@pytest.mark.parametrize("layer", [ReferenceLayer, ExactLayer.build])
+def test_nan_does_not_go_with_the_token_that_is_suppressed(layer: Callable[..., OutputLayer]) -> None:
+    hidden = whole(3, 3, 8)
+    hidden[1] = np.nan
+    run = opened(without(layer(whole(1, 60, 8), whole(2, 60)), [0, 1]), made_requests(1))
+    for k in (1, 4, 60):
+        top = run.topk(hidden, k, np.zeros(3, np.int32))
+        assert np.isnan(top.log_prob[:, 0]).tolist() == [False, True, False]
 
 
 def test_as_in_the_core() -> None:
