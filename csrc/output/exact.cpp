@@ -44,9 +44,9 @@ void ExactLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* l
   check_k(k, vocab());
   for_each_row(rows.hidden, rows.rows, [&](int64_t row, float* logits) {
     // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
-    if (!normalise) return rank_logits(*table_, logits, vocab(), k, log_prob + row * k, token + row * k);
-    const float total = table_->log_sum_exp(logits, vocab());
-    for (int64_t v = 0; v < vocab(); ++v) logits[v] -= total;
+    const float total = normalise ? table_->log_sum_exp(logits, vocab()) : 0.0f;
+    rows.note(row, total, 0.0f);
+    for (int64_t v = 0; normalise && v < vocab(); ++v) logits[v] -= total;
     rank_logits(*table_, logits, vocab(), k, log_prob + row * k, token + row * k);
   });
 }

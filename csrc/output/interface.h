@@ -26,7 +26,8 @@ struct BeamView {
   }
 };
 
-// The normalisers that a layer took off the logits of its rows, where they are estimates: to be filled in.
+// The normalisers that a layer took off the logits of its rows: to be filled in by layers whose normalisers are
+// estimates, and by others that have the logits.
 struct Estimates {
   float* total;  // [rows]
   float* error;  // [rows] how far each may be off; 0: it is exact
@@ -40,8 +41,13 @@ struct LayerRows {
   // [rows] a lower bound on the log probability that can still change the search; null: none. Candidates below it may
   // be left out; a row with fewer than k candidates is filled up with token 0 at -inf.
   const float* floor = nullptr;
-  const BeamView* beam = nullptr;        // needs `request`; a layer may return more than it says, and may ignore it
-  const Estimates* estimates = nullptr;  // only of a run that estimates
+  const BeamView* beam = nullptr;  // needs `request`; a layer may return more than it says, and may ignore it
+  const Estimates* estimates = nullptr;
+
+  // Notes a row's normaliser where it is asked for.
+  void note(int64_t row, float total, float error) const {
+    if (estimates != nullptr) estimates->total[row] = total, estimates->error[row] = error;
+  }
 };
 
 // A request that enters a decoding run.

@@ -28,10 +28,6 @@ struct Scratch {
 
 Scratch& scratch() { return thread_scratch<Scratch>(); }
 
-void tell(const Estimates* estimates, int64_t row, float total, float error) {
-  if (estimates != nullptr) estimates->total[row] = total, estimates->error[row] = error;
-}
-
 }  // namespace
 
 struct ProvenLayer::Row {
@@ -277,7 +273,7 @@ void ProvenLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* 
       if (row[r].sound()) seed(row[r], seeds);
       if (normalise) estimate(row[r], normaliser_, counts);
       if (totals != nullptr) totals[first + r] = row[r].total;
-      tell(rows.estimates, first + r, row[r].total, row[r].error);
+      rows.note(first + r, row[r].total, row[r].error);
     }
     if (rows.beam != nullptr && rows.request != nullptr) set_floors(row, first, count, rows);
     for (int64_t r = 0; rows.floor != nullptr && r < count; ++r) {
@@ -300,7 +296,7 @@ void ProvenLayer::score(const LayerRows& rows, const int32_t* token, bool normal
       if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
       estimate(row[r], normaliser_, counts);
       log_prob[first + r] = std::min(log_prob[first + r] - row[r].total, 0.0f);
-      tell(rows.estimates, first + r, row[r].total, row[r].error);
+      rows.note(first + r, row[r].total, row[r].error);
     }
   });
 }

@@ -82,6 +82,7 @@ void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* lo
                  } else {
                    log_total = matrix_.rank_all(hidden, normalise, k, logits, to, tokens);
                  }
+                 rows.note(index, log_total, 0.0f);
                  if (total != nullptr) total[index] = log_total;
                  if (rescored != nullptr) rescored[index] = static_cast<int32_t>(exact);
                });

@@ -42,9 +42,10 @@ class PythonForward : public Forward {
         topk_(forward.attr("topk")),
         log_prob_(forward.attr("log_prob")),
         contiguous_(nb::module_::import_("numpy").attr("ascontiguousarray")) {
-    const nb::object layer = nb::getattr(forward, "layer", nb::none());
-    if (layer.is_none() || !nb::cast<LayerRun&>(layer).estimates()) return;
-    held_ = layer, layer_ = &nb::cast<LayerRun&>(layer);
+    held_ = nb::getattr(forward, "layer", nb::none());
+    if (held_.is_none()) return;
+    native_ = &nb::cast<LayerRun&>(held_);
+    if (native_->estimates()) layer_ = native_;
   }
 
   int64_t dim() const override { return dim_; }
@@ -58,9 +59,10 @@ class PythonForward : public Forward {
     const float* data = checked<float>(hidden, "hidden", {rows, kAnySize});
     std::copy_n(checked<int32_t>(handles, "state", {rows}), rows, states);
     dim_ = static_cast<int64_t>(hidden.shape(1));
-    if (layer_ != nullptr && layer_->dim() != dim_)
+    if (dim_ < 1) throw std::invalid_argument("the hidden vectors are 0 wide; they must be 1 or wider");
+    if (native_ != nullptr && native_->dim() != dim_)
       throw std::invalid_argument("the hidden vectors are " + std::to_string(dim_) + " wide; the layer takes " +
-                                  std::to_string(layer_->dim()));
+                                  std::to_string(native_->dim()));
     return data;  // of hidden_
   }
 
@@ -71,7 +73,8 @@ class PythonForward : public Forward {
 
   void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
             const Estimates* estimates, float* log_prob, int32_t* token) override {
-    if (layer_ != nullptr) return layer_->topk({hidden, rows, request, nullptr, beam, estimates}, k, log_prob, token);
+    LayerRun* asked = estimates == nullptr ? layer_ : native_;  // Python has no way to fill them in
+    if (asked != nullptr) return asked->topk({hidden, rows, request, nullptr, beam, estimates}, k, log_prob, token);
     const nb::gil_scoped_acquire gil;
     const nb::object top = topk_(matrix(hidden, rows), k, array_of(request, rows));
     const auto log_probs = nb::cast<AnyArray>(contiguous_(top.attr("log_prob")));
@@ -102,7 +105,7 @@ class PythonForward : public Forward {
   }
 
   nb::object step_, topk_, log_prob_, contiguous_, hidden_, held_;
-  LayerRun* layer_ = nullptr;  // of held_: a layer whose normalisers are estimates
+  LayerRun *native_ = nullptr, *layer_ = nullptr;  // held_, and the same where its normalisers are estimates
   int64_t dim_ = 0;
 };
 

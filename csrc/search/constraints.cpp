@@ -36,7 +36,7 @@ Constraints::Constraints(const SearchOptions& options, int64_t keep)
 }
 
 int64_t Constraints::wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree) {
-  rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f, false, nullptr, 0, 0});
+  rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f, false, nullptr, 0, 0, 0.0f});
   prefixes_ = phrases_ = false;
   int64_t more = 0;
   find_next(rows, requests, tree);
@@ -170,7 +170,8 @@ void Constraints::complete(const RowView& rows, Forward& forward, const float* h
   }
 }
 
-Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob) {
+Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob,
+                              const float* total) {
   check(rows, k, log_prob);
   if (!repetition_ && !prefixes_ && !phrases_ && !options_.forced_eos && options_.min_length == 0 && k <= keep_)
     return {k, token, log_prob, log_prob};
@@ -181,6 +182,7 @@ Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* tok
   value_.resize(cells);
   for (int64_t row = 0; row < rows.rows; ++row) {
     row_.resize(static_cast<size_t>(k));
+    if (total != nullptr) rules_[static_cast<size_t>(row)].total = total[row];
     for (int64_t i = 0; i < k; ++i) {
       const float value = log_prob[row * k + i];
       row_[static_cast<size_t>(i)] = {token[row * k + i], value, value};
@@ -237,7 +239,7 @@ float Constraints::value_of(const RowRules& rules, int32_t token, float log_prob
   };
   if (among(banned_, rules.banned_begin, rules.banned_end)) return kBanned;
   if (options_.repetition_penalty == 1.0f || !among(worse_, rules.worse_begin, rules.worse_end)) return log_prob;
-  return log_prob > 0.0f ? log_prob / options_.repetition_penalty : log_prob * options_.repetition_penalty;
+  return rules.total == 0.0f ? penalized(log_prob) : penalized(log_prob + rules.total) - rules.total;
 }
 
 // The next tokens of phrases that are not among the candidates row_ of a row.

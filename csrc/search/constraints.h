@@ -3,10 +3,9 @@
 // In this order:
 // * No log probability may be NaN or +inf, nor above 0 where the stop rule's proof needs sums that only fall.
 // * repetition_penalty p multiplies the log probability of every token that is in the row, once, however often it is
-//   there (Keskar et al. 2019). As in Hugging Face's beam search this is a log probability, and nothing is normalised
-//   again. CTranslate2, and Hugging Face without a beam, take the logit before the softmax instead, which they multiply
-//   by p where it is negative and divide by p where it is positive: two logits that differ by a constant mean the same
-//   and are penalised differently, so we follow them only where logits stand for log probabilities (`normalise=False`).
+//   there (Keskar et al. 2019), and nothing is normalised again: as in Hugging Face's beam search. In greedy search and
+//   in sampling it is the logit, as there: multiplied by p where it is negative, divided by p where it is positive.
+//   CTranslate2 always takes the logit. A layer that does not have the normaliser of a row gives log probabilities.
 // * no_repeat_ngram_size n forbids a token that would complete an n-gram which is in the row (Paulus et al. 2018).
 // * Before min_length tokens no hypothesis ends.
 // * prefix_bias_beta (as in CTranslate2; Arivazhagan et al. 2020): while a hypothesis is the beginning of its request's
@@ -53,6 +52,9 @@ class Constraints {
   // Leaves the best `keep` candidates of each row.
   Constraints(const SearchOptions& options, int64_t keep);
 
+  // Whether logits are penalised: then `apply` needs what was taken off them.
+  bool takes_totals() const { return options_.repetition_penalty > 1.0f && !options_.keeps_beam(); }
+
   // How many candidates of each of these rows the output layer has to find. To be asked first in a step.
   int64_t wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
 
@@ -64,8 +66,9 @@ class Constraints {
   bool forces(int64_t row) const;
 
   // The candidates under the rules, [R, k] or wider where tokens of phrases are added; valid until the next call, and
-  // while the arrays are. Throws BrokenModel.
-  Candidates apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob);
+  // while the arrays are. `total` [R] or null: the normalisers, where logits are penalised. Throws BrokenModel.
+  Candidates apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob,
+                   const float* total = nullptr);
 
   // How many tokens of its request's phrases a row of this step has after one more token.
   int64_t met_after(const Phrases& phrases, int64_t row, int32_t token) {
@@ -89,6 +92,7 @@ class Constraints {
     bool last;                             // whether it has all tokens but one of those that it may have
     const Phrases* phrases;                // those of its request, if it has any
     int64_t required_begin, required_end;  // next tokens of phrases that it lacks: required_[begin : end]
+    float total;                           // its normaliser, where logits are penalised; 0 elsewhere
   };
   static constexpr int32_t kNone = -1;
 
@@ -102,6 +106,9 @@ class Constraints {
   bool follows(const TokenTree& tree, int32_t node, const std::vector<int32_t>& prefix, int64_t length);
   void apply_to(int64_t row, bool early);
   float value_of(const RowRules& rules, int32_t token, float log_prob) const;
+  float penalized(float logit) const {
+    return logit > 0.0f ? logit / options_.repetition_penalty : logit * options_.repetition_penalty;
+  }
   void add_required(const RowRules& rules);
   static void leave_only(int32_t token, float log_prob, std::vector<Candidate>& candidates);
 

@@ -52,6 +52,9 @@ class Forward {
   // topk and log_prob with exact normalisers; return how many rows took a sum for it, since theirs was an estimate.
   int64_t exact_topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
                      float* log_prob, int32_t* token);
+  // topk with exact normalisers, which are put into `total` [rows] where the layer has them, else 0.
+  int64_t topk_and_totals(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
+                          int32_t* token, float* total);
   int64_t exact_log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
                          float* log_prob);
   // Frees every state but the named ones (repeats allowed).

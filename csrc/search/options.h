@@ -45,6 +45,9 @@ struct SearchOptions {
   int64_t top_k = 0;  // 0: all
   double top_p = 1.0;
   uint64_t seed = 0;
+  bool sampling = false;
+
+  bool keeps_beam() const { return beam_size > 1 && !sampling; }
 };
 
 }  // namespace sharpbeam

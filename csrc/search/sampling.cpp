@@ -8,7 +8,17 @@
 namespace sharpbeam {
 
 SamplingSearch::SamplingSearch(const SearchOptions& options)
-    : Search(options, std::min(options.top_k > 0 ? options.top_k : options.vocab, options.vocab)), stop_(options) {}
+    : Search(drawing(options), std::min(options.top_k > 0 ? options.top_k : options.vocab, options.vocab)),
+      stop_(options) {}
+namespace {
+
+SearchOptions drawing(SearchOptions options) {
+  options.sampling = true;
+  return options;
+}
+
+}  // namespace
+
 
 void SamplingSearch::enter(InFlight& entry, const SearchRequest& request) {
   const auto samples = static_cast<int32_t>(options_.num_hypotheses);

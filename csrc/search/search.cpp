@@ -104,7 +104,8 @@ void Search::predict(Forward& forward, const RowView& rows) {
     work_.settled += forward.exact_topk(hidden, rows.request, rows.rows, k, narrow, log_prob_.data(), token_.data());
   }
   constraints_.complete(rows, forward, hidden, k, token_.data(), log_prob_.data());
-  candidates_ = constraints_.apply(rows, k, token_.data(), log_prob_.data());
+  const float* total = constraints_.takes_totals() ? total_.data() : nullptr;
+  candidates_ = constraints_.apply(rows, k, token_.data(), log_prob_.data(), total);
 }
 
 // Exact candidates of requests with phrases, whose banks are compared too. What is forced rests on no estimate.
@@ -112,6 +113,10 @@ void Search::settle_required(const RowView& rows, int64_t k) {
   for (const RequestRows& request : requests_) {
     for (int64_t row = request.first; row < request.last; ++row) {
       if (constraints_.forces(row)) open_.close(row);
+  } else if (constraints_.takes_totals()) {
+    total_.resize(static_cast<size_t>(rows.rows));
+    work_.settled +=
+        forward.topk_and_totals(hidden, rows.request, rows.rows, k, log_prob_.data(), token_.data(), total_.data());
       if (!request.request->phrases.empty()) open_.mark_row(row);
     }
   }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from support.toys import ToyLayer
 from sharpbeam.decoding.loop import decode
 from sharpbeam.models.interface import Decoding
 from sharpbeam.options.decode import SearchOptions
+from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
@@ -158,6 +161,36 @@ def test_rules_against_repetition_equal_those_of_generate(marian, rules: dict) -
         np.testing.assert_allclose([h.score for h in found[0]], given.sequences_scores.numpy(), rtol=1e-4, atol=1e-5)
     marian.final_logits_bias.copy_(bias)
     assert answers[0] != answers[1]
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("build", [ExactLayer.build, ScanLayer.build])
+def test_a_greedy_penalty_is_one_of_logits_as_in_generate(marian, build: Callable[..., Any], normalise: bool) -> None:
+    draw = np.random.default_rng(8)
+    bias = np.full(VOCAB, 3.0, np.float32)  # so that some logits are positive, and some negative
+    bias[[PAD, EOS]] = -1e3, -1.0  # Hugging Face counts the start token among the words of a row
+    before = marian.final_logits_bias.clone()
+    marian.final_logits_bias[0] = torch.tensor(bias)
+    layer = build(marian.lm_head.weight.numpy().copy(), bias)
+    layer = layer if normalise else layer.unnormalised()
+    answers = set()
+    for penalty in (1.0, 1.4):
+        for index in range(8):
+            request = Request(0, np.append(draw.integers(1, PAD, 6), EOS).astype(np.int32))
+            options = SearchOptions(beam_size=1, max_length=12, return_scores=normalise, repetition_penalty=penalty)
+            search = BeamSearch(options, PAD, EOS, VOCAB)
+            found = dict(decode(MarianDecoding(marian), layer, search, FixedBatches(RequestQueue([request]))))
+            given = marian.generate(
+                torch.tensor(request.source[None], dtype=torch.long),
+                num_beams=1,
+                max_new_tokens=12,
+                do_sample=False,
+                repetition_penalty=penalty,
+            )
+            assert list(found[0][0].tokens) == _strip(given[0].tolist())
+            answers.add((index, found[0][0].tokens))
+    marian.final_logits_bias.copy_(before)
+    assert len(answers) > 8
 
 
 def test_a_prefix_equals_decoder_input_ids(marian) -> None:

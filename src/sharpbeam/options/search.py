@@ -183,7 +183,6 @@ class SearchOptions(Schema):
             or self.attends
             or self.cube_pruning != "none"
             or self.early_stopping == "proven"
-            or self.repetition_penalty > 1
             or self.prefix_bias_beta > 0
             or self.max_score_ratio is not None
         )

@@ -36,7 +36,6 @@ def test_a_prefix_and_a_session_stay_what_they_are(tiny_model, sentences):
     [
         {"beam_size": 2},
         {"return_scores": True},
-        {"repetition_penalty": 1.5},
         {"early_stopping": "proven"},
         {"max_score_ratio": 2.0},
         {"prefix_bias_beta": 0.5},
@@ -51,7 +50,10 @@ def test_what_reads_log_probabilities_gets_them(changed):
     assert SearchOptions(**(plain | changed)).needs_log_prob
 
 
-def test_a_penalty_reads_log_probabilities_without_scores_too(tiny_model, sentences):
-    translator = Translator(tiny_model, beam_size=1, repetition_penalty=1.3)
+@pytest.mark.parametrize("penalty", [1.3, 2.0])
+def test_a_penalty_chooses_the_same_tokens_with_and_without_scores(tiny_model, sentences, penalty):
+    translator = Translator(tiny_model, beam_size=1, repetition_penalty=penalty)
     wanted, found = (translator.translate(sentences[:10], return_scores=flag) for flag in (True, False))
-    assert found == wanted
+    assert [one.tokens for one in found] == [one.tokens for one in wanted]
+    plain = translator.translate(sentences[:10], repetition_penalty=1.0)
+    assert [one.tokens for one in found] != [one.tokens for one in plain]
