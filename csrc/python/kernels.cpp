@@ -20,7 +20,10 @@ using namespace nb::literals;
 
 using TwoFloatArrays = Tuple<FloatArray, FloatArray>;
 
-int64_t size_of(const AnyArray& array, size_t axis) { return static_cast<int64_t>(array.shape(axis)); }
+// kAnySize where there is no such axis: for `checked`, which says so.
+int64_t size_of(const AnyArray& array, size_t axis) {
+  return axis < array.ndim() ? static_cast<int64_t>(array.shape(axis)) : kAnySize;
+}
 
 // A copy of `x` [n], changed in place by `kernel`.
 template <typename Kernel>
@@ -185,7 +188,8 @@ Tuple<IdArray, double> quantize_weights(Scores weight, float scale, const char* 
 }
 
 float log_sum_exp(Floats x, const char* isa) {
-  return table_named(isa).log_sum_exp(checked(x, "x", {kAnySize}), size_of(x, 0));
+  const float* from = checked(x, "x", {kAnySize});
+  return table_named(isa).log_sum_exp(from, size_of(x, 0));
 }
 
 Tuple<FloatArray, IdArray> top_k(Floats x, int64_t k, const char* isa) {

@@ -21,6 +21,8 @@ using namespace nb::literals;
 void construct(Linear* self, Floats weight, std::optional<Floats> bias, const std::string& compute_type) {
   const float* w = checked(weight, "weight", {kAnySize, kAnySize});
   const auto out = static_cast<int64_t>(weight.shape(0)), in = static_cast<int64_t>(weight.shape(1));
+  if (out < 1 || in < 1)
+    throw std::invalid_argument("weight has the shape " + shape_text(weight) + "; both sizes must be at least 1");
   const float* b = bias ? checked(*bias, "bias", {out}) : nullptr;
   new (self) Linear(compute_type_named(compute_type), w, out, in, in, b);
 }

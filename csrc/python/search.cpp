@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "python/arrays.h"
 #include "python/bindings.h"
 #include "python/config.h"
+#include "python/forward.h"
 #include "search/beam.h"
 #include "search/cube.h"
 #include "search/expansion.h"
@@ -27,94 +29,17 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-template <typename T>
-nb::object array_of(const T* values, int64_t size) {
-  auto array = new_array<T>({static_cast<size_t>(size)});
-  std::copy_n(values, size, array.data);
-  return array.array;
-}
-
-// A model and an output layer of which at least one is Python's: sharpbeam.search.interface.Forward.
-class PythonForward : public Forward {
- public:
-  explicit PythonForward(nb::handle forward)
-      : step_(forward.attr("step")),
-        topk_(forward.attr("topk")),
-        log_prob_(forward.attr("log_prob")),
-        contiguous_(nb::module_::import_("numpy").attr("ascontiguousarray")) {
-    held_ = nb::getattr(forward, "layer", nb::none());
-    if (held_.is_none()) return;
-    native_ = &nb::cast<LayerRun&>(held_);
-    if (native_->estimates()) layer_ = native_;
-  }
-
-  int64_t dim() const override { return dim_; }
-
-  const float* step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
-                    int32_t* states) override {
-    const nb::gil_scoped_acquire gil;
-    const nb::object answer = step_(array_of(request, rows), array_of(state, rows), array_of(token, rows));
-    hidden_ = contiguous_(answer[0]);
-    const auto hidden = nb::cast<AnyArray>(hidden_), handles = nb::cast<AnyArray>(contiguous_(answer[1]));
-    const float* data = checked<float>(hidden, "hidden", {rows, kAnySize});
-    std::copy_n(checked<int32_t>(handles, "state", {rows}), rows, states);
-    dim_ = static_cast<int64_t>(hidden.shape(1));
-    if (dim_ < 1) throw std::invalid_argument("the hidden vectors are 0 wide; they must be 1 or wider");
-    if (native_ != nullptr && native_->dim() != dim_)
-      throw std::invalid_argument("the hidden vectors are " + std::to_string(dim_) + " wide; the layer takes " +
-                                  std::to_string(native_->dim()));
-    return data;  // of hidden_
-  }
-
-  bool estimates() const override { return layer_ != nullptr; }
-  void exact_totals(const float* hidden, const int32_t* request, int64_t rows, float* total) override {
-    layer_->exact_totals({hidden, rows, request}, total);
-  }
-
-  void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
-            const Estimates* estimates, float* log_prob, int32_t* token) override {
-    LayerRun* asked = estimates == nullptr ? layer_ : native_;  // Python has no way to fill them in
-    if (asked != nullptr) return asked->topk({hidden, rows, request, nullptr, beam, estimates}, k, log_prob, token);
-    const nb::gil_scoped_acquire gil;
-    const nb::object top = topk_(matrix(hidden, rows), k, array_of(request, rows));
-    const auto log_probs = nb::cast<AnyArray>(contiguous_(top.attr("log_prob")));
-    const auto tokens = nb::cast<AnyArray>(contiguous_(top.attr("token")));
-    std::copy_n(checked<float>(log_probs, "log_prob", {rows, k}), rows * k, log_prob);
-    std::copy_n(checked<int32_t>(tokens, "token", {rows, k}), rows * k, token);
-  }
-
-  void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
-                const Estimates* estimates, float* log_prob) override {
-    if (layer_ != nullptr)
-      return layer_->log_prob({hidden, rows, request, nullptr, nullptr, estimates}, token, log_prob);
-    const nb::gil_scoped_acquire gil;
-    const nb::object found = log_prob_(matrix(hidden, rows), array_of(token, rows), array_of(request, rows));
-    std::copy_n(checked<float>(nb::cast<AnyArray>(contiguous_(found)), "log_prob", {rows}), rows, log_prob);
-  }
-
-  void retain(const int32_t*, int64_t) override {}  // the loop does
-
- private:
-  // [rows, D]: the array of the last step where these are its rows, else a copy.
-  nb::object matrix(const float* hidden, int64_t rows) const {
-    const auto given = nb::cast<AnyArray>(hidden_);
-    if (hidden == given.data() && rows == static_cast<int64_t>(given.shape(0))) return hidden_;
-    auto array = new_array<float>({static_cast<size_t>(rows), static_cast<size_t>(dim_)});
-    std::copy_n(hidden, rows * dim_, array.data);
-    return array.array;
-  }
-
-  nb::object step_, topk_, log_prob_, contiguous_, hidden_, held_;
-  LayerRun *native_ = nullptr, *layer_ = nullptr;  // held_, and the same where its normalisers are estimates
-  int64_t dim_ = 0;
-};
+constexpr int64_t kMostTokens = int64_t{1} << 24, kMostRows = 10'000, kLongest = 100'000, kMostPatience = 1'000;
 
 // The fields of sharpbeam.options.decode.SearchOptions and SamplingOptions, with eos and vocab_size.
 SearchOptions read_options(nb::dict given) {
   SearchOptions options;
   const auto read = [&](const char* name, auto& value) {
     nb::object found = given[name];
-    if (!found.is_none()) value = nb::cast<std::remove_reference_t<decltype(value)>>(found);  // None: the default
+    if (found.is_none()) return;  // the default
+    if (!nb::try_cast(found, value))
+      throw std::invalid_argument(std::string(name) + " is " + nb::cast<std::string>(nb::repr(found)) +
+                                  "; it must be a number of its range");
   };
   read("eos_id", options.eos);
   read("vocab_size", options.vocab);
@@ -144,8 +69,20 @@ SearchOptions read_options(nb::dict given) {
   read("top_k", options.top_k);
   read("top_p", options.top_p);
   read("seed", options.seed);
-  if (options.vocab < 1 || options.beam_size < 1 || options.num_hypotheses < 1)
-    throw std::invalid_argument("vocab_size, beam_size and num_hypotheses must be 1 or more");
+  const auto require = [](bool holds, const char* name, auto value, int64_t least, int64_t most) {
+    if (holds) return;
+    throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + "; it must be from " +
+                                std::to_string(least) + " to " + std::to_string(most));
+  };
+  const auto within = [&](const char* name, int64_t value, int64_t least, int64_t most) {
+    require(value >= least && value <= most, name, value, least, most);
+  };
+  within("vocab_size", options.vocab, 1, kMostTokens);
+  within("eos_id", options.eos, 0, options.vocab - 1);
+  within("beam_size", options.beam_size, 1, kMostRows);
+  within("num_hypotheses", options.num_hypotheses, 1, kMostRows);
+  within("max_length", options.max_length, 1, kLongest);
+  require(options.patience > 0.0 && options.patience <= kMostPatience, "patience", options.patience, 0, kMostPatience);
   return options;
 }
 
@@ -226,8 +163,8 @@ class SearchRun {
   // The finished hypotheses of a request and the tokens up to one of its nodes; None where it is not in flight.
   nb::object peek(int32_t request, int32_t node) {
     const std::unique_lock<std::mutex> lock = locked();
-    const std::vector<Finished>* finished = search_->finished(request);
-    if (finished == nullptr) return nb::none();
+    const std::optional<std::vector<Finished>> finished = search_->finished(request);
+    if (!finished) return nb::none();
     if (!search_->tree().owns(request, node))
       throw std::invalid_argument("node " + std::to_string(node) + " is not one of request " + std::to_string(request));
     std::vector<int32_t> token;

@@ -4,12 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 
 namespace sharpbeam {
 
-SamplingSearch::SamplingSearch(const SearchOptions& options)
-    : Search(drawing(options), std::min(options.top_k > 0 ? options.top_k : options.vocab, options.vocab)),
-      stop_(options) {}
 namespace {
 
 SearchOptions drawing(SearchOptions options) {
@@ -19,12 +18,23 @@ SearchOptions drawing(SearchOptions options) {
 
 }  // namespace
 
+SamplingSearch::SamplingSearch(const SearchOptions& options)
+    : Search(drawing(options), std::min(options.top_k > 0 ? options.top_k : options.vocab, options.vocab)),
+      stop_(options) {}
 
 void SamplingSearch::enter(InFlight& entry, const SearchRequest& request) {
   const auto samples = static_cast<int32_t>(options_.num_hypotheses);
   for (int32_t number = 0; number < samples; ++number)
     entry.samples.push_back({number, Philox({options_.seed, request.name}, {0, 0, 0, static_cast<uint64_t>(number)})});
-  entry.pool.best.resize(static_cast<size_t>(samples));  // by the number of the sample
+  entry.pool.best.assign(static_cast<size_t>(samples), {0.0, 0.0, TokenTree::kNoNode});  // by the number of the sample
+}
+
+void SamplingSearch::check_rows(const RequestRows& request) const {
+  const auto live = static_cast<int64_t>(request.request->samples.size());
+  if (request.last - request.first == live) return;
+  throw std::invalid_argument("request " + std::to_string(request.index) + " has " +
+                              std::to_string(request.last - request.first) + " rows; it must have " +
+                              std::to_string(live) + ", one for each sample that is drawn");
 }
 
 void SamplingSearch::advance(const RowView& rows) {

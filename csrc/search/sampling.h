@@ -28,6 +28,7 @@ class SamplingSearch : public Search {
 
  protected:
   void enter(InFlight& entry, const SearchRequest& request) override;
+  void check_rows(const RequestRows& request) const override;
   void advance(const RowView& rows) override;
 
  private:

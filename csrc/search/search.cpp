@@ -36,6 +36,14 @@ bool Search::cancel(int32_t request) {
   return true;
 }
 
+std::optional<std::vector<Finished>> Search::finished(int32_t request) const {
+  const auto found = in_flight_.find(request);
+  if (found == in_flight_.end()) return std::nullopt;
+  std::vector<Finished> all = found->second.pool.best;
+  std::erase_if(all, [](const Finished& one) { return one.node == TokenTree::kNoNode; });
+  return all;
+}
+
 void Search::step(Forward& forward, const RowView& rows, bool whole) {
   work_ = {};
   done_.clear();
@@ -83,7 +91,11 @@ void Search::check(const RowView& rows) {
       throw std::invalid_argument("length is " + std::to_string(length) + "; it must be from 0 to below max_length");
     if (!tree_.owns(index, rows.node[row]))
       throw std::invalid_argument("node " + std::to_string(rows.node[row]) + " is not one of its row's request");
+    if (length != tree_.length(rows.node[row]))
+      throw std::invalid_argument("length is " + std::to_string(length) + "; it must be that of node " +
+                                  std::to_string(rows.node[row]) + ", " + std::to_string(tree_.length(rows.node[row])));
   }
+  for (const RequestRows& request : requests_) check_rows(request);
 }
 
 void Search::predict(Forward& forward, const RowView& rows) {
@@ -100,6 +112,10 @@ void Search::predict(Forward& forward, const RowView& rows) {
     forward.topk(hidden, rows.request, rows.rows, k, narrow, estimates, log_prob_.data(), token_.data());
     open_.keep(rows, requests_, hidden, forward.dim());
     settle_required(rows, k);
+  } else if (constraints_.takes_totals()) {
+    total_.resize(static_cast<size_t>(rows.rows));
+    work_.settled +=
+        forward.topk_and_totals(hidden, rows.request, rows.rows, k, log_prob_.data(), token_.data(), total_.data());
   } else {
     work_.settled += forward.exact_topk(hidden, rows.request, rows.rows, k, narrow, log_prob_.data(), token_.data());
   }
@@ -113,10 +129,6 @@ void Search::settle_required(const RowView& rows, int64_t k) {
   for (const RequestRows& request : requests_) {
     for (int64_t row = request.first; row < request.last; ++row) {
       if (constraints_.forces(row)) open_.close(row);
-  } else if (constraints_.takes_totals()) {
-    total_.resize(static_cast<size_t>(rows.rows));
-    work_.settled +=
-        forward.topk_and_totals(hidden, rows.request, rows.rows, k, log_prob_.data(), token_.data(), total_.data());
       if (!request.request->phrases.empty()) open_.mark_row(row);
     }
   }

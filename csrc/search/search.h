@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -47,17 +48,14 @@ class Search {
 
   bool busy() const { return !in_flight_.empty(); }  // whether a request is in flight
 
-  // The finished hypotheses of a request so far, best first; null where it is not in flight.
-  const std::vector<Finished>* finished(int32_t request) const {
-    const auto found = in_flight_.find(request);
-    return found == in_flight_.end() ? nullptr : &found->second.pool.best;
-  }
+  // The finished hypotheses of a request so far, best first; none where it is not in flight.
+  std::optional<std::vector<Finished>> finished(int32_t request) const;
 
   // One step for every request in `rows`: `rows()`, `done()` and `work()` are the result. If `whole`, these are all
   // rows of the run, so that its states can be freed here: then as many steps as it takes until a request is done, or
   // some dozens of rows were run, since a run cannot be cancelled in between.
   // Throws BrokenModel for a log probability that cannot be one, and std::invalid_argument for a request that is not in
-  // flight or whose rows are apart, a length, or a node of another request.
+  // flight or whose rows are apart, a length that is not its node's, or a node of another request.
   void step(Forward& forward, const RowView& rows, bool whole);
 
   const RowColumns& rows() const { return grown_; }        // of the next step
@@ -79,6 +77,8 @@ class Search {
   // `keep` candidates of each row are wanted.
   Search(const SearchOptions& options, int64_t keep) : options_(options), constraints_(options, keep) {}
 
+  // Throws std::invalid_argument where a request has other rows than it can have.
+  virtual void check_rows(const RequestRows&) const {}
   // A new request.
   virtual void enter(InFlight&, const SearchRequest&) {}
   // Runs rows and finds candidates for all of them, into states_ and candidates_.

@@ -16,7 +16,7 @@ StopRule::StopRule(const SearchOptions& options) : options_(options) {
   const EarlyStopping rule = options.early_stopping;
   const bool counts = rule != EarlyStopping::kProven && rule != EarlyStopping::kExhaustive;
   const double wanted = static_cast<double>(options.beam_size) * options.patience;
-  need_ = counts ? std::llrint(wanted) : options.beam_size;  // half to even, as Python's round
+  need_ = counts ? std::max<int64_t>(1, std::llrint(wanted)) : options.beam_size;  // half to even, as Python's round
   most_ = options.finishing == Finishing::kStay ? options.beam_size : need_;
   const bool early = rule == EarlyStopping::kProven || std::isfinite(options.stop_margin);
   enough_ = early ? options.num_hypotheses : counts ? need_ : most_ + 1;

@@ -14,17 +14,11 @@ void TokenTree::reserve(int64_t need, const InFlight& in_flight) {
   // Grow where less than half are free, so that this is rare.
   if (static_cast<int64_t>(free_.size()) < std::max(need, capacity() / 2)) {
     const int64_t before = capacity(), more = std::max({need, before, int64_t{1024}});
-    nodes_.resize(static_cast<size_t>(before + more), {kRoot, 0, 0.0f, kUnused, kSettled});
+    nodes_.resize(static_cast<size_t>(before + more), {kRoot, 0, 0.0f, kUnused, kSettled, 0});
     for (int64_t node = before; node < before + more; ++node) free_.push_back(static_cast<int32_t>(node));
   }
   next_ = 0;
   ordered_ = false;
-}
-
-int64_t TokenTree::length(int32_t node) const {
-  int64_t tokens = 0;
-  walk(node, [&](int32_t, float) { ++tokens; });
-  return tokens;
 }
 
 double TokenTree::sum(int32_t node) const {

@@ -12,6 +12,7 @@ namespace sharpbeam {
 class TokenTree {
  public:
   static constexpr int32_t kRoot = -1;     // parent of the first token
+  static constexpr int32_t kNoNode = -2;   // of what has not ended
   static constexpr int32_t kSettled = -1;  // open, of a log probability that does not rest on an estimate
 
   using InFlight = std::function<bool(int32_t)>;
@@ -22,7 +23,7 @@ class TokenTree {
   // `open` is a place in OpenScores, where the log probability rests on an estimate.
   int32_t add(int32_t parent, int32_t token, float log_prob, int32_t owner, int32_t open = kSettled) {
     const int32_t node = ordered_ ? next_++ : free_[static_cast<size_t>(next_++)];
-    nodes_[static_cast<size_t>(node)] = {parent, token, log_prob, owner, open};
+    nodes_[static_cast<size_t>(node)] = {parent, token, log_prob, owner, open, length(parent) + 1};
     return node;
   }
 
@@ -40,8 +41,8 @@ class TokenTree {
     nodes_[static_cast<size_t>(node)].log_prob = log_prob, nodes_[static_cast<size_t>(node)].open = kSettled;
   }
   float log_prob(int32_t node) const { return nodes_[static_cast<size_t>(node)].log_prob; }
-  // The tokens of a hypothesis.
-  int64_t length(int32_t node) const;
+  // How many tokens a hypothesis has.
+  int32_t length(int32_t node) const { return node == kRoot ? 0 : nodes_[static_cast<size_t>(node)].length; }
   // The sum of the log probabilities of a hypothesis, from the root on.
   double sum(int32_t node) const;
 
@@ -62,7 +63,7 @@ class TokenTree {
   struct Node {
     int32_t parent, token;
     float log_prob;
-    int32_t owner, open;
+    int32_t owner, open, length;
   };
   static constexpr int32_t kUnused = -1;  // owner of a node that is not in use
 

@@ -228,6 +228,20 @@ def test_what_there_is_of_an_answer_can_be_seen_before_it_is_done(batch) -> None
     assert sum(stayed) > len(stayed) / 2  # what is finished early is mostly an answer, with its final score
 
 
+def test_part_of_samples_is_their_own(tiny_model, sentences) -> None:
+    with Translator(tiny_model).session(sampling=True, seed=1, num_hypotheses=2, max_length=30) as session:
+        session.submit(sentences[0])
+        session.step()
+        session.step()
+        later = session.submit(sentences[1])
+        session.step()
+        while not later.done():
+            seen = later.partial()
+            session.step()
+            assert all(one in later.result().hypotheses for one in seen.hypotheses) if later.done() else True
+        assert later.result().text == session.submit(sentences[1]).result().text
+
+
 def test_looking_at_a_request_waits_for_no_more_than_a_step() -> None:
     with toy_session(max_length=2000, min_length=1990) as session:
         session.start(1)
