@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -105,6 +106,27 @@ def test_evaluate_several_beams_from_a_table(call: Run, tiny_model: Path, pair: 
     assert greedy["sentences"] == 40
     assert greedy["words"] == sum(len(line.split()) for line in source)
     assert beam["words_per_second"] == pytest.approx(beam["words"] / beam["seconds"], rel=0.02)
+
+
+def test_evaluate_trace_and_profile_take_the_search_of_translate(
+    call: Run, tiny_model: Path, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("sacrebleu")
+    source, target = pair
+    model = Path(shutil.copytree(tiny_model, tmp_path / "greedy"))
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"decoding": {"beam_size": 1, "max_length": 15}}))
+    target.write_bytes(call("translate", model, source).out)
+    evaluated = call("evaluate", model, "--source", source, "--reference", target)
+    assert evaluated.lines[0] == "beam 1, the model's own" and "BLEU 100.00" in evaluated.lines[1]
+    text = source.read_text().splitlines()[0]
+    traced = json.loads(call("trace", model, text, "--json").out)
+    assert (traced["beam_size"], traced["answers"][0]["text"]) == (1, target.read_text().splitlines()[0])
+    assert call("trace", model, text).lines[3].startswith("beam 1; ")
+    profiled = json.loads(call("profile", model, source, "--sentences", 3, "--json").out)
+    assert profiled["beam_size"] == 1
+    wide = json.loads(call("profile", model, source, "--sentences", 3, "--beam-size", 4, "--json").out)
+    assert wide["beam_size"] == 4 and wide["rows"] > profiled["rows"]
 
 
 def test_evaluate_refuses_what_does_not_fit(

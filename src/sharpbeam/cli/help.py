@@ -39,7 +39,10 @@ class Verb(typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the flags; a flag in the place of another one's value is refused."""
-        takes_value = {name: not option.is_flag for option in self.params for name in option.opts if name[0] == "-"}
+        options: list[Any] = [one for one in self.params if isinstance(one, typer.core.TyperOption)]
+        takes_value = {
+            name: not option.is_flag for option in options for name in (*option.opts, *option.secondary_opts)
+        }
         for flag, value in itertools.pairwise(args):
             if flag == "--":
                 break

@@ -60,6 +60,7 @@ class Trace:
     steps: list[Step]
     why: str  # it stopped
     answers: tuple[Answer, ...]
+    beam_size: int
 
     def record(self) -> dict[str, Any]:
         """The trace as JSON has it: None in the place of -inf, which JSON cannot write."""
@@ -72,7 +73,7 @@ class Trace:
 
     def summary(self) -> str:
         """For people: the candidates of each step with their outcomes, and the answers."""
-        lines = [self.source, " ".join(self.pieces), "", LEGEND]
+        lines = [self.source, " ".join(self.pieces), "", f"beam {self.beam_size}; {LEGEND}"]
         for number, step in enumerate(self.steps, 1):
             lines += ["", f"step {number}{_groups(step)}"]
             for candidate in step.candidates:
@@ -139,4 +140,4 @@ def trace(loaded: LoadedModel, text: str, target_prefix: str | None, options: De
     ((_, hypotheses),) = decode(loaded.model.open(), setup.layer, search, schedule)
     pieces = tuple(loaded.source.piece(token) for token in setup.requests[0].source.tolist())
     answers = tuple(hypothesis_answer(loaded.target, hypothesis) for hypothesis in hypotheses)
-    return Trace(text, pieces, recorder.steps, recorder.why, answers)
+    return Trace(text, pieces, recorder.steps, recorder.why, answers, options.search.beam_size)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sharpbeam.decoding.loading import find_models
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.report.drawing import drawing
 from sharpbeam.report.profile import Ceilings, Profile, ceilings, load_profiled, profile_texts
@@ -30,6 +31,7 @@ class ProfileReport:
     ceilings: Ceilings
     output_layer: str
     compute_type: str
+    beam_size: int
 
     def record(self) -> dict[str, Any]:
         """The report as JSON."""
@@ -37,6 +39,7 @@ class ProfileReport:
         return dataclasses.asdict(found) | {
             "output_layer": self.output_layer,
             "compute_type": self.compute_type,
+            "beam_size": self.beam_size,
             "ms_per_step": round(1e3 * found.seconds / found.steps, 5),
             "ms_per_sentence": round(1e3 * found.seconds / found.requests, 5),
             "shares": {part.name: round(part.seconds / found.seconds, 5) for part in found.parts},
@@ -63,9 +66,9 @@ class ProfileReport:
         found, console = self.profile, Console(highlight=False)
         whatever = ", in float32 whatever the compute type" if self.output_layer == "exact" else ""
         console.print(
-            f"{found.requests} sentences, {found.steps:,} steps of {found.rows / found.steps:.1f} rows, on one thread; "
-            f"instructions: {found.isa}\n"
-            f"products of the model: {self.compute_type} (--compute-type); "
+            f"{found.requests} sentences, beam {self.beam_size}, {found.steps:,} steps of "
+            f"{found.rows / found.steps:.1f} rows, on one thread; instructions: {found.isa}\n"
+            f"matmuls of the model: {self.compute_type} (--compute-type); "
             f"output layer: {self.output_layer} (--output-layer){whatever}\n"
         )
         console.print(self._table())
@@ -108,7 +111,7 @@ class ProfileReport:
         products = ", ".join(f"{rate:.0f} GMAC/s in {kind}" for kind, rate in limits.gmac_s.items())
         return (
             "share: of all time; us a step, calls, KiB: of one step, with its share of encoding; KiB, GB/s: read and "
-            "written; GMAC/s: multiply-adds; of ceiling: how near products come to what one thread of this machine can "
+            "written; GMAC/s: multiply-adds; of ceiling: how close matmuls come to what one thread of this machine can "
             f"do, the larger of their shares of its bandwidth ({limits.read_gb_s:.1f} GB/s now, for a set as large as "
             f"theirs, {limits.read_mib:.0f} MiB) and of its arithmetic ({products}, from the cache)"
         )
@@ -119,15 +122,17 @@ def profile(
     texts: Sequence[str] | None = None,
     *,
     sentences: int = 50,
-    options: DecodeOptions = DecodeOptions(),  # noqa: B008 (frozen)
+    options: DecodeOptions | None = None,
     machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
+    **keywords: Unpack[DecodeKeywords],
 ) -> ProfileReport:
     """Decode `texts`, or `sentences` sentences of random words, on one thread, and report where the time goes.
 
-    The clocks are in a table of kernels of its own, so nothing else pays for them. Raises OptionError, ModelError or
-    InputError where decoding would.
+    Options are those of `Translator.translate`, with the model's own defaults. The clocks are in a kernel table of
+    their own, so nothing else pays for them. Raises OptionError, ModelError or InputError if decoding would.
     """
     loaded = load_profiled(find_models(model), machine)
-    found = profile_texts(loaded, texts, sentences, options)
-    used = loaded.loaded.layer_name(options), loaded.loaded.machine.compute_type
-    return ProfileReport(model, found, ceilings(found.product_bytes), *used)
+    options = (options or loaded.defaults).changed(**keywords)
+    measured = profile_texts(loaded, texts, sentences, options)
+    used = loaded.loaded.layer_name(options), loaded.loaded.machine.compute_type, options.search.beam_size
+    return ProfileReport(model, measured, ceilings(measured.product_bytes), *used)

@@ -87,8 +87,9 @@ def test_what_cannot_be_decoded_is_refused(
 ) -> None:
     model, text = make_transformer(positions="learned", max_positions=8), tmp_path / "text"
     text.write_text("\u200b\n", encoding="utf-8")
-    assert main(["profile", str(model)]) == 2 and "max_length is 256; it must be at most 8" in capsys.readouterr().err
-    assert main(["profile", str(model), "--max-length", "8", "--sentences", "2", "--json"]) == 0
+    too_long = ["profile", str(model), "--max-length", "9"]
+    assert main(too_long) == 2 and "max_length is 9; it must be at most 8" in capsys.readouterr().err
+    assert main(["profile", str(model), "--sentences", "2", "--json"]) == 0
     capsys.readouterr()
     assert main(["profile", str(model), str(text), "--max-length", "8"]) == 1
     assert "there is nothing to decode" in capsys.readouterr().err
@@ -161,11 +162,11 @@ def test_what_ran_and_what_to_try_is_said(
     assert main(["profile", str(tiny_model), *options]) == 0
     said = " ".join(capsys.readouterr().out.split())  # lines break where the terminal ends
     assert f"instructions: {_core.table_name()}" in said
-    assert f"products of the model: int8 (--compute-type); output layer: {output_layer} (--output-layer)" in said
+    assert f"matmuls of the model: int8 (--compute-type); output layer: {output_layer} (--output-layer)" in said
     assert ("in float32 whatever the compute type" in said) == (output_layer == "exact")
     assert ("try --output-layer scan: the output layer takes" in said) == (output_layer == "exact" and not large)
     assert re.search(r"in all 100\.0% [\d,.]+ [\d.]+ ms a step, [\d.]+ ms a sentence, [\d.]+ s in all", said)
-    assert "of ceiling: how near products come to" in said
+    assert "of ceiling: how close matmuls come to" in said
 
 
 def test_every_kernel_has_its_place(tiny_model: Path, sentences: list[str]) -> None:

@@ -11,7 +11,8 @@ import typer
 from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.jobs.progress import progress_bar
-from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions, SearchOptions
+from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions
+from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.report import quality
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
@@ -27,16 +28,17 @@ def evaluate(
     source_column: Annotated[int, typer.Option(min=0, help="Column of the source in --tsv, from 0.")] = 0,
     target_column: Annotated[int, typer.Option(min=0, help="Column of the reference in --tsv, from 0.")] = 1,
     beam_size: Annotated[
-        list[int], typer.Option(help="Hypotheses kept at each step; give it several times to compare.")
-    ] = [SearchOptions.beam_size],  # noqa: B006  (never changed)
+        list[int] | None,
+        typer.Option(help="Hypotheses kept at each step; may be repeated, to compare. Default: the model's own."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each beam size.")] = False,
-    options: DecodeOptions,
+    options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
     """Translate a test set and print BLEU and chrF, with sacreBLEU's signatures, and speed.
 
-    Words per second are source words, separated by spaces, without the time to load the model.
-    Needs sacreBLEU: `pip install sacrebleu`.
+    The search is the one that `translate` uses, unless options say otherwise. Words per second are source words,
+    separated by spaces, without the time to load the model. Needs sacreBLEU: `pip install sacrebleu`.
 
     Examples:
 
@@ -44,18 +46,21 @@ def evaluate(
     * `sharpbeam evaluate de-en --tsv test.tsv.gz --source-column 1 --target-column 0`
     * `sharpbeam evaluate de-en --tsv test.tsv.gz --beam-size 1 --beam-size 5 --json`
     """
-    choices = [options.changed(beam_size=size) for size in beam_size]
+    for size in beam_size or ():
+        DecodeOptions().changed(**options).changed(beam_size=size)  # refuses wrong values before the model is loaded
     pairs = _pairs(source, reference, tsv, source_column, target_column)
     quality.load_metrics()  # before minutes of translating
     from sharpbeam.api.translator import Translator
 
-    translator = Translator(model, machine=machine)
+    translator = Translator(model, machine=machine, **options)
     sources, references = [left for left, _ in pairs], [right for _, right in pairs]
-    for size, choice in zip(beam_size, choices, strict=True):
-        with progress_bar(f"beam {size}", len(pairs)) as bar:
-            found = quality.evaluate(translator, sources, references, bar, options=choice)
-        record = {"model": model, **choice.by_name(), **found.record()}
-        print(json.dumps(record) if as_json else f"beam {size}\n{found.summary()}", flush=True)
+    own = translator.defaults
+    for choice in [own.changed(beam_size=size) for size in beam_size] if beam_size else [own]:
+        title = f"beam {choice.search.beam_size}" + ("" if beam_size else ", the model's own")
+        with progress_bar(title, len(pairs)) as bar:
+            evaluation = quality.evaluate(translator, sources, references, bar, options=choice)
+        record = {"model": model, **choice.by_name(), **evaluation.record()}
+        print(json.dumps(record) if as_json else f"{title}\n{evaluation.summary()}", flush=True)
 
 
 def _pairs(

@@ -12,6 +12,7 @@ import typer
 from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions
+from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.storage.atomic import check_home
 from sharpbeam.text.lines import check_readable, read_all
 
@@ -35,17 +36,18 @@ def profile(
         list[Path] | None, typer.Argument(help="Text, one sentence a line. Default: random words.")
     ] = None,
     *,
-    sentences: Annotated[int, typer.Option(min=1, help="Take so many lines from the text.")] = 50,
+    sentences: Annotated[int, typer.Option(min=1, help="Lines of the text to decode.")] = 50,
     picture: Annotated[Path | None, typer.Option(help="Draw the shares to this file, as PNG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
-    options: DecodeOptions,
+    options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
-    """Show where the time of decoding goes, on one thread: the share of each part of a step, and how near its products
+    """Show where the time of decoding goes, on one thread: the share of each part of a step, and how close its matmuls
     come to what this machine can read and compute.
 
-    The clocks are in a table of kernels of its own, so nothing else pays for them. `--batch-tokens 1` decodes one
-    sentence at a time. With SHARPBEAM_ISA another table is looked at. The picture needs Matplotlib.
+    The search is the one that `translate` uses, unless options say otherwise. The clocks are in a kernel table of
+    their own, so nothing else pays for them. `--batch-tokens 1` decodes one sentence at a time. SHARPBEAM_ISA profiles
+    another kernel table. The picture needs Matplotlib.
 
     Examples:
 
@@ -62,10 +64,10 @@ def profile(
     if texts == []:
         names = ", ".join(map(str, files or []))
         raise InputError(f"{names}: the first {sentences} lines have no sentence; give text with one sentence a line.")
-    found = profile(model, texts, sentences=sentences, options=options, machine=machine)
+    report = profile(model, texts, sentences=sentences, machine=machine, **options)
     if picture is not None:
-        found.draw(picture)
+        report.draw(picture)
     if as_json:
-        print(json.dumps(found.record()))
+        print(json.dumps(report.record()))
     else:
-        found.print()
+        report.print()

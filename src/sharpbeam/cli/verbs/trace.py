@@ -10,6 +10,7 @@ import typer
 
 from sharpbeam.cli.flags import with_options
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions, ScheduleOptions
+from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.storage.atomic import check_home
 
 if TYPE_CHECKING:
@@ -29,10 +30,12 @@ def trace(
     target_prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What the translation begins with.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the search to this file, as PNG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
-    options: DecodeOptions,
+    options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
-    """Show one beam search: the candidates of each step with their scores, what became of them, and why it stopped.
+    """Show one beam search: the candidates of each step with their scores and outcomes, and why it stopped.
+
+    It is the search that `translate` uses, with the model's own beam unless `--beam-size` says otherwise.
 
     A candidate lives, is finished, has no place on the beam, is below the threshold of a beam of variable width
     (`--max-score-margin`, `--max-score-ratio`), or is not allowed (`--min-length`, rules against repetition). The first
@@ -49,15 +52,15 @@ def trace(
     """
     if picture is not None:
         check_home(picture)
-    found = _search(model, text, target_prefix, options, machine)
+    record = _search(model, text, target_prefix, options, machine)
     if picture is not None:
         from sharpbeam.report.search_picture import draw_search
 
-        draw_search(found, picture)
-    print(json.dumps(found.record(), ensure_ascii=False) if as_json else found.summary())
+        draw_search(record, picture)
+    print(json.dumps(record.record(), ensure_ascii=False) if as_json else record.summary())
 
 
-def _search(model: str, text: str, prefix: str | None, options: DecodeOptions, machine: MachineOptions) -> Trace:
+def _search(model: str, text: str, prefix: str | None, options: DecodeKeywords, machine: MachineOptions) -> Trace:
     """The record of one search, by the kind of the model."""
     from sharpbeam.api.generator import Generator
     from sharpbeam.api.translator import Translator
@@ -65,7 +68,7 @@ def _search(model: str, text: str, prefix: str | None, options: DecodeOptions, m
     from sharpbeam.errors import OptionError
 
     if task_of(find_models(model)[0]) == "translation":
-        return Translator(model, machine=machine).trace(text, target_prefix=prefix, options=options)
+        return Translator(model, machine=machine, **options).trace(text, target_prefix=prefix)
     if prefix is not None:
         raise OptionError("--target-prefix is for translations; append it to the prompt.")
-    return Generator(model, machine=machine).trace(text, options=options)
+    return Generator(model, machine=machine, **options).trace(text)
