@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -18,6 +20,8 @@ from sharpbeam.server.refusals import Refused, bad_request
 T = TypeVar("T")
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+BOUNDARY = re.compile(rb"[0-9A-Za-z'()+_,./:=? -]{1,70}")
+HALF = "Invalid request: a text holds half a character (a surrogate)"
 
 
 class JsonAnswer(JSONResponse):
@@ -35,13 +39,18 @@ async def read_fields(request: Request, most: int, seconds: float) -> dict[str, 
     """
     if (request.headers.get("content-type") or "").partition(";")[0].strip().lower() in FORMS:
         form = await read_form(request, most, seconds)
-        found = {name: form.getlist(name) for name in form}
-        return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+        lists = {name: form.getlist(name) for name in form}
+        return {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
     body = await _bounded(request, most, seconds, _whole)
     if not body.strip():
         return {}
     try:
-        fields = json.loads(body)
+        text = body.decode("utf-8-sig")
+        fields = json.loads(text)
+        if "\\u" in text:
+            ENCODER.encode(fields).encode()
+    except UnicodeEncodeError:
+        raise bad_request(HALF) from None
     except (UnicodeDecodeError, RecursionError):
         raise bad_request("Invalid JSON format: the body is not UTF-8, or too deep") from None
     except ValueError:
@@ -52,17 +61,26 @@ async def read_fields(request: Request, most: int, seconds: float) -> dict[str, 
 
 
 async def read_form(request: Request, most: int, seconds: float) -> FormData:
-    """The form of a request, with at most one file; bounds and errors as in `read_fields`."""
+    """The form of a request in UTF-8, with at most one file; bounds and errors as in `read_fields`."""
+    scope = {**request.scope, "headers": _form_headers(request)}
 
     async def read(bounded: Receive) -> FormData:
-        return await Request(request.scope, bounded).form(max_files=1, max_fields=1000, max_part_size=most)
+        return await Request(scope, bounded).form(max_files=1, max_fields=1000, max_part_size=most)
 
     try:
         return await _bounded(request, most, seconds, read)
     except HTTPException as error:
         raise bad_request(f"Invalid form: {error.detail}") from None
-    except (UnicodeDecodeError, LookupError):
-        raise bad_request("Invalid form: a field is not text in the charset that it names") from None
+
+
+def _form_headers(request: Request) -> list[tuple[bytes, bytes]]:
+    """The headers without the charset of a form: Python's decoder of "punycode" takes quadratic time."""
+    kind, options = parse_options_header(request.headers.get("content-type"))
+    if boundary := options.get(b"boundary"):
+        if not BOUNDARY.fullmatch(boundary):
+            raise bad_request("Invalid form: the boundary must be 1 to 70 letters, digits or signs of RFC 2046")
+        kind += b'; boundary="' + boundary + b'"'
+    return [(b"content-type", kind), *(item for item in request.scope["headers"] if item[0] != b"content-type")]
 
 
 async def _bounded(request: Request, most: int, seconds: float, read: Callable[[Receive], Awaitable[T]]) -> T:

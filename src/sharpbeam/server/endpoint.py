@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from fastapi import Request
 from sharpbeam.errors import InputError
 from sharpbeam.server.bodies import read_fields
 from sharpbeam.server.deadline import Watch
-from sharpbeam.server.keys import Keys
+from sharpbeam.server.keys import Keys, header_key
 from sharpbeam.server.rates import Rates
 from sharpbeam.server.refusals import Refused, bad_request
 from sharpbeam.server.service import Service
@@ -28,15 +29,39 @@ class Gate:
     async def fields(self, request: Request) -> dict[str, Any]:
         """The fields of the body of a request that may come in; raises Refused."""
         options = self.service.options
+        admitted = self.admit_by_header(request)
         fields = await read_fields(request, options.body_limit, options.body_timeout)
-        self.admit(request, fields.get("api_key"))
+        if not admitted:
+            self.admit(request, fields.get("api_key"))
         return fields
 
+    def admit_by_header(self, request: Request) -> bool:
+        """Admit a request before its body is read; false where only the body can have the key."""
+        if self.keys.required and not header_key(request.headers):
+            self._take(client_of(request), 0)
+            return False
+        self.admit(request)
+        return True
+
     def admit(self, request: Request, key: object = None) -> None:
-        """Raise Refused unless the client has a key, where one is needed, and capacity left in this minute."""
-        name = self.keys.check(request.headers, key)
+        """Raise Refused unless the client has a key, where one is needed, and capacity left in this minute.
+
+        `key` is that of the body, which counts where the headers have none.
+        """
+        self._take(self.name(request, key) or client_of(request))
+
+    def name(self, request: Request, key: object = None) -> str:
+        """The name of the client's key, "" where none is needed; raises Refused. A wrong key is counted too."""
+        try:
+            name = self.keys.check(header_key(request.headers) or key)
+        except Refused:
+            self._take(client_of(request))
+            raise
         note(request, key=name)
-        if seconds := self._rates.take(name or (request.client.host if request.client else "")):
+        return name
+
+    def _take(self, client: str, count: int = 1) -> None:
+        if seconds := self._rates.take(client, count):
             raise Refused(429, f"Slowdown: {self.service.options.requests_per_minute} requests per minute", seconds)
 
     async def answer(self, request: Request, work: Coroutine[Any, Any, T], seconds: float = 0.0) -> T:
@@ -47,6 +72,11 @@ class Gate:
         if watch.left:
             raise Refused(499, "the client left")
         raise Refused(503, f"no answer within {seconds:g} seconds", seconds)
+
+
+def client_of(request: Request) -> str:
+    """The address of a client."""
+    return request.client.host if request.client else ""
 
 
 def note(request: Request, **facts: Any) -> None:
@@ -71,7 +101,7 @@ def number_field(fields: Mapping[str, Any], name: str, default: int) -> int:
     value = fields.get(name)
     if value is None or value == "":
         return default
-    if isinstance(value, str) and value.lstrip("-").isascii() and value.lstrip("-").isdecimal() and len(value) < 10:
+    if isinstance(value, str) and re.fullmatch("-?[0-9]{1,9}", value):
         return int(value)
     if type(value) is not int:
         raise bad_request(f"Invalid request: {name} parameter is not a number")
@@ -92,6 +122,8 @@ def texts_field(fields: Mapping[str, Any], name: str) -> list[str]:
 def glossary_field(fields: Mapping[str, Any], name: str, most: int) -> Glossary | None:
     """A field that is an object of at most `most` terms with their translations; raises Refused."""
     terms = fields.get(name) or {}
+    if not isinstance(terms, Mapping):
+        raise bad_request(f"Invalid request: {name} parameter is not an object of terms and their translations")
     if len(terms) > most:
         raise bad_request(f"Invalid request: {name} has {len(terms)} terms; at most {most}")
     try:

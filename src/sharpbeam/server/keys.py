@@ -26,23 +26,23 @@ class Keys:
         """Whether requests need a key."""
         return bool(self._digests)
 
-    def check(self, headers: Mapping[str, str], given: object = None) -> str:
-        """A short name of the client's key, or "" where none is needed; raises Refused for a wrong or missing key.
-
-        `given` is the `api_key` of a body. Keys in a header: `Authorization: Bearer KEY`, or `DeepL-Auth-Key KEY`.
-        """
+    def check(self, key: object) -> str:
+        """A short name of the client's key, or "" where none is needed; raises Refused for a wrong or missing key."""
         if not self._digests:
             return ""
-        kind, _, key = headers.get("authorization", "").partition(" ")
-        if kind.lower() not in ("bearer", "deepl-auth-key"):
-            key = headers.get("x-api-key", "") or (given if isinstance(given, str) else "")
-        if not key:
+        if not key or not isinstance(key, str):
             raise Refused(403, "Please contact the server operator to get an API key")
         digest = sha256(key.strip().encode(errors="replace")).hexdigest()
         equal = [hmac.compare_digest(digest, known) for known in self._digests]  # all of them: no end to be timed
         if True not in equal:
             raise Refused(403, "Invalid API key")
         return digest[:8]
+
+
+def header_key(headers: Mapping[str, str]) -> str:
+    """The key in the headers of a request: `Authorization: Bearer KEY` or `DeepL-Auth-Key KEY`, or `X-API-Key: KEY`."""
+    kind, _, key = headers.get("authorization", "").partition(" ")
+    return key if kind.lower() in ("bearer", "deepl-auth-key") and key else headers.get("x-api-key", "")
 
 
 def _read(path: Path) -> list[str]:

@@ -24,8 +24,8 @@ class Rates:
                 "CREATE TABLE IF NOT EXISTS bucket (client TEXT PRIMARY KEY, content REAL, since REAL) WITHOUT ROWID"
             )
 
-    def take(self, client: str) -> float:
-        """Count a request of `client`; returns 0, or the seconds after which it may come again."""
+    def take(self, client: str, count: int = 1) -> float:
+        """Count a request of `client`, or only look (0); returns 0, or the seconds after which it may come again."""
         if not self._per_minute:
             return 0.0
         now, most = time.monotonic(), float(self._per_minute)
@@ -36,7 +36,7 @@ class Rates:
             found = buckets.execute("SELECT content, since FROM bucket WHERE client = ?", (client,)).fetchone()
             content, since = found or (most, now)
             content = min(most, content + (now - since) * most / 60)
-            left = max(content - 1, 0.0) if content >= 1 else content
+            left = content - count if content >= 1 else content
             buckets.execute("REPLACE INTO bucket VALUES (?, ?, ?)", (client, left, now))
             if self._requests % TIDY == 0:
                 last = "SELECT since FROM bucket ORDER BY since DESC LIMIT 1 OFFSET ?"

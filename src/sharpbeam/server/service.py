@@ -74,12 +74,6 @@ class Service:
                 f"{options.alternatives_limit}"
             )
 
-        for text in asked.texts:
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise bad_request("Invalid request: a text holds half a character (a surrogate)") from None
-
     async def translate(self, asked: Asked, tell: Tell | None = None) -> list[Translated]:
         """Translate the texts of a request; raises Refused. Cancelling it frees what is in flight.
 

@@ -45,9 +45,11 @@ def router(gate: Gate, files: Files) -> APIRouter:
     async def translate_file(request: Request) -> dict[str, Any]:
         if not options.file_limit:
             raise Refused(403, "Files translation are disabled on this server.")
+        admitted = gate.admit_by_header(request)
         form = await read_form(request, options.file_limit + OVERHEAD, options.body_timeout)
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
-        gate.admit(request, fields.get("api_key"))
+        if not admitted:
+            gate.admit(request, fields.get("api_key"))
         given = form.get("file")
         if not isinstance(given, UploadFile) or not given.filename:
             raise bad_request("Invalid request: missing file parameter")
