@@ -34,7 +34,7 @@ from sharpbeam.server.share import Share
 MOST = 8  # processes by default
 LARGEST = 128 * 2**20  # bytes of models of which by default each process has a copy
 AGAIN = 1.0  # seconds between two starts of a process that dies at once
-LEAVE = 15.0  # seconds after the drain in which a process must end
+LEAVE = 1.8  # seconds after the drain in which a process must end
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 POSIX = hasattr(os, "fork")  # signals that can be blocked
 
@@ -164,8 +164,8 @@ class Processes:
             raise KeyboardInterrupt
 
     def _stop(self, number: int, frame: object) -> None:
-        """Let requests in flight finish, and end; a second Ctrl-C ends at once."""
-        again, self._signal = self._signal == number == signal.SIGINT, self._signal or number
+        """Let requests in flight finish, and end; a second signal ends at once."""
+        again, self._signal = bool(self._signal), self._signal or number
         self._end = self._end or time.monotonic() + self._work.options.drain + LEAVE
         for each in list(self._running.values()):
             with suppress(ProcessLookupError, AttributeError):

@@ -1,9 +1,11 @@
-"""Running the server: listening, connections that dawdle, an orderly end."""
+"""Running the server: listening, and an orderly end."""
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import logging
+import os
 import signal
 import socket
 import sys
@@ -13,12 +15,12 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.options.server import ServerOptions
+from sharpbeam.server.connection import connection_type
 
-MOST_HEADER = 64 * 1024  # bytes of the head of a request
+LAST = 1.5  # seconds after the drain in which the process must end
 BACKLOG = 2048
 SWITCH = 0.0005  # seconds after which threads hand over the interpreter: a step of decoding takes about as long
 
@@ -28,7 +30,8 @@ def run(
 ) -> None:
     """Serve `app` until SIGTERM or SIGINT; calls `ready` with the URL as soon as requests are answered.
 
-    One of several processes heeds SIGTERM only, and ends when `parent` can be read, as it can when that one is gone.
+    One of several processes heeds SIGTERM only, and ends when `parent` can be read, as it can when that one is gone;
+    otherwise a second signal ends it at once. What is stuck LAST seconds after the drain ends with the process.
     """
     _allow_files(options.max_connections)
     _log_lines()
@@ -44,11 +47,15 @@ def run(
 
         def _orphaned(self, parent: int) -> None:
             asyncio.get_running_loop().remove_reader(parent)
-            self.should_exit = True
+            self.handle_exit(signal.SIGTERM, None)
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            if parent is None or sig == signal.SIGTERM:
-                super().handle_exit(sig, frame)
+            if parent is not None and (sig != signal.SIGTERM or self.should_exit):
+                return
+            if self.should_exit:
+                os._exit(128 + sig)
+            faulthandler.dump_traceback_later(options.drain + LAST, exit=True, file=2)  # needs no interpreter
+            super().handle_exit(sig, frame)
 
     server = Server(configuration(app, options))
     # Uvicorn raises the signal again at the end: a SIGTERM that was obeyed is no failure.
@@ -63,7 +70,7 @@ def run(
 def configuration(app: Any, options: ServerOptions) -> uvicorn.Config:
     """Uvicorn's configuration: without its logs, which name paths and addresses in a form of their own."""
     return uvicorn.Config(
-        app, http=_protocol(options.header_timeout), ws="none", lifespan="on", log_config=None, log_level="error",
+        app, http=connection_type(options), ws="none", lifespan="on", log_config=None, log_level="error",
         access_log=False, server_header=False, limit_concurrency=options.max_connections, backlog=BACKLOG,
         timeout_graceful_shutdown=options.drain,
     )  # fmt: skip
@@ -89,34 +96,6 @@ def url_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _protocol(seconds: float) -> type[asyncio.Protocol]:
-    """Uvicorn's protocol, which lets a silent client stay, with bounds for the head of a request."""
-
-    class Connection(HttpToolsProtocol):
-        _head = 0
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._silent = self.loop.call_later(seconds, transport.abort)
-
-        def on_header(self, name: bytes, value: bytes) -> None:
-            self._head += len(name) + len(value)
-            if self._head > MOST_HEADER:
-                self.transport.abort()
-            super().on_header(name, value)
-
-        def on_headers_complete(self) -> None:
-            self._silent.cancel()
-            self._head = 0
-            super().on_headers_complete()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._silent.cancel()
-            super().connection_lost(exc)
-
-    return Connection
 
 
 def _allow_files(connections: int) -> None:
