@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -95,7 +96,13 @@ def test_settings_languages_health_and_suggestions(live: Live) -> None:
     assert (refused.status_code, refused.json()) == (403, {"error": "Suggestions are disabled on this server."})
     assert live.client.get("/detect").status_code == 405
     assert "error" in live.client.post("/detect").json()
-    assert live.client.get("/health").headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-origin" not in live.client.get("/health").headers
+
+
+def test_other_web_pages_may_call_where_the_operator_says_so(serve: Callable[..., Live]) -> None:
+    live = serve(cors_origin="https://example.org")
+    for answer in (live.translate("Balo."), live.client.options("/translate")):
+        assert answer.headers["access-control-allow-origin"] == "https://example.org"
 
 
 def test_its_python_client(live: Live, sentences: list[str]) -> None:

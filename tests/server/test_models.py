@@ -102,6 +102,7 @@ def test_a_model_that_cannot_be_loaded_is_a_refusal(
         ("enpt", ("en", "pt")),
         ("my-model_en-pt_BR", ("en", "pt_BR")),
         ("xx-yyy=anything", ("xx", "yyy")),
+        ("xxyy=anything", ("xx", "yy")),
     ],
 )
 def test_the_direction_is_in_the_name(tiny_model: Path, tmp_path: Path, name: str, pair: Any) -> None:

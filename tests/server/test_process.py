@@ -76,6 +76,9 @@ def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
     ("arguments", "said"),
     [
         (["nothing"], "there is no model 'nothing'"),
+        (["enpt=nothing"], "there is no model 'nothing'"),
+        (["english={model}"], "'english' does not say which; write SOURCE-TARGET=FOLDER"),
+        (["xx-yy={model}", "--pivot", "--api-keys", "keys"], "pivot is '--api-keys'; it must be a code such as en"),
         (["{model}"], "write SOURCE-TARGET=FOLDER"),
         (["xx-yy={model}", "--port", "70000"], "port is 70000; it must be between 0 and 65535"),
         (["xx-yy={model}", "--api-keys", "missing"], "cannot read the API keys in missing"),

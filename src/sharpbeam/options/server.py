@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sharpbeam.options.schema import Schema, option
+
+LANGUAGE = r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"  # a code, as the names of models have it
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,23 @@ class ServerOptions(Schema):
         0, "MiB of weights in memory, as they lie on disk, of all processes together; 0 = no limit", ge=0
     )
     idle_unload: float = option(0.0, "seconds without a request after which a model is unloaded; 0 = never", ge=0)
-    pivot: str = option("en", "language to translate through where no model translates directly; empty: none")
+    pivot: str = option("en", "code of the language to translate through where no model translates directly; '' = none")
     max_connections: int = option(4096, "open connections; above it requests are refused (503)", ge=1, advanced=True)
     header_timeout: float = option(
-        10.0, "seconds that a new connection may take to send the head of a request", gt=0, advanced=True
+        10.0, "seconds that a client may take to send the head of a request", gt=0, advanced=True
     )
-    body_timeout: float = option(30.0, "seconds that a client may take to send the body", gt=0, advanced=True)
+    body_timeout: float = option(
+        30.0, "seconds that a client may take to send the body, or may read nothing", gt=0, advanced=True
+    )
     drain: int = option(30, "seconds that requests in flight get to finish after SIGTERM", ge=0)
-    cors_origin: str = option("*", "origin of web pages that may call the server; empty: none", advanced=True)
+    cors_origin: str = option(
+        "", "origin of other web pages that may call the server, * = any; empty: none", advanced=True
+    )
     page: bool = option(True, "serve the web page at /", off="serve no web page at /", advanced=True)
     metrics: bool = option(
         True, "serve Prometheus metrics at /metrics", off="serve no metrics at /metrics", advanced=True
     )
+
+    def check(self) -> None:
+        """Raise OptionError for a pivot that is no code, such as the flag after it."""
+        self.require(not self.pivot or bool(re.fullmatch(LANGUAGE, self.pivot)), "pivot", "a code such as en, or ''")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import find_models
 from sharpbeam.errors import OptionError
+from sharpbeam.options.server import LANGUAGE
 from sharpbeam.server.refusals import bad_request
 from sharpbeam.storage.model_folder import read_facts
 
-CODE = r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"
-DIRECTION = re.compile(rf"(?:.*[-_./])?({CODE})-({CODE})/*|.*?\b([a-z]{{2}})([a-z]{{2}})/*")
+DIRECTION = re.compile(rf"(?:.*[-_./])?({LANGUAGE})-({LANGUAGE})/*|.*?\b([a-z]{{2}})([a-z]{{2}})/*")
 ALIASES = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}  # of LibreTranslate
 
 
@@ -97,7 +98,7 @@ class Catalog:
 def _entry(given: str) -> Entry:
     """The entry of a model as it is named on the command line."""
     direction, equals, name = given.partition("=")
-    if not equals or not re.fullmatch(f"{CODE}-{CODE}", direction):
+    if not equals or Path(given).exists():
         direction, name = given, given
     folders = find_models(name)
     size = sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
@@ -105,11 +106,11 @@ def _entry(given: str) -> Entry:
     if tags.tokens:
         pairs = {(source, target) for source in tags.tokens for target in tags.tokens if source != target}
         return Entry(name, frozenset(pairs), True, size)
-    found = DIRECTION.fullmatch(direction)
-    if found is None:
+    match = DIRECTION.fullmatch(direction)
+    if match is None:
         raise OptionError(
-            f"the model {given!r} has one direction, and its name does not say which; write SOURCE-TARGET=FOLDER, for "
-            f"example de-en={name}"
+            f"the model {name!r} has one direction, and {direction!r} does not say which; write SOURCE-TARGET=FOLDER, "
+            f"for example de-en={name}"
         )
-    source, target = [code for code in found.groups() if code]
+    source, target = [code for code in match.groups() if code]
     return Entry(name, frozenset({(source, target)}), False, size)
