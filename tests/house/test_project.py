@@ -34,3 +34,11 @@ def test_ci_runs_the_checks_and_then_the_tests():
     text = script.read_text()
     assert {"house", "lint", "types", "imports", "native"} <= set(re.search(r"for part in (.*); do", text)[1].split())
     assert text.rstrip().splitlines()[-1].endswith("make --no-print-directory test")
+
+
+def test_lower_bounds_leave_out_releases_with_known_holes():
+    """CVE-2025-62727 of starlette, CVE-2024-53981 of python-multipart, CVE-2025-32434 of PyTorch."""
+    text = (ROOT / "pyproject.toml").read_text()
+    for package, sound in (("starlette", (0, 49, 1)), ("python-multipart", (0, 0, 18)), ("torch", (2, 6))):
+        bounds = re.findall(rf'"{package}>=([\d.]+)', text)
+        assert bounds and all(tuple(map(int, bound.split("."))) >= sound for bound in bounds), package

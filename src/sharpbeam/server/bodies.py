@@ -71,6 +71,8 @@ async def read_form(request: Request, most: int, seconds: float) -> FormData:
         return await _bounded(request, most, seconds, read)
     except HTTPException as error:
         raise bad_request(f"Invalid form: {error.detail}") from None
+    except ValueError:  # of its parser, which older releases of starlette let through
+        raise bad_request("Invalid form") from None
 
 
 def _form_headers(request: Request) -> list[tuple[bytes, bytes]]:
