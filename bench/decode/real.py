@@ -12,6 +12,7 @@ import json
 import statistics
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,7 @@ from sharpbeam.text.pairs import column_pairs
 PAIRS = {"enpt": ("eng", "por"), "pten": ("por", "eng")}
 GERMAN_ENGLISH = ("deu", "eng")
 SETS = {"ntrex": "ntrex/eng-{}.tsv.gz", "tatoeba": "tatoeba/eng-{}.test.tsv.gz", "valid": "tatoeba/eng-{}.valid.tsv.gz"}
+BATCH = 64  # where nothing is timed
 MARIAN = ("packed8avx512", "intgemm8avx512")  # the better of them is timed; others lose on every machine seen
 
 
@@ -103,6 +105,34 @@ def measure(
     return record.write("real", {"contenders": found, "missing": missing}, threads=1, options=options)
 
 
+def compare_answers(pair: str, name: str, beam: int, count: int, data: str) -> dict[str, Any]:
+    """One line: BLEU of Bergamot and ours, with and without shortlist, and the share of equal sentences of each two."""
+    from sharpbeam.report.quality import quality
+
+    folder = str(firefox.model(pair))
+    starts: dict[str, Callable[[], Child]] = {
+        "Bergamot, shortlist": lambda: firefox.bergamot(pair, beam),
+        "Bergamot": lambda: firefox.bergamot(pair, beam, shortlist=False),
+        "ours": lambda: python_engine("ours", model=folder, beam_size=beam),
+        "ours, shortlist": lambda: python_engine("ours", model=folder, beam_size=beam, output_layer="shortlist"),
+        "ours, float32": lambda: python_engine("ours", model=folder, beam_size=beam, machine={"exact": True}),
+    }
+    texts, references = sentences(data, pair, name, count)
+    answers: dict[str, list[str]] = {}
+    for who, start in starts.items():
+        with start() as child:
+            answers[who] = child.translate(texts, BATCH).texts
+    figures = {
+        "bleu": {who: round(quality(own, references).bleu, 2) for who, own in answers.items()},
+        "same": {
+            f"{who} = {other}": round(sum(map(str.__eq__, answers[who], answers[other])) / len(texts), 4)
+            for who, other in combinations(answers, 2)
+        },
+    }
+    options = {"model": pair, "set": name, "beam": beam, "sentences": len(texts)}
+    return record.write("bergamot", figures, threads=1, options=options)
+
+
 def _ratios(base: list[float], own: list[float], prefix: str) -> dict[str, float]:
     ratios = [theirs / ours for theirs, ours in zip(base, own, strict=True)]
     found = {"ratio": statistics.median(ratios), "least_ratio": min(ratios), "most_ratio": max(ratios)}
@@ -137,8 +167,13 @@ def main(
     rounds: Annotated[int, typer.Option(min=1)] = 3,
     beams: Annotated[str, typer.Option(help="beam sizes")] = "1 5",
     sizes: Annotated[str, typer.Option(help="sentences that are handed over at a time")] = "1 64",
+    answers: Annotated[bool, typer.Option("--answers", help="BLEU and equal answers on whole sets, untimed")] = False,
 ) -> None:
     """Measure each model at each beam size, one sentence at a time and in batches."""
+    if answers:
+        for pair, beam in ((pair, int(beam)) for pair in firefox.PAIRS for beam in beams.split()):
+            print(json.dumps(compare_answers(pair, text, beam, count, data)), flush=True)
+        return
     for folder in models or [firefox.model(pair) for pair in firefox.PAIRS]:
         for beam in map(int, beams.split()):
             for size in map(int, sizes.split()):

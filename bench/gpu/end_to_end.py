@@ -27,7 +27,8 @@ from sharpbeam.report.quality import quality
 
 SETTINGS = ((1, 1), (2, 20))  # beam size, sentences in a batch
 TOGETHER = 1 << 30  # batch_tokens: whatever is given at once is one batch
-STREAM = ("FIXED", "VAR-BATCH", "VAR-STREAM")
+STREAM = ("FIXED", "VAR-BATCH", "VAR-STREAM", "STREAM")
+ROWS = 500  # hypotheses in memory
 BEAM = 50
 
 
@@ -113,7 +114,7 @@ def main(
             for layer in layers(translator)
         }
         report(compared(runs, "exact", references, rounds), part="end_to_end", beam=beam_size, batch=batch)
-    wanted = {one: options for one, options in strategies(beam).items() if one in STREAM}
+    wanted = {one: options for one, (options, _) in strategies(beam, ROWS).items() if one in STREAM}
     streams: dict[str, Callable[[], list[Translation]]] = {
         one: partial(translator.translate, sources, **options) for one, options in wanted.items()
     }

@@ -1,6 +1,6 @@
 """Products of 1 to 16 rows: int16 and int8 (and our float32) against a BLAS in float32, and against the ceilings.
 
-The timing is native (products.cpp), all contenders in turns, on shapes of the models; the ceilings of this machine are
+The timing is native (gemm.cpp), all contenders in turns, on shapes of the models; the ceilings of this machine are
 measured just before and after. The BLAS is the OpenBLAS of scipy-openblas32, with the weights in the faster order.
 """
 
@@ -19,7 +19,7 @@ import typer
 from bench.flags import Rounds
 from bench.harness import machine, record
 
-PROGRAM = record.ROOT / "build" / "bench" / "products"
+PROGRAM = record.ROOT / "build" / "bench" / "gemm"
 SHAPES = ("1536x512", "1920x512", "1856x320", "320x512", "2000x1000")  # of de-en; of en-de-lstm
 QUICK_SHAPES = ("1536x512", "2000x1000")
 BYTES = {"blas": 4, "float32": 4, "int16": 2, "int8": 1}

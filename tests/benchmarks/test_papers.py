@@ -104,14 +104,6 @@ def test_curves_and_perplexity_of_a_language_model(data, monkeypatch):
 
 
 @needs_sacrebleu
-def test_the_layer_alone(data):
-    from bench.papers.l2s import speed
-
-    line = speed.measure("de-en", data, 5, rows=1, rounds=1)
-    assert line["contenders"]["numpy"]["ratio"] == 1
-
-
-@needs_sacrebleu
 def test_beam_search_on_a_screen(data, monkeypatch):
     from bench.papers.l2s import screened_search
 
@@ -149,7 +141,7 @@ def test_the_models_of_sharp(data, monkeypatch):
 @needs_sacrebleu
 @needs_matplotlib
 def test_cube_pruning(data):
-    from bench.papers.cube import speed
+    from bench.papers.cube import merging, speed
 
     bench = speed.Bench("de-en", "de-en", data, sentences=4)
     lines = speed.curves(bench, beams=(1, 4), model_names=("de-en", "de-en"))
@@ -158,33 +150,28 @@ def test_cube_pruning(data):
     assert Path(speed.draw(lines)).is_file()
     headline = speed.headline(bench, ["ACP+SN"], beam=4, rounds=1, model="de-en")
     assert headline["contenders"]["NBS+SN"]["ratio"] == 1
+    rates = merging.measure(bench, ("de-en", "de-en"), beam=4)
+    assert rates["points"]["ACP+SN"]["merging_rate"] > 1 and "log Z" in merging.describe(rates)
 
 
 @needs_sacrebleu
-def test_streams(data):
-    from bench.papers.stream import stream
+def test_layers_of_a_model_are_compared(data):
+    from bench.decode import layers
 
-    setting = stream.Setting("tatoeba", beam_size=5, sentences=6, threads=1, rounds=1)
-    line = stream.measure(stream.Translator("de-en"), data, "scan", setting)
-    assert line["contenders"]["VAR-BATCH"]["expansions"] < line["contenders"]["FIXED"]["expansions"]
-    assert "VAR-STREAM" in stream.describe(line)
+    pairs, translator = [[german, english] for english, german in PAIRS], Translator("de-en")
+    found = layers.measure(translator, ["scan", "exact"], pairs, beam_size=5, batch=4, rounds=1)
+    assert found["scan"]["ratio"] == 1 and found["exact"]["differ"] == 0
+    assert found["exact"]["bleu"] == found["exact"]["bleu_exact"]
 
 
 @needs_sacrebleu
 def test_streams_at_equal_memory(data):
-    from bench.papers.stream import memory
+    from bench.papers.stream import stream
 
-    line = memory.measure(Translator("de-en"), data, "tatoeba", beam_size=5, rows=16, sentences=8, rounds=1)
+    line = stream.measure(Translator("de-en"), data, "tatoeba", beam_size=5, rows=16, sentences=8, rounds=1)
     found = line["contenders"]
     assert found["VAR-STREAM"]["expansions"] == found["VAR-BATCH"]["expansions"] < found["FIXED"]["expansions"]
-    assert "16 rows" in memory.describe(line)
-
-
-def test_the_proven_stop_rule(data):
-    from bench.papers.stream import stopping
-
-    lines = stopping.measure("de-en", data, sentences=4)
-    assert [line["options"]["length_penalty"] for line in lines] == list(stopping.PENALTIES)
+    assert "16 rows" in stream.describe(line)
 
 
 @pytest.mark.skipif(find_spec("PYEVALB") is None, reason="PYEVALB is not installed")

@@ -7,21 +7,16 @@ so that beam search's rows over them are the most that a setting can gain.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
-from bench.flags import Data, Sentences
 from bench.harness import record
-from bench.harness.testset import DATA
-from bench.papers.cube.speed import CLAIM_BEAM, PLAIN, SELF_NORMALISED, Bench, settings
+from bench.harness.seen import hidden_vectors
+from bench.papers.cube.bench import Bench, settings
 from bench.papers.l2s.perplexity import log_normalizer
-from bench.papers.l2s.speed import hidden_vectors
 from sharpbeam import Translator
 from sharpbeam.fit.screen.output import Output
-
-TEXTS = ("tatoeba", "multi30k", "ntrex")
 
 
 def log_z(model: str, sources: list[str]) -> dict[str, float]:
@@ -65,17 +60,3 @@ def describe(line: dict[str, Any]) -> str:
     for name, z in line["log_z"].items():
         rows.append(f"  log Z of {name}: {z['mean']:.2f} on average, deviation {z['deviation']:.2f}")
     return "\n".join(rows)
-
-
-def main(
-    data: Data = DATA,
-    model: Annotated[str, typer.Option(help="the model trained without self-normalisation")] = PLAIN,
-    self_normalised: Annotated[str, typer.Option(help="the one of the same recipe trained with it")] = SELF_NORMALISED,
-    name: Annotated[list[str], typer.Option("--set", help=" or ".join(TEXTS))] = list(TEXTS),
-    sentences: Sentences = 300,
-    beam: Annotated[int, typer.Option(help="beam size")] = CLAIM_BEAM,
-) -> None:
-    """Measure, print and record; what this commit has recorded is not measured again."""
-    for one in name:
-        bench = Bench(model, self_normalised, data, sentences, one)
-        print(describe(measure(bench, (model, self_normalised), beam)), flush=True)

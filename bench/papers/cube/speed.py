@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Annotated, Any
 
 import matplotlib
@@ -22,110 +21,15 @@ import typer
 from bench.flags import Data, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
-from bench.harness.testset import DATA, german_english
+from bench.harness.testset import DATA
+from bench.papers.cube import merging
+from bench.papers.cube.bench import Bench, Setting, settings
 from bench.papers.stream.stream import SETS
-from sharpbeam import Translator
 from sharpbeam.decoding.results import Translation
-from sharpbeam.report.quality import quality
 
 PLAIN, SELF_NORMALISED = "runs/de-en-tuned/best", "runs/de-en-sn/best"  # recipes of these names
 BEAMS = (1, 2, 3, 4, 8, 10, 15, 18, 20, 30, 40)  # the paper's
 CLAIM_BEAM = 30
-Options = dict[str, Any]
-
-
-class WrongAnswerError(Exception):
-    """A setting does not say what it should, so its time means nothing."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """A way to decode."""
-
-    name: str
-    normalised: bool  # False: the self-normalised model, without a softmax
-    options: Options
-
-    def choices(self, beam: int) -> Options:
-        """The options of a translation."""
-        return self.options | {"beam_size": beam, "normalise": self.normalised, "return_scores": True}
-
-
-def settings() -> list[Setting]:
-    """The paper's six; approximate pruning by likeness; and beams of variable width (STREAM-1), without and with it."""
-    kinds: dict[str, Options] = {
-        "NBS": {},
-        "NCP": {"cube_pruning": "exact"},
-        "ACP": {"cube_pruning": "approximate"},
-    }
-    six = [
-        Setting(f"{name}{'-' if normalised else '+'}SN", normalised, options)
-        for normalised in (True, False)
-        for name, options in kinds.items()
-    ]
-    likeness: Options = {"cube_pruning": "approximate", "merge_by": "likeness"}
-    both: Options = {"cube_pruning": "approximate", "merge_by": "both"}
-    return [
-        *six,
-        Setting("likeness .95 +SN", False, likeness | {"merge_threshold": 0.95}),
-        Setting("likeness .9 +SN", False, likeness | {"merge_threshold": 0.9}),
-        Setting("word, then likeness .9 +SN", False, both | {"merge_threshold": 0.9}),
-        Setting("NBS+SN, margin 3", False, {"max_score_margin": 3.0}),
-        Setting("ACP+SN, margin 3", False, kinds["ACP"] | {"max_score_margin": 3.0}),
-        Setting("likeness .95 +SN, margin 3", False, likeness | {"merge_threshold": 0.95, "max_score_margin": 3.0}),
-    ]
-
-
-class Bench:
-    """Two models of one recipe, and a test set."""
-
-    def __init__(self, plain: str, self_normalised: str, data: str, sentences: int, name: str = "tatoeba") -> None:
-        """`sentences` (0 = all) of the test set, at equal distances."""
-        self.name = name
-        self.sources, self.references = german_english(data, sentences, SETS[name])
-        self.words = sum(len(source.split()) for source in self.sources)
-        self._translators = {True: Translator(plain), False: Translator(self_normalised)}
-
-    def translate(self, setting: Setting, beam: int) -> list[Translation]:
-        """All sentences."""
-        return self._translators[setting.normalised].translate(self.sources, **setting.choices(beam))
-
-    def bleu(self, translations: Sequence[Translation]) -> float:
-        """Of the best hypotheses."""
-        return quality([translation.text for translation in translations], self.references).bleu
-
-    def point(self, setting: Setting, beam: int) -> dict[str, float]:
-        """BLEU, time and work of one setting."""
-        work = self._translators[setting.normalised].work
-        before = dataclasses.replace(work)
-        began = time.process_time()
-        translations = self.translate(setting, beam)
-        seconds = time.process_time() - began
-        count = work.since(before)
-        return {
-            "beam_size": beam,
-            "bleu": round(self.bleu(translations), 2),
-            "ms_per_word": round(1e3 * seconds / self.words, 4),
-            "merging_rate": round(count.merging_rate, 3),
-            "rows_per_step": round(count.expansions / count.request_steps, 2),
-            "model_rows_per_step": round((count.model_rows or count.expansions) / count.request_steps, 2),
-        }
-
-    def check(self, chosen: Sequence[Setting]) -> None:
-        """Raise WrongAnswerError unless beam 1 is greedy in all settings, and exact scores are forced ones."""
-        for normalised, translator in self._translators.items():
-            mine = [setting for setting in chosen if setting.normalised == normalised]
-            for setting in mine:
-                if self.translate(setting, 1) != self.translate(mine[0], 1):
-                    raise WrongAnswerError(f"{setting.name} with beam 1 is not {mine[0].name} with beam 1")
-            for setting in mine:
-                if setting.options.get("cube_pruning") == "exact":
-                    some = translator.translate(self.sources[:20], **setting.choices(5))
-                    texts = [translation.text for translation in some]
-                    forced = translator.score(self.sources[:20], texts, normalise=normalised)
-                    same = [(a, b) for a, b in zip(some, forced, strict=True) if a.tokens == b.tokens]  # cut alike
-                    if not same or any(a.token_scores != b.token_scores for a, b in same):
-                        raise WrongAnswerError(f"{setting.name}: scores are not the forced ones")
 
 
 def curves(bench: Bench, beams: Sequence[int], model_names: tuple[str, str]) -> list[dict[str, Any]]:
@@ -169,29 +73,6 @@ def headline(bench: Bench, names: Sequence[str], beam: int, rounds: int, model: 
     }
     options = {"model": model, "beam_size": beam, "sentences": len(bench.sources), "rounds": rounds, "set": bench.name}
     return record.write("cube-headline", figures, threads=1, options=options)
-
-
-@cache
-def _claimed(data: str, quick: bool) -> dict[str, Any] | None:
-    """The settings of the claims in turns with NBS+SN at beam 30; None where the model is not there."""
-    if not all((record.ROOT / name / "config.json").is_file() for name in (PLAIN, SELF_NORMALISED)):
-        return None
-    bench = Bench(PLAIN, SELF_NORMALISED, data, 100 if quick else 500)
-    names = ("ACP+SN", "likeness .95 +SN", "NBS+SN, margin 3", "likeness .95 +SN, margin 3")
-    return headline(bench, names, CLAIM_BEAM, 1 if quick else 2, SELF_NORMALISED)
-
-
-def promise(data: str, quick: bool, name: str, target: float = 3.5) -> tuple[bool, str]:
-    """Whether a setting is `target` times as fast as NBS+SN at beam 30, with BLEU within 0.1; and figures."""
-    line = _claimed(data, quick)
-    if line is None:
-        return (
-            False,
-            f"not measured: no {PLAIN} and {SELF_NORMALISED}; train recipes/de-en-tuned.toml and de-en-sn.toml",
-        )
-    ratio, bleu, baseline = line["contenders"][name]["ratio"], line["bleu"][name], line["bleu"]["NBS+SN"]
-    said = f"{name} x{ratio:.2f}, BLEU {bleu:.2f} against {baseline:.2f}"
-    return bool(ratio >= target and abs(bleu - baseline) <= 0.1), said
 
 
 def draw(lines: Sequence[dict[str, Any]]) -> str:
@@ -240,6 +121,7 @@ def main(
     data: Data = DATA,
     model: Annotated[str, typer.Option(help="the model trained without self-normalisation")] = PLAIN,
     self_normalised: Annotated[str, typer.Option(help="the one of the same recipe trained with it")] = SELF_NORMALISED,
+    part: Annotated[str, typer.Option(help="speed (curves and claim) or merging (rates, and log Z)")] = "speed",
     sentences: Sentences = 100,
     name: Annotated[str, typer.Option("--set", help=" or ".join(SETS))] = "tatoeba",
     beams: list[int] = list(BEAMS),
@@ -248,6 +130,9 @@ def main(
 ) -> None:
     """Measure, print and record."""
     bench = Bench(model, self_normalised, data, sentences, name)
+    if part == "merging":
+        print(merging.describe(merging.measure(bench, (model, self_normalised), claim_beam)))
+        return
     lines = curves(bench, beams, (model, self_normalised))
     print(f"drawn: {draw(lines)}")
     others = [setting.name for setting in settings() if not setting.normalised and setting.name != "NBS+SN"]

@@ -19,11 +19,11 @@ import typer
 from bench.flags import Data, Models, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
+from bench.harness.seen import Recorder
 from bench.harness.testset import DATA, NoDataError
 from bench.harness.vectors import Layer, collect_layer
 from bench.harness.with_screen import against, texts, with_screen
 from bench.papers.l2s.screens import hits
-from bench.papers.l2s.speed import Recorder
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder
 from sharpbeam import Translator
 from sharpbeam.fit.screen.kmeans import assign, kmeans

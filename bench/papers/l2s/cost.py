@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,11 @@ from bench.baselines.full_softmax import FullSoftmaxLayer
 from bench.baselines.greedy_mips import GreedyMipsLayer
 from bench.baselines.screen_numpy import ScreenNumpyLayer
 from bench.baselines.svd_softmax import SvdSoftmaxLayer
-from bench.flags import Data, Models, Rounds
 from bench.harness import record
 from bench.harness.interleave import interleave
-from bench.harness.testset import DATA, NoDataError
-from bench.harness.vectors import K, Layer, collect_layer
+from bench.harness.vectors import K, Layer
 from bench.papers.l2s.methods import TopKLayer
 from bench.papers.l2s.screens import cluster, screen_at
-from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder
 from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.types import Floats
 
@@ -89,13 +85,3 @@ def measure(layer: Layer, rounds: int) -> dict[str, Any]:
     }
     options = {"model": layer.name, "clusters": CLUSTERS, "set": SET, "searched": SEARCHED, "rank": RANK}
     return record.write("l2s_cost", {"baseline": BASELINE, "parts": figures}, threads=1, options=options)
-
-
-def main(data: Data = DATA, models: Models = list(MODELS), model: str = "lm-ptb-small", rounds: Rounds = 15) -> None:
-    """Measure, print and record."""
-    subject = next(one for one in SUBJECTS if one.name == model)
-    folder = find_folder(subject, models)
-    if folder is None:
-        raise NoDataError(f"no model {model} below {', '.join(models)}")
-    for name, part in measure(collect_layer(subject, Path(folder), data, 0.5), rounds)["parts"].items():
-        print(f"{name:<44} {part['us']:9.1f} us  x{part['ratio']:.2f}")

@@ -22,6 +22,7 @@ from bench.harness.precision import measure
 from bench.harness.testset import DATA
 from bench.harness.vectors import K, Layer, collect_layer
 from bench.harness.with_screen import against, texts, with_screen
+from bench.papers.l2s import cost, seen
 from bench.papers.l2s.methods import BASELINE, Contender
 from bench.papers.l2s.screened_search import time_layers
 from bench.papers.l2s.screens import Clusters, cluster, screen_at
@@ -33,6 +34,7 @@ from sharpbeam.text.pairs import Pair
 CLUSTERS = (50, 100, 200, 250)  # r of the paper's Table 4
 BUDGETS = (50, 100, 200, 400)  # average tokens of a set
 ROUNDS, SECONDS = 5, 1.0
+COST_ROUNDS = 15
 NATIVE, LAYER = "native", "screen-alone"
 TIMED = 60  # sentences whose translation is timed
 
@@ -111,6 +113,7 @@ def main(
     budgets: list[int] = list(BUDGETS),
     sentences: Sentences = 1000,
     share: Annotated[float, typer.Option(help="of the usual number of vectors to fit on")] = 1.0,
+    part: Annotated[str, typer.Option(help="table, cost (a NumPy row by parts) or seen (P@k by vectors)")] = "table",
 ) -> None:
     """Measure, record and print each number of clusters; those that this commit has recorded are not measured again."""
     subject = next(one for one in SUBJECTS if one.name == model)
@@ -118,6 +121,15 @@ def main(
     if folder is None:
         raise typer.BadParameter(f"no model {model} below {', '.join(MODELS)}")
     layer = collect_layer(subject, Path(folder), data, share)
+    if part == "cost":
+        for name, one in cost.measure(layer, COST_ROUNDS)["parts"].items():
+            print(f"{name:<44} {one['us']:9.1f} us  x{one['ratio']:.2f}")
+        return
+    if part == "seen":
+        for r, some in ((r, some) for r in seen.CLUSTERS for some in seen.SHARES):
+            line = seen.seen(layer, r, some)
+            print(line["options"], line["methods"], line["every token seen"], flush=True)
+        return
     if subject.columns is not None:
         translator, pairs = Translator(folder), subject.pairs(data, "test", sentences)
         for budget in budgets:

@@ -7,15 +7,11 @@ P@5 falls with r it should rise with the vectors. Precisions on held-out vectors
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from bench.flags import Data, Models
 from bench.harness import record
-from bench.harness.testset import DATA, NoDataError
-from bench.harness.vectors import Layer, collect_layer
+from bench.harness.vectors import Layer
 from bench.papers.l2s.screens import Clusters, cluster, hits, screen_at
-from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder
 
 SHARES = (0.25, 1.0)  # of the vectors
 CLUSTERS = (50, 250)
@@ -37,16 +33,3 @@ def seen(layer: Layer, clusters: int, share: float) -> dict[str, Any]:
 def _precision(layer: Layer, found: Clusters, budget: float) -> dict[str, float]:
     there = hits(screen_at(found, budget), layer.test, len(layer.bias))
     return {"p_at_1": round(there.p_at_1, 5), "p_at_5": round(there.p_at_5, 5), "set": round(there.average_set, 1)}
-
-
-def main(data: Data = DATA, models: Models = list(MODELS), model: str = "lm-ptb-small") -> None:
-    """Measure, print and record; what this commit has recorded is not measured again."""
-    subject = next(one for one in SUBJECTS if one.name == model)
-    folder = find_folder(subject, models)
-    if folder is None:
-        raise NoDataError(f"no model {model} below {', '.join(models)}")
-    layer = collect_layer(subject, Path(folder), data)
-    for clusters in CLUSTERS:
-        for share in SHARES:
-            line = seen(layer, clusters, share)
-            print(line["options"], line["methods"], line["every token seen"], flush=True)

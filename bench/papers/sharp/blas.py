@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.flags import Rounds
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.micro.gemm import blas
@@ -89,12 +88,3 @@ def _times(found: dict[str, Callable[[], Floats]], rounds: int) -> dict[str, flo
         {name: repeated(run) for name, run in found.items()}, "OpenBLAS", rounds, lambda _: None, time.process_time
     )
     return {name: round(1e6 * timing.least_s / calls, 2) for name, timing in timings.items()}
-
-
-def main(rounds: Rounds = 15) -> None:
-    """Measure, print and record."""
-    line = measure(rounds)
-    for product in line["products"]:
-        each = ", ".join(f"{name} {us:.1f} us" for name, us in product["us"].items())
-        print(f"{product['out']} x {product['in']}, {product['rows']} rows: {each}")
-    print(f"fastest: {line['fastest']}")

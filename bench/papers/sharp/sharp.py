@@ -29,6 +29,9 @@ from bench.harness.testset import DATA, NEWS_TEST, TEST, german_english
 from bench.harness.with_shortlist import listed
 from bench.micro.gemm import blas
 from bench.papers.l2s.screened_search import screened
+from bench.papers.l2s.subjects import MODELS
+from bench.papers.sharp import table2
+from bench.papers.sharp.blas import measure as fastest_matmul
 from sharpbeam import MachineOptions, Translator
 from sharpbeam.models.interface import Decoding
 from sharpbeam.report.quality import quality
@@ -197,23 +200,6 @@ def _judge(
     return said
 
 
-def least_same(line: dict[str, Any]) -> float:
-    """The least share of outputs that an exact step left as they were."""
-    return min(float(row["same_as_like"]) for row in line["steps"].values() if row["same_as_like"] is not None)
-
-
-def bleu_moved(line: dict[str, Any]) -> float:
-    """The most that an exact step moves BLEU from that of the row before it."""
-    bleu = {step: float(row["bleu"]) for step, row in line["steps"].items()}
-    return max(abs(bleu[step] - bleu[row.like]) for step, row in steps(()).items() if row.like)
-
-
-def bleu_off(line: dict[str, Any]) -> float:
-    """The most that BLEU of a row of the paper's table lies off SHARP-0's, for which rounding is to blame."""
-    bleu = {step: float(row["bleu"]) for step, row in line["steps"].items() if step.startswith("SHARP")}
-    return max(abs(found - bleu[BASELINE]) for found in bleu.values())
-
-
 def describe(line: dict[str, Any]) -> str:
     """The table, for people."""
     options = line["options"]
@@ -239,8 +225,15 @@ def main(
     sentences: Annotated[int, typer.Option(help="timed, of each set, at equal distances; 0 = all")] = 100,
     rounds: Rounds = 5,
     judged: Annotated[int, typer.Option(help="of each set, for BLEU and what stays the same; 0 = all")] = 1000,
+    part: Annotated[str, typer.Option(help="steps (Table 1), blas (the fastest matmul) or models (Table 2)")] = "steps",
 ) -> None:
     """Measure, print and record."""
+    if part == "blas":
+        print("fastest:", fastest_matmul(rounds)["fastest"])
+        return
+    if part == "models":
+        print(table2.describe(table2.measure(MODELS, data, "int8", sentences, rounds)))
+        return
     for name in sets:
         chosen = (sentences, rounds, judged)
         print(describe(ablation(model, data, name, *chosen)), flush=True)

@@ -14,16 +14,13 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
-from bench.flags import Data, Models, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
-from bench.harness.testset import DATA, NEWS_TEST, TEST, NoDataError, german_english
-from bench.papers.l2s.subjects import MODELS
+from bench.harness.testset import NEWS_TEST, TEST, NoDataError, german_english
 from sharpbeam import MachineOptions, Translator
 from sharpbeam.models.config import from_facts
 from sharpbeam.models.registry import find_architecture
@@ -147,14 +144,3 @@ def describe(line: dict[str, Any]) -> str:
             f"{name:4}{bleu[0]:>14}{bleu[1]:>14}{speed[0]:>10}{speed[1]:>8}{step if step else '-':>11}   {paper}"
         )
     return "\n".join(lines)
-
-
-def main(
-    data: Data = DATA,
-    models: Models = list(MODELS),
-    compute_type: Annotated[str, typer.Option(help="of the models' products")] = "int8",
-    sentences: Sentences = 0,
-    rounds: Rounds = 3,
-) -> None:
-    """Measure, print and record."""
-    print(describe(measure(models, data, compute_type, sentences, rounds)))

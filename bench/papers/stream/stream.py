@@ -1,16 +1,13 @@
-"""STREAM's table: time, BLEU and work of fixed and variable beams, in batches and in streams.
+"""STREAM's strategies at equal memory (Tables 1, 3, 4), BLEU on whole sets, and the cost of a row by a step's rows.
 
-The strategies, with the same model, output layer, machine and sentences:
+With space for `rows` hypotheses and a beam of k, a batch has n = rows / k requests, as in the paper, where memory sets
+n; a stream is filled to the same rows. FIXED is the paper's baseline; FIXED-OURS keeps finished hypotheses on the beam,
+where they can fall off, and FIXED-STREAM is its stream. FIXED-STREAM and VAR-STREAM are the paper's Algorithm 1 (a step
+runs the requests of the least length), VAR-STR-FIFO runs those that entered first, up to half of the rows, and STREAM
+runs all rows in each step, which is ours. The margin is 2.5 and a parent has at most 5 children, chosen on valid sets.
+Answers are compared first: what a schedule does must not change a bit of them. One thread, processor time.
 
-* GREEDY, FIXED: beam 1 and beam k in batches, with the rules that users get by default.
-* VAR-BATCH, VAR-STREAM, VAR-STR-FIFO: beams of variable width in batches, by Algorithm 1, and longest first. The
-  margin is chosen on valid sets (`--tune`): the paper's 1.5 costs this model 0.15 BLEU there, 2.5 nothing.
-  FIXED-STREAM: beam k by Algorithm 1.
-* STREAM: as VAR-STREAM, but every request takes each step: what `--schedule stream` is.
-* VAR-BATCH-n: as VAR-BATCH, with n = max_rows / k requests in a batch, so that n k rows fit as in the paper, where
-  memory sets n. It is not the best one can do here: memory is no matter for so small a model.
-
-Answers are compared first: what a schedule does must not change a bit of them.
+STREAM's gain over batches is that its steps are fuller: `--part rows` times a step of R rows of one model for each R.
 """
 
 from __future__ import annotations
@@ -20,31 +17,27 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
-from bench.flags import Data, Model
+from bench.flags import Data, Model, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import Timing, interleave
-from bench.harness.testset import (
-    DATA,
-    MULTI30K,
-    NEWS_TEST,
-    NEWS_VALID,
-    NTREX,
-    TATOEBA_VALID,
-    TEST,
-    TestSet,
-    german_english,
-)
+from bench.harness.testset import DATA, MULTI30K, NEWS_TEST, NTREX, TEST, TestSet, german_english
 from sharpbeam import MachineOptions, Translation, Translator
+from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.report.quality import quality
 from sharpbeam.search.work import Work
+from sharpbeam.types import Request
 
-VARIABLE = {"max_score_margin": 2.5, "max_children": 5, "finishing": "stay"}
+VARIABLE: dict[str, Any] = {"max_score_margin": 2.5, "max_children": 5, "finishing": "stay"}
 SETS: dict[str, TestSet] = {"tatoeba": TEST, "newstest2013": NEWS_TEST, "multi30k": MULTI30K, "ntrex": NTREX}
-VALID_SETS = {"tatoeba valid": TATOEBA_VALID, "newstest2012": NEWS_VALID}
 BASELINE = "FIXED"
-EQUAL = (("FIXED", "FIXED-STREAM"), ("VAR-BATCH", "VAR-BATCH-n", "VAR-STREAM", "VAR-STR-FIFO", "STREAM"))
+ROWS, BEAMS = (16, 50, 160, 500), (5, 50)
+SAME = {"FIXED-STREAM": "FIXED-OURS", "VAR-STREAM": "VAR-BATCH", "VAR-STR-FIFO": "VAR-BATCH", "STREAM": "VAR-BATCH"}
+STEP_ROWS = (1, 2, 4, 7, 10, 16, 21, 29, 50, 88, 105, 160)
+REQUESTS = 32
+TOGETHER = 160  # rows of one reading of the clock, in steps of R
 # Time as a share of FIXED's, and BLEU less FIXED's, on De-En with 32 GB (tables 1, 3 and 4; FIXED-STREAM against the
 # authors' own FIXED-OURS).
 PAPER = {
@@ -58,39 +51,10 @@ PAPER = {
         "FIXED-STREAM": (0.784, 0.0),
     },
 }
-MOST_JUDGED = {("newstest2013", 50): 500}  # all of the others
-STEP_ROWS = 160  # of VAR-STR-FIFO, which needs a limit
 
 
 class DisagreementError(Exception):
     """A schedule changed an answer, so its time means nothing."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """The subject of one table."""
-
-    name: str  # of the set
-    beam_size: int
-    sentences: int  # 0 = all
-    threads: int
-    rounds: int
-
-
-def strategies(beam_size: int) -> dict[str, dict[str, Any]]:
-    """Options of each strategy for a beam of `beam_size`."""
-    fixed, variable = {"beam_size": beam_size}, {"beam_size": beam_size, **VARIABLE}
-    shortest = {"schedule": "stream-shortest"}
-    return {
-        "GREEDY": {"beam_size": 1},
-        "FIXED": fixed,
-        "FIXED-STREAM": fixed | shortest,
-        "VAR-BATCH": variable,
-        "VAR-BATCH-n": variable,
-        "VAR-STREAM": variable | shortest,
-        "VAR-STR-FIFO": variable | {"schedule": "stream-longest", "max_step_rows": STEP_ROWS},
-        "STREAM": variable | {"schedule": "stream"},
-    }
 
 
 class Contender:
@@ -117,42 +81,52 @@ class Contender:
         return [found[i] for i in range(len(order))]
 
 
-def measure(translator: Translator, data: str, output_layer: str, setting: Setting) -> dict[str, Any]:
-    """One table; returns and records it. `translator` has `setting.threads`. Raises DisagreementError."""
-    sources, references = german_english(data, setting.sentences, SETS[setting.name])
-    beam = setting.beam_size
-    contenders = {
-        name: Contender(translator, sources, options | {"output_layer": output_layer})
-        for name, options in strategies(beam).items()
+def strategies(beam_size: int, rows: int) -> dict[str, tuple[dict[str, Any], int]]:
+    """Options of each strategy, and how many requests it has in a batch, 0 for streams."""
+    fixed, variable = {"beam_size": beam_size}, {"beam_size": beam_size, **VARIABLE}
+    at_once, whole = max(1, rows // beam_size), {"batch_tokens": 1 << 30}
+    shortest = {"schedule": "stream-shortest", "max_rows": rows}
+    longest = {"schedule": "stream-longest", "max_rows": rows, "max_step_rows": max(rows // 2, beam_size)}
+    return {
+        "FIXED": (fixed | whole, at_once),
+        "FIXED-OURS": (fixed | whole | {"finishing": "stay"}, at_once),
+        "FIXED-STREAM": (fixed | shortest | {"finishing": "stay"}, 0),
+        "VAR-BATCH": (variable | whole, at_once),
+        "VAR-STREAM": (variable | shortest, 0),
+        "VAR-STR-FIFO": (variable | longest, 0),
+        "STREAM": (variable | {"schedule": "stream", "max_rows": rows}, 0),
     }
-    if setting.threads == 1:
-        options = strategies(beam)["VAR-BATCH-n"] | {"output_layer": output_layer, "batch_tokens": 1 << 30}
-        contenders["VAR-BATCH-n"] = Contender(translator, sources, options, at_once=max(1, 160 // beam))
-    else:
-        del contenders["VAR-BATCH-n"]  # its batches are given one by one
+
+
+def measure(
+    translator: Translator, data: str, name: str, beam_size: int, rows: int, sentences: int, rounds: int
+) -> dict[str, Any]:
+    """One table, recorded; raises DisagreementError."""
+    options = {"model": translator.loaded.folder.name, "set": name, "beam_size": beam_size, "rows": rows}
+    options |= {"sentences": sentences, "rounds": rounds, "variable": VARIABLE}
+    if known := record.find("stream_memory", options):
+        return known
+    sources, references = german_english(data, sentences, SETS[name])
+    contenders = {
+        strategy: Contender(translator, sources, chosen | {"output_layer": "scan"}, at_once)
+        for strategy, (chosen, at_once) in strategies(beam_size, rows).items()
+    }
     bleu: dict[str, float] = {}
 
     def check(outputs: dict[str, list[Translation]]) -> None:
-        for names in EQUAL:
-            for name in names[1:]:
-                if name in outputs and outputs[name] != outputs[names[0]]:
-                    raise DisagreementError(f"{setting}: {name} does not answer as {names[0]}")
-        for name, found in outputs.items():
-            bleu[name] = quality([translation.text for translation in found], references).bleu
+        for mine, other in SAME.items():
+            if outputs[mine] != outputs[other]:
+                raise DisagreementError(f"{mine} does not answer as {other}")
+        for strategy, found in outputs.items():
+            bleu[strategy] = quality([translation.text for translation in found], references).bleu
 
-    clock = time.process_time if setting.threads == 1 else time.perf_counter
     runs: dict[str, Callable[[], list[Translation]]] = dict(contenders)
-    timings = interleave(runs, BASELINE, setting.rounds, check, clock)
-    figures = {
-        "baseline": BASELINE,
-        "contenders": {name: table_row(timings[name], contenders[name].work, bleu[name]) for name in contenders},
+    timings = interleave(runs, BASELINE, rounds, check, time.process_time)
+    found = {
+        strategy: table_row(timings[strategy], contenders[strategy].work, bleu[strategy]) for strategy in contenders
     }
-    options = dataclasses.asdict(setting) | {
-        "output_layer": output_layer,
-        "variable": VARIABLE,
-        "sentences": len(sources),
-    }
-    return record.write("stream", figures, threads=setting.threads, options=options)
+    line = {"baseline": BASELINE, "contenders": found}
+    return record.write("stream_memory", line, threads=1, options=options)
 
 
 def table_row(timing: Timing, work: Work, bleu: float) -> dict[str, Any]:
@@ -165,94 +139,83 @@ def table_row(timing: Timing, work: Work, bleu: float) -> dict[str, Any]:
     }
 
 
-def whole(model: str, data: str, output_layer: str, name: str, beam_size: int) -> dict[str, Any]:
+def whole(model: str, data: str, name: str, beam_size: int) -> dict[str, Any]:
     """BLEU of fixed and variable beams on whole sets, untimed: on the few sentences that are timed it moves by 0.2."""
-    sources, references = german_english(data, MOST_JUDGED.get((name, beam_size), 0), SETS[name])
+    sources, references = german_english(data, 0, SETS[name])
     options = {"model": model, "name": name, "beam_size": beam_size, "sentences": len(sources)}
-    options |= {"output_layer": output_layer, "variable": VARIABLE}
+    options |= {"output_layer": "scan", "variable": VARIABLE}
     if known := record.find("stream-bleu", options):
         return known
     translator = Translator(model, machine=MachineOptions(threads=2))
     bleu = {}
-    for strategy in (BASELINE, "VAR-BATCH"):  # what the schedules of each say, too
-        found = translator.translate(sources, **strategies(beam_size)[strategy], output_layer=output_layer)
-        bleu[strategy] = round(quality([translation.text for translation in found], references).bleu, 2)
+    for strategy, choices in (("FIXED", {}), ("VAR-BATCH", VARIABLE)):  # what the schedules of each answer, too
+        texts = [t.text for t in translator.translate(sources, beam_size=beam_size, output_layer="scan", **choices)]
+        bleu[strategy] = round(quality(texts, references).bleu, 2)
     return record.write("stream-bleu", {"bleu": bleu}, threads=2, options=options)
 
 
-def saved(line: dict[str, Any], name: str, against: str) -> float:
-    """Which share of the time of `against` the strategy `name` does without."""
-    ratio = {n: figures["ratio"] for n, figures in line["contenders"].items()}
-    return 1.0 - float(ratio[against] / ratio[name])
+def row_costs(model: str, data: str, beam_size: int, rounds: int) -> dict[str, Any]:
+    """Microseconds of a row in steps of each number of rows, for model and output layer; recorded."""
+    translator = Translator(model, machine=MachineOptions(threads=1))
+    parts, draw = translator.loaded, np.random.default_rng(1)
+    layer = ScanLayer.build(*parts.model.output())
+    sources, _ = german_english(data, REQUESTS)
+    ends = np.array([parts.model.eos_id], np.int32)
+    requests = [Request(i, np.append(parts.source.encode(s), ends).astype(np.int32)) for i, s in enumerate(sources)]
+    run = parts.model.open()
+    first = run.admit(requests)
+    vocab = layer.vocab_size
+
+    def steps(rows: int) -> Callable[[], None]:
+        of = [np.sort(draw.integers(0, REQUESTS, rows)).astype(np.int32) for _ in range(max(1, TOGETHER // rows))]
+        tokens = [draw.integers(4, vocab, rows).astype(np.int32) for _ in of]
+
+        def repeat() -> None:
+            for request, token in zip(of, tokens, strict=True):
+                hidden, _ = run.step(request, first[request], token)
+                layer.topk(hidden, 2 * beam_size)
+                run.retain(first)
+
+        return repeat
+
+    timings = interleave({str(rows): steps(rows) for rows in STEP_ROWS}, "1", rounds, lambda _: None, time.process_time)
+    us = {n: round(1e6 * t.median_s / (max(1, TOGETHER // int(n)) * int(n)), 2) for n, t in timings.items()}
+    options = {"model": model, "beam_size": beam_size, "rounds": rounds}
+    return record.write("stream_rows", {"us_per_row": us}, threads=1, options=options)
 
 
 def describe(line: dict[str, Any]) -> str:
-    """One table, for people, the paper's figures next to ours."""
-    options = line["options"]
-    best = line["contenders"][BASELINE]["bleu"]
-    rows = [
-        f"{options['name']}, k = {options['beam_size']}, {options['sentences']} sentences, "
-        f"{line['threads']} thread(s), {options['output_layer']}",
-        f"  {'':13}{'time, s':>9}{'of FIXED':>10}{'spread':>15}{'paper':>8}{'BLEU':>8}{'paper':>8}{'steps':>9}"
-        f"{'expansions':>12}{'per step':>10}",
-    ]
-    for name, found in sorted(line["contenders"].items(), key=lambda item: item[1]["ratio"]):
-        time, gain = PAPER[options["beam_size"]].get(name, (None, None))
-        spread = f"{1 / found['most_ratio']:.3f}-{1 / found['least_ratio']:.3f}"
-        rows.append(
-            f"  {name:13}{found['median_s']:>9.2f}{1 / found['ratio']:>10.3f}{spread:>15}"
-            f"{'' if time is None else f'{time:.3f}':>8}{found['bleu']:>8.2f}"
-            f"{'' if gain is None else f'{gain:+.2f}':>8}{found['steps']:>9}{found['expansions']:>12}"
-            f"{found['expansions_per_step']:>10.1f}  ({found['bleu'] - best:+.2f})"
+    """The table, for people."""
+    options, contenders = line["options"], line["contenders"]
+    said = [f"{options['set']}, k = {options['beam_size']}, {options['rows']} rows, {options['sentences']} sentences"]
+    for name, found in contenders.items():
+        paper = PAPER[options["beam_size"]].get(name)
+        said.append(
+            f"  {name:<13} {found['median_s']:8.2f} s, {1 / found['ratio']:.3f} of FIXED"
+            f"{f' (paper {paper[0]:.3f})' if paper else '':<14} BLEU {found['bleu']:.2f}, {found['steps']} steps, "
+            f"{found['expansions']} expansions, {found['expansions_per_step']:.1f} a step"
         )
-    return "\n".join(rows)
-
-
-def tables(model: str, data: str, output_layer: str, *, quick: bool, full: bool) -> list[dict[str, Any]]:
-    """All tables: both sets, k = 5 and 50, one thread and two."""
-    sizes = {("tatoeba", 5): 400, ("newstest2013", 5): 120, ("tatoeba", 50): 120, ("newstest2013", 50): 24}
-    if quick:
-        sizes = {key: size // 3 for key, size in sizes.items()}
-    found = []
-    for threads in (1, 2):
-        translator = Translator(model, machine=MachineOptions(threads=threads))
-        for (name, beam_size), size in sizes.items():
-            setting = Setting(name, beam_size, 0 if full else size, threads, 2 if quick else 3)
-            found.append(measure(translator, data, output_layer, setting))
-            print(describe(found[-1]), flush=True)
-    return found
-
-
-def tune(model: str, data: str, output_layer: str, sentences: int) -> None:
-    """BLEU and expansions on valid sets for margins and numbers of children, as in STREAM's table 5."""
-    translator = Translator(model)
-    choices: list[dict[str, Any]] = [{}]
-    choices += [{"max_score_margin": m, "max_children": 5} for m in (0.5, 1.0, 1.5, 2.5)]
-    choices += [{"max_score_margin": 1.5, "max_children": children} for children in (3, 10)]
-    for name, path in VALID_SETS.items():
-        sources, references = german_english(data, sentences, path)
-        for beam_size in (5, 50):
-            for choice in choices:
-                if not choice and beam_size == 50:
-                    continue  # fixed: as FIXED in the tables, too slow here
-                options = choice | ({"finishing": "stay"} if choice else {}) | {"output_layer": output_layer}
-                run = Contender(translator, sources, options | {"beam_size": beam_size, "schedule": "stream"})
-                bleu = quality([found.text for found in run()], references).bleu
-                print(
-                    f"{name}, k = {beam_size}, {choice}: BLEU {bleu:.2f}, {run.work.expansions} expansions", flush=True
-                )
+    return "\n".join(said)
 
 
 def main(
     data: Data = DATA,
     model: Model = "de-en",
-    output_layer: Annotated[str, typer.Option(help="output layer of all strategies")] = "scan",
-    quick: Annotated[bool, typer.Option(help="a third of the sentences")] = False,
-    full: Annotated[bool, typer.Option(help="all sentences of both sets: hours")] = False,
-    tried: Annotated[int, typer.Option("--tune", help="only try options, on so many sentences of valid sets")] = 0,
+    part: Annotated[str, typer.Option(help="memory, bleu or rows")] = "memory",
+    rows: list[int] = list(ROWS),
+    beams: list[int] = list(BEAMS),
+    name: Annotated[str, typer.Option("--set", help=" or ".join(SETS))] = "tatoeba",
+    sentences: Sentences = 200,
+    rounds: Rounds = 3,
 ) -> None:
-    """Measure, print and record."""
-    if tried:
-        tune(model, data, output_layer, tried)
-    else:
-        tables(model, data, output_layer, quick=quick, full=full)
+    """Measure, print and record; what this commit has recorded is not measured again."""
+    if part == "rows":
+        print(row_costs(model, data, min(beams), rounds)["us_per_row"])
+        return
+    translator = Translator(model, machine=MachineOptions(threads=1))
+    for beam in beams:
+        if part == "bleu":
+            print(beam, whole(model, data, name, beam)["bleu"], flush=True)
+            continue
+        for space in rows:
+            print(describe(measure(translator, data, name, beam, space, sentences, rounds)), flush=True)
