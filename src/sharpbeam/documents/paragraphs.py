@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,10 +11,12 @@ from sharpbeam.decoding.results import Translation
 from sharpbeam.documents.segment import Segment, is_translatable
 from sharpbeam.documents.sentences import split_sentences
 from sharpbeam.documents.transfer import Aligned
-from sharpbeam.documents.words import WordAttention, word_attention
+from sharpbeam.documents.words import WordAttention, word_attention, words
 from sharpbeam.options.documents import DocumentOptions
 
 _SIGNS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
+MOST_CELLS = 1 << 20  # words by words and by tags of a segment; beyond, markup is moved in order, without attention
+_EACH = 16  # words: the cost of a sentence to a tag
 _WIDE = re.compile(r"[⺀-鿿豈-﫿＀-￯]")  # scripts without spaces
 
 
@@ -32,9 +35,10 @@ def sentence_ranges(segment: Segment, options: DocumentOptions, language: str) -
         return []
     found = split_sentences(segment.text, language) if options.split_sentences else [(0, len(segment.text))]
     merged: list[tuple[int, int]] = []
-    fixed = [(tag.start, tag.end) for tag in segment.tags if tag.fixed]
+    fixed = [(tag.start, tag.end) for tag in segment.tags if tag.fixed]  # none is in another one
     for start, end in found:
-        if merged and any(first < start and merged[-1][1] < last for first, last in fixed):
+        before = bisect_left(fixed, (start, 0)) - 1
+        if merged and before >= 0 and merged[-1][1] < fixed[before][1]:
             merged[-1] = (merged[-1][0], end)
         else:
             merged.append((start, end))
@@ -49,7 +53,8 @@ def _cut(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, int]
         at = next((place for place in places if place > most // 2), window.rfind(" ") + 1 or most)
         yield start, start + len(text[start : start + at].rstrip())
         start += at
-        start += len(text[start:end]) - len(text[start:end].lstrip())
+        while start < end and text[start].isspace():
+            start += 1
     if start < end:
         yield start, end
 
@@ -64,19 +69,27 @@ def joined(segment: Segment, pieces: list[Piece]) -> Aligned:
 
     Spaces between sentences follow the script: ideographs have none, and other scripts get one.
     """
-    text, sentences, at = "", [], 0
+    text, at = "", 0
+    places: list[int] = []  # of the answers
     for piece in pieces:
         between, answer = segment.text[at : piece.start], piece.translation.text.strip()
         if between.isspace() or not between:
             between = _between(text, between, answer)
         text += between
-        if segment.tags:  # else nothing is moved
-            found = word_attention(segment.text[piece.start : piece.end], answer, piece.translation)
-            sentences.append(_moved(found, piece.start, len(text)))
+        places.append(len(text))
         text += answer
         at = piece.end
-    rest = segment.text[at:]
-    return Aligned(text + rest, sentences)
+    text += segment.text[at:]
+    if not segment.tags:  # nothing is moved
+        return Aligned(text)
+    sides = [(segment.text[piece.start : piece.end], piece.translation.text.strip()) for piece in pieces]
+    every = [WordAttention(words(source), words(answer)) for source, answer in sides]
+    cells = sum((len(one.target) + _EACH) * (len(one.source) + len(segment.tags)) for one in every)
+    sentences = []
+    for one, side, piece, place in zip(every, sides, pieces, places, strict=True):
+        weights = word_attention(*side, one, piece.translation) if cells <= MOST_CELLS else None
+        sentences.append(WordAttention(_moved(one.source, piece.start), _moved(one.target, place), weights))
+    return Aligned(text, sentences)
 
 
 def _between(before: str, between: str, after: str) -> str:
@@ -88,7 +101,5 @@ def _between(before: str, between: str, after: str) -> str:
     return "" if wide and between == " " else between
 
 
-def _moved(found: WordAttention, source: int, target: int) -> WordAttention:
-    left = [(start + source, end + source) for start, end in found.source]
-    right = [(start + target, end + target) for start, end in found.target]
-    return WordAttention(left, right, found.weights)
+def _moved(ranges: list[tuple[int, int]], by: int) -> list[tuple[int, int]]:
+    return [(start + by, end + by) for start, end in ranges]

@@ -6,8 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sharpbeam.errors import InputError
+
 _WHITE = " \t\n\r\f"
 _SPACES = re.compile(rf"[{_WHITE}]+")
+_LETTER = re.compile(rf"[^{_WHITE}]")
+MOST_TAGS = 100_000  # of a segment
+MOST_SEGMENTS = 200_000  # of a document
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,7 @@ class SegmentBuilder:
         self._length = 0
         self._tags: list[tuple[int, int, str, str, int, bool]] = []  # as the fields of Tag; end < 0: not closed yet
         self._open: list[tuple[str, int]] = []  # names and indices of open tags
+        self._names: dict[str, list[int]] = {}  # places in that list, by name
         self._unopened: set[int] = set()  # indices of closing tags that close nothing
         self._solid = False  # the last thing added is a point between whose sides no space is lost
 
@@ -77,25 +83,29 @@ class SegmentBuilder:
 
     def open(self, name: str, raw: str) -> None:
         """Add an opening tag, written as `raw`."""
-        self._tags.append((self._length, -1, raw, "", self._parent, False))
+        self._append((self._length, -1, raw, "", self._parent, False))
+        self._names.setdefault(name, []).append(len(self._open))
         self._open.append((name, len(self._tags) - 1))
 
     def close(self, name: str, raw: str) -> None:
         """Add a closing tag."""
-        at = next((i for i in reversed(range(len(self._open))) if self._open[i][0] == name), None)
-        if at is None:
+        if not self._names.get(name):
             self._unopened.add(len(self._tags))
             self.point(raw)
             return
-        index = self._open[at][1]
+        index = self._open[self._names[name][-1]][1]
         start, _, opened, _, parent, _ = self._tags[index]
         self._tags[index] = (start, self._length, opened, raw, parent, False)
-        del self._open[at + 1 :], self._open[at]
+        while True:
+            inner, last = self._open.pop()
+            self._names[inner].pop()
+            if last == index:
+                break
 
     def point(self, raw: str, solid: bool = False) -> None:
         """Add markup without text. Spaces before and after a `solid` one, as an image is, are not one space."""
         self._solid = solid
-        self._tags.append((self._length, self._length, raw, "", self._parent, False))
+        self._append((self._length, self._length, raw, "", self._parent, False))
 
     def boundary(self, raw: str) -> None:
         """Add markup that ends a segment, as a line break does."""
@@ -107,7 +117,12 @@ class SegmentBuilder:
         """Add `text` that is not translated but written as `raw`."""
         start = self._length
         self.add(text)
-        self._tags.append((start, self._length, raw, "", self._parent, self._length > start))
+        self._append((start, self._length, raw, "", self._parent, self._length > start))
+
+    def _append(self, tag: tuple[int, int, str, str, int, bool]) -> None:
+        if len(self._tags) >= MOST_TAGS:
+            raise InputError(f"a paragraph of the document has more than {MOST_TAGS:,} tags; split it.")
+        self._tags.append(tag)
 
     @property
     def _parent(self) -> int:
@@ -124,20 +139,21 @@ class SegmentBuilder:
         built: list[str | Segment | Part] = []
         first = begin = 0
         lone = self._lone()
+        visible, last = -1, len(text.rstrip(_WHITE))  # the first letter from `begin` on, and the end of the last one
         for index, (start, end, raw, closed, _, _) in enumerate(self._tags):
-            if index in lone or self._at_edge(index, text, begin):
+            if visible < begin:
+                visible = len(text) if (letter := _LETTER.search(text, begin)) is None else letter.start()
+            if index in lone or (self._is_point(index) and (start <= visible or start >= last)):
                 built += self._between(text[begin:start], begin, range(first, index))
                 built.append(Part(raw if end < 0 else raw + closed, markup=True))
                 first, begin = index + 1, start
         return [*built, *self._between(text[begin:], begin, range(first, len(self._tags)))]
 
-    def _at_edge(self, index: int, text: str, begin: int) -> bool:
-        """Whether a tag is a point, without tags in it, at the beginning or the end of the text."""
+    def _is_point(self, index: int) -> bool:
+        """Whether a tag is a point, without tags in it or around it."""
         start, end, _, _, parent, _ = self._tags[index]
         follows = index + 1 < len(self._tags) and self._tags[index + 1][4] == index
-        if start != end or parent >= 0 or follows:
-            return False
-        return not text[begin:start].strip(_WHITE) or not text[start:].strip(_WHITE)
+        return start == end and parent < 0 and not follows
 
     def _lone(self) -> set[int]:
         """Tags that stay where they are."""
@@ -150,18 +166,24 @@ class SegmentBuilder:
     def _between(self, text: str, offset: int, indices: range) -> list[str | Segment | Part]:
         body = text.strip(_WHITE)
         first = len(text) - len(text.lstrip(_WHITE)) if body else 0
-        new = {old: number for number, old in enumerate(indices)}
-        tags = []
+        tags: list[Tag] = []
         for index in indices:
             start, end, opened, closed, parent, fixed = self._tags[index]
-            while parent >= 0 and (parent not in new or self._tags[parent][1] < 0):  # a point holds nothing
-                parent = self._tags[parent][4]
+            parent = max(-1, parent - indices.start)
+            if parent >= 0 and self._tags[indices.start + parent][1] < 0:  # a point holds nothing
+                parent = tags[parent].parent
             places = (start, start if end < 0 else end)
             begin, finish = (min(max(place - offset - first, 0), len(body)) for place in places)
-            tags.append(Tag(begin, finish, opened, closed, new.get(parent, -1), fixed and begin < finish))
+            tags.append(Tag(begin, finish, opened, closed, parent, fixed and begin < finish))
         if not body:
-            return [text, Segment("", tuple(tags))]
+            return [*([text] if text else []), *([Segment("", tuple(tags))] if tags else [])]
         return [text[:first], Segment(body, tuple(tags)), text[first + len(body) :]]
+
+
+def check_count(segments: int) -> None:
+    """Raise InputError for more segments than a document may have; each takes some hundred bytes."""
+    if segments > MOST_SEGMENTS:
+        raise InputError(f"the document has more than {MOST_SEGMENTS:,} paragraphs, lines or cells; split it.")
 
 
 Escape = Callable[[str], str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 
 from sharpbeam.errors import needs_extra
 
@@ -16,6 +16,8 @@ _CODES = (
     "kor:ko kat:ka hye:hy azj:az kaz:kk uzn:uz khk:mn amh:am swh:sw som:so afr:af"
 )
 _SHORT = dict(pair.split(":") for pair in _CODES.split())
+
+WINDOW = 4000  # characters that the splitter sees at once: its time is quadratic
 
 
 @cache
@@ -33,15 +35,19 @@ def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
     white space lies between the ranges. Raises SharpbeamError where the package sentencex is not installed.
     """
     code = language.replace("_", "-").split("-")[0].lower()
-    found, at = [], 0
-    for piece in _splitter()(_SHORT.get(code, code) or "en", text):
-        end = at + len(piece)
-        inside = text[at:end].strip()
-        if inside:
-            start = at + len(text[at:end]) - len(text[at:end].lstrip())
-            found.append((start, start + len(inside)))
-        at = end
-    if at != len(text):  # the splitter changed the text, so its lengths mean nothing
-        start = len(text) - len(text.lstrip())
-        return [(start, len(text.rstrip()))] if text.strip() else []
+    split = partial(_splitter(), _SHORT.get(code, code) or "en")
+    found, at = list[tuple[int, int]](), 0
+    while at < len(text):
+        window = text[at : at + WINDOW]
+        pieces = list(split(window))
+        if sum(map(len, pieces)) != len(window):  # the splitter changed the text, so its lengths mean nothing
+            pieces = [window]
+        if len(pieces) > 1 and at + len(window) < len(text):  # the last one may continue
+            pieces.pop()
+        for piece in pieces:
+            inside = piece.strip()
+            if inside:
+                start = at + len(piece) - len(piece.lstrip())
+                found.append((start, start + len(inside)))
+            at += len(piece)
     return found

@@ -8,7 +8,7 @@ order.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sharpbeam.documents.segment import Part, Segment, Tag
 from sharpbeam.documents.words import Weights, WordAttention
 
+_NEAR = 200  # characters around its place in which fixed text is looked for
 Bools = NDArray[np.bool_]
 
 
@@ -26,16 +27,6 @@ class Aligned:
 
     text: str
     sentences: list[WordAttention] = field(default_factory=list)
-
-    def mass(self, start: int, end: int) -> Weights:
-        """[T]: the share of each target word's attention that is on source[start:end]."""
-        shares = [np.zeros(0)]
-        for sentence in self.sentences:
-            # from the word that holds `start` to the last one that begins before `end`
-            first = bisect_right(sentence.source, start, key=lambda word: word[1])
-            inside = slice(first, bisect_left(sentence.source, (end, 0)))
-            shares.append(sentence.weights[:, inside].sum(1))
-        return np.concatenate(shares)
 
 
 @dataclass(slots=True)
@@ -56,10 +47,47 @@ def transfer(segment: Segment, aligned: Aligned) -> list[Part]:
     children: dict[int, list[int]] = {}
     for index, tag in enumerate(segment.tags):
         children.setdefault(tag.parent, []).append(index)
-    places = _Places(segment, aligned, children)
     parts: list[Part] = []
-    _write(aligned.text, 0, len(aligned.text), places.inside(-1, 0, len(aligned.text)), parts)
+    attended = all(sentence.weights is not None for sentence in aligned.sentences)
+    end = len(aligned.text)
+    placed = _Places(segment, aligned, children).inside(-1, 0, end) if attended else _in_order(segment, aligned)
+    _write(aligned.text, 0, end, placed, parts)
     return parts
+
+
+def _in_order(segment: Segment, aligned: Aligned) -> list[_Placed]:
+    """Places of all tags: at the same share of the words of their sentence as in the source."""
+    words = [(one, at) for one in aligned.sentences for at in range(len(one.source))]
+    starts, ends = [one.source[at][0] for one, at in words], [one.source[at][1] for one, at in words]
+    top = _Placed(Tag(0, 0, ""), -1, 0, len(aligned.text))
+    every, filled = [top], [0]  # the top and the tags, and up to where each has tags inside
+    for index, tag in enumerate(segment.tags):
+        around = every[tag.parent + 1]
+        first = bisect_right(ends, tag.start)
+        last = max(first, bisect_left(starts, tag.end))
+        start = _share(*words[first])[0] if first < len(words) else around.end
+        end = _share(*words[last - 1])[1] if first < last else start
+        if tag.fixed and not tag.term:
+            text = segment.text[tag.start : tag.end]
+            at = aligned.text.find(text, max(filled[tag.parent + 1], start - _NEAR), min(around.end, end + _NEAR))
+            start, end = (at, at + len(text)) if at >= 0 else (start, end)
+        start = min(max(start, filled[tag.parent + 1]), around.end)
+        end = min(max(start, end), around.end)
+        every.append(_Placed(tag, index, start, end))
+        around.children.append(every[-1])
+        filled[tag.parent + 1] = end
+        filled.append(start)
+    return top.children
+
+
+def _share(sentence: WordAttention, at: int) -> tuple[int, int]:
+    """The range of the translation for one word of a sentence; those of all words are in order."""
+    source, target = len(sentence.source), sentence.target
+    if not target:
+        return 0, 0
+    first, last = (round(place * len(target) / source) for place in (at, at + 1))
+    start = target[first][0] if first < len(target) else target[-1][1]
+    return start, target[last - 1][1] if first < last else start
 
 
 @dataclass(slots=True)
@@ -67,15 +95,23 @@ class _Group:
     """Tags that stand side by side: where they may be, and which of them have a place."""
 
     scope: tuple[int, int]  # in the translation
-    inside: Bools  # [T] words in the scope
+    words: tuple[int, int]  # first and last word in the scope
     source: tuple[int, int]  # the range in the source of the tag around
-    free: Bools  # [T] words in no tag yet
-    barrier: Bools  # [T] before this word stands a tag
+    free: Bools  # [words] in no tag yet
+    barrier: Bools  # [words] before this word stands a tag
     taken: list[_Placed] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)  # of those that are not empty, in order
+    sought: dict[str, int] = field(default_factory=dict)  # from where each fixed text is looked for
 
     def free_point(self, place: int) -> int:
         """`place`, or the end of the tag that it is inside of."""
-        return next((placed.end for placed in self.taken if placed.start < place < placed.end), place)
+        before = bisect_left(self.spans, (place, 0)) - 1
+        return place if before < 0 else max(place, self.spans[before][1])
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Whether no tag has a letter of a range."""
+        before = bisect_left(self.spans, (end, 0)) - 1
+        return before < 0 or self.spans[before][1] <= start
 
 
 class _Places:
@@ -87,33 +123,51 @@ class _Places:
         target = [word for sentence in aligned.sentences for word in sentence.target]
         self._starts = np.array([start for start, _ in target], np.int64)
         self._ends = np.array([end for _, end in target], np.int64)
+        # of each sentence, and of the end: its first word on both sides
+        sizes = [(len(sentence.source), len(sentence.target)) for sentence in aligned.sentences]
+        self._firsts = np.cumsum([(0, 0), *sizes], axis=0).tolist()
+
+    def _mass(self, start: int, end: int, words: tuple[int, int]) -> Weights:
+        """The share of each target word's attention that is on source[start:end], of the words in a range."""
+        # from the word that holds `start` to the last one that begins before `end`
+        first = bisect_right(self._source, start, key=lambda word: word[1])
+        last = bisect_left(self._source, (end, 0))
+        shares = np.zeros(words[1] - words[0])
+        number = max(0, bisect_right(self._firsts, first, key=lambda place: place[0]) - 1)
+        while number < len(self._aligned.sentences) and self._firsts[number][0] < last:
+            (left, low), (_, high) = self._firsts[number : number + 2]
+            begin, stop = max(low, words[0]), min(high, words[1])
+            weights = self._aligned.sentences[number].weights
+            if begin < stop and weights is not None:
+                inside = weights[begin - low : stop - low, max(0, first - left) : last - left]
+                shares[begin - words[0] : stop - words[0]] = inside.sum(1)
+            number += 1
+        return shares
 
     def inside(self, parent: int, start: int, end: int) -> list[_Placed]:
         """Places of the tags directly inside of a tag that is around [start, end) of the translation, in order."""
-        top = [(parent, start, end)]
-        found: dict[int, list[_Placed]] = {}
-        while top:  # without recursion: a document may nest thousands
-            around, first, last = top.pop()
-            found[around] = self._siblings(self._children.get(around, []), first, last, around)
-            for placed in found[around]:
-                placed.children = []
-                top.append((placed.index, placed.start, placed.end))
-        for placed_tags in found.values():
-            for placed in placed_tags:
-                placed.children = found[placed.index]
-        return found[parent]
+        top = _Placed(Tag(0, 0, ""), parent, start, end)
+        left = [top]
+        while left:  # without recursion: a document may nest thousands
+            around = left.pop()
+            if own := self._children.get(around.index):
+                around.children = self._siblings(own, around.start, around.end, around.index)
+                left += around.children
+        return top.children
 
     def _siblings(self, indices: list[int], first: int, last: int, parent: int) -> list[_Placed]:
         """Places of tags that stand side by side in the tag `parent`, which is around [first, last)."""
         tags = self._segment.tags
-        inside = (self._starts >= first) & (self._ends <= last)
-        group = _Group((first, last), inside, self._around(parent), inside.copy(), np.zeros(len(inside), np.bool_))
+        low = int(np.searchsorted(self._starts, first))
+        words = low, max(low, int(np.searchsorted(self._ends, last, "right")))
+        count = words[1] - low
+        group = _Group((first, last), words, self._around(parent), np.ones(count, np.bool_), np.zeros(count, np.bool_))
         spans = [index for index in indices if tags[index].start < tags[index].end]
-        mass = np.array([self._aligned.mass(tags[index].start, tags[index].end) for index in spans])
-        best = np.where(inside, mass, 0.0).max(1, initial=0.0) if spans else np.zeros(0)
-        owner = mass.argmax(0) if spans else np.zeros(0)
-        for row in np.argsort(-best, kind="stable").tolist():
-            others = np.where(mass.max(0) > 0.5, -9.0, np.minimum(mass[row] - 0.75, -0.25))  # -9: of another tag
+        mass = np.array([self._mass(tags[index].start, tags[index].end, words) for index in spans])
+        mass = mass.reshape(len(spans), count)
+        top, owner = (mass.max(0), mass.argmax(0)) if spans else (np.zeros(count), np.zeros(count))
+        for row in np.argsort(-mass.max(1, initial=0.0), kind="stable").tolist():
+            others = np.where(top > 0.5, -9.0, np.minimum(mass[row] - 0.75, -0.25))  # -9: of another tag
             values = np.where(owner == row, mass[row] - 0.55, others)
             self._take(group, spans[row], self._run(tags[spans[row]], values, group))
         for index in indices:
@@ -124,9 +178,13 @@ class _Places:
     def _take(self, group: _Group, index: int, run: tuple[int, int]) -> None:
         start, end = run
         group.taken.append(_Placed(self._segment.tags[index], index, start, end))
-        group.free &= (self._ends <= start) | (self._starts >= end)
-        after = int(np.searchsorted(self._starts, start))
-        if after < len(self._starts):
+        if start < end:
+            insort(group.spans, run)
+        low = group.words[0]
+        first = int(np.searchsorted(self._ends, start, "right")) - low
+        after, last = (int(np.searchsorted(self._starts, place)) - low for place in run)
+        group.free[max(0, first) : max(0, last)] = False
+        if 0 <= after < len(group.barrier):
             group.barrier[after] = True
 
     def _run(self, tag: Tag, values: Weights, group: _Group) -> tuple[int, int]:
@@ -135,44 +193,45 @@ class _Places:
             return same
         if (tag.start, tag.end) == group.source and not group.taken:
             return group.scope
+        free = np.flatnonzero(group.free)
+        if not len(free):
+            return (group.free_point(group.scope[1]),) * 2
+        good = np.flatnonzero(values[free] > 0)
+        at = int(values[free].argmax())  # alone, if no word is worth taking
         best, run, total, begin, before = -np.inf, (0, 0), 0.0, 0, -2
-        for word in np.flatnonzero(group.free).tolist():
+        for word in free[good[0] : good[-1] + 1].tolist() if len(good) else [int(free[at])]:
             if word != before + 1 or total <= 0 or group.barrier[word]:
                 total, begin = 0.0, word
             total, before = total + float(values[word]), word
             if total > best:
                 best, run = total, (begin, word)
-        if best == -np.inf:
-            return (group.free_point(group.scope[1]),) * 2
-        return int(self._starts[run[0]]), int(self._ends[run[1]])
+        low = group.words[0]
+        return int(self._starts[low + run[0]]), int(self._ends[low + run[1]])
 
     def _same(self, tag: Tag, group: _Group) -> tuple[int, int] | None:
         """Where the translation has the text of a fixed tag as it is, and no other tag took it."""
-        text, wanted = self._aligned.text, self._segment.text[tag.start : tag.end]
-        at = text.find(wanted, *group.scope)
-        while at >= 0:
-            end = at + len(wanted)
-            if all(end <= placed.start or placed.end <= at for placed in group.taken):
-                return at, end
-            at = text.find(wanted, at + 1, group.scope[1])
-        return None
+        text, own = self._aligned.text, self._segment.text[tag.start : tag.end]
+        at = text.find(own, group.sought.get(own, group.scope[0]), group.scope[1])
+        while at >= 0 and not group.is_free(at, at + len(own)):
+            at = text.find(own, at + 1, group.scope[1])
+        group.sought[own] = at + 1 if at >= 0 else group.scope[1]
+        return (at, at + len(own)) if at >= 0 else None
 
     def _point(self, tag: Tag, group: _Group) -> int:
         """The place of a tag without text: before the word that attended most to the source word after it."""
-        (first, last), inside = group.source, group.inside
+        (first, last), words = group.source, group.words
         if tag.start <= first:
             return group.free_point(group.scope[0])
-        if tag.start >= last or not inside.any():
+        if tag.start >= last or words[0] == words[1]:
             return group.free_point(group.scope[1])
-        starts = np.where(inside, self._starts, -1)
+        starts = self._starts[slice(*words)]
         at = bisect_left(self._source, (tag.start, 0))
         if at < len(self._source):
-            share = np.where(inside, self._aligned.mass(*self._source[at]), -1.0)
+            share = self._mass(*self._source[at], words)
             if share.max() > 0.1:
                 return group.free_point(self._at_word(tag, int(starts[share.argmax()]), group.scope[0]))
         place = group.scope[0] + (group.scope[1] - group.scope[0]) * (tag.start - first) / max(1, last - first)
-        nearest = int(starts[np.where(inside, np.abs(starts - place), np.inf).argmin()])
-        return group.free_point(self._at_word(tag, nearest, group.scope[0]))
+        return group.free_point(self._at_word(tag, int(starts[np.abs(starts - place).argmin()]), group.scope[0]))
 
     def _at_word(self, tag: Tag, place: int, least: int) -> int:
         """The beginning of a word, or the space before it if the tag stands before a space in the source."""

@@ -25,7 +25,7 @@ class WordAttention:
 
     source: list[tuple[int, int]]  # S ranges
     target: list[tuple[int, int]]  # T ranges
-    weights: Weights  # [T, S], rows sum to 1, or to 0 where a word attended to no word
+    weights: Weights | None = None  # [T, S], rows sum to 1, or to 0 where a word attended to no word
 
 
 def words(text: str) -> list[tuple[int, int]]:
@@ -33,14 +33,14 @@ def words(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in _WORD.finditer(text)]
 
 
-def word_attention(source: str, target: str, translation: Translation | None) -> WordAttention:
-    """Attention between words; without one (None, or no attention in it) words are taken to be in the same order.
+def word_attention(source: str, target: str, both: WordAttention, translation: Translation) -> Weights:
+    """Attention between words of `both`; where the translation has none, words are taken to be in the same order.
 
     A word that stands once on each side, a name or a number, belongs to itself.
     """
-    left, right = words(source), words(target)
+    left, right = both.source, both.target
     weights = np.zeros((len(right), len(left)))
-    if translation is not None and translation.attention and translation.source_tokens:
+    if translation.attention and translation.source_tokens:
         pieces = np.array(translation.attention[: len(translation.tokens)])[:, :-1]
         own = _membership(translation.tokens, target, right)
         weights = own.T @ pieces @ _membership(translation.source_tokens, source, left)
@@ -51,7 +51,7 @@ def word_attention(source: str, target: str, translation: Translation | None) ->
     for row, column in _same(source, left, target, right):
         weights[row] = 0.0
         weights[row, column] = 1.0
-    return WordAttention(left, right, weights)
+    return weights
 
 
 def _membership(pieces: Sequence[str], text: str, ranges: list[tuple[int, int]]) -> Weights:

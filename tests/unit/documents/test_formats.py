@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -15,7 +16,7 @@ pytest.importorskip("lxml", reason="the extra documents is not installed")
 from support.decoders import answer, reverse, run, same
 
 from sharpbeam.decoding.results import Translation
-from sharpbeam.documents import document_steps, read_document
+from sharpbeam.documents import document_steps, read_document, segment
 from sharpbeam.documents.formats import archives
 from sharpbeam.documents.formats.interface import Content
 from sharpbeam.errors import InputError, OptionError
@@ -119,9 +120,9 @@ def test_terms_are_written_as_the_glossary_says(tmp_path: Path) -> None:
         read_glossary(tmp_path / "terms.tsv")
 
 
-def archive(members: dict[str, bytes]) -> bytes:
+def archive(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(out, "w", method) as file:
         for name, content in members.items():
             file.writestr(name, content)
     return out.getvalue()
@@ -139,7 +140,7 @@ _BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;
         ("docx", archive({"a.xml": b"x"}), "no word/document.xml"),
         ("docx", archive({"word/document.xml": b"<w:p"}), "is not XML"),
         ("docx", archive({"word/document.xml": _BOMB + _BODY}), "document type"),
-        ("docx", archive({"word/document.xml": _BODY, "bomb": bytes(30 << 20)}), "30 MiB; at most"),
+        ("docx", archive({"word/document.xml": _BODY, "bomb": bytes(65 << 20)}), "65 MiB, 0 of them XML; at most 64"),
         ("epub", archive({"a.xhtml": b"x"}), "no META-INF/container.xml"),
         ("epub", archive({"META-INF/container.xml": b"x", "META-INF/encryption.xml": b"x"}), "is encrypted"),
         ("epub", archive({"META-INF/container.xml": b"x", "a.xhtml": b"\xff"}), "not UTF-8"),
@@ -162,8 +163,54 @@ def test_broken_and_hostile_files_are_refused(format: str, content: bytes, messa
 
 def test_an_archive_with_too_many_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MOST_MEMBERS", 2)
-    with pytest.raises(InputError, match="3 members"):
+    with pytest.raises(InputError, match="more than 2 members"):
         read_document(archive({"a": b"", "b": b"", "c": b""}), "epub")
+
+
+def test_a_member_is_read_up_to_the_size_that_the_list_says() -> None:
+    content = bytearray(archive({"META-INF/container.xml": b"x", "a.xhtml": b" " * (60 << 20)}))
+    for at in (content.index(b"PK\1\2", content.index(b"PK\1\2") + 1) + 24, content.index(b"PK\3\4", 1) + 22):
+        content[at : at + 4] = (900).to_bytes(4, "little")
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"a\.xhtml in the document cannot be read: Bad CRC-32"):
+            read_document(bytes(content), "epub")
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_members_are_packed_as_in_documents(method: int) -> None:
+    with pytest.raises(InputError, match="packed in a way that a DOCX file is not"):
+        read_document(archive({"word/document.xml": _BODY}, method), "docx")
+
+
+def test_trees_and_segments_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    paragraph = b"<w:p><w:r><w:t>a</w:t></w:r></w:p>"
+    document = archive({"word/document.xml": _BODY.replace(b"<w:body/>", paragraph * 20)})
+    book = archive({"META-INF/container.xml": b"x", "a.xhtml": b"<p>a" * 10, "b.xhtml": b"<p>a" * 10})
+    assert len(read_document(document, "docx").segments) == len(read_document(book, "epub").segments) == 20
+    monkeypatch.setattr(segment, "MOST_SEGMENTS", 19)
+    texts = {"text": "a\n" * 20, "csv": "x\n" * 21, "po": 'msgid "a"\nmsgstr ""\n' * 20}
+    for format, content in {"docx": document, "epub": book, **texts}.items():
+        with pytest.raises(InputError, match="more than 19 paragraphs, lines or cells; split it"):
+            read_document(content, format, ("x",) if format == "csv" else ())
+    monkeypatch.setattr(segment, "MOST_TAGS", 19)
+    with pytest.raises(InputError, match="a paragraph of the document has more than 19 tags"):
+        read_document("<b>a</b>" * 20, "html")
+    monkeypatch.setattr(archives, "MOST_NODES", 50)
+    with pytest.raises(InputError, match="more than 50 elements and attributes"):
+        read_document(document, "docx")
+
+
+def test_a_book_says_its_title_and_language() -> None:
+    package = "<package xml:lang='de'><dc:title id='t'>a &amp; b</dc:title><dc:language>{}</dc:language></package>"
+    book = archive({"META-INF/container.xml": b"x", "a.opf": package.format("de-AT").encode(), "b.xhtml": b"<p>c d"})
+    steps = document_steps(read_document(book, "epub"), DocumentOptions(guards=False), "de", target="pt_BR")
+    with zipfile.ZipFile(io.BytesIO(run(steps, reverse).content)) as file:
+        assert file.read("a.opf").decode() == package.format("pt-BR").replace("a &amp; b", "b &amp; a")
+        assert file.read("b.xhtml") == b"<p>d c"
 
 
 def test_a_bomb_in_a_book_is_no_entity() -> None:

@@ -12,7 +12,7 @@ pytest.importorskip("sentencex", reason="the extra documents is not installed")
 
 from support.decoders import Decoder, hostile, reverse, run, same
 
-from sharpbeam.documents import document_steps, read_document
+from sharpbeam.documents import document_steps, paragraphs, read_document, split_sentences
 from sharpbeam.documents.formats.html_tokens import html_tokens
 from sharpbeam.errors import InputError
 from sharpbeam.options.documents import DocumentOptions
@@ -161,3 +161,18 @@ def test_the_page_says_the_language_of_the_translation(page: str, source: str, t
     for content, wanted in ((page, expected), (page.encode(), expected.encode())):
         steps = document_steps(read_document(content, "html"), DocumentOptions(), source, target=target)
         assert run(steps, same).content == wanted
+
+
+def test_markup_of_a_long_text_is_moved_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = pytest.importorskip("fuzz.html_documents", reason="selectolax is not installed")
+    monkeypatch.setattr(paragraphs, "MOST_CELLS", 0)
+    assert translated("<p>one <b>two</b> three <code>x y</code></p>", same) == (
+        "<p>one <b>two</b> three <code>x y</code></p>"
+    )
+    parser.check_all(60, seed=3)
+
+
+def test_long_text_is_split_as_short_text_is() -> None:
+    text = "Dr. Smith came. He slept! " * 1000
+    ranges = split_sentences(text, "en")
+    assert [text[start:end] for start, end in ranges] == ["Dr. Smith came.", "He slept!"] * 1000

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sharpbeam.documents.formats.archives import Archive
-from sharpbeam.documents.segment import Part, Segment, SegmentBuilder, is_translatable
+from sharpbeam.documents.segment import Part, Segment, SegmentBuilder, check_count, is_translatable
 from sharpbeam.errors import InputError, needs_extra
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -44,12 +44,14 @@ class DocxDocument:
             if tree.docinfo.internalDTD is not None:
                 raise InputError(f"{name} in the document declares a document type, which may hold entities; refused.")
             self._trees[name] = tree
-        self._paragraphs = [
-            _Paragraph(paragraph)
-            for tree in self._trees.values()
-            for paragraph in list(tree.iter(_W + "p"))
-            if is_translatable(_own_text(paragraph))
-        ]
+        self._paragraphs: list[_Paragraph] = []
+        count = 0
+        for tree in self._trees.values():
+            for paragraph in list(tree.iter(_W + "p")):
+                if is_translatable(_own_text(paragraph)):
+                    self._paragraphs.append(_Paragraph(paragraph))
+                    count += len(self._paragraphs[-1].segments)
+                    check_count(count)
 
     @property
     def segments(self) -> Sequence[Segment]:

@@ -51,14 +51,7 @@ class HtmlDocument(Template):
 
     def relabel(self, source: str, target: str) -> None:
         """Change the `lang` of the page."""
-
-        def named(found: re.Match[str]) -> str:
-            same = not source or _primary(found[2]) == _primary(source)
-            return found[1] + (target.replace("_", "-") if same else found[2])
-
-        for index, item in enumerate(self._items):
-            if isinstance(item, str) and re.match(r"<html\s", item, re.I) and _CODE.fullmatch(target):
-                self._items[index] = _LANG.sub(named, item)
+        self.rewrite_roots(lambda tag: _LANG.sub(lambda code: code[1] + relabeled(code[2], source, target), tag))
 
     def write(self, translated: Sequence[Sequence[Part]]) -> str:
         """The page."""
@@ -70,6 +63,12 @@ class XhtmlDocument(HtmlDocument):
     """XHTML, and other XML with text of its kind: elements may close themselves, and have no special rules."""
 
     xml = True
+
+
+def relabeled(code: str, source: str, target: str) -> str:
+    """The code `target` for one of the language `source`, or of any if that is empty; else the code as it is."""
+    same = _CODE.fullmatch(target) and (not source or _primary(code) == _primary(source))
+    return target.replace("_", "-") if same else code
 
 
 def _primary(code: str) -> str:
@@ -123,7 +122,7 @@ class _Reader:
             self._builder.point(raw, solid=name == "img")
         else:
             self._flush()
-            self._template.keep(raw)
+            (self._template.keep_root if name == "html" else self._template.keep)(raw)
 
     def end(self) -> None:
         """The end of the page."""

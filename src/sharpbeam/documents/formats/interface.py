@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from sharpbeam.documents.segment import Escape, Part, Segment
+from sharpbeam.documents.segment import Escape, Part, Segment, check_count
 
 Content = TypeVar("Content", str, bytes)
 Content_co = TypeVar("Content_co", str, bytes, covariant=True)
@@ -28,6 +28,8 @@ class Template:
     def __init__(self) -> None:
         self._segments: list[Segment] = []
         self._items: list[str | int] = []  # text to keep, and indices of segments
+        self._kept: list[str] = []  # text that is not in the items yet, where many short ones take much memory
+        self._roots: list[int] = []  # places of items that say the language
 
     @property
     def segments(self) -> Sequence[Segment]:
@@ -37,17 +39,36 @@ class Template:
     def keep(self, text: str) -> None:
         """Add text that stays as it is."""
         if text:
-            self._items.append(text)
+            self._kept.append(text)
+        if len(self._kept) > 1000:
+            self._join()
+
+    def keep_root(self, text: str) -> None:
+        """Add text that stays, and that says the language of the document."""
+        self._join()
+        self._roots.append(len(self._items))
+        self._items.append(text)
+
+    def rewrite_roots(self, rewrite: Callable[[str], str]) -> None:
+        """Change what says the language."""
+        for place in self._roots:
+            self._items[place] = rewrite(str(self._items[place]))
+
+    def _join(self) -> None:
+        if self._kept:
+            self._items.append("".join(self._kept))
+            self._kept = []
 
     def aside(self, segment: Segment) -> int:
         """Add a segment without a place, whose translation is written elsewhere; returns its index."""
         self._segments.append(segment)
+        check_count(len(self._segments))
         return len(self._segments) - 1
 
     def put(self, segment: Segment) -> None:
         """Add a segment."""
-        self._items.append(len(self._segments))
-        self._segments.append(segment)
+        self._join()
+        self._items.append(self.aside(segment))
 
     def add(self, built: Sequence[str | Segment | Part], escape: Escape) -> None:
         """Add what a SegmentBuilder built."""
@@ -59,4 +80,5 @@ class Template:
 
     def filled(self, texts: Sequence[str]) -> str:
         """The document with `texts` in the places of the segments."""
+        self._join()
         return "".join(item if isinstance(item, str) else texts[item] for item in self._items)

@@ -47,7 +47,8 @@ class PoDocument(Template):
             template = Template()
             template.add(with_placeholders(text), str)
             self._forms.append((first, last, template))
-            self._segments += template.segments
+            for segment in template.segments:
+                self.aside(segment)
 
     def write(self, translated: Sequence[Sequence[Part]]) -> str:
         """The catalogue."""

@@ -89,7 +89,8 @@ class CsvDocument(Template):
                 cell = Template()
                 cell.add(with_placeholders(text), str)
                 self._cells.append((start, end, cell))
-                self._segments += cell.segments
+                for segment in cell.segments:
+                    self.aside(segment)
         _columns(names, fields)
 
     def _read(self) -> Iterator[tuple[int, int, int, int, str]]:
