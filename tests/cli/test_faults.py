@@ -26,7 +26,7 @@ BAD_UTF8 = b"Bade ki.\nLo\xff\xfemu.\nBu.\n"
 
 def test_invalid_utf8_on_stdin_names_the_line(run: Run, tiny_model: Path) -> None:
     result = run("translate", tiny_model, stdin=BAD_UTF8)
-    result.refused(1, "standard input, line 2: byte 3 (0xff) is not valid UTF-8", "--errors replace")
+    result.refused(1, "standard input, line 2: byte 3 (0xff) is not valid UTF-8", "--encoding latin-1")
 
 
 def test_invalid_utf8_in_a_file_names_file_and_line(call: Run, tiny_model: Path, tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_the_progress_bar_is_for_terminals(run: Run, tiny_model: Path, text: Pat
         if shown:
             seen = screen.read1(100_000)
             assert b"translating" in seen
-            assert b"60/60" in seen
+            assert b"60 of 60 sentences" in seen and b"a second" in seen and b"left" in seen
 
 
 def test_on_a_terminal_the_translations_are_the_progress(run: Run, call: Run, tiny_model: Path, text: Path) -> None:

@@ -8,21 +8,52 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 LINE_SECONDS = 60.0  # between lines where there is no terminal
+Total = int | Callable[[], int | None] | None  # units in all; a function is called once, where it is needed
+
+
+class Rate:
+    """The number of units done, their rate, and the time that the rest will take."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit, self.done, self._first, self._began = unit, 0, 0, 0.0
+
+    def advance(self, number: int) -> None:
+        """Count units; what comes first may be the work of an interrupted run, and has no rate."""
+        if not self._began:
+            self._first, self._began = number, time.monotonic()
+        self.done += number
+
+    def text(self, total: int | None) -> str:
+        """In words: 4,484 of 8,600 sentences, 35 a second, 2 minutes left."""
+        rate = (self.done - self._first) / max(time.monotonic() - self._began, 1e-9) if self._began else 0.0
+        parts = [f"{self.done:,}{'' if total is None else f' of {total:,}'} {self._unit}"]
+        if rate:
+            parts.append(f"{rate:.0f} a second" if rate >= 10 else f"{rate:.1f} a second")
+            parts += [] if total is None else [f"{duration((total - self.done) / rate)} left"]
+        return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A time in words, in the largest unit of which there are two or more."""
+    for size, unit in ((3600, "hours"), (60, "minutes")):
+        if round(seconds / size) >= 2:
+            return f"{round(seconds / size)} {unit}"
+    return f"{max(round(seconds), 0)} seconds"
 
 
 @contextmanager
 def progress_bar(
-    title: str, total: int | Callable[[], int | None] | None, shown: bool = True, unit: str = "sentences"
+    title: str, total: Total, shown: bool = True, unit: str = "sentences"
 ) -> Iterator[Callable[[int], None]]:
     """Progress while the block runs; yields a function to call with the number of units that were just done.
 
-    `total` is None where it is not known, or a function that is called where a bar needs it.
+    `total` is None where it is not known.
     """
     if not shown:
         yield lambda number: None
         return
     if not sys.stderr.isatty():
-        yield _lines(title, None if callable(total) else total, unit)
+        yield _lines(title, total, unit)
         return
     from rich import progress as parts
     from rich.console import Console
@@ -30,32 +61,29 @@ def progress_bar(
     columns = (
         parts.TextColumn("{task.description}"),
         parts.BarColumn(),
-        parts.MofNCompleteColumn(),
-        parts.TextColumn("{task.fields[rate]}"),
-        parts.TimeElapsedColumn(),
-        parts.TimeRemainingColumn(),
+        parts.TextColumn("{task.fields[text]}"),
     )
+    whole, rate = total() if callable(total) else total, Rate(unit)
     with parts.Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=total() if callable(total) else total, rate="")
+        task = progress.add_task(title, total=whole, text="")
 
         def advance(number: int) -> None:
-            speed = progress.tasks[0].speed
-            progress.update(task, advance=number, rate=f"{speed:.0f} {unit}/s" if speed else "")
+            rate.advance(number)
+            progress.update(task, advance=number, text=rate.text(whole))
 
         yield advance
 
 
-def _lines(title: str, total: int | None, unit: str) -> Callable[[int], None]:
+def _lines(title: str, total: Total, unit: str) -> Callable[[int], None]:
     """The same for a log: a line at most every LINE_SECONDS."""
-    done, began = 0, time.monotonic()
-    said, of = began, "" if total is None else f" of {total:,}"
+    rate, last = Rate(unit), time.monotonic()
 
     def advance(number: int) -> None:
-        nonlocal done, said
-        done, now = done + number, time.monotonic()
-        if now - said >= LINE_SECONDS:
-            said = now
-            rate = done / (now - began)
-            print(f"{title}: {done:,}{of} {unit}, {rate:.1f} a second", file=sys.stderr, flush=True)
+        nonlocal last, total
+        rate.advance(number)
+        if time.monotonic() - last >= LINE_SECONDS:
+            last = time.monotonic()
+            total = total() if callable(total) else total
+            print(f"{title}: {rate.text(total)}", file=sys.stderr, flush=True)
 
     return advance

@@ -25,6 +25,7 @@ from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import choice, require
 from sharpbeam.search.work import Work
+from sharpbeam.text.encodings import check_encoding
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.lines import DecodingErrors, StandardInput, check_readable, is_standard_input, read_all
 
@@ -41,6 +42,7 @@ def translate_file(
     resume: bool = False,
     restart: bool = False,
     format: Format = "text",
+    encoding: str = "utf-8",
     errors: DecodingErrors = "strict",
     target_prefix: str | None = None,
     glossary: Glossary | Terms | None = None,
@@ -54,12 +56,11 @@ def translate_file(
 ) -> JobStats:
     """Translate a file line by line into the file `output`, so that a kill or a crash loses some 10 seconds of work.
 
-    `model` is a Translator, or what one is made from, with `machine`. `source` is a file of UTF-8 text, one sentence a
-    line, or several, one after another; .gz and .zst are packed, as `output` may be, and `-` is standard input. Every
-    line gives exactly
-    `num_hypotheses` lines (format text, or pharaoh: text ||| 0-0 1-2) or one JSON object (jsonl). Invalid UTF-8 is an
-    InputError or, with errors="replace", becomes U+FFFD. All translations begin with `target_prefix`. `glossary` is
-    that of `Translator.translate`.
+    `model` is a Translator, or what one is made from, with `machine`. `source` is a file of text, one sentence a line,
+    or several, one after another; .gz and .zst are packed, as `output` may be, and `-` is standard input. Every line
+    gives exactly `num_hypotheses` lines (format text, or pharaoh: text ||| 0-0 1-2) or one JSON object (jsonl), in
+    UTF-8. Bytes that are not of the `encoding` are an InputError or, with errors="replace", become U+FFFD. All
+    translations begin with `target_prefix`. `glossary` is that of `Translator.translate`.
 
     With `field` each line of the source and of the result is a JSON object; the field `into` of the result has the
     translation of that field. `shard` "2/8" translates the second eighth of the lines; the results of all, one after
@@ -77,13 +78,15 @@ def translate_file(
     files = [Path(source)] if isinstance(source, (str, Path)) else [Path(path) for path in source]
     choice("format", format, Format)
     choice("errors", errors, DecodingErrors)
+    encoding = check_encoding(encoding)
     part, terms = Shard.of(shard), Glossary.of(glossary)
     check_readable(files)
     place = OutputFile(Path(output), resume=resume, restart=restart, inputs=files)
     with writing(place):
         translator = open_translator(model, machine)
         chosen = (options or translator.defaults).changed(**keywords)
-        job = TranslationJob(translator, chosen, files, format, errors, target_prefix, Fields(field, into), part, terms)
+        fields = Fields(field, into)
+        job = TranslationJob(translator, chosen, files, format, errors, target_prefix, fields, part, terms, encoding)
         return job.run(place, progress)
 
 
@@ -134,6 +137,7 @@ class TranslationJob:
         fields: Fields = Fields(),  # noqa: B008 (frozen)
         shard: Shard = Shard(),  # noqa: B008
         glossary: Glossary | None = None,
+        encoding: str = "utf-8",
     ) -> None:
         """No files = standard input. Raises OptionError if the format cannot hold what the options ask for."""
         if format == "pharaoh":
@@ -142,7 +146,7 @@ class TranslationJob:
         self._translator, self._options, self._files = translator, options, files
         self._render = renderer(format, options.search)
         self._format, self._errors, self._target_prefix = format, errors, target_prefix
-        self._fields, self._shard, self._glossary = fields, shard, glossary
+        self._fields, self._shard, self._glossary, self._encoding = fields, shard, glossary, encoding
         require(
             shard.count == 1 or self._read_twice, "shard", f"{shard.index}/{shard.count}", "1/1 for what is no file"
         )
@@ -186,8 +190,12 @@ class TranslationJob:
         """The number of input lines, where all are in files; None where that is not known."""
         if not self._read_twice:
             return None
-        first, last = self._shard.lines(sum(1 for _ in read_all(self._files, "replace")))
+        first, last = self._shard.lines(self._count())
         return last - first
+
+    def _count(self) -> int:
+        """The number of lines in the files."""
+        return sum(1 for _ in read_all(self._files, "replace", encoding=self._encoding))
 
     def _result(self, number: int, line: str, translation: Translation) -> str:
         if self._fields.field:
@@ -202,15 +210,17 @@ class TranslationJob:
         return self._translator.translate_iter(lines, **how)
 
     def _lines(self, stdin: StandardInput | None = None) -> Iterator[str]:
-        lines = read_all(self._files, self._errors, stdin)
+        lines = read_all(self._files, self._errors, stdin, self._encoding)
         if self._shard.count == 1:
             return lines
-        return islice(lines, *self._shard.lines(sum(1 for _ in read_all(self._files, "replace"))))
+        return islice(lines, *self._shard.lines(self._count()))
 
     def _identity(self) -> dict[str, Any]:
         others: dict[str, Any] = {"format": self._format, "errors": self._errors, "target_prefix": self._target_prefix}
         if self._fields.field or self._shard.count > 1:
             others |= dataclasses.asdict(self._fields) | {"shard": f"{self._shard.index}/{self._shard.count}"}
+        if self._encoding != "utf-8":
+            others["encoding"] = self._encoding
         if self._glossary is not None:
             terms = json.dumps(sorted(self._glossary.terms.items())).encode()
             others["glossary"] = hashlib.sha256(terms).hexdigest()

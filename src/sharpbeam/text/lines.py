@@ -23,7 +23,7 @@ from typing import Literal, Protocol, cast
 
 from sharpbeam.errors import InputError, needs_extra
 
-DecodingErrors = Literal["strict", "replace"]  # invalid UTF-8: raise, or put U+FFFD
+DecodingErrors = Literal["strict", "replace"]  # bytes that are not of the encoding: raise, or put U+FFFD
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STANDARD_INPUT = "standard input"
 MOST_BYTES = 64 << 20  # of a line: more is no sentence, and may be a few compressed bytes that fill the memory
@@ -40,18 +40,21 @@ def is_standard_input(path: Path | None) -> bool:
 
 
 def read_lines(
-    path: Path | None, errors: DecodingErrors = "strict", standard_input: StandardInput | None = None
+    path: Path | None,
+    errors: DecodingErrors = "strict",
+    standard_input: StandardInput | None = None,
+    encoding: str = "utf-8",
 ) -> Iterator[str]:
-    """The lines of a UTF-8 file (None or `-` = standard input), without line ends; .gz and .zst are unpacked.
+    """The lines of a text file (None or `-` = standard input), without line ends; .gz and .zst are unpacked.
 
-    Raises InputError with the name and the line where the file cannot be read, is not UTF-8, is broken gzip, or has a
-    line of more than MOST_BYTES.
+    Raises InputError with the name and the line where the file cannot be read, is not of its `encoding`, is broken
+    gzip, or has a line of more than MOST_BYTES.
     """
     name = STANDARD_INPUT if is_standard_input(path) else str(path)
     done = 0
     try:
         with _open(path, standard_input) as stream:
-            for line in decode_lines(_raw_lines(stream), name, errors):
+            for line in decode_lines(_raw_lines(stream), name, errors, encoding):
                 done += 1
                 yield line
     except _failures() as error:
@@ -95,27 +98,33 @@ class StandardInput:
         return rest
 
 
-def decode_lines(raw_lines: Iterable[bytes], name: str, errors: DecodingErrors) -> Iterator[str]:
+def decode_lines(
+    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors, encoding: str = "utf-8"
+) -> Iterator[str]:
     """Bytes of single lines -> text; `name` stands in errors."""
     for number, raw in enumerate(raw_lines, 1):
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if number == 1:
+        if number == 1 and encoding == "utf-8":
             line = line.removeprefix(_BYTE_ORDER_MARK)
         try:
-            yield line.decode("utf-8", errors)
+            yield line.decode(encoding, errors)
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{name}, line {number}: byte {error.start + 1} (0x{line[error.start]:02x}) is not valid UTF-8; "
-                f"mend it, or give --errors replace where the command has it."
+                f"{name}, line {number}: byte {error.start + 1} (0x{line[error.start]:02x}) is not valid "
+                f"{encoding.upper()}; name the encoding, as --encoding latin-1, or convert the text: "
+                "iconv -f latin1 -t utf-8."
             ) from error
 
 
 def read_all(
-    paths: Sequence[Path], errors: DecodingErrors = "strict", standard_input: StandardInput | None = None
+    paths: Sequence[Path],
+    errors: DecodingErrors = "strict",
+    standard_input: StandardInput | None = None,
+    encoding: str = "utf-8",
 ) -> Iterator[str]:
     """The lines of several files, one file after another; no files = standard input."""
     for path in paths or [_DASH]:
-        yield from read_lines(path, errors, standard_input)
+        yield from read_lines(path, errors, standard_input, encoding)
 
 
 def read_whole(path: Path, most: int = 1 << 28) -> bytes:

@@ -12,9 +12,11 @@ from sharpbeam.text.lines import STANDARD_INPUT, DecodingErrors, StandardInput, 
 Pair = tuple[str, str]
 
 
-def file_pairs(source: Path, target: Path, errors: DecodingErrors = "strict") -> Iterator[Pair]:
+def file_pairs(
+    source: Path, target: Path, errors: DecodingErrors = "strict", encoding: str = "utf-8"
+) -> Iterator[Pair]:
     """(source, target) lines of two files; InputError where one of them ends before the other."""
-    lines = zip_longest(read_lines(source, errors), read_lines(target, errors))
+    lines = zip_longest(*(read_lines(path, errors, encoding=encoding) for path in (source, target)))
     for number, (left, right) in enumerate(lines, 1):
         if left is None or right is None:
             shorter, longer = (source, target) if left is None else (target, source)
@@ -30,10 +32,11 @@ def column_pairs(
     target_column: int,
     errors: DecodingErrors = "strict",
     standard_input: StandardInput | None = None,
+    encoding: str = "utf-8",
 ) -> Iterator[Pair]:
     """(source, target) from columns, counted from 0, of a tab-separated file (None = standard input)."""
     last = max(source_column, target_column)
-    for number, line in enumerate(read_lines(path, errors, standard_input), 1):
+    for number, line in enumerate(read_lines(path, errors, standard_input, encoding), 1):
         columns = line.split("\t")
         if len(columns) <= last:
             raise InputError(

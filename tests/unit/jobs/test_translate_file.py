@@ -53,6 +53,21 @@ def test_several_files_are_one_job(tiny_model: Path, source: Path) -> None:
     assert translate_file(tiny_model, [source, str(other)], out, **OPTIONS).sentences == 51
 
 
+def test_text_in_another_encoding(tiny_model: Path, tmp_path: Path) -> None:
+    lines = "Bade ki.\nSchöne Grüße.\n"
+    translator, out = Translator(tiny_model), tmp_path / "out"
+    outputs = []
+    for name in ("utf-8", "latin-1"):
+        (tmp_path / name).write_bytes(lines.encode(name))
+        translate_file(translator, tmp_path / name, out, encoding=name, restart=True, shard="1/1", **OPTIONS)
+        outputs.append(out.read_bytes())
+    assert outputs[0] == outputs[1]
+    with pytest.raises(InputError, match=r"line 2: byte 4 \(0xf6\) is not valid UTF-8; name the encoding"):
+        translate_file(translator, tmp_path / "latin-1", tmp_path / "other", **OPTIONS)
+    with pytest.raises(OptionError, match="encoding is 'utf-16'"):
+        translate_file(translator, tmp_path / "latin-1", out, encoding="utf-16", **OPTIONS)
+
+
 def test_an_interrupted_run_is_resumed_from_python(
     tiny_model: Path, source: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

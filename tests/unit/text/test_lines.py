@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from sharpbeam.errors import InputError
+from sharpbeam.errors import InputError, OptionError
 from sharpbeam.text import lines as lines_module
+from sharpbeam.text.encodings import check_encoding
 from sharpbeam.text.lines import StandardInput, check_readable, read_all, read_lines
 from sharpbeam.text.pairs import column_pairs, file_pairs
 
@@ -90,6 +91,22 @@ def test_invalid_utf8_names_file_line_and_byte(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"text, line 2: byte 3 \(0xff\) is not valid UTF-8"):
         list(read_lines(path))
     assert list(read_lines(path, "replace")) == ["good", "ba\ufffd\ufffdd"]
+
+
+@pytest.mark.parametrize("name", ["latin-1", "cp1252", "shift_jis", "gbk", "koi8-r"])
+def test_other_encodings(tmp_path: Path, name: str) -> None:
+    texts = {"shift_jis": "お早う\n表示\n", "gbk": "早上好\n", "koi8-r": "Доброе утро\n"}
+    text = texts.get(name, "Schöne Grüße\n\nä\n")
+    path = write(tmp_path / "text", text.encode(name))
+    assert list(read_lines(path, encoding=check_encoding(name))) == text.splitlines()
+    pairs = text.replace("\n", "\tx\n").encode(name)
+    assert [one for one, _ in column_pairs(write(path, pairs), 0, 1, encoding=name)] == text.splitlines()
+
+
+@pytest.mark.parametrize("name", ["utf-16", "punycode", "idna", "base64", "unicode_escape", "klingon", "a\0b", ""])
+def test_an_encoding_that_is_not_read_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match=r"encoding is .*; it must be an encoding of text, such as utf-8, latin-1"):
+        check_encoding(name)
 
 
 def test_lines_before_the_invalid_one_are_given(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def score(
     format_: Annotated[
         str, typer.Option("--format", metavar="text|jsonl", help="text: the score; jsonl: with token scores.")
     ] = "text",
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Encoding of the text, such as latin-1.")] = "utf-8",
     apart: Annotated[
         bool, typer.Option("--apart", help="Language models: each line by itself, not as one text with those before.")
     ] = False,
@@ -58,6 +59,7 @@ def score(
     from sharpbeam.jobs.output import StandardOutput
     from sharpbeam.jobs.progress import progress_bar
     from sharpbeam.jobs.score_lines import record, score_lines, score_pairs
+    from sharpbeam.text.encodings import check_encoding
     from sharpbeam.text.lines import StandardInput, check_readable, read_lines
     from sharpbeam.text.pairs import column_pairs, file_pairs
 
@@ -66,6 +68,7 @@ def score(
     _check_sides(source, target, language, apart)
     check_readable([path for path in (source, target) if path])
     options["length_penalty"] = length_penalty
+    charset = check_encoding(encoding)
     output, stdin = StandardOutput(), StandardInput()
     with progress_bar("scoring", None, shown=not sys.stdout.isatty()) as bar:
 
@@ -76,11 +79,15 @@ def score(
 
         if language:
             scorer = Scorer(model, machine=machine, **options)
-            lines = read_lines(target, standard_input=stdin)
+            lines = read_lines(target, standard_input=stdin, encoding=charset)
             total = score_lines(scorer, lines, put, scorer.defaults, apart=apart, ready=stdin.ready)
         else:
             translator = Translator(model, machine=machine, **options)
-            pairs = file_pairs(source, target) if source and target else column_pairs(None, 0, 1, standard_input=stdin)
+            pairs = (
+                file_pairs(source, target, encoding=charset)
+                if source and target
+                else column_pairs(None, 0, 1, standard_input=stdin, encoding=charset)
+            )
             score_pairs(translator, pairs, put, translator.defaults, stdin.ready)
     output.commit()
     if language:

@@ -34,8 +34,9 @@ def translate(
     format_: Annotated[
         str, typer.Option("--format", metavar="text|jsonl|pharaoh", help="jsonl has scores, pharaoh alignments.")
     ] = "text",
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Encoding of the text, such as latin-1.")] = "utf-8",
     errors: Annotated[
-        str, typer.Option(metavar="strict|replace", help="Invalid UTF-8: stop, or put U+FFFD.", hidden=True)
+        str, typer.Option(metavar="strict|replace", help="Bytes of another encoding: stop, or put U+FFFD.", hidden=True)
     ] = "strict",
     target_prefix: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Text that every translation begins with; adds no score.")
@@ -46,7 +47,9 @@ def translate(
     field: Annotated[
         str, typer.Option(metavar="NAME", help="Lines are JSON objects; translate this field.", hidden=True)
     ] = "",
-    into: Annotated[str, typer.Option(metavar="NAME", help="The field of translations, with --field.")] = "translation",
+    into: Annotated[
+        str, typer.Option(metavar="NAME", help="The field of translations, with --field.", hidden=True)
+    ] = "translation",
     shard: Annotated[
         str, typer.Option(metavar="I/N", help="Translate part I of N parts of the lines.", hidden=True)
     ] = "1/1",
@@ -78,11 +81,13 @@ def translate(
     from sharpbeam.jobs.progress import progress_bar
     from sharpbeam.jobs.records import Fields, Shard
     from sharpbeam.jobs.translate_file import TranslationJob
+    from sharpbeam.text.encodings import check_encoding
     from sharpbeam.text.glossary import Glossary, read_glossary
     from sharpbeam.text.lines import DecodingErrors, check_readable
 
     choice("format", format_, Format)
     choice("errors", errors, DecodingErrors)
+    charset = check_encoding(encoding)
     if (resume or restart) and output is None:
         raise OptionError("--resume and --restart need --output FILE.")
     part = Shard.of(shard)
@@ -92,7 +97,7 @@ def translate(
         translator = Translator(model, machine=machine, **options)
         how = cast(Format, format_), cast(DecodingErrors, errors), target_prefix
         terms = Glossary.of(read_glossary(glossary) if glossary else None)
-        job = TranslationJob(translator, translator.defaults, inputs, *how, Fields(field, into), part, terms)
+        job = TranslationJob(translator, translator.defaults, inputs, *how, Fields(field, into), part, terms, charset)
         if not files and sys.stdin.isatty():
             print("sharpbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
         shown = output is not None or not sys.stdout.isatty()  # else the lines are the progress

@@ -21,12 +21,9 @@ from sharpbeam.documents.formats.text import TextDocument
 from sharpbeam.documents.segment import Part, Segment
 from sharpbeam.errors import InputError, OptionError, nearest
 from sharpbeam.options.schema import require
+from sharpbeam.text.encodings import known_encoding
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.I)
-_KNOWN = re.compile(  # those of the Encoding Standard: Python has others, which no page is in and which take long
-    r"utf-8|ascii|cp(866|874|932|949|950|125\d)|iso8859-\d+|koi8-[ru]|mac-(roman|cyrillic)|gb(k|2312|18030)|"
-    r"big5(hkscs)?|euc_(jp|kr)|shift_jis|iso2022_jp"
-)
 
 
 @dataclass(frozen=True)
@@ -99,10 +96,10 @@ class _Encoded:
     def __init__(self, content: bytes, charset: str, read: Callable[[str], Document[str]]) -> None:
         self._mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
         try:
-            self._charset = "utf-8" if self._mark else codecs.lookup(charset).name
-            if not _KNOWN.fullmatch(self._charset):
+            if (known := "utf-8" if self._mark else known_encoding(charset)) is None:
                 raise LookupError
-            text = content[len(self._mark) :].decode(self._charset)
+            self._charset = known
+            text = content[len(self._mark) :].decode(known)
         except UnicodeDecodeError as error:
             raise InputError(
                 f"byte {error.start + 1} of the document is not valid {self._charset}; convert it to UTF-8."
