@@ -12,6 +12,7 @@ import pytest
 from support.command import Run
 
 from sharpbeam import Translator
+from sharpbeam.cli.main import main
 from sharpbeam.jobs import chunks
 
 ODD_LINES = {
@@ -129,6 +130,22 @@ def test_jsonl_holds_index_source_and_scores(
         assert len(record["hypotheses"]) == (2 if record["source"] else 1)
         for hypothesis in record["hypotheses"]:
             assert hypothesis["score"] == pytest.approx(sum(hypothesis["token_scores"]), abs=1e-4)
+
+
+def test_loops_are_counted_on_stderr_and_left_in_the_text(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text("Bade ki.\nBade.\nKi lomu.\n")
+    arguments = ["translate", str(tiny_model), str(tmp_path / "text"), "--max-length", "20"]
+    monkeypatch.setattr("sharpbeam.jobs.translate_file.is_loop", lambda source, text: False)
+    assert main(arguments) == 0
+    plain = capsys.readouterr()
+    assert plain.err == ""
+    monkeypatch.setattr("sharpbeam.jobs.translate_file.is_loop", lambda source, text: source != "Bade ki.")
+    assert main(arguments) == 0
+    result = capsys.readouterr()
+    warning = "2 of 3 translations repeat the same words again and again; the first is that of line 2."
+    assert (result.out, result.err) == (plain.out, f"sharpbeam: {warning}\n")
 
 
 def test_stats_are_one_json_line_on_stderr(call: Run, tiny_model: Path, text: Path) -> None:

@@ -22,11 +22,11 @@ from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.documents.job import Job
 from sharpbeam.documents.sentences import split_sentences
 from sharpbeam.documents.words import piece_ranges, words
+from sharpbeam.text.repetition import is_loop
 
 Flag = Literal["omission", "loop", "copy", "cut"]
 MOST_MISSING = 1.3  # words
 ENOUGH = 0.5  # attention to a word, over all tokens of the translation
-LONGEST_PERIOD = 12  # words of a loop
 LEAST_COPIED = 4  # words of a sentence that may be a copy
 MOST_COPIED = 0.8  # share of them
 AGAIN: dict[str, Any] = {"return_attention": True, "coverage_penalty": 0.2, "beam_size": 6, "num_hypotheses": 6}
@@ -49,11 +49,9 @@ def check(source: str, answer: Answer, source_tokens: Sequence[str], truncated: 
     missing, lost = _longest_gap(source, answer, source_tokens)
     if missing > MOST_MISSING:
         flags.append("omission")
-    left, right = _tokens(source), _tokens(answer.text)
-    repeats, period = _repeats(right)
-    if repeats >= (4 if period == 1 else 3) and repeats > _repeats(left)[0] + 1:
+    if is_loop(source, answer.text):
         flags.append("loop")
-    if is_copy(left, right):
+    if is_copy(_tokens(source), _tokens(answer.text)):
         flags.append("copy")
     if truncated or (answer.tokens and len(answer.token_scores) == len(answer.tokens)):
         flags.append("cut")
@@ -100,17 +98,6 @@ def _longest_gap(source: str, answer: Answer, source_tokens: Sequence[str]) -> t
 
 def _tokens(text: str) -> list[str]:
     return [text[start:end].casefold() for start, end in words(text)]
-
-
-def _repeats(tokens: list[str]) -> tuple[int, int]:
-    """How often words follow upon themselves at most, and how many they are."""
-    best = (1, 1)
-    for period in range(1, min(LONGEST_PERIOD, len(tokens) // 2) + 1):
-        run = 0
-        for at in range(period, len(tokens)):
-            run = run + 1 if tokens[at] == tokens[at - period] else 0
-            best = max(best, (run // period + 1, -period))
-    return best[0], abs(best[1])
 
 
 def is_copy(left: list[str], right: list[str]) -> bool:

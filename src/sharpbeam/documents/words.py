@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.decoding.results import Translation
+from sharpbeam.text.repetition import WORD
 
-# One ideograph, kana or Thai letter; a run of other letters; a number; or one other character.
-_ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_ALONE}]|[^\W\d_{_ALONE}]+(?:['\u2019][^\W\d_]+)?|\d+(?:[.,]\d+)*|[^\w\s]|_")
 _SPACE = "▁"  # begins a piece after a space, in SentencePiece
 _NEAR = 12  # characters to look ahead where a piece is not what the text has
 Weights = NDArray[np.float64]
@@ -30,7 +27,7 @@ class WordAttention:
 
 def words(text: str) -> list[tuple[int, int]]:
     """Ranges of the words and signs of `text`."""
-    return [match.span() for match in _WORD.finditer(text)]
+    return [match.span() for match in WORD.finditer(text)]
 
 
 def word_attention(source: str, target: str, both: WordAttention, translation: Translation) -> Weights:

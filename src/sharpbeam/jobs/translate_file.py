@@ -28,6 +28,7 @@ from sharpbeam.search.work import Work
 from sharpbeam.text.encodings import check_encoding
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.lines import DecodingErrors, StandardInput, check_readable, is_standard_input, read_all
+from sharpbeam.text.repetition import is_loop
 
 log = logging.getLogger("sharpbeam.jobs")
 
@@ -110,6 +111,7 @@ class JobStats:
     expansions: int = 0  # hypotheses in all of them
     merging_rate: float | None = None  # hypotheses for each prediction of next tokens, with cube pruning
     fallback_share: float | None = None  # of the rows that a screen passed on to the exact layer
+    loops: int = 0  # translations that repeat the same words again and again
     python_step: str | None = None  # why steps ran in Python, several times slower; None if all were native
 
     def json(self) -> str:
@@ -161,14 +163,18 @@ class TranslationJob:
         for line in islice(lines, done):  # whether they are the same, `output` will tell
             output.skip(line)
         number = self._asked = done
+        first_loop = 0
         if progress is not None and done:
             progress(done)
 
         def put(line: str, translation: Translation) -> None:
-            nonlocal number
+            nonlocal number, first_loop
             output.write(line, self._result(number, line, translation))
             number += 1
             self._warn(number, translation)
+            if is_loop(translation.source, translation.text):
+                stats.loops += 1
+                first_loop = first_loop or number
             stats.sentences += 1
             stats.source_words += len(line.split())
             stats.target_words += len(translation.text.split())
@@ -182,6 +188,9 @@ class TranslationJob:
         with chunks.engine_warnings(None):  # `_warn` says it with the number of the line
             chunks.run_chunks(lines, self._translate, put, commit=output.commit, ready=stdin.ready, fixed=fixed)
         output.finish()
+        if stats.loops:
+            count = f"{stats.loops} of {stats.sentences} translations repeat the same words again and again"
+            log.warning("%s; the first is that of line %d.", count, first_loop)
         stats.seconds = time.perf_counter() - began
         self._count_work(stats, before)
         return stats
