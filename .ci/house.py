@@ -106,8 +106,8 @@ def documents() -> Iterator[str]:
 
 def release() -> Iterator[str]:
     """A version that the changelog does not know."""
-    found = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M)
-    if not found or f"## {found[1]}" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
+    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M)
+    if not version or f"## {version[1]}" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
         yield "CHANGELOG.md has no section for the version of pyproject.toml."
 
 

@@ -196,7 +196,7 @@ def _cube_1() -> Reading:
 
 
 def cube(name: str, speed: float, within: float) -> Callable[[], Reading]:
-    """A setting with self-normalisation against beam search with it, at beam 30, on the largest text."""
+    """A setting with self-normalization against beam search with it, at beam 30, on the largest text."""
 
     def read() -> Reading:
         line = newest("cube-headline", ("sentences",), beam_size=30, set="multi30k")[-1]
@@ -350,7 +350,7 @@ ROWS = (
     Row("CUBE-1", "RNNsearch", "best BLEU at beam 30", _cube_1),
     Row("CUBE-2", "naive cube pruning, beam 30", "a little faster, BLEU kept", cube("NCP+SN", 1.0, -0.1)),
     Row("CUBE-3", "approximate, beam 30", "x3.5, +.07", cube("ACP+SN", 3.5, 0.0)),
-    Row("CUBE-4", "self-normalisation: BLEU of ACP", "-.5 without, +.07 with", _cube_4),
+    Row("CUBE-4", "self-normalization: BLEU of ACP", "-.5 without, +.07 with", _cube_4),
     Row("CUBE-5", "merging rates, beam 40", "ACP's far above NCP's", _cube_5),
     Row("SHARP-0", "baseline", "a fair one", _sharp_0),
     Row("SHARP-1", "16-bit matmuls", "x2.59", sharp_step("SHARP-1", "SHARP-0", 2.59)),

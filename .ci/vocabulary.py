@@ -98,15 +98,15 @@ class Finding:
 
 def check(path: str, text: str) -> list[Finding]:
     """All findings in `text`; in Markdown, code blocks and literals are checked as well."""
-    found = []
+    findings = []
     for number, line in enumerate(text.splitlines(), 1):
         if EXEMPT.search(line):
             continue
         for pattern, rule in PATTERNS:
-            found += [Finding(path, number, m[1], rule.write) for m in pattern.finditer(line) if m[1]]
+            findings += [Finding(path, number, m[1], rule.write) for m in pattern.finditer(line) if m[1]]
         if not path.endswith(".md") and TITLE.search(line):
-            found.append(Finding(path, number, "What", "a noun phrase or an imperative as the title"))
-    return found
+            findings.append(Finding(path, number, "What", "a noun phrase or an imperative as the title"))
+    return findings
 
 
 def folder(path: str) -> str:
@@ -123,8 +123,8 @@ def tracked() -> list[str]:
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     names = listed.stdout.splitlines() if listed.returncode == 0 else _all_files()
-    wanted = [name for name in names if name.endswith(ENDINGS) or name == "Makefile"]
-    inside = [name for name in wanted if "/" not in name or name.split("/")[0] in PLACES]
+    chosen = [name for name in names if name.endswith(ENDINGS) or name == "Makefile"]
+    inside = [name for name in chosen if "/" not in name or name.split("/")[0] in PLACES]
     return sorted(name for name in inside if not name.startswith(LEFT_OUT) and (ROOT / name).is_file())
 
 
@@ -144,18 +144,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tighten", action="store_true", help="write what is left as the new budgets")
     options = parser.parse_args(arguments)
     names = options.files or tracked()
-    found = [finding for name in names for finding in check(name, (ROOT / name).read_text(encoding="utf-8"))]
-    left = Counter(folder(finding.path) for finding in found)
+    findings = [finding for name in names for finding in check(name, (ROOT / name).read_text(encoding="utf-8"))]
+    left = Counter(folder(finding.path) for finding in findings)
     budgets = {} if options.files else json.loads(BUDGETS.read_text())
     if options.tighten:
         BUDGETS.write_text(json.dumps(dict(sorted(left.items())), indent=1) + "\n")
         return 0
-    over = [finding for finding in found if left[finding.folder] > budgets.get(finding.folder, 0)]
+    over = [finding for finding in findings if left[finding.folder] > budgets.get(finding.folder, 0)]
     for finding in over:
         print(finding)
     for name in sorted({finding.folder for finding in over}):
         print(f"{name}: {left[name]} findings, at most {budgets.get(name, 0)} are allowed.")
-    print(f"vocabulary: {len(names)} files, {len(found)} findings, {len(over)} over budget")
+    print(f"vocabulary: {len(names)} files, {len(findings)} findings, {len(over)} over budget")
     return 1 if over else 0
 
 

@@ -74,11 +74,11 @@ def check(wheel: Path) -> str:
         run(sys.executable, "-m", "venv", place / "empty")
         python = place / "empty/bin/python"
         run(python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", wheel)
-        said = run(python, "-c", CHECK, cwd=place)
+        result = run(python, "-c", CHECK, cwd=place)
         lines = run(place / "empty/bin/sharpbeam", "translate", "de-en", cwd=place, text=LINES).splitlines()
     if len(lines) != LINES.count("\n") or not all(lines):
         sys.exit(f"two lines were translated to {lines}")
-    return f"{said.strip()}\n{lines}"
+    return f"{result.strip()}\n{lines}"
 
 
 if __name__ == "__main__":

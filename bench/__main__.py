@@ -19,7 +19,7 @@ CHECKS = ("contract", "fuzz", "parity")
 
 def benchmarks() -> dict[str, tuple[str, str]]:
     """Every benchmark and long check by name, with its module and title; none is imported for it."""
-    found = {}
+    programs = {}
     places = [(BENCH, BENCH.parent), *((TESTS / folder, TESTS) for folder in CHECKS)]
     for path, root in ((path, root) for folder, root in places for path in sorted(folder.rglob("*.py"))):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -27,8 +27,8 @@ def benchmarks() -> dict[str, tuple[str, str]]:
         if runs and path != Path(__file__):
             module = ".".join(path.relative_to(root).with_suffix("").parts)
             name = module.removeprefix("bench.")
-            found[name] = (module, (ast.get_docstring(tree) or "").partition("\n")[0])
-    return found
+            programs[name] = (module, (ast.get_docstring(tree) or "").partition("\n")[0])
+    return programs
 
 
 def main(arguments: list[str]) -> int:

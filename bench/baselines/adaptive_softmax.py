@@ -135,9 +135,9 @@ class _SampledLayer:
             least.append(np.partition(logits[:, head], -depth, axis=1)[:, -depth])
             best = group_of[np.argpartition(-logits, min(K, logits.shape[1] - 1), axis=1)[:, :K]]
             inside.append((best[:, :, None] == np.arange(len(groups))).any(axis=1))
-        bar, wanted = np.concatenate(least).astype(np.float64), np.concatenate(inside)
+        bar, inside_any = np.concatenate(least).astype(np.float64), np.concatenate(inside)
         points = np.column_stack([self._samples, np.ones(len(self._samples))]).astype(np.float64)
-        cost, sign = np.where(wanted, MISSED, 1.0), np.where(wanted, 1.0, -1.0)
+        cost, sign = np.where(inside_any, MISSED, 1.0), np.where(inside_any, 1.0, -1.0)
 
         def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             apart = flat.reshape(start.shape) - start
@@ -146,8 +146,8 @@ class _SampledLayer:
             value = (cost * np.logaddexp(0, -margin)).sum() / len(points) + RIDGE * (apart**2).sum()
             return float(value), (gradient + 2 * RIDGE * apart).ravel()
 
-        found = minimize(loss, start.astype(np.float64).ravel(), jac=True, method="L-BFGS-B")
-        return np.asarray(found.x.reshape(start.shape), np.float32)
+        solution = minimize(loss, start.astype(np.float64).ravel(), jac=True, method="L-BFGS-B")
+        return np.asarray(solution.x.reshape(start.shape), np.float32)
 
     def _logits(self) -> Iterator[Floats]:
         for start in range(0, len(self._samples), ROWS):

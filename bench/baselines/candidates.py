@@ -18,7 +18,7 @@ from sharpbeam.types import Floats, Ids, TopK
 class CandidateLayer(RowLayer, ABC):
     """Exact logits of the words that `candidates` chooses; each row's answer depends on that row only.
 
-    Log probabilities are normalised over these words, and a word that is not among them has probability zero. Where a
+    Log probabilities are normalized over these words, and a word that is not among them has probability zero. Where a
     row has fewer than k candidates, the others are token 0 with -inf.
     """
 
@@ -46,14 +46,14 @@ class CandidateLayer(RowLayer, ABC):
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
         """Log probability [R] of the given token [R] of each row: the same bits as from `topk`."""
         self._check(hidden)
-        found = np.empty(len(hidden), np.float32)
-        for row, (h, wanted) in enumerate(zip(hidden, token.tolist(), strict=True)):
-            in_range("token", wanted, 0, self.vocab_size - 1)
+        result = np.empty(len(hidden), np.float32)
+        for row, (h, target) in enumerate(zip(hidden, token.tolist(), strict=True)):
+            in_range("token", target, 0, self.vocab_size - 1)
             words, scores, total = self._score(h)
-            place = int(np.searchsorted(words, wanted))
-            seen = place < len(words) and words[place] == wanted
-            found[row] = scores[place] if seen else self._unseen(h, wanted, total)
-        return found
+            place = int(np.searchsorted(words, target))
+            seen = place < len(words) and words[place] == target
+            result[row] = scores[place] if seen else self._unseen(h, target, total)
+        return result
 
     def _score(self, h: Floats) -> tuple[Ids, Floats, np.float32]:
         """Candidates of h [D], ascending, their log probabilities, and the log of the sum that these are divided by."""

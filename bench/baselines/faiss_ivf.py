@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bench.baselines.candidates import CandidateLayer, check_layer, in_range
-from bench.baselines.neighbours import folded, folded_vector
+from bench.baselines.neighbors import folded, folded_vector
 from bench.baselines.peers import peer
 from sharpbeam.types import Floats, Ids
 
@@ -60,5 +60,5 @@ class FaissIvfLayer(CandidateLayer):
 
     def candidates(self, h: Floats) -> Ids:
         """The best words of the probed lists, which may hold fewer than `kept`."""
-        _, found = self._index.search(folded_vector(h)[None], self._kept, params=self._parameters)
-        return np.sort(found[found >= 0]).astype(np.int32)
+        _, ids = self._index.search(folded_vector(h)[None], self._kept, params=self._parameters)
+        return np.sort(ids[ids >= 0]).astype(np.int32)

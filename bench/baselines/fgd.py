@@ -1,7 +1,7 @@
 """FGD (Zhang et al., NeurIPS 2018, "Navigating with Graph Representations for Fast and Scalable Decoding").
 
-The words are points whose nearest neighbours are the best words (`neighbours.py`), in a graph of the small-world kind
-(HNSW; Malkov & Yashunin 2018, from hnswlib), which is walked from neighbour to neighbour towards the hidden vector.
+The words are points whose nearest neighbors are the best words (`neighbors.py`), in a graph of the small-world kind
+(HNSW; Malkov & Yashunin 2018, from hnswlib), which is walked from neighbor to neighbor towards the hidden vector.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from bench.baselines.candidates import CandidateLayer, check_layer, in_range
-from bench.baselines.neighbours import vector_as_point, words_as_points
+from bench.baselines.neighbors import vector_as_point, words_as_points
 from bench.baselines.peers import peer
 from sharpbeam.types import Floats, Ids
 
 
 class FgdLayer(CandidateLayer):
-    """Exact logits of the nearest neighbours that the walk finds."""
+    """Exact logits of the nearest neighbors that the walk finds."""
 
     def __init__(self, weight: Floats, bias: Floats, index: Any, searched: int, kept: int) -> None:
         """`index` is a graph of hnswlib over the words as points."""
@@ -41,7 +41,7 @@ class FgdLayer(CandidateLayer):
         """Make the graph for the output matrix [V, D] with bias [V]; samples are not used.
 
         Dials: `links` of a word (M of HNSW, 2 to 100), `built`, the width of the search that finds them, and
-        `searched`, the width of the search for a hidden vector (ef), `kept` to V. `kept` neighbours, 1 to V, get exact
+        `searched`, the width of the search for a hidden vector (ef), `kept` to V. `kept` neighbors, 1 to V, get exact
         logits. With `searched` = `kept` = V it is the full softmax, as long as the graph hangs together. `like` is one
         of the same layer, `links` and `built`, whose graph is used again.
         """
@@ -59,7 +59,7 @@ class FgdLayer(CandidateLayer):
         return cls(weight, bias, index, searched, kept)
 
     def candidates(self, h: Floats) -> Ids:
-        """The nearest neighbours that were found."""
+        """The nearest neighbors that were found."""
         self._index.set_ef(self._searched)  # the index may be another's too
-        found, _ = self._index.knn_query(vector_as_point(h), k=self._kept, num_threads=1)
-        return np.sort(found[0]).astype(np.int32)
+        ids, _ = self._index.knn_query(vector_as_point(h), k=self._kept, num_threads=1)
+        return np.sort(ids[0]).astype(np.int32)

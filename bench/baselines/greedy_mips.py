@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from bench.baselines.candidates import CandidateLayer, check_layer, in_range
-from bench.baselines.neighbours import folded, folded_vector
+from bench.baselines.neighbors import folded, folded_vector
 from sharpbeam.types import Floats, Ids
 
 FIRST, SPARE = 4, 4  # entries of a list that are read at least, and times as many as would fill the budget

@@ -1,6 +1,6 @@
 """PCA-MIPS (Bachrach et al., RecSys 2014, "Speeding Up the Xbox Recommender System Using a Euclidean Transformation").
 
-The words are points whose nearest neighbours are the best words (`neighbours.py`). Level j of a binary tree cuts each
+The words are points whose nearest neighbors are the best words (`neighbors.py`). Level j of a binary tree cuts each
 set of points in two at its median along the j-th principal direction. A hidden vector looks into its own leaf, and into
 those that it would have reached with one turn the other way (their section 4.2).
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bench.baselines.candidates import CandidateLayer, check_layer, in_range
-from bench.baselines.neighbours import principal, vector_as_point, words_as_points
+from bench.baselines.neighbors import principal, vector_as_point, words_as_points
 from sharpbeam.types import Floats, Ids
 
 
@@ -59,7 +59,7 @@ class PcaTreeLayer(CandidateLayer):
     def candidates(self, h: Floats) -> Ids:
         """The words of the vector's leaf and of those one branch away."""
         point = vector_as_point(h)
-        # Its length changes no neighbour, but the branches it takes: like the words' points, it gets the length 1.
+        # Its length changes no neighbor, but the branches it takes: like the words' points, it gets the length 1.
         place = self._direction @ (point / np.sqrt(point @ point)) - self._center
         reached = [self._leaf(place, turned) for turned in range(-1, len(place))]
         return np.sort(np.concatenate([self._leaves[leaf] for leaf in reached]))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bench.baselines.candidates import CandidateLayer, check_layer, in_range
-from bench.baselines.neighbours import folded, folded_vector
+from bench.baselines.neighbors import folded, folded_vector
 from bench.baselines.peers import peer
 from sharpbeam.types import Floats, Ids
 
@@ -38,7 +38,7 @@ class ScannLayer(CandidateLayer):
         kept: int = 100,
         like: ScannLayer | None = None,
     ) -> ScannLayer:
-        """Quantise the words of the output matrix [V, D] with bias [V]; samples are not used.
+        """Quantize the words of the output matrix [V, D] with bias [V]; samples are not used.
 
         Dials: `leaves` of the tree, 1 to V, and `probed` of them, 1 to `leaves`. `kept` words, 1 to V, get exact
         logits. With all leaves probed and `kept` = V it is the full softmax. `like` is one of the same layer and
@@ -58,5 +58,5 @@ class ScannLayer(CandidateLayer):
 
     def candidates(self, h: Floats) -> Ids:
         """The best words of the probed leaves by their codes, which may be fewer than `kept`."""
-        found, _ = self._searcher.search(folded_vector(h), self._kept, leaves_to_search=self._probed)
-        return np.sort(found).astype(np.int32)
+        ids, _ = self._searcher.search(folded_vector(h), self._kept, leaves_to_search=self._probed)
+        return np.sort(ids).astype(np.int32)

@@ -1,7 +1,7 @@
 """LSH-MIPS (Neyshabur & Srebro, ICML 2015, "On Symmetric and Asymmetric LSHs for Inner Product Search": simple LSH).
 
 The words are points of one length, whose angle to the point of a hidden vector is the smaller the higher their logit
-(`neighbours.py`). The signs of B random output layers are a code, which near points often share; each of T tables has
+(`neighbors.py`). The signs of B random output layers are a code, which near points often share; each of T tables has
 its own output layers, and the words whose code is that of the hidden vector in any table are the candidates.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from bench.baselines.candidates import CandidateLayer, check_layer, in_range
-from bench.baselines.neighbours import vector_as_point, words_as_points
+from bench.baselines.neighbors import vector_as_point, words_as_points
 from sharpbeam.types import Floats, Ids
 
 
@@ -52,10 +52,10 @@ class SimpleLshLayer(CandidateLayer):
     def candidates(self, h: Floats) -> Ids:
         """The words in the vector's bucket of any table."""
         codes = self._codes(vector_as_point(h)[None])[0].tolist()
-        found = np.zeros(self.vocab_size, np.bool_)
+        member = np.zeros(self.vocab_size, np.bool_)
         for words, start, code in zip(self._word, self._start, codes, strict=True):
-            found[words[start[code] : start[code + 1]]] = True
-        return np.flatnonzero(found).astype(np.int32)
+            member[words[start[code] : start[code + 1]]] = True
+        return np.flatnonzero(member).astype(np.int32)
 
     def _codes(self, points: Floats) -> Ids:
         """Codes [n, T] of points [n, D + 2]."""

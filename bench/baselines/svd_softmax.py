@@ -16,12 +16,12 @@ from bench.baselines.candidates import (
     largest,
     log_sum_exp,
 )
-from bench.baselines.neighbours import principal
+from bench.baselines.neighbors import principal
 from sharpbeam.types import Floats, Ids
 
 
 class SvdSoftmaxLayer(CandidateLayer):
-    """The one baseline whose normaliser counts all words: by their previews where there are no exact logits."""
+    """The one baseline whose normalizer counts all words: by their previews where there are no exact logits."""
 
     def __init__(self, weight: Floats, bias: Floats, preview: Floats, basis: Floats, rescored: int) -> None:
         """`preview` [V, R] is U S, `basis` [R, D] is V', both cut to R coordinates."""

@@ -140,13 +140,13 @@ def _fallback(contender: Run) -> dict[str, float]:
 def lines(line: dict[str, Any]) -> str:
     """A table for people."""
     o = line["options"]
-    said = [f"{o['name']}, batch {o['batch']}, beam {o['beam']}, {line['threads']} thread(s); {line['ctranslate2']}"]
-    for who, found in line["contenders"].items():
-        score = f"  BLEU {found['bleu']:.2f}" if "bleu" in found else ""
-        score += f"  {found['fallback_share']:.1%} of the rows fell back" if "fallback_share" in found else ""
-        spread = f"({found['least_ratio']:.2f} to {found['most_ratio']:.2f})"
-        said.append(f"  {who:<28} x{found['ratio']:.2f} {spread}  {found['ms_per_sentence']:.1f} ms a sentence{score}")
-    return "\n".join(said)
+    rows = [f"{o['name']}, batch {o['batch']}, beam {o['beam']}, {line['threads']} thread(s); {line['ctranslate2']}"]
+    for who, one in line["contenders"].items():
+        score = f"  BLEU {one['bleu']:.2f}" if "bleu" in one else ""
+        score += f"  {one['fallback_share']:.1%} of the rows fell back" if "fallback_share" in one else ""
+        spread = f"({one['least_ratio']:.2f} to {one['most_ratio']:.2f})"
+        rows.append(f"  {who:<28} x{one['ratio']:.2f} {spread}  {one['ms_per_sentence']:.1f} ms a sentence{score}")
+    return "\n".join(rows)
 
 
 def main(

@@ -89,7 +89,7 @@ def measure(
             for who in names[shift % len(names) :] + names[: shift % len(names)]:
                 answers[who].append(children[who].translate(texts, size))
     baseline = answers[names[0]][1:]
-    found = {
+    contestants = {
         who: {
             **_ratios([one.cpu_s for one in baseline], [one.cpu_s for one in times[1:]], ""),
             **_ratios([one.wall_s for one in baseline], [one.wall_s for one in times[1:]], "wall_"),
@@ -102,7 +102,7 @@ def measure(
         if who in children
     }
     options = {"model": model, "set": name, "beam": beam, "size": size, "sentences": len(texts), "rounds": rounds}
-    return record.write("real", {"contenders": found, "missing": missing}, threads=1, options=options)
+    return record.write("real", {"contenders": contestants, "missing": missing}, threads=1, options=options)
 
 
 def compare_answers(pair: str, name: str, beam: int, count: int, data: str) -> dict[str, Any]:
@@ -135,14 +135,14 @@ def compare_answers(pair: str, name: str, beam: int, count: int, data: str) -> d
 
 def _ratios(base: list[float], own: list[float], prefix: str) -> dict[str, float]:
     ratios = [theirs / ours for theirs, ours in zip(base, own, strict=True)]
-    found = {"ratio": statistics.median(ratios), "least_ratio": min(ratios), "most_ratio": max(ratios)}
-    return {prefix + what: round(value, 3) for what, value in found.items()}
+    summary = {"ratio": statistics.median(ratios), "least_ratio": min(ratios), "most_ratio": max(ratios)}
+    return {prefix + what: round(value, 3) for what, value in summary.items()}
 
 
 def lines(line: dict[str, Any]) -> str:
     """A table for people."""
     o = line["options"]
-    said = [
+    rows = [
         f"{o['model']}, {o['set']}, {o['sentences']} sentences, {o['size']} at a time, beam {o['beam']}, "
         f"load {line['load']}"
     ]
@@ -150,11 +150,11 @@ def lines(line: dict[str, Any]) -> str:
         spread = (
             f"x{one['ratio']:.2f} ({one['least_ratio']:.2f} to {one['most_ratio']:.2f}), wall x{one['wall_ratio']:.2f}"
         )
-        said.append(
+        rows.append(
             f"  {who:<24}{spread:<44}{one['ms_per_sentence']:8.2f} ms a sentence  BLEU {one['bleu']:.2f}  "
             f"{one['peak_mib']:.0f} MiB  {one['same_as_baseline']:.1%} the same"
         )
-    return "\n".join([*said, *(f"  {who}: {why}" for who, why in line["missing"].items())])
+    return "\n".join([*rows, *(f"  {who}: {why}" for who, why in line["missing"].items())])
 
 
 def main(

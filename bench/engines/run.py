@@ -81,14 +81,14 @@ class Ours:
         return layer.fallback_share
 
     def _answers(self, texts: Sequence[str]) -> list[list[str]]:
-        found = self._translator.translate(texts, output_layer=self._output_layer, **self._options)
-        return [list(answer.tokens) for answer in found]
+        translations = self._translator.translate(texts, output_layer=self._output_layer, **self._options)
+        return [list(answer.tokens) for answer in translations]
 
 
-def _handed_over(job: Task, given: Sequence[T], answers: Callable[[Sequence[T]], list[list[str]]]) -> Run:
+def _handed_over(job: Task, items: Sequence[T], answers: Callable[[Sequence[T]], list[list[str]]]) -> Run:
     """All of `given` at a time, for an engine to make batches of, or one where the task is one sentence at a time."""
-    size = len(given) if job.batch > 1 else 1
-    return lambda: [one for first in range(0, len(given), size) for one in answers(given[first : first + size])]
+    size = len(items) if job.batch > 1 else 1
+    return lambda: [one for first in range(0, len(items), size) for one in answers(items[first : first + size])]
 
 
 def ctranslate2(
@@ -107,10 +107,10 @@ def ctranslate2(
 
     def answers(rows: Sequence[Sequence[str]]) -> list[list[str]]:
         prefixes = [job.prefix] * len(rows) if job.prefix else None
-        found = translator.translate_batch(
+        results = translator.translate_batch(
             rows, prefixes, beam_size=job.beam, max_batch_size=size, batch_type=batch_type, use_vmap=vmap, **lengths
         )
-        return [answer.hypotheses[0] for answer in found]
+        return [answer.hypotheses[0] for answer in results]
 
     return _handed_over(job, job.pieces, answers)
 
@@ -160,7 +160,7 @@ def _generate(job: Task, model: Any) -> Run:
     lengths = {"min_new_tokens": LENGTH, "max_new_tokens": LENGTH} if job.fixed else {"max_new_tokens": 256}
 
     def run() -> list[list[str]]:
-        found: list[list[str]] = []
+        pieces: list[list[str]] = []
         for first in range(0, len(ids), job.batch):
             rows = ids[first : first + job.batch]
             widest = max(map(len, rows))
@@ -168,8 +168,8 @@ def _generate(job: Task, model: Any) -> Run:
             mask = torch.tensor([[1] * len(row) + [0] * (widest - len(row)) for row in rows])
             out = model.generate(input_ids=padded, attention_mask=mask, num_beams=job.beam, do_sample=False, **lengths)
             silent = (config.pad_token_id, config.eos_token_id, config.decoder_start_token_id)
-            found += [[parts.target.piece(token) for token in row if token not in silent] for row in out.tolist()]
-        return found
+            pieces += [[parts.target.piece(token) for token in row if token not in silent] for row in out.tolist()]
+        return pieces
 
     return run
 
@@ -218,13 +218,13 @@ def best_ctranslate2(job: Task) -> dict[str, Any]:
 
     supported = engine.get_supported_compute_types("cpu")
     settings: list[dict[str, Any]] = [{"kind": kind} for kind in TYPES if kind in supported]
-    found = min(settings, key=lambda chosen: _least(ctranslate2(job, **chosen)))
-    more = [found]
+    best = min(settings, key=lambda chosen: _least(ctranslate2(job, **chosen)))
+    more = [best]
     if job.batch > 1:
-        more.append(found | {"batch_type": "tokens"})
+        more.append(best | {"batch_type": "tokens"})
     if job.threads > 1:
         more = [one | split for one in more for split in ({"inter": job.threads}, {"intra": job.threads})]
-    return min(more, key=lambda chosen: _least(ctranslate2(job, **chosen))) if len(more) > 1 else found
+    return min(more, key=lambda chosen: _least(ctranslate2(job, **chosen))) if len(more) > 1 else best
 
 
 def _least(run: Run) -> float:

@@ -56,8 +56,8 @@ def ctranslate2(folder: str, model: str, kind: str, beam: int, size: int) -> Tra
     def translate(texts: Sequence[str]) -> list[str]:
         tokens = [(*direction.before, *source.encode(text), *direction.after) for text in texts]  # eos among them
         rows = [list(map(source.piece, row)) for row in tokens]
-        found = translator.translate_batch(rows, beam_size=beam, max_batch_size=size)
-        return [target.decode([ids[piece] for piece in one.hypotheses[0] if piece in ids]) for one in found]
+        results = translator.translate_batch(rows, beam_size=beam, max_batch_size=size)
+        return [target.decode([ids[piece] for piece in one.hypotheses[0] if piece in ids]) for one in results]
 
     return translate
 

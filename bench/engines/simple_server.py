@@ -51,8 +51,8 @@ def per_text(model: str, beam: int, threads: int) -> Callable[[str], str]:
 
     def translate(text: str) -> str:
         pieces = [loaded.source.piece(token) for token in loaded.source.encode(text)]
-        (found,) = engine.translate_batch([[*pieces, eos]], beam_size=beam)
-        return loaded.target.decode([ids[piece] for piece in found.hypotheses[0]])
+        (result,) = engine.translate_batch([[*pieces, eos]], beam_size=beam)
+        return loaded.target.decode([ids[piece] for piece in result.hypotheses[0]])
 
     return translate
 
@@ -69,8 +69,8 @@ def serve(translate: Callable[[str], str], threads: int) -> None:
     async def answer(request: Request) -> dict[str, Any]:
         q = (await request.json())["q"]
         texts = q if isinstance(q, list) else [q]
-        found = await run_in_threadpool(lambda: [translate(text) for text in texts])
-        return {"translatedText": found if isinstance(q, list) else found[0]}
+        answers = await run_in_threadpool(lambda: [translate(text) for text in texts])
+        return {"translatedText": answers if isinstance(q, list) else answers[0]}
 
     listener = listen("127.0.0.1", 0)
     print(f"at {url_of(listener)};", file=sys.stderr, flush=True)

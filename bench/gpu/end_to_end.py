@@ -35,12 +35,12 @@ BEAM = 50
 def in_batches(translator: Translator, texts: list[str], size: int, **options: Any) -> list[Translation]:
     """The translations of `texts`, so many at a time, those of similar length together."""
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    found: dict[int, Translation] = {}
+    by_place: dict[int, Translation] = {}
     for start in range(0, len(order), size):
         places = order[start : start + size]
         batch = translator.translate([texts[i] for i in places], batch_tokens=TOGETHER, **options)
-        found |= dict(zip(places, batch, strict=True))
-    return [found[i] for i in range(len(texts))]
+        by_place |= dict(zip(places, batch, strict=True))
+    return [by_place[i] for i in range(len(texts))]
 
 
 def compared(
@@ -90,8 +90,8 @@ def main(
     """Measure, print and record."""
     on, called = device_of(device)
     name: Any = "cuda" if on.type == "cuda" else "torch-cpu"
-    given: Any = compute_type
-    translator = Translator(model, device=name, compute_type=given)
+    number_type: Any = compute_type
+    translator = Translator(model, device=name, compute_type=number_type)
     sources, references = german_english(data, 6 if quick else sentences)
     if not sources:
         raise SharpbeamError("the test set is empty")
@@ -105,8 +105,8 @@ def main(
             torch.cuda.reset_peak_memory_stats()
             sizes = {"sentences": len(sources), "compute_type": translator.loaded.machine.compute_type}
             record.write("gpu", figures, threads=1, options=shared | options | sizes)
-        for one, found in figures["contenders"].items():
-            print(f"{options} {one}: {found}")
+        for one, one_figures in figures["contenders"].items():
+            print(f"{options} {one}: {one_figures}")
 
     for beam_size, batch in SETTINGS:
         runs: dict[str, Callable[[], list[Translation]]] = {
@@ -114,8 +114,8 @@ def main(
             for layer in layers(translator)
         }
         report(compared(runs, "exact", references, rounds), part="end_to_end", beam=beam_size, batch=batch)
-    wanted = {one: options for one, (options, _) in strategies(beam, ROWS).items() if one in STREAM}
+    chosen = {one: options for one, (options, _) in strategies(beam, ROWS).items() if one in STREAM}
     streams: dict[str, Callable[[], list[Translation]]] = {
-        one: partial(translator.translate, sources, **options) for one, options in wanted.items()
+        one: partial(translator.translate, sources, **options) for one, options in chosen.items()
     }
     report(compared(streams, BASELINE, references, rounds), part="stream", beam=beam)

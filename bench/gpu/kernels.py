@@ -25,10 +25,10 @@ def compiled() -> list[dict[str, Any]]:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     command = [sys.executable, "-m", "support.gpu_compile", "fp16,bf16", "80,90"]
     paths = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TRITON_DEFAULT_FP_FUSION": "1"}
-    said = subprocess.run(command, env=environment | paths, capture_output=True, text=True, check=False)
-    if said.returncode:
-        raise SharpbeamError(f"a kernel does not compile: {said.stderr[-2000:]}")
-    return [json.loads(line) for line in said.stdout.splitlines()]
+    result = subprocess.run(command, env=environment | paths, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SharpbeamError(f"a kernel does not compile: {result.stderr[-2000:]}")
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def main(
@@ -54,11 +54,11 @@ def main(
         own["cases"], own["differ"] = own["cases"] + 1, own["differ"] + (not outcome.same)
         own["error"] = max(own["error"], outcome.error)
     options = {"part": "kernels", "device": "interpreter" if device == "cpu" else torch.cuda.get_device_name()}
-    found: dict[str, Any] = {"kinds": figures, "types": TYPES[device]}
+    record_line: dict[str, Any] = {"kinds": figures, "types": TYPES[device]}
     if device == "cpu" and compiles:
-        found["compiled"] = compiled()
-    record.write("gpu", found, threads=1, options=options | {"cases": cases})
+        record_line["compiled"] = compiled()
+    record.write("gpu", record_line, threads=1, options=options | {"cases": cases})
     for kind, own in figures.items():
         print(f"{kind:<10} {own['differ']} of {own['cases']} differ; log-sum-exp within {own['error']:.1e}")
-    for line in found.get("compiled", []):
+    for line in record_line.get("compiled", []):
         print(", ".join(f"{name} {value}" for name, value in line.items()))

@@ -56,9 +56,9 @@ def contenders(
     return timed | {name: partial(layer.best, hidden, k) for name, layer in layers.items()}
 
 
-def check(found: dict[str, Best], weight: Tensor, bias: Tensor, hidden: Tensor) -> None:
+def check(answers: dict[str, Best], weight: Tensor, bias: Tensor, hidden: Tensor) -> None:
     """Every token's logit is its own, and the fused layer's best are PyTorch's; ValueError where not."""
-    for name, best in found.items():
+    for name, best in answers.items():
         score = best.logit
         if name == "pytorch":
             continue
@@ -66,8 +66,8 @@ def check(found: dict[str, Best], weight: Tensor, bias: Tensor, hidden: Tensor) 
         worst = float((truth - score)[torch.isfinite(score)].abs().max())
         if worst > TOLERANCE:
             raise ValueError(f"{name}: a logit is {worst} from its token's")
-    own = found["fused"].logit - found["fused"].log_sum[:, None]
-    worst = float((own - found["pytorch"].logit).abs().max())
+    own = answers["fused"].logit - answers["fused"].log_sum[:, None]
+    worst = float((own - answers["pytorch"].logit).abs().max())
     if worst > TOLERANCE:
         raise ValueError(f"fused: a log probability is {worst} from PyTorch's")
 
@@ -110,7 +110,7 @@ def measure(
     runs = contenders(dense, screen, weight, bias, hidden, k)
     check({name: run() for name, run in runs.items()}, weight, bias, hidden)
     timed = {name: captured(run, repeats, device) for name, run in runs.items()}
-    timings = interleave(timed, "pytorch", rounds, lambda found: None, time.perf_counter)
+    timings = interleave(timed, "pytorch", rounds, lambda _: None, time.perf_counter)
     union = UnionLayer(dense, screen).union(hidden)
     return {
         "union_share": round(int(union.count) / vocab, 4),

@@ -31,21 +31,21 @@ class WrongAnswerError(Exception):
 
 def precision(layer: TopKLayer, sample: Sample, seconds: float) -> Point:
     """P@1, P@5 and the share of rows with all five right, on as many rows as `seconds` allow."""
-    found, began = [], time.perf_counter()
+    parts, began = [], time.perf_counter()
     for first in range(0, len(sample), CHUNK):
         top = layer.topk(sample.hidden[first : first + CHUNK], K)
-        found.append(np.where(top.log_prob > -np.inf, top.token, -1))
+        parts.append(np.where(top.log_prob > -np.inf, top.token, -1))
         if time.perf_counter() - began > seconds:
             break
-    token = np.concatenate(found)
-    wanted = sample.top[: len(token)]
-    hits = (token[:, :, None] == wanted[:, None, :]).any(axis=2).sum(axis=1)
+    token = np.concatenate(parts)
+    exact = sample.top[: len(token)]
+    hits = (token[:, :, None] == exact[:, None, :]).any(axis=2).sum(axis=1)
     return {
         "rows": len(token),
-        "p_at_1": round(float(np.mean(token[:, 0] == wanted[:, 0])), 5),
+        "p_at_1": round(float(np.mean(token[:, 0] == exact[:, 0])), 5),
         "p_at_5": round(float(hits.mean() / K), 5),
         "all_five": round(float(np.mean(hits == K)), 5),
-        "order": round(float(np.mean((token == wanted).all(axis=1))), 5),
+        "order": round(float(np.mean((token == exact).all(axis=1))), 5),
     }
 
 
@@ -54,11 +54,11 @@ def measure(contenders: Sequence[Contender], sample: Sample, rounds: int, second
     points = []
     for one in contenders:
         exact = one.method in (*PROVEN, BASELINE)
-        found = precision(one.layer, sample, 10 * seconds if exact else seconds)
-        wrong = found["order"] < 1 if one.method in PROVEN else found["p_at_5"] < SAME_SHARE
+        figures = precision(one.layer, sample, 10 * seconds if exact else seconds)
+        wrong = figures["order"] < 1 if one.method in PROVEN else figures["p_at_5"] < SAME_SHARE
         if exact and wrong:
-            raise WrongAnswerError(f"{one.method} is not exact: {found}")
-        points.append({"method": one.method, "dial": one.dial} | found)
+            raise WrongAnswerError(f"{one.method} is not exact: {figures}")
+        points.append({"method": one.method, "dial": one.dial} | figures)
     rows = [_rows(one.layer, sample) for one in contenders]
     runs = {str(i): _one_by_one(one.layer, sample.hidden[: rows[i]]) for i, one in enumerate(contenders)}
     base = next(i for i, one in enumerate(contenders) if one.method == BASELINE)

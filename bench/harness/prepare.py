@@ -54,11 +54,11 @@ def prepare(subject: Subject, folder: Path, data: str, quick: bool) -> Prepared:
     return Prepared(subject, folder, layer, fits)
 
 
-def prepare_all(found: Sequence[tuple[Subject, Path]], data: str, quick: bool) -> list[Prepared]:
+def prepare_all(models: Sequence[tuple[Subject, Path]], data: str, quick: bool) -> list[Prepared]:
     """All of them, a model on each core."""
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, max(1, len(found)))) as pool:
-        list(pool.map(_work, [(subject, folder, data, quick) for subject, folder in found]))
-    return [prepare(subject, folder, data, quick) for subject, folder in found]
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, max(1, len(models)))) as pool:
+        list(pool.map(_work, [(subject, folder, data, quick) for subject, folder in models]))
+    return [prepare(subject, folder, data, quick) for subject, folder in models]
 
 
 def _work(arguments: tuple[Subject, Path, str, bool]) -> None:

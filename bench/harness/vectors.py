@@ -86,7 +86,7 @@ def collect_layer(subject: Subject, folder: Path, data: str, share: float = 1.0)
 
 
 def _kept(path: Path, subject: Subject, parts: LoadedModel, data: str, part: str, count: int) -> Sample:
-    """The sample in `path` and its neighbour, collected where they are not there."""
+    """The sample in `path` and its neighbor, collected where they are not there."""
     best = path.with_suffix(".top.npy")
     if not (path.is_file() and best.is_file()):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,8 +102,8 @@ def _kept(path: Path, subject: Subject, parts: LoadedModel, data: str, part: str
 def _translate(parts: LoadedModel, lines: Iterator[str], count: int) -> Sample:
     """The steps of greedy translations."""
     with tempfile.TemporaryDirectory() as work:
-        found = Collector(parts, Path(work), 1, K).collect(lines, {}, count, lambda _: None)
-        records = found.read(lambda sentence: np.ones(len(sentence), np.bool_))
+        collection = Collector(parts, Path(work), 1, K).collect(lines, {}, count, lambda _: None)
+        records = collection.read(lambda sentence: np.ones(len(sentence), np.bool_))
     order = np.random.default_rng(1).permutation(len(records))[:count]
     return Sample(np.ascontiguousarray(records["hidden"][order]), np.ascontiguousarray(records["token"][order]))
 

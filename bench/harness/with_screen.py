@@ -33,11 +33,11 @@ def texts(translator: Translator, pairs: Sequence[Pair], output_layer: str, beam
     return [t.text for t in translator.translate(sources, beam_size=beam_size, output_layer=output_layer)]
 
 
-def against(exact: Sequence[str], found: Sequence[str], pairs: Sequence[Pair]) -> dict[str, Any]:
+def against(exact: Sequence[str], texts: Sequence[str], pairs: Sequence[Pair]) -> dict[str, Any]:
     """BLEU of the exact layer's texts and of those `found`, and the share that is the same."""
     references = [reference for _, reference in pairs]
-    bleu = [quality(list(one), references).bleu for one in (exact, found)]
-    same = sum(a == b for a, b in zip(exact, found, strict=True)) / len(pairs)
+    bleu = [quality(list(one), references).bleu for one in (exact, texts)]
+    same = sum(a == b for a, b in zip(exact, texts, strict=True)) / len(pairs)
     return {
         "exact": round(bleu[0], 3),
         "screen": round(bleu[1], 3),

@@ -61,23 +61,23 @@ def prompts(count: int, vocab: int, seed: int) -> torch.Tensor:
     return torch.randint(3, vocab, (count, PROMPT), generator=torch.Generator().manual_seed(seed))
 
 
-def tokens(model: Any, given: torch.Tensor, steps: int) -> torch.Tensor:
+def tokens(model: Any, prompt: torch.Tensor, steps: int) -> torch.Tensor:
     """The model's greedy continuation [B, steps] of the prompts."""
     answer = model.generate(
-        given, attention_mask=torch.ones_like(given), max_new_tokens=steps, min_new_tokens=None, do_sample=False
+        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=steps, min_new_tokens=None, do_sample=False
     )
-    found: torch.Tensor = answer[:, given.shape[1] :]
-    return found
+    new: torch.Tensor = answer[:, prompt.shape[1] :]
+    return new
 
 
 def differences(model: Any, steps: int, rows: int = 16, length: int = 64) -> dict[str, int]:
     """Greedy tokens with the head and without it, at least `steps` of them; how many texts differ."""
     done = differ = seed = 0
     while done < steps:
-        given = prompts(rows, model.config.vocab_size, 100 + seed)
-        alone = tokens(model, given, length)
+        prompt = prompts(rows, model.config.vocab_size, 100 + seed)
+        alone = tokens(model, prompt, length)
         with Head.attach(model):
-            differ += int((tokens(model, given, length) != alone).any(dim=1).sum())
+            differ += int((tokens(model, prompt, length) != alone).any(dim=1).sum())
         done, seed = done + alone.numel(), seed + 1
     return {"steps": done, "texts": seed * rows, "texts_that_differ": differ}
 
@@ -100,7 +100,7 @@ def speed(model: Any, steps: int, rounds: int, vectors: int) -> dict[str, Any]:
 
     Ratios are those over the model in bfloat16, which is what a user would try first for speed.
     """
-    given = prompts(1, model.config.vocab_size, 7)
+    prompt = prompts(1, model.config.vocab_size, 7)
     half = copy.deepcopy(model).to(torch.bfloat16)
     heads = {"float32 and head": Head.attach(model), "bfloat16 and head": Head.attach(half)}
     for attached in heads.values():
@@ -116,19 +116,19 @@ def speed(model: Any, steps: int, rounds: int, vectors: int) -> dict[str, Any]:
     def with_head(name: str) -> Callable[[], torch.Tensor]:
         def run() -> torch.Tensor:
             with heads[name]:
-                return tokens(heads[name].model, given, steps)
+                return tokens(heads[name].model, prompt, steps)
 
         return run
 
-    def check(found: dict[str, torch.Tensor]) -> None:
-        if not torch.equal(found["float32 and head"], found["float32"]):
+    def check(outputs: dict[str, torch.Tensor]) -> None:
+        if not torch.equal(outputs["float32 and head"], outputs["float32"]):
             raise ValueError("the head's tokens are not the model's")
-        if vectors and not torch.equal(found["bfloat16 and proven head"], found["bfloat16 and head"]):
+        if vectors and not torch.equal(outputs["bfloat16 and proven head"], outputs["bfloat16 and head"]):
             raise ValueError("the proven layer's tokens are not the scan's")
 
     contenders = {
-        "float32": lambda: tokens(model, given, steps),
-        "bfloat16": lambda: tokens(half, given, steps),
+        "float32": lambda: tokens(model, prompt, steps),
+        "bfloat16": lambda: tokens(half, prompt, steps),
     } | {name: with_head(name) for name in heads}
     timings = interleave(contenders, "bfloat16", rounds, check, time.process_time)
     return {
@@ -157,8 +157,8 @@ def main(
         record.write(
             "attached_head", figures, threads=1, options=options | {"part": "speed", "steps": steps, "vectors": vectors}
         )
-        for name, found in figures["speed"].items():
-            print(f"{shape}, {name}: {found['ms_a_token']} ms a token, x{found['ratio'][0]:.2f} of bfloat16")
+        for name, one in figures["speed"].items():
+            print(f"{shape}, {name}: {one['ms_a_token']} ms a token, x{one['ratio'][0]:.2f} of bfloat16")
     if identical:
         with torch.no_grad():
             same = differences(model, identical)

@@ -44,13 +44,13 @@ def measure(shapes: tuple[str, ...], rounds: int, isa: str = "auto") -> dict[str
     before = machine.measure(1, 0.1, sets)
     command = [str(PROGRAM), str(blas()), isa, str(rounds), *shapes]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     after = machine.measure(1, 0.1, sets)
     ceiling = {
         "read_gb_s": {s: max(before["read_gb_s"][s], after["read_gb_s"][s]) for s in before["read_gb_s"]},
         "gmac_s": {kind: max(before["gmac_s"][kind], after["gmac_s"][kind]) for kind in before["gmac_s"]},
     }
-    lines = [_figures(json.loads(line), ceiling) for line in found.stdout.splitlines()]
+    lines = [_figures(json.loads(line), ceiling) for line in result.stdout.splitlines()]
     options = {"shapes": shapes, "rounds": rounds, "isa": isa}
     return record.write("products", {"ceilings": ceiling, "products": lines}, threads=1, options=options)
 
@@ -84,17 +84,17 @@ def _figures(line: dict[str, Any], ceiling: dict[str, Any]) -> dict[str, Any]:
 
 def worst(line: dict[str, Any], kind: str, ceiling: str, rows: range) -> float:
     """The least share of `ceiling` ("of_bandwidth", "of_arithmetic") that `kind` reaches at `rows`, over all shapes."""
-    return min(float(found[kind][ceiling]) for found in line["products"] if found["rows"] in rows)
+    return min(float(product[kind][ceiling]) for product in line["products"] if product["rows"] in rows)
 
 
-def describe(found: dict[str, Any]) -> str:
+def describe(one: dict[str, Any]) -> str:
     """One shape and number of rows, for people."""
     each = "; ".join(
-        f"{name} {found[name]['us']:.1f} us (x{found[name]['ratio']:.1f}, {found[name]['gb_s']:.0f} GB/s "
-        f"{found[name]['of_bandwidth']:.0%}, {found[name]['gmac_s']:.0f} GMAC/s {found[name]['of_arithmetic']:.0%})"
+        f"{name} {one[name]['us']:.1f} us (x{one[name]['ratio']:.1f}, {one[name]['gb_s']:.0f} GB/s "
+        f"{one[name]['of_bandwidth']:.0%}, {one[name]['gmac_s']:.0f} GMAC/s {one[name]['of_arithmetic']:.0%})"
         for name in CEILINGS
     )
-    return f"{found['out']} x {found['in']}, {found['rows']:>2} rows: BLAS {found['blas']['us']:.1f} us; {each}"
+    return f"{one['out']} x {one['in']}, {one['rows']:>2} rows: BLAS {one['blas']['us']:.1f} us; {each}"
 
 
 def main(
@@ -103,5 +103,5 @@ def main(
     isa: Annotated[str, typer.Option(help="kernel table")] = "auto",
 ) -> None:
     """Measure, print and record."""
-    for found in measure(tuple(shapes), rounds, isa)["products"]:
-        print(describe(found))
+    for product in measure(tuple(shapes), rounds, isa)["products"]:
+        print(describe(product))

@@ -117,9 +117,9 @@ class Server:
             [sys.executable, *command], stderr=subprocess.PIPE, text=True, env=environment, cwd=record.ROOT
         )
         assert self._process.stderr is not None
-        while not (found := re.search(r"at (http://[\d.:]+)", line := self._process.stderr.readline())):
+        while not (address := re.search(r"at (http://[\d.:]+)", line := self._process.stderr.readline())):
             assert line, f"{name} did not start"
-        self.url = found[1]
+        self.url = address[1]
         self._reader = ThreadPoolExecutor(1)
         self._reader.submit(lambda stream: [None for _ in stream], self._process.stderr)  # so that it never blocks
 
@@ -189,26 +189,26 @@ def _round(
 
 def throughput(setting: Setting, seconds: float, rounds: int, peer: bool) -> dict[str, Any]:
     """64 clients, and one, against each server in turns; then 64 that offer three times what one at a time can do."""
-    wanted = setting.answers()
-    texts = list(wanted)
+    expected = setting.answers()
+    texts = list(expected)
     with servers(setting, peer) as started:
         for server in started:
             load = run_clients(server.url, texts[:100], setting.languages, 8, 2.0)  # and warm
-            wrong = sum(wanted[text] != said for text, said in load.answers.items())
+            wrong = sum(expected[text] != answer for text, answer in load.answers.items())
             if server.name != "libretranslate" and wrong:
                 raise DisagreementError(f"{server.name}: {wrong} answers are not the library's")
         taken: dict[str, list[dict[str, float]]] = {}
         for _ in range(rounds):
             for server in started:
                 for clients in (CLIENTS, 1):
-                    found = _round(server, setting, texts, clients, seconds)
-                    taken.setdefault(f"{server.name}, {clients}", []).append(found)
+                    figures_of = _round(server, setting, texts, clients, seconds)
+                    taken.setdefault(f"{server.name}, {clients}", []).append(figures_of)
             pace = 3 * taken["one at a time, 64"][-1]["per_second"]
-            found = _round(started[0], setting, texts, CLIENTS, seconds, CLIENTS / pace)
-            taken.setdefault("sharpbeam, 64 at three times the pace", []).append(found | {"offered": pace})
+            figures_of = _round(started[0], setting, texts, CLIENTS, seconds, CLIENTS / pace)
+            taken.setdefault("sharpbeam, 64 at three times the pace", []).append(figures_of | {"offered": pace})
     figures = {
-        name: {key: round(statistics.median(each[key] for each in found), 2) for key in found[0]}
-        for name, found in taken.items()
+        name: {key: round(statistics.median(each[key] for each in figures_of), 2) for key in figures_of[0]}
+        for name, figures_of in taken.items()
     }
     floor = setting.floor(texts, rounds)
     options = setting.options | {"clients": CLIENTS, "seconds": seconds, "rounds": rounds, "peer": peer}
@@ -218,8 +218,8 @@ def throughput(setting: Setting, seconds: float, rounds: int, peer: bool) -> dic
 
 def overload(setting: Setting, seconds: float) -> dict[str, Any]:
     """Four times as many clients as sentences that are accepted: answers, refusals and memory."""
-    wanted = setting.answers()
-    texts = list(wanted)
+    expected = setting.answers()
+    texts = list(expected)
     server = Server("sharpbeam", ours(setting, "--queue-limit", "64"))
     loads: list[Load] = []
     memory: list[float] = []
@@ -236,7 +236,7 @@ def overload(setting: Setting, seconds: float) -> dict[str, Any]:
         for status, count in load.statuses.items():
             statuses[str(status)] = statuses.get(str(status), 0) + count
     different = sum(load.different for load in loads)
-    different += sum(wanted[text] != said for load in loads for text, said in load.answers.items())
+    different += sum(expected[text] != answer for load in loads for text, answer in load.answers.items())
     figures = {"statuses": statuses, "different": different, "memory_mib": [round(each, 1) for each in memory]}
     figures["growth"] = round(max(warm) / warm[0] - 1, 4)
     options = setting.options | {"clients": 4 * CLIENTS, "queue_limit": 64, "seconds": seconds, "what": "overload"}

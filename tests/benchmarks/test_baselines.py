@@ -92,15 +92,15 @@ SMALL = [pytest.param(c.values[0], (c.values[1] or [{}])[-1], id=c.id, marks=c.m
 
 def recall(output_layer, k: int = 5) -> float:
     """Share of the k best words that are among the k that are found."""
-    wanted, got = ReferenceLayer(WEIGHT, BIAS).topk(HIDDEN, k).token, output_layer.topk(HIDDEN, k)
-    hits = [len(set(a) & set(b)) for a, b in zip(wanted.tolist(), got.token.tolist(), strict=True)]
-    return sum(hits) / wanted.size
+    exact, got = ReferenceLayer(WEIGHT, BIAS).topk(HIDDEN, k).token, output_layer.topk(HIDDEN, k)
+    hits = [len(set(a) & set(b)) for a, b in zip(exact.tolist(), got.token.tolist(), strict=True)]
+    return sum(hits) / exact.size
 
 
 @pytest.mark.parametrize(("method", "dials", "full"), CASES)
 def test_a_full_dial_is_the_full_softmax(method, dials, full):
-    output_layer, wanted = method.build(WEIGHT, BIAS, SAMPLES, **full), ReferenceLayer(WEIGHT, BIAS)
-    best = wanted.topk(HIDDEN, 5)
+    output_layer, reference = method.build(WEIGHT, BIAS, SAMPLES, **full), ReferenceLayer(WEIGHT, BIAS)
+    best = reference.topk(HIDDEN, 5)
     got = output_layer.topk(HIDDEN, 5)
     assert got.token.tolist() == best.token.tolist()
     assert got.log_prob.dtype == np.float32
@@ -108,18 +108,18 @@ def test_a_full_dial_is_the_full_softmax(method, dials, full):
     if method is not FaissIvfLayer:  # which keeps a part of the words that it has seen
         np.testing.assert_allclose(got.log_prob, best.log_prob, atol=1e-4)
         token = np.arange(ROWS, dtype=np.int32)
-        np.testing.assert_allclose(output_layer.log_prob(HIDDEN, token), wanted.log_prob(HIDDEN, token), atol=1e-4)
+        np.testing.assert_allclose(output_layer.log_prob(HIDDEN, token), reference.log_prob(HIDDEN, token), atol=1e-4)
 
 
 @pytest.mark.parametrize(("method", "dials", "full"), CASES[1:])
 def test_recall_grows_with_the_dial(method, dials, full):
-    found = [recall(method.build(WEIGHT, BIAS, SAMPLES, **dial)) for dial in dials]
-    assert found[0] < found[1] < found[2]
-    assert found[2] > 0.8
+    recalls = [recall(method.build(WEIGHT, BIAS, SAMPLES, **dial)) for dial in dials]
+    assert recalls[0] < recalls[1] < recalls[2]
+    assert recalls[2] > 0.8
 
 
 @pytest.mark.parametrize(("method", "dial"), SMALL)
-def test_a_candidates_logit_is_exact_and_normalised_over_the_candidates(method, dial):
+def test_a_candidates_logit_is_exact_and_normalized_over_the_candidates(method, dial):
     output_layer = method.build(WEIGHT, BIAS, SAMPLES, **dial)
     top = output_layer.topk(HIDDEN, 5)
     logits = HIDDEN.astype(np.float64) @ WEIGHT.T + BIAS
@@ -130,7 +130,7 @@ def test_a_candidates_logit_is_exact_and_normalised_over_the_candidates(method, 
         total = np.log(np.exp(logits[row, words]).sum())
         best = words[np.argsort(-logits[row, words], kind="stable")][:5]
         assert top.token[row].tolist()[: len(best)] == best.tolist()
-        if method is SvdSoftmaxLayer:  # its normaliser counts the others too
+        if method is SvdSoftmaxLayer:  # its normalizer counts the others too
             total = logits[row, best[0]] - top.log_prob[row, 0]
         np.testing.assert_allclose(top.log_prob[row, : len(best)], logits[row, best] - total, atol=1e-4)
 
@@ -140,9 +140,9 @@ def test_log_prob_has_the_bytes_of_topk(method, dial):
     output_layer = method.build(WEIGHT, BIAS, SAMPLES, **dial)
     top = output_layer.topk(HIDDEN, 5)
     for j in range(5):
-        found = top.log_prob[:, j] > -np.inf
-        got = output_layer.log_prob(HIDDEN[found], top.token[found, j])
-        assert got.tobytes() == top.log_prob[found, j].tobytes()
+        present = top.log_prob[:, j] > -np.inf
+        got = output_layer.log_prob(HIDDEN[present], top.token[present, j])
+        assert got.tobytes() == top.log_prob[present, j].tobytes()
 
 
 @pytest.mark.parametrize(("method", "dial"), SMALL)
@@ -192,8 +192,8 @@ def test_a_structure_serves_several_dials(method, first, second):
 
 
 def test_trained_tokens_of_tails_find_more_than_those_of_a_regression():
-    found = [AdaptiveSoftmaxLayer.build(WEIGHT, BIAS, SAMPLES, head=60, trained=trained) for trained in (False, True)]
-    assert recall(found[0]) < recall(found[1])
+    layers = [AdaptiveSoftmaxLayer.build(WEIGHT, BIAS, SAMPLES, head=60, trained=trained) for trained in (False, True)]
+    assert recall(layers[0]) < recall(layers[1])
 
 
 @pytest.mark.parametrize("budget", [1, 10, 90, VOCAB - 1])
@@ -203,12 +203,12 @@ def test_greedy_mips_takes_the_words_of_the_merged_lists(budget):
     for h in HIDDEN[:10]:
         product = rows * np.append(h, np.float32(1))  # [V, D + 1]
         lists = [sorted((-p, j, i) for i, p in enumerate(product[:, j])) for j in range(WIDTH + 1)]
-        found: dict[int, None] = {}
+        merged: dict[int, None] = {}
         for _, _, word in heapq.merge(*lists):
-            found[word] = None
-            if len(found) == budget:
+            merged[word] = None
+            if len(merged) == budget:
                 break
-        assert layer.candidates(h).tolist() == sorted(found)
+        assert layer.candidates(h).tolist() == sorted(merged)
 
 
 def test_ties_go_to_the_lower_id():
@@ -241,12 +241,12 @@ def test_a_vector_without_candidates_has_an_answer():
     assert (output_layer.log_prob(HIDDEN[alone], np.zeros(len(alone), np.int32)) == -np.inf).all()
 
 
-def test_svd_softmax_has_a_normaliser_over_all_words():
+def test_svd_softmax_has_a_normalizer_over_all_words():
     """Previews stand for the logits of the words that are not rescored, so it is near the exact one."""
     output_layer = SvdSoftmaxLayer.build(WEIGHT, BIAS, rank=12, rescored=40)
     token = ReferenceLayer(WEIGHT, BIAS).topk(HIDDEN, 1).token[:, 0]
-    wanted = ReferenceLayer(WEIGHT, BIAS).log_prob(HIDDEN, token)
-    np.testing.assert_allclose(output_layer.log_prob(HIDDEN, token), wanted, atol=0.1)
+    reference = ReferenceLayer(WEIGHT, BIAS).log_prob(HIDDEN, token)
+    np.testing.assert_allclose(output_layer.log_prob(HIDDEN, token), reference, atol=0.1)
     for h in HIDDEN[:3]:
         every = output_layer.log_prob(np.tile(h, (VOCAB, 1)), np.arange(VOCAB, dtype=np.int32))
         np.testing.assert_allclose(np.exp(every).sum(), 1, atol=1e-4)

@@ -30,6 +30,6 @@ def test_a_table_for_people_names_every_engine():
     figures |= {"ms_per_sentence": 9.0, "same_as_baseline": 1.0}
     options = {"model": "enpt", "set": "ntrex", "beam": 1, "size": 1, "sentences": 9, "rounds": 1}
     contenders = {"Bergamot": figures, "ours": figures | {"ratio": 3.0}}
-    said = lines({"contenders": contenders, "missing": {"Marian": "not installed"}, "options": options, "load": 0.5})
-    assert "x3.00" in said
-    assert "Marian: not installed" in said
+    table = lines({"contenders": contenders, "missing": {"Marian": "not installed"}, "options": options, "load": 0.5})
+    assert "x3.00" in table
+    assert "Marian: not installed" in table

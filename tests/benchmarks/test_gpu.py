@@ -23,9 +23,9 @@ def test_without_a_gpu_they_say_so(run) -> None:
 
 
 def test_output_layers_are_checked_and_timed_in_small() -> None:
-    found = output_layers.measure(300, 5, 24, 4, 0.05, 1, 1, torch.device("cpu"))
-    assert found["contenders"].keys() == {"pytorch", "fused", "union", "grouped"}
-    assert 0.0 < found["union_share"] < 0.5
+    line = output_layers.measure(300, 5, 24, 4, 0.05, 1, 1, torch.device("cpu"))
+    assert line["contenders"].keys() == {"pytorch", "fused", "union", "grouped"}
+    assert 0.0 < line["union_share"] < 0.5
 
 
 def test_a_wrong_logit_is_found_out() -> None:
@@ -40,5 +40,5 @@ def test_whole_translations_are_compared_in_small(tiny_model: Path, sentences: l
     assert end_to_end.layers(translator) == ["exact"] and end_to_end.kind_of(translator) == "dense"
     options = {"beam_size": 2, "max_length": 12}
     runs = {f"{n} at once": lambda n=n: end_to_end.in_batches(translator, texts, n, **options) for n in (1, 3)}
-    found = end_to_end.compared(runs, "1 at once", texts, 1)["contenders"]
-    assert all(one["same"] == 1.0 and one["tokens_s"] > 0 for one in found.values())
+    contenders = end_to_end.compared(runs, "1 at once", texts, 1)["contenders"]
+    assert all(one["same"] == 1.0 and one["tokens_s"] > 0 for one in contenders.values())

@@ -159,9 +159,9 @@ def test_layers_of_a_model_are_compared(data):
     from bench.decode import layers
 
     pairs, translator = [[german, english] for english, german in PAIRS], Translator("de-en")
-    found = layers.measure(translator, ["scan", "exact"], pairs, beam_size=5, batch=4, rounds=1)
-    assert found["scan"]["ratio"] == 1 and found["exact"]["differ"] == 0
-    assert found["exact"]["bleu"] == found["exact"]["bleu_exact"]
+    figures = layers.measure(translator, ["scan", "exact"], pairs, beam_size=5, batch=4, rounds=1)
+    assert figures["scan"]["ratio"] == 1 and figures["exact"]["differ"] == 0
+    assert figures["exact"]["bleu"] == figures["exact"]["bleu_exact"]
 
 
 @needs_sacrebleu
@@ -169,8 +169,9 @@ def test_streams_at_equal_memory(data):
     from bench.papers.stream import stream
 
     line = stream.measure(Translator("de-en"), data, "tatoeba", beam_size=5, rows=16, sentences=8, rounds=1)
-    found = line["contenders"]
-    assert found["VAR-STREAM"]["expansions"] == found["VAR-BATCH"]["expansions"] < found["FIXED"]["expansions"]
+    contenders = line["contenders"]
+    expansions = {name: one["expansions"] for name, one in contenders.items()}
+    assert expansions["VAR-STREAM"] == expansions["STREAM"] == expansions["VAR-BATCH"] < expansions["FIXED"]
     assert "16 rows" in stream.describe(line)
 
 
@@ -211,8 +212,8 @@ def test_published_screens_in_beam_search(data, monkeypatch):
     line = published.search(layer, translator, pairs, pairs[:2], clusters=4, budget=100)
     assert line["beams"]["beam 1"]["identical"] > 0.5
     assert "beam 5" in published.describe(line)
-    found = clusters.sweep(translator, layer, 4, pairs, clusters.texts(translator, pairs, "exact", 5))
-    assert found["best"]["1"]["active"] < found["best"]["5"]["active"] < found["best"]["5"]["most_active"]
+    sweep = clusters.sweep(translator, layer, 4, pairs, clusters.texts(translator, pairs, "exact", 5))
+    assert sweep["best"]["1"]["active"] < sweep["best"]["5"]["active"] < sweep["best"]["5"]["most_active"]
     timed = clusters.union(layer, clusters.steps(translator, pairs), 4, rounds=1)
     assert timed["active"]["1"] < timed["most_active"]["5"]
-    assert "K = 3" in clusters.describe(found) and "union, K = 1" in clusters.describe(timed)
+    assert "K = 3" in clusters.describe(sweep) and "union, K = 1" in clusters.describe(timed)

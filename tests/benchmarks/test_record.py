@@ -18,9 +18,9 @@ def test_a_line_is_found_by_its_options_while_the_code_is_the_same(
     monkeypatch.setattr(record, "_same_code", lambda commit: commit == now["commit"])
     assert record.find("some", {"x": 1}) is None
     record.write("some", {"figure": 3}, threads=1, options={"x": 1})
-    found = record.find("some", {"x": 1})
-    assert found is not None
-    assert found["figure"] == 3
+    line = record.find("some", {"x": 1})
+    assert line is not None
+    assert line["figure"] == 3
     assert record.find("some", {"x": 2}) is None
     now["dirty"] = True
     assert record.find("some", {"x": 1}) is None

@@ -25,12 +25,12 @@ class Setting:
     """A way to decode."""
 
     name: str
-    normalised: bool  # False: the self-normalised model, without a softmax
+    normalized: bool  # False: the self-normalized model, without a softmax
     options: Options
 
     def choices(self, beam: int) -> Options:
         """The options of a translation."""
-        return self.options | {"beam_size": beam, "normalise": self.normalised, "return_scores": True}
+        return self.options | {"beam_size": beam, "normalise": self.normalized, "return_scores": True}
 
 
 def settings() -> list[Setting]:
@@ -41,8 +41,8 @@ def settings() -> list[Setting]:
         "ACP": {"cube_pruning": "approximate"},
     }
     six = [
-        Setting(f"{name}{'-' if normalised else '+'}SN", normalised, options)
-        for normalised in (True, False)
+        Setting(f"{name}{'-' if normalized else '+'}SN", normalized, options)
+        for normalized in (True, False)
         for name, options in kinds.items()
     ]
     likeness: Options = {"cube_pruning": "approximate", "merge_by": "likeness"}
@@ -61,16 +61,16 @@ def settings() -> list[Setting]:
 class Bench:
     """Two models of one recipe, and a test set."""
 
-    def __init__(self, plain: str, self_normalised: str, data: str, sentences: int, name: str = "tatoeba") -> None:
+    def __init__(self, plain: str, self_normalized: str, data: str, sentences: int, name: str = "tatoeba") -> None:
         """`sentences` (0 = all) of the test set, at equal distances."""
         self.name = name
         self.sources, self.references = german_english(data, sentences, SETS[name])
         self.words = sum(len(source.split()) for source in self.sources)
-        self._translators = {True: Translator(plain), False: Translator(self_normalised)}
+        self._translators = {True: Translator(plain), False: Translator(self_normalized)}
 
     def translate(self, setting: Setting, beam: int) -> list[Translation]:
         """All sentences."""
-        return self._translators[setting.normalised].translate(self.sources, **setting.choices(beam))
+        return self._translators[setting.normalized].translate(self.sources, **setting.choices(beam))
 
     def bleu(self, translations: Sequence[Translation]) -> float:
         """Of the best hypotheses."""
@@ -78,7 +78,7 @@ class Bench:
 
     def point(self, setting: Setting, beam: int) -> dict[str, float]:
         """BLEU, time and work of one setting."""
-        work = self._translators[setting.normalised].work
+        work = self._translators[setting.normalized].work
         before = dataclasses.replace(work)
         began = time.process_time()
         translations = self.translate(setting, beam)
@@ -95,8 +95,8 @@ class Bench:
 
     def check(self, chosen: Sequence[Setting]) -> None:
         """Raise WrongAnswerError unless beam 1 is greedy in all settings, and exact scores are forced ones."""
-        for normalised, translator in self._translators.items():
-            mine = [setting for setting in chosen if setting.normalised == normalised]
+        for normalized, translator in self._translators.items():
+            mine = [setting for setting in chosen if setting.normalized == normalized]
             for setting in mine:
                 if self.translate(setting, 1) != self.translate(mine[0], 1):
                     raise WrongAnswerError(f"{setting.name} with beam 1 is not {mine[0].name} with beam 1")
@@ -104,7 +104,7 @@ class Bench:
                 if setting.options.get("cube_pruning") == "exact":
                     some = translator.translate(self.sources[:20], **setting.choices(5))
                     texts = [translation.text for translation in some]
-                    forced = translator.score(self.sources[:20], texts, normalise=normalised)
+                    forced = translator.score(self.sources[:20], texts, normalise=normalized)
                     same = [(a, b) for a, b in zip(some, forced, strict=True) if a.tokens == b.tokens]  # cut alike
                     if not same or any(a.token_scores != b.token_scores for a, b in same):
                         raise WrongAnswerError(f"{setting.name}: scores are not the forced ones")

@@ -1,4 +1,4 @@
-"""Merging rates of cube pruning by text, and how near self-normalisation brings log Z to 0 (CUBE sections 4.4, 4.5).
+"""Merging rates of cube pruning by text, and how near self-normalization brings log Z to 0 (CUBE sections 4.4, 4.5).
 
 Rates, BLEU and rows do not depend on the machine, so that sets are larger than where time is taken: short sentences
 (tatoeba), captions (multi30k) and news of 25 words (ntrex). Rows that the model runs are what time is in proportion to,
@@ -22,8 +22,8 @@ from sharpbeam.fit.screen.output import Output
 def log_z(model: str, sources: list[str]) -> dict[str, float]:
     """Mean of log Z, of its square and its standard deviation over the steps of greedy translations."""
     translator = Translator(model)
-    found = log_normalizer(Output(*translator.loaded.model.output()), hidden_vectors(translator, sources))
-    wide = found.astype(np.float64)
+    values = log_normalizer(Output(*translator.loaded.model.output()), hidden_vectors(translator, sources))
+    wide = values.astype(np.float64)
     return {
         "mean": round(float(wide.mean()), 4),
         "square": round(float((wide**2).mean()), 4),
@@ -43,8 +43,8 @@ def measure(bench: Bench, names: tuple[str, str], beam: int) -> dict[str, Any]:
             key: point[key] for key in ("bleu", "merging_rate", "rows_per_step", "model_rows_per_step")
         }
     words = round(bench.words / len(bench.sources), 1)
-    normaliser = {name: log_z(name, bench.sources[:100]) for name in names}
-    line = {"points": points, "words": words, "log_z": normaliser}
+    normalizer = {name: log_z(name, bench.sources[:100]) for name in names}
+    line = {"points": points, "words": words, "log_z": normalizer}
     return record.write("cube_merging", line, threads=1, options=options)
 
 

@@ -1,7 +1,7 @@
 """Cube pruning (CUBE section 4): merging rate and BLEU against time per word, for beams of 1 to 40 and six settings.
 
 The settings are the paper's: beam search (NBS), exact (NCP) and approximate cube pruning (ACP), each without (-SN) and
-with self-normalisation (+SN: a model trained for it, and no softmax); and next to them approximate pruning by the
+with self-normalization (+SN: a model trained for it, and no softmax); and next to them approximate pruning by the
 likeness of hidden vectors. One thread, batches as `translate` makes them. The curves are timed once a setting; the
 claim, ACP+SN against NBS+SN at beam 30, in turns. Before any time is printed the answers are checked: beam 1 says the
 same in all settings of one model, and NCP's scores are forced scores. A setting that the same commit has recorded
@@ -27,7 +27,7 @@ from bench.papers.cube.bench import Bench, Setting, settings
 from bench.papers.stream.stream import SETS
 from sharpbeam.decoding.results import Translation
 
-PLAIN, SELF_NORMALISED = "runs/de-en-tuned/best", "runs/de-en-sn/best"  # recipes of these names
+PLAIN, SELF_NORMALIZED = "runs/de-en-tuned/best", "runs/de-en-sn/best"  # recipes of these names
 BEAMS = (1, 2, 3, 4, 8, 10, 15, 18, 20, 30, 40)  # the paper's
 CLAIM_BEAM = 30
 
@@ -38,7 +38,7 @@ def curves(bench: Bench, beams: Sequence[int], model_names: tuple[str, str]) -> 
     bench.check(chosen)
     lines = []
     for setting in chosen:
-        options = {"model": model_names[not setting.normalised], "sentences": len(bench.sources)} | setting.options
+        options = {"model": model_names[not setting.normalized], "sentences": len(bench.sources)} | setting.options
         options |= {"beams": list(beams), "set": bench.name}
         line = record.find("cube", options)
         if line is None:
@@ -50,17 +50,17 @@ def curves(bench: Bench, beams: Sequence[int], model_names: tuple[str, str]) -> 
 
 
 def headline(bench: Bench, names: Sequence[str], beam: int, rounds: int, model: str) -> dict[str, Any]:
-    """Time settings with self-normalisation in turns with NBS+SN at one beam; records ratios and BLEU."""
+    """Time settings with self-normalization in turns with NBS+SN at one beam; records ratios and BLEU."""
     by_name = {setting.name: setting for setting in settings()}
     chosen = [by_name[name] for name in ("NBS+SN", *names)]
-    bench.check([setting for setting in chosen if not setting.normalised])
+    bench.check([setting for setting in chosen if not setting.normalized])
     bleu: dict[str, float] = {}
 
     def contender(setting: Setting) -> Callable[[], list[Translation]]:
         return lambda: bench.translate(setting, beam)
 
     def note(outputs: dict[str, list[Translation]]) -> None:
-        bleu.update({name: round(bench.bleu(found), 2) for name, found in outputs.items()})
+        bleu.update({name: round(bench.bleu(answers), 2) for name, answers in outputs.items()})
 
     timings = interleave({s.name: contender(s) for s in chosen}, "NBS+SN", rounds, note, time.process_time)
     figures = {
@@ -119,8 +119,8 @@ def describe(line: dict[str, Any]) -> str:
 
 def main(
     data: Data = DATA,
-    model: Annotated[str, typer.Option(help="the model trained without self-normalisation")] = PLAIN,
-    self_normalised: Annotated[str, typer.Option(help="the one of the same recipe trained with it")] = SELF_NORMALISED,
+    model: Annotated[str, typer.Option(help="the model trained without self-normalization")] = PLAIN,
+    self_normalized: Annotated[str, typer.Option(help="the one of the same recipe trained with it")] = SELF_NORMALIZED,
     part: Annotated[str, typer.Option(help="speed (curves and claim) or merging (rates, and log Z)")] = "speed",
     sentences: Sentences = 100,
     name: Annotated[str, typer.Option("--set", help=" or ".join(SETS))] = "tatoeba",
@@ -129,11 +129,11 @@ def main(
     rounds: Rounds = 3,
 ) -> None:
     """Measure, print and record."""
-    bench = Bench(model, self_normalised, data, sentences, name)
+    bench = Bench(model, self_normalized, data, sentences, name)
     if part == "merging":
-        print(merging.describe(merging.measure(bench, (model, self_normalised), claim_beam)))
+        print(merging.describe(merging.measure(bench, (model, self_normalized), claim_beam)))
         return
-    lines = curves(bench, beams, (model, self_normalised))
+    lines = curves(bench, beams, (model, self_normalized))
     print(f"drawn: {draw(lines)}")
-    others = [setting.name for setting in settings() if not setting.normalised and setting.name != "NBS+SN"]
-    print(describe(headline(bench, others, claim_beam, rounds, self_normalised)))
+    others = [setting.name for setting in settings() if not setting.normalized and setting.name != "NBS+SN"]
+    print(describe(headline(bench, others, claim_beam, rounds, self_normalized)))

@@ -45,11 +45,11 @@ def clustered(layer: Layer, centroids: int, best: Sequence[int] = BEST) -> dict[
     """The published screens of one clustering, by K."""
     weight, bias = kmeans(layer.fit.hidden, centroids, 1)
     label, always = assign(layer.fit.hidden, weight, bias), np.array([layer.eos_id], np.int32)
-    found = {}
+    screens = {}
     for k in best:
         counts = count(label, layer.fit.top[:, :k], centroids, len(layer.bias), always)
-        found[k] = screen_of(weight, bias, counts, knapsack(counts, 0.0))
-    return found
+        screens[k] = screen_of(weight, bias, counts, knapsack(counts, 0.0))
+    return screens
 
 
 def sweep(
@@ -108,8 +108,8 @@ def union(layer: Layer, batches: list[Floats], centroids: int, rounds: int) -> d
 
     def check(outputs: dict[str, list[TopK]]) -> None:
         best = np.concatenate([top.token[:, 0] for top in outputs["exact"]])
-        for name, found in outputs.items():
-            right[name] = round(float((np.concatenate([top.token[:, 0] for top in found]) == best).mean()), 5)
+        for name, tops in outputs.items():
+            right[name] = round(float((np.concatenate([top.token[:, 0] for top in tops]) == best).mean()), 5)
         assert right["scan"] == 1.0, "the scan is not the exact layer"
 
     timings = interleave({name: run(one) for name, one in layers.items()}, "exact", rounds, check, time.process_time)

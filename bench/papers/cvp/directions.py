@@ -115,40 +115,40 @@ class Bench:
         """Fitted to the vectors of all directions that share a screen."""
         chosen, groups = scopes([t.direction.languages for t in self.texts], per, True)
         eos = self.translator.loaded.model.eos_id
-        found = shared(groups, self.fit).items()
-        return Screens(chosen, {s: find_screen(c, self.output, eos, options).screen for s, c in found})
+        collections = shared(groups, self.fit).items()
+        return Screens(chosen, {s: find_screen(c, self.output, eos, options).screen for s, c in collections})
 
     def measure(self, screens: Screens, options: ScreenOptions) -> list[dict[str, Any]]:
         """Results of `screens` in each direction, on the test set."""
-        found = []
+        rows = []
         with tempfile.TemporaryDirectory() as work:
             translator = Translator(self._copy(Path(work) / "model", screens))
             for text in self.texts:
-                found.append({"direction": text.name, **self._alone(screens, options, text)})
+                rows.append({"direction": text.name, **self._alone(screens, options, text)})
                 texts = self.translate(translator, text, "screen")
                 references = [reference for _, reference in self.tests[text.name]]
                 same = sum(a == b for a, b in zip(texts, self.exact[text.name], strict=True))
-                found[-1] |= {
+                rows[-1] |= {
                     "bleu": round(quality(texts, references).bleu, 2),
                     "bleu_exact": round(quality(self.exact[text.name], references).bleu, 2),
                     "same": round(same / len(texts), 4),
                 }
-        return found
+        return rows
 
     def _alone(self, screens: Screens, options: ScreenOptions, text: Text) -> dict[str, Any]:
         """Figures of the sets and of the test, without a search."""
         screen, vocab = screens.by_scope[text.direction.languages.scope(screens.per)], len(self.output.bias)
         records = self.test[text.name].read(lambda numbers: np.ones(len(numbers), np.bool_))
         paper = measure(screen, self.output, records, Demand(K, options.tolerance), CONFIDENCE)
-        asked = measure(screen, self.output, records, Demand(options.top_k, options.tolerance), CONFIDENCE)
+        own = measure(screen, self.output, records, Demand(options.top_k, options.tolerance), CONFIDENCE)
         return {
             "active": round(paper.average_set / vocab, 5),
             "most_active": round(int(np.diff(screen.start).max()) / vocab, 5),
             "p_at_1": round(paper.precision_1, 4),
             f"p_at_{K}": round(paper.precision_k, 4),
-            "fallback": round(asked.fallback, 4),
-            "fidelity": round(asked.fidelity, 5),
-            "rows": asked.rows,
+            "fallback": round(own.fallback, 4),
+            "fidelity": round(own.fidelity, 5),
+            "rows": own.rows,
         }
 
     def _copy(self, place: Path, screens: Screens) -> Path:
@@ -165,29 +165,29 @@ class Bench:
 def kinds(clusters: int, best: Sequence[int], fidelity: float, beam_size: int) -> dict[str, ScreenOptions]:
     """The screens that are fitted, by name."""
     options = ScreenOptions(method="kmeans", clusters=clusters, fidelity=0.0, top_k=K, beam_size=beam_size)
-    found = {f"best {k}": replace(options, set_k=k, neighbours=False) for k in best}
-    return found | (
+    screens = {f"best {k}": replace(options, set_k=k, neighbours=False) for k in best}
+    return screens | (
         {f"fidelity {fidelity}": replace(options, fidelity=fidelity, top_k=2 * beam_size)} if fidelity else {}
     )
 
 
-def table(name: str, scope: Per, found: Sequence[dict[str, Any]]) -> str:
+def table(name: str, scope: Per, rows: Sequence[dict[str, Any]]) -> str:
     """The directions of one kind and scope, and their mean."""
-    return _lined(f"{name}, per {scope}", [(row["direction"], row) for row in (*found, mean(found))])
+    return _lined(f"{name}, per {scope}", [(row["direction"], row) for row in (*rows, mean(rows))])
 
 
-def comparison(name: str, found: Mapping[Per, Sequence[dict[str, Any]]]) -> str:
+def comparison(name: str, by_scope: Mapping[Per, Sequence[dict[str, Any]]]) -> str:
     """The scopes of one kind side by side: what CVP section 2.2 claims of screens per direction."""
-    count = len(next(iter(found.values())))
+    count = len(next(iter(by_scope.values())))
     return _lined(
-        f"{name}, mean of {count} directions", [(f"per {scope}", mean(rows)) for scope, rows in found.items()]
+        f"{name}, mean of {count} directions", [(f"per {scope}", mean(rows)) for scope, rows in by_scope.items()]
     )
 
 
-def mean(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def mean(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Of the figures of all directions; each counts the same."""
-    numbers = [key for key in found[0] if key not in ("direction", "rows")]
-    return {"direction": "mean"} | {key: float(np.mean([row[key] for row in found])) for key in numbers}
+    numbers = [key for key in rows[0] if key not in ("direction", "rows")]
+    return {"direction": "mean"} | {key: float(np.mean([row[key] for row in rows])) for key in numbers}
 
 
 def _lined(head: str, rows: Sequence[tuple[str, dict[str, Any]]]) -> str:
@@ -213,15 +213,15 @@ def main(
     for name, options in kinds(clusters, best, fidelity, beam_size).items():
         whole: dict[Per, list[dict[str, Any]]] = {}
         for scope in SCOPES:
-            found = whole[scope] = bench.measure(bench.screens(scope, options), options)
-            print(table(name, scope, found), flush=True)
+            rows = whole[scope] = bench.measure(bench.screens(scope, options), options)
+            print(table(name, scope, rows), flush=True)
             folder = bench.translator.loaded.folder
-            asked = {
+            facts = {
                 "model": f"{folder.parent.name}/{folder.name}",
                 "scope": scope,
                 "kind": name,
                 "vectors": vectors,
                 "sentences": sentences,
             }
-            record.write("directions", {"directions": found}, threads=1, options=asked | asdict(options))
+            record.write("directions", {"directions": rows}, threads=1, options=facts | asdict(options))
         print(comparison(name, whole), flush=True)

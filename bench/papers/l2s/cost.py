@@ -41,7 +41,7 @@ def parts(layer: Layer) -> dict[str, Row]:
     screen = screen_at(cluster(layer, "spherical", CLUSTERS, near=False), SET)
     graph = FgdLayer.build(weight, bias, links=32, searched=SEARCHED, kept=8 * K)
     low = SvdSoftmaxLayer.build(weight, bias, rank=RANK, rescored=1)
-    found: dict[str, Row] = {
+    rows: dict[str, Row] = {
         BASELINE: _top(FullSoftmaxLayer.build(weight, bias)),
         f"{BASELINE}, matmul": lambda h: weight @ h + bias,
         f"{BASELINE}, log-sum-exp": lambda h: log_sum_exp(logits),
@@ -56,10 +56,10 @@ def parts(layer: Layer) -> dict[str, Row]:
     for share in BUDGETS:
         greedy = GreedyMipsLayer.build(weight, bias, budget=round(share * len(weight)))
         words = greedy.candidates(layer.test.hidden[0])
-        found[f"Greedy-MIPS {share:.0%}"] = _top(greedy)
-        found[f"Greedy-MIPS {share:.0%}, candidates"] = greedy.candidates
-        found[f"Greedy-MIPS {share:.0%}, their logits"] = lambda h, words=words: exact_logits(weight, bias, words, h)  # type: ignore[misc]
-    return found
+        rows[f"Greedy-MIPS {share:.0%}"] = _top(greedy)
+        rows[f"Greedy-MIPS {share:.0%}, candidates"] = greedy.candidates
+        rows[f"Greedy-MIPS {share:.0%}, their logits"] = lambda h, words=words: exact_logits(weight, bias, words, h)  # type: ignore[misc]
+    return rows
 
 
 def _top(layer: TopKLayer) -> Row:
@@ -77,8 +77,8 @@ def measure(layer: Layer, rounds: int) -> dict[str, Any]:
 
         return repeat
 
-    found = {name: over(run) for name, run in parts(layer).items()}
-    timings = interleave(found, BASELINE, rounds, lambda _: None, time.process_time)
+    runs = {name: over(run) for name, run in parts(layer).items()}
+    timings = interleave(runs, BASELINE, rounds, lambda _: None, time.process_time)
     figures = {
         name: {"us": round(1e6 * timing.median_s / len(rows), 2), "ratio": round(timing.ratio, 3)}
         for name, timing in timings.items()

@@ -97,14 +97,14 @@ def table(line: dict[str, Any], subject: Subject) -> str:
         point = represent(points, method)
         assert point is not None
         name = {"l2s": "L2S", "kmeans": "k-means"}.get(method, method)
-        found = (
+        text = (
             f"  {name:<24}{point['p_at_1']:8.4f}{point['p_at_5']:8.4f}{point['us']:9.1f}{point['ratio']:9.2f}x "
             f"{'({:.2f}-{:.2f})'.format(point['least_ratio'], point['most_ratio']):<16}"
         )
         if paper and name in paper.rows:
-            found += " x{} P@1 {} P@5 {}".format(*paper.rows[name])
+            text += " x{} P@1 {} P@5 {}".format(*paper.rows[name])
         dial = ", ".join(f"{key} {value}" for key, value in point["dial"].items())
-        rows.append(f"{found:<96} {dial}; {point['rows']} rows")
+        rows.append(f"{text:<96} {dial}; {point['rows']} rows")
     return "\n".join(rows)
 
 
@@ -123,8 +123,8 @@ def main(
     for subject, place in places:
         if place is None:
             print(f"{subject.name} is missing: not in {', '.join(models)}", file=sys.stderr)
-    found = [(subject, place) for subject, place in places if place is not None]
-    for prepared in prepare_all(found, data, quick):
+    present_models = [(subject, place) for subject, place in places if place is not None]
+    for prepared in prepare_all(present_models, data, quick):
         print(table(curve(prepared, quick, method), prepared.subject), flush=True)
         if studies and prepared.subject.name == "lm-ptb-small":
             from bench.papers.l2s.studies import study

@@ -62,7 +62,7 @@ def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial
     budgets = sorted({max(1, round(vocab * share)) for share in (0.005, 0.02, 0.1, 0.2)})
     deepest = min(vocab.bit_length() - 1, width)
     links, built = (32, 200) if vocab <= 30_000 else (24, 100)  # a graph of more words would take minutes to build
-    found: dict[str, tuple[Any, list[Dial]]] = {
+    dialed: dict[str, tuple[Any, list[Dial]]] = {
         "SVD-softmax": (SvdSoftmaxLayer, [{"rank": r, "rescored": few * 5} for r in ranks]),
         "adaptive softmax": (AdaptiveSoftmaxLayer, [{"head": head} for head in heads]),
         "adaptive softmax, trained": (AdaptiveSoftmaxLayer, [{"head": head, "trained": True} for head in heads]),
@@ -79,7 +79,7 @@ def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial
             [{"leaves": lists, "probed": p, "kept": min(few * 2 * more, vocab)} for more in (1, 5, 25) for p in probes],
         ),
     }
-    return {name: (method, settings[::-2][::-1] if quick else settings) for name, (method, settings) in found.items()}
+    return {name: (method, settings[::-2][::-1] if quick else settings) for name, (method, settings) in dialed.items()}
 
 
 SAMPLES = 2_000  # vectors that the methods of others are fitted on
@@ -87,23 +87,23 @@ PREVIEWED = 10_000  # vectors that the preview of the proven layer is fitted on
 SHARING = (FgdLayer, GreedyMipsLayer, FaissIvfLayer, ScannLayer)  # one structure for every dial
 
 
-def others(layer: Layer, quick: bool, only: list[str], said: Callable[[str], None]) -> list[Contender]:
+def others(layer: Layer, quick: bool, only: list[str], say: Callable[[str], None]) -> list[Contender]:
     """The methods of others at each dial; one whose package is missing is named and left out."""
-    found = []
+    contenders = []
     samples = layer.fit.hidden[:SAMPLES]
     for name, (method, settings) in dials(len(layer.weight), layer.weight.shape[1], quick).items():
         if only and name not in only:
             continue
-        said(f"{layer.name}: building {name}")
+        say(f"{layer.name}: building {name}")
         like: dict[str, Any] = {}
         try:
             for dial in settings:
                 output_layer = method.build(layer.weight, layer.bias, samples, **dial, **like)
                 like = {"like": output_layer} if method in SHARING else {}
-                found.append(Contender(name, dial, output_layer))
+                contenders.append(Contender(name, dial, output_layer))
         except SharpbeamError as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
-    return found
+    return contenders
 
 
 def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
@@ -112,12 +112,13 @@ def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
     preview = fit_low_bit(weight, bias, layer.fit.hidden[:PREVIEWED])
     exact, scan = ExactLayer.build(weight, bias), ScanLayer.build(weight, bias)
     proven = ProvenLayer.build(weight, bias, preview).unnormalised()
-    found = [
+    contenders = [
         Contender(BASELINE, {}, FullSoftmaxLayer.build(weight, bias)),
         Contender("exact", {}, exact),
         Contender("scan", {}, scan),
         Contender("proven", {"coordinates": round(float(preview.coordinates.mean()))}, proven),
     ]
     few = Screen(np.zeros_like(weight[:1]), bias[:1], np.array([0, K], np.int32), np.arange(K, dtype=np.int32))
-    found.append(Contender(CALL, {"clusters": 1, "set": K}, ScreenLayer.build(weight, bias, few)))
-    return found + [Contender(fit.name, fit.dial, ScreenLayer.build(weight, bias, fit.screen, scan)) for fit in fits]
+    contenders.append(Contender(CALL, {"clusters": 1, "set": K}, ScreenLayer.build(weight, bias, few)))
+    screens = [Contender(fit.name, fit.dial, ScreenLayer.build(weight, bias, fit.screen, scan)) for fit in fits]
+    return contenders + screens

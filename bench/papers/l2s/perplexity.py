@@ -63,7 +63,7 @@ PAPER = {  # speed-up and perplexity in L2S Table 6
     },
 }
 PAPER["lm-ptb-wide"] = PAPER["lm-ptb-large"]
-MOST_OVER = 0.005  # that the probabilities of a step may sum to above 1, for normalisers from int8 logits
+MOST_OVER = 0.005  # that the probabilities of a step may sum to above 1, for normalizers from int8 logits
 SUMMED = 3  # steps whose probabilities are summed over all tokens, one forced score each
 TAIL_ROWS = 40_000  # vectors that a tail is fitted on
 FLOOR = "low rank alone"  # no token has an exact logit: what completing a set costs at least
@@ -178,7 +178,7 @@ def contenders(prepared: Prepared, subject: Subject) -> tuple[dict[str, LogProb]
         return float(logits[word] - log_sum_exp(logits))
 
     completed: dict[str, LogProb] = {
-        name: Completed(weight, bias, rank, found).log_prob for name, found in methods.items()
+        name: Completed(weight, bias, rank, base).log_prob for name, base in methods.items()
     }
     tails = {
         f"{fit.name} with a tail": _built(layer, with_tail(layer, fit.screen))
@@ -226,7 +226,7 @@ def _sum(layer: ScreenLayer, h: Floats) -> float:
 
 
 def set_only(weight: Floats, bias: Floats, screen: Screen, hidden: Floats, word: Ids) -> dict[str, float]:
-    """Share of the words outside their sets, and the perplexity of the others, normalised over the set."""
+    """Share of the words outside their sets, and the perplexity of the others, normalized over the set."""
     log_prob = ScreenLayer.build(weight, bias, screen).log_prob(hidden, word)
     inside = np.isfinite(log_prob)
     return {
@@ -245,13 +245,13 @@ def describe(line: dict[str, Any]) -> str:
     rows = [
         f"{line['options']['model']}: perplexity of {line['options']['words']} words of the test text (L2S Table 6)"
     ]
-    for name, found in line["completed"].items():
+    for name, one in line["completed"].items():
         published = "   paper x{} {}".format(*paper[name]) if name in paper else ""
         only = line["set_only"].get(name)
         alone = ""
         if only:
             alone = f"; set only: {only['outside']:.2%} of the words outside, {only['perplexity_inside']} of the others"
-        rows.append(f"  {name:<24} {found['perplexity']:8.2f}  x{found['ratio']:.2f}{published}{alone}")
+        rows.append(f"  {name:<24} {one['perplexity']:8.2f}  x{one['ratio']:.2f}{published}{alone}")
     return "\n".join(rows)
 
 

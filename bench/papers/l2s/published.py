@@ -3,7 +3,7 @@
 For each number of clusters r the sets are learned to three budgets, from the spherical k-means of the same r, and next
 to each stands that start with sets of the same budget. Precision is on held-out vectors. Time is like for like: a
 screen in NumPy next to the full softmax in NumPy, one row at a time, as in the paper; and next to it the native layer
-(`screen-alone`). The sets are those of the paper: counts of a cluster's own members, no neighbours.
+(`screen-alone`). The sets are those of the paper: counts of a cluster's own members, no neighbors.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ def curve(layer: Layer, clusters: int, budgets: Sequence[int], rounds: int = ROU
     start = cluster(layer, "spherical", clusters, near=False)
     contenders = [Contender(BASELINE, {}, FullSoftmaxLayer.build(layer.weight, layer.bias))]
     for budget in budgets:
-        for found in (start, cluster(layer, "l2s", clusters, budget, near=False)):
-            contenders += _contenders(layer, found, budget)
+        for fitted in (start, cluster(layer, "l2s", clusters, budget, near=False)):
+            contenders += _contenders(layer, fitted, budget)
     points = measure(contenders, layer.test, rounds, SECONDS)
     return record.write("published_screens", {"baseline": BASELINE, "points": points}, threads=1, options=options)
 
 
-def _contenders(layer: Layer, found: Clusters, budget: int) -> list[Contender]:
-    screen = screen_at(found, budget)
-    dial = {"clusters": len(found.weight), "budget": budget}
+def _contenders(layer: Layer, fitted: Clusters, budget: int) -> list[Contender]:
+    screen = screen_at(fitted, budget)
+    dial = {"clusters": len(fitted.weight), "budget": budget}
     return [
-        Contender(found.method, dial, ScreenNumpyLayer.build(layer.weight, layer.bias, screen=screen)),
-        Contender(f"{found.method}, {NATIVE}", dial, ScreenLayer.build(layer.weight, layer.bias, screen)),
+        Contender(fitted.method, dial, ScreenNumpyLayer.build(layer.weight, layer.bias, screen=screen)),
+        Contender(f"{fitted.method}, {NATIVE}", dial, ScreenLayer.build(layer.weight, layer.bias, screen)),
     ]
 
 
@@ -74,10 +74,10 @@ def search(
     figures: dict[str, Any] = {}
     with with_screen(translator.loaded.folder, screen, layer.weight, layer.bias) as screened:
         for beam in (1, 5):
-            exact, found = (texts(screened, pairs, name, beam) for name in ("exact", LAYER))
+            exact, published = (texts(screened, pairs, name, beam) for name in ("exact", LAYER))
             sources = [source for source, _ in timed]
             times = time_layers(screened, sources, beam, ("exact", "scan", LAYER))
-            figures[f"beam {beam}"] = against(exact, found, pairs) | {"times": times}
+            figures[f"beam {beam}"] = against(exact, published, pairs) | {"times": times}
     return record.write("published_search", {"baseline": "exact", "beams": figures}, threads=1, options=options)
 
 
@@ -85,7 +85,7 @@ def describe(line: dict[str, Any]) -> str:
     """The table of one number of clusters, for people."""
     options = line["options"]
     if "beams" in line:
-        return "\n".join(_beam(options, name, found) for name, found in line["beams"].items())
+        return "\n".join(_beam(options, name, one) for name, one in line["beams"].items())
     rows = [f"{options['model']}, r = {options['clusters']}, fitted on {options['fitted_on']} vectors"]
     for point in line["points"]:
         rows.append(
@@ -96,14 +96,14 @@ def describe(line: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def _beam(options: dict[str, Any], name: str, found: dict[str, Any]) -> str:
-    exact, own = found["times"]["exact"], found["times"][LAYER]
-    said = (
-        f"{options['model']}, r = {options['clusters']}, budget {options['budget']}, {name}: BLEU {found['screen']:.2f}"
+def _beam(options: dict[str, Any], name: str, one: dict[str, Any]) -> str:
+    exact, own = one["times"]["exact"], one["times"][LAYER]
+    text = (
+        f"{options['model']}, r = {options['clusters']}, budget {options['budget']}, {name}: BLEU {one['screen']:.2f}"
     )
-    said += f" against {found['exact']:.2f} ({found['difference']:+.2f}), {found['identical']:.2%} identical; "
+    text += f" against {one['exact']:.2f} ({one['difference']:+.2f}), {one['identical']:.2%} identical; "
     layer = exact["layer_ms"] / own["layer_ms"]
-    return said + f"output layer x{layer:.1f}, whole translation x{own['ratio']:.2f} over the native exact layer"
+    return text + f"output layer x{layer:.1f}, whole translation x{own['ratio']:.2f} over the native exact layer"
 
 
 def main(
@@ -133,7 +133,7 @@ def main(
     if subject.columns is not None:
         translator, pairs = Translator(folder), subject.pairs(data, "test", sentences)
         for budget in budgets:
-            found = search(layer, translator, pairs, pairs[:TIMED], clusters[0], budget)
-            print(describe(found), flush=True)
+            result = search(layer, translator, pairs, pairs[:TIMED], clusters[0], budget)
+            print(describe(result), flush=True)
     for number in clusters:
         print(describe(curve(layer, number, budgets)), flush=True)

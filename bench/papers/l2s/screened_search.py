@@ -98,7 +98,7 @@ def _compare(translator: Translator, pairs: list[tuple[str, str]], beam: int) ->
         layer: [t.text for t in translator.translate(sources, beam_size=beam, output_layer=layer)]
         for layer in ("exact", "screen")
     }
-    bleu = {layer: quality(found, references).bleu for layer, found in texts.items()}
+    bleu = {layer: quality(answers, references).bleu for layer, answers in texts.items()}
     same = sum(a == b for a, b in zip(*texts.values(), strict=True)) / len(sources)
     difference = bleu["screen"] - bleu["exact"]
     return {"exact": round(bleu["exact"], 3), "screen": round(bleu["screen"], 3)} | {
@@ -153,8 +153,8 @@ class TimedLayer(OutputLayerRun):
 @contextlib.contextmanager
 def _clocked(translator: Translator, layer: str, clock: Clock) -> Iterator[None]:
     """The translator with `layer` in the place of the exact one, its calls timed."""
-    parts, found = translator.loaded, translator.loaded.layer_named(layer)
-    timed = cast(RowLayer, TimedLayer(cast(RowLayer, found), clock))
+    parts, chosen = translator.loaded, translator.loaded.layer_named(layer)
+    timed = cast(RowLayer, TimedLayer(cast(RowLayer, chosen), clock))
     translator.loaded = dataclasses.replace(parts, exact=timed)
     try:
         yield

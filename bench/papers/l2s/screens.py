@@ -72,9 +72,9 @@ def cluster(
     return Clusters(method, weight, bias, counts, time.perf_counter() - began)
 
 
-def screen_at(found: Clusters, budget: float) -> Screen:
+def screen_at(clusters: Clusters, budget: float) -> Screen:
     """The screen with sets of `budget` words on average over the vectors that were fitted on."""
-    return screen_of(found.weight, found.bias, found.counts, knapsack(found.counts, budget))
+    return screen_of(clusters.weight, clusters.bias, clusters.counts, knapsack(clusters.counts, budget))
 
 
 @dataclass(frozen=True)
@@ -85,35 +85,35 @@ class Hits:
     p_at_5: float
     all_five: float
     average_set: float
-    found: Ids  # [N]
+    right: Ids  # [N]
 
 
 def hits(screen: Screen, sample: Sample, vocab: int) -> Hits:
     """From the sets alone, without the products."""
     label = assign(sample.hidden, screen.weight, screen.bias)
     member = membership(screen, label, sample.top, vocab)
-    found = member.sum(axis=1).astype(np.int32)
+    right = member.sum(axis=1).astype(np.int32)
     return Hits(
         float(member[:, 0].mean()),
         float(member.mean()),
-        float((found == K).mean()),
+        float((right == K).mean()),
         float(np.diff(screen.start)[label].mean()),
-        found,
+        right,
     )
 
 
-def cheapest(layer: Layer, found: Clusters, p_at_1: float = P_AT_1, p_at_5: float = P_AT_5) -> Fit:
+def cheapest(layer: Layer, clusters: Clusters, p_at_1: float = P_AT_1, p_at_5: float = P_AT_5) -> Fit:
     """The smallest sets that reach both precisions on the vectors to choose on, or every word that was seen."""
     best = 0.0
     for share in SIZES:
-        budget = float(share * found.counts.everything)
-        there = hits(screen_at(found, budget if share < 1 else 0.0), layer.choose, len(layer.bias))
+        budget = float(share * clusters.counts.everything)
+        there = hits(screen_at(clusters, budget if share < 1 else 0.0), layer.choose, len(layer.bias))
         if there.p_at_1 < p_at_1 + MARGIN or there.p_at_5 < p_at_5 + MARGIN:
             break
         best = budget if share < 1 else 0.0
-    screen = screen_at(found, best)
+    screen = screen_at(clusters, best)
     size = hits(screen, layer.choose, len(layer.bias)).average_set
-    return Fit(found.method, {"clusters": len(found.weight), "set": round(size, 1)}, screen)
+    return Fit(clusters.method, {"clusters": len(clusters.weight), "set": round(size, 1)}, screen)
 
 
 def cost(fit: Fit) -> float:
@@ -125,9 +125,9 @@ def best_of(layer: Layer, method: str, numbers: Sequence[int], say: Say) -> Fit:
     """The cheapest of the screens of a method over numbers of clusters."""
     fits = []
     for number in numbers:
-        found = cluster(layer, method, number, _budget(layer, number) if method == "l2s" else 0.0)
-        fits.append(cheapest(layer, found))
-        say(f"{layer.name}: {method}, {number} clusters, sets of {fits[-1].dial['set']} words, {found.seconds:.0f} s")
+        fitted = cluster(layer, method, number, _budget(layer, number) if method == "l2s" else 0.0)
+        fits.append(cheapest(layer, fitted))
+        say(f"{layer.name}: {method}, {number} clusters, sets of {fits[-1].dial['set']} words, {fitted.seconds:.0f} s")
     return min(fits, key=cost)
 
 
@@ -137,7 +137,7 @@ def _budget(layer: Layer, clusters: int) -> float:
     return 0.9 * float(start.dial["set"])
 
 
-def fidelity(layer: Layer, clusters: int, asked: float, say: Say) -> Fit:
+def fidelity(layer: Layer, clusters: int, share: float, say: Say) -> Fit:
     """The product's fit with its test, by k-means: eight tenths to fit on, one to choose, one to measure."""
     sample = layer.fit.first(MOST)
     records = np.zeros(len(sample), record_type(layer.weight.shape[1], K))
@@ -146,7 +146,7 @@ def fidelity(layer: Layer, clusters: int, asked: float, say: Say) -> Fit:
     scan = ScanLayer.build(layer.weight, layer.bias)
     records["log_prob"] = np.concatenate([scan.topk(h, K).log_prob for h in np.array_split(sample.hidden, 64)])
     records["step"], records["floor"] = np.arange(len(sample)), -np.inf
-    options = ScreenOptions(method="kmeans", clusters=clusters, fidelity=asked, top_k=K)
+    options = ScreenOptions(method="kmeans", clusters=clusters, fidelity=share, top_k=K)
     fitted = find_screen(
         Collection([records]),
         Output(layer.weight, layer.bias),
@@ -156,4 +156,4 @@ def fidelity(layer: Layer, clusters: int, asked: float, say: Say) -> Fit:
     )
     size = round(fitted.held_out.average_set, 1)
     dial = {"clusters": clusters, "set": size, "fallback": round(fitted.held_out.fallback, 4)}
-    return Fit(f"screen, fidelity {asked}", dial, fitted.screen)
+    return Fit(f"screen, fidelity {share}", dial, fitted.screen)

@@ -24,12 +24,12 @@ def seen(layer: Layer, clusters: int, share: float) -> dict[str, Any]:
     options = {"model": layer.name, "clusters": clusters, "set": SET, "fitted_on": len(part.fit)}
     if known := record.find("l2s_seen", options):
         return known
-    found = {method: cluster(part, method, clusters, SET, near=False) for method in ("spherical", "l2s")}
-    figures = {method: _precision(layer, one, SET) for method, one in found.items()}
-    everything = _precision(layer, found["l2s"], 0.0)
+    fitted = {method: cluster(part, method, clusters, SET, near=False) for method in ("spherical", "l2s")}
+    figures = {method: _precision(layer, one, SET) for method, one in fitted.items()}
+    everything = _precision(layer, fitted["l2s"], 0.0)
     return record.write("l2s_seen", {"methods": figures, "every token seen": everything}, threads=1, options=options)
 
 
-def _precision(layer: Layer, found: Clusters, budget: float) -> dict[str, float]:
-    there = hits(screen_at(found, budget), layer.test, len(layer.bias))
+def _precision(layer: Layer, fitted: Clusters, budget: float) -> dict[str, float]:
+    there = hits(screen_at(fitted, budget), layer.test, len(layer.bias))
     return {"p_at_1": round(there.p_at_1, 5), "p_at_5": round(there.p_at_5, 5), "set": round(there.average_set, 1)}

@@ -110,8 +110,8 @@ def _make(folder: Path, config: TransformerConfig) -> None:
     tensors = {name: _random(draw, name, shape) for name, shape in tensor_shapes(config).items()}
     save_model(folder, config, tensors, {"source.pieces.json": words.listed}, "# random weights, for timing only\n")
     parts = load_model(folder, MachineOptions())
-    given = [*special.values(), *config.languages.values()]  # CTranslate2 fails where its map lacks an answer's tag
-    always = np.unique([*given, *draw.integers(FIRST_WORD, size, ALWAYS)]).astype(np.int32)
+    ids = [*special.values(), *config.languages.values()]  # CTranslate2 fails where its map lacks an answer's tag
+    always = np.unique([*ids, *draw.integers(FIRST_WORD, size, ALWAYS)]).astype(np.int32)
     start = np.arange(0, TRANSLATIONS * size + 1, TRANSLATIONS, dtype=np.int32)
     token = draw.integers(FIRST_WORD, size, TRANSLATIONS * size, np.int32)
     save_shortlist(folder, Shortlist(always, start, token), shortlist_identity(parts), {"from": "random numbers"})

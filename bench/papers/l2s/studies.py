@@ -46,20 +46,20 @@ def study(layer: Layer, quick: bool) -> dict[str, Any]:
 
 def over_vocabulary(layer: Layer, sizes: Sequence[int]) -> list[Point]:
     """The output layer cut to the most frequent words: the screen's speed-up grows with the vocabulary."""
-    found = []
+    points = []
     for size in sizes:
         small = layer.restricted(min(size, len(layer.bias)))
         clusters = cluster(small, "kmeans", VOCABULARY_CLUSTERS)
-        found.append({"vocab": size} | _point(small, cheapest(small, clusters, PAPER_P_AT_1, PAPER_P_AT_5)))
-    return found
+        points.append({"vocab": size} | _point(small, cheapest(small, clusters, PAPER_P_AT_1, PAPER_P_AT_5)))
+    return points
 
 
 def over_clusters(layer: Layer, numbers: Sequence[int]) -> list[Point]:
     """The cheapest sets of good precision for numbers of clusters, by k-means (L2S would take minutes for each)."""
-    found = []
+    points = []
     for number in numbers:
-        found.append(_point(layer, cheapest(layer, cluster(layer, "kmeans", number))))
-    return found
+        points.append(_point(layer, cheapest(layer, cluster(layer, "kmeans", number))))
+    return points
 
 
 def _point(layer: Layer, fit: Fit) -> Point:
@@ -73,7 +73,7 @@ def equal_budgets(layer: Layer, budgets: Sequence[int], quick: bool) -> dict[str
 
     Each is fitted anew with every seed, and L2S starts from the spherical k-means of its seed; recorded.
     """
-    seeds, found = QUICK_SEEDS if quick else SEEDS, []
+    seeds, points = QUICK_SEEDS if quick else SEEDS, []
     still = {(m, seed): cluster(layer, m, BUDGET_CLUSTERS, seed=seed) for m in METHODS if m != "l2s" for seed in seeds}
     for budget in budgets:
         learned = {("l2s", seed): cluster(layer, "l2s", BUDGET_CLUSTERS, budget, seed) for seed in seeds}
@@ -81,13 +81,13 @@ def equal_budgets(layer: Layer, budgets: Sequence[int], quick: bool) -> dict[str
             key: hits(screen_at(one, budget), layer.test, len(layer.bias)) for key, one in (still | learned).items()
         }
         by_method = {method: [there[method, seed] for seed in seeds] for method in METHODS}
-        found.append(
+        points.append(
             {"budget": budget, "clusters": BUDGET_CLUSTERS}
             | {method: _figures(runs) for method, runs in by_method.items()}
             | {f"gain_over_{m}": gain(by_method["l2s"], by_method[m]) for m in METHODS if m != "l2s"}
         )
     options = {"model": layer.name, "k": K, "seeds": seeds, "quick": quick, "fitted_on": len(layer.fit)}
-    return record.write("equal_budgets", {"budgets": found}, threads=1, options=options)
+    return record.write("equal_budgets", {"budgets": points}, threads=1, options=options)
 
 
 def _figures(runs: Sequence[Hits]) -> dict[str, float]:
@@ -101,7 +101,7 @@ def gain(better: Sequence[Hits], worse: Sequence[Hits]) -> dict[str, Any]:
 
     The half width of its 95% interval takes rows as if independent, with their means over the seeds.
     """
-    difference = np.stack([(one.found - other.found) / K for one, other in zip(better, worse, strict=True)])
+    difference = np.stack([(one.right - other.right) / K for one, other in zip(better, worse, strict=True)])
     rows = difference.mean(axis=0)
     return {
         "p_at_5": round(float(rows.mean()), 6),

@@ -190,8 +190,8 @@ def present(subject: Subject, roots: Sequence[str]) -> Subject:
 
 def note(subject: Subject) -> str:
     """A remark where a model stands in for another one; empty elsewhere."""
-    asked = [name for name, other in INSTEAD.items() if other == subject.name]
-    return f"{subject.name} in the place of {asked[0]}, next to the paper's figures of that; " if asked else ""
+    names = [name for name, other in INSTEAD.items() if other == subject.name]
+    return f"{subject.name} in the place of {names[0]}, next to the paper's figures of that; " if names else ""
 
 
 def head(lines: Iterator[str], count: int) -> list[str]:

@@ -54,12 +54,12 @@ def measure(rounds: int) -> dict[str, Any]:
         weight = draw.normal(size=(out, inputs)).astype(np.float32)
         for rows in ROWS:
             x = draw.normal(size=(rows, inputs)).astype(np.float32)
-            found = contenders(weight, x)
-            wanted = x.astype(np.float64) @ weight.T
-            for name, run in found.items():
-                off = float(np.abs(run() - wanted).max() / np.abs(wanted).max())
+            libraries = contenders(weight, x)
+            exact = x.astype(np.float64) @ weight.T
+            for name, run in libraries.items():
+                off = float(np.abs(run() - exact).max() / np.abs(exact).max())
                 assert off < 1e-5, f"{name} is off by {off}"
-            us = _times(found, rounds)
+            us = _times(libraries, rounds)
             products.append({"out": out, "in": inputs, "rows": rows, "us": us})
             fastest.append(min(us, key=lambda name: us[name]))
     line = {
@@ -71,10 +71,10 @@ def measure(rounds: int) -> dict[str, Any]:
     return record.write("sharp_blas", line, threads=1, options=options)
 
 
-def _times(found: dict[str, Callable[[], Floats]], rounds: int) -> dict[str, float]:
+def _times(libraries: dict[str, Callable[[], Floats]], rounds: int) -> dict[str, float]:
     began = time.perf_counter()
     for _ in range(CALLS):
-        found["OpenBLAS"]()
+        libraries["OpenBLAS"]()
     calls = max(1, int(SECONDS * CALLS / (time.perf_counter() - began)))
 
     def repeated(run: Callable[[], Floats]) -> Callable[[], None]:
@@ -85,6 +85,6 @@ def _times(found: dict[str, Callable[[], Floats]], rounds: int) -> dict[str, flo
         return repeat
 
     timings = interleave(
-        {name: repeated(run) for name, run in found.items()}, "OpenBLAS", rounds, lambda _: None, time.process_time
+        {name: repeated(run) for name, run in libraries.items()}, "OpenBLAS", rounds, lambda _: None, time.process_time
     )
     return {name: round(1e6 * timing.least_s / calls, 2) for name, timing in timings.items()}

@@ -116,7 +116,7 @@ def ablation(
         answers = translators[step].translate(sources, output_layer=rows[step].output_layer, **SEARCH)
         return [answer.text for answer in answers]
 
-    said = _judge(run, rows, *german_english(data, judged, SETS[name]))
+    figures = _judge(run, rows, *german_english(data, judged, SETS[name]))
     sources, _ = german_english(data, sentences, SETS[name])
 
     def contender(step: str) -> Callable[[], list[str]]:
@@ -126,11 +126,11 @@ def ablation(
     timings = interleave(timed, BASELINE, rounds, lambda _: None, time.process_time)
     words = sum(len(source.split()) for source in sources)
     for step, timing in timings.items():
-        said[step] |= {k: round(v, 4) for k, v in dataclasses.asdict(timing).items()}
-        said[step] |= {"words_per_second": round(words / timing.median_s, 1), "paper": PAPER.get(step.split()[0])}
+        figures[step] |= {k: round(v, 4) for k, v in dataclasses.asdict(timing).items()}
+        figures[step] |= {"words_per_second": round(words / timing.median_s, 1), "paper": PAPER.get(step.split()[0])}
     parents = distinct_parents(translators[BASELINE], sources)
     options = {"model": model, "set": name, "sentences": len(sources), "rounds": rounds, "judged": judged}
-    line = {"baseline": BASELINE, "steps": said, "distinct_parents": parents}
+    line = {"baseline": BASELINE, "steps": figures, "distinct_parents": parents}
     return record.write("sharp", line, threads=1, options=options | SEARCH)
 
 
@@ -185,19 +185,19 @@ def _judge(
 ) -> dict[str, dict[str, Any]]:
     """BLEU of each row, and the shares of its outputs that SHARP-0 and the row that it must be like say too."""
     texts: dict[str, list[str]] = {}
-    said: dict[str, dict[str, Any]] = {}
+    figures: dict[str, dict[str, Any]] = {}
     for step, row in rows.items():
         texts[step] = run(step, sources)
 
         def same(other: str, mine: list[str] = texts[step]) -> float:
             return round(sum(a == b for a, b in zip(texts[other], mine, strict=True)) / len(sources), 5)
 
-        said[step] = {"says": row.says, "bleu": round(quality(texts[step], references).bleu, 3)}
-        said[step] |= {"same": same(BASELINE), "same_as_like": same(row.like) if row.like else None}
-        far = abs(said[step]["bleu"] - said[BASELINE]["bleu"])
+        figures[step] = {"says": row.says, "bleu": round(quality(texts[step], references).bleu, 3)}
+        figures[step] |= {"same": same(BASELINE), "same_as_like": same(row.like) if row.like else None}
+        far = abs(figures[step]["bleu"] - figures[BASELINE]["bleu"])
         if row.output_layer == "shortlist" and far > BLEU_DISTANCE:
-            raise DisagreementError(f"{step} disagrees: {said}")
-    return said
+            raise DisagreementError(f"{step} disagrees: {figures}")
+    return figures
 
 
 def describe(line: dict[str, Any]) -> str:
@@ -205,14 +205,14 @@ def describe(line: dict[str, Any]) -> str:
     options = line["options"]
     head = f"{options['set']}, {options['sentences']} sentences ({options['judged']} judged), beam 6, one at a time"
     rows = [f"{head}; {line['distinct_parents']:.1%} of the parents are distinct (paper: about 70%)"]
-    for step, found in line["steps"].items():
-        like = "" if found["same_as_like"] is None else f", {found['same_as_like']:.2%} as the row before"
-        row = f"  {step:<16} {found['says']:<20} BLEU {found['bleu']:.2f}, {found['same']:.2%} as SHARP-0{like}"
-        if "ratio" in found:
-            paper = f"; paper x{found['paper']:.2f}" if found["paper"] else ""
+    for step, one in line["steps"].items():
+        like = "" if one["same_as_like"] is None else f", {one['same_as_like']:.2%} as the row before"
+        row = f"  {step:<16} {one['says']:<20} BLEU {one['bleu']:.2f}, {one['same']:.2%} as SHARP-0{like}"
+        if "ratio" in one:
+            paper = f"; paper x{one['paper']:.2f}" if one["paper"] else ""
             row += (
-                f"  {found['words_per_second']:>6.0f} words/s  x{found['ratio']:.2f} "
-                f"({found['least_ratio']:.2f}-{found['most_ratio']:.2f}{paper})"
+                f"  {one['words_per_second']:>6.0f} words/s  x{one['ratio']:.2f} "
+                f"({one['least_ratio']:.2f}-{one['most_ratio']:.2f}{paper})"
             )
         rows.append(row)
     return "\n".join(rows)

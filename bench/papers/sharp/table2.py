@@ -76,15 +76,15 @@ def measure(
         raise NoDataError(f"no model of SHARP's Table 2 is in {', '.join(models)}")
     texts = {name: german_english(data, sentences, file) for name, file in SETS.items()}
     first = texts["tatoeba"][0]
-    said: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
     timing = interleave(
         {name: partial(_texts, translator, first) for name, translator in rows.items()},
         next(iter(rows)),
         rounds,
-        said.update,
+        answers.update,
     )
     words = sum(len(text.split()) for text in first)
-    bleu = {name: {"tatoeba": quality(found, texts["tatoeba"][1]).bleu} for name, found in said.items()}
+    bleu = {name: {"tatoeba": quality(own, texts["tatoeba"][1]).bleu} for name, own in answers.items()}
     for name, translator in rows.items():
         news, references = texts["newstest2013"]
         bleu[name]["newstest2013"] = quality(_texts(translator, news), references).bleu
@@ -114,7 +114,7 @@ def _steps(rows: dict[str, Translator], texts: Sequence[str], machine: MachineOp
             if name in rows or name not in MEMBERS or len(MEMBERS[name]) == 1
         }
         run = {name: partial(translator.translate, texts, **options) for name, translator in every.items()}
-        timing = interleave(run, next(iter(run)), rounds, lambda found: None)
+        timing = interleave(run, next(iter(run)), rounds, lambda _: None)
     return {name: round(1e3 * t.median_s / len(texts) / STEPS, 4) for name, t in timing.items()}
 
 

@@ -84,7 +84,7 @@ def semantic(name: str, models: Path, data: Path) -> Task:
     requests = [Request(index, np.append(ids, model.eos_id).astype(np.int32)) for index, ids in enumerate(sources)]
 
     def quality(answers: Answers) -> tuple[float, float]:
-        texts = {i: [normal(parts.target.decode(h.tokens)) for h in found] for i, found in answers.items()}
+        texts = {i: [normal(parts.target.decode(h.tokens)) for h in hypotheses] for i, hypotheses in answers.items()}
         best = sum(texts[i][0] == normal(form) for i, (_, form) in enumerate(pairs))
         among = sum(normal(form) in texts[i] for i, (_, form) in enumerate(pairs))
         return 100 * best / len(pairs), 100 * among / len(pairs)
@@ -126,12 +126,12 @@ def _tree(parser: Parser, hypothesis: Hypothesis, gold: Tree) -> Tree:
     return build(parser.inventory.action_names(hypothesis.tokens), list(gold.leaves()))
 
 
-def _brackets(gold: Tree, found: Tree) -> np.ndarray[Any, Any]:
+def _brackets(gold: Tree, parsed: Tree) -> np.ndarray[Any, Any]:
     """Matched brackets, those of the gold tree, and those of the found one."""
     from PYEVALB import parser as evalb_parser
     from PYEVALB import scorer as evalb_scorer
 
-    gold_tree, found_tree = (evalb_parser.create_from_bracket_string(f"(TOP {tree})") for tree in (gold, found))
+    gold_tree, found_tree = (evalb_parser.create_from_bracket_string(f"(TOP {tree})") for tree in (gold, parsed))
     result = evalb_scorer.Scorer().score_trees(gold_tree, found_tree)
     return np.array([result.matched_brackets, result.gold_brackets, result.test_brackets], float)
 
@@ -184,7 +184,7 @@ def measure(task: Task, rounds: int) -> dict[str, Any]:
 
 
 def _tokens(answers: Answers) -> dict[int, list[tuple[int, ...]]]:
-    return {index: [hypothesis.tokens for hypothesis in found] for index, found in answers.items()}
+    return {index: [hypothesis.tokens for hypothesis in hypotheses] for index, hypotheses in answers.items()}
 
 
 def show(name: str, table: dict[str, dict[str, Any]]) -> None:
@@ -200,11 +200,11 @@ def show(name: str, table: dict[str, dict[str, Any]]) -> None:
 
 def tasks(models: Path, data: Path, sentences: int) -> list[Task]:
     """The tasks whose models are there."""
-    found = [semantic(name, models, data) for name in SEMANTIC if (models / f"semantic-{name}" / "best").is_dir()]
+    every = [semantic(name, models, data) for name in SEMANTIC if (models / f"semantic-{name}" / "best").is_dir()]
     if (models / "parser").is_dir():
-        found.append(constituency(models, data, "gum/test.trees.gz", sentences))
-        found.append(constituency(models, data, "ptb-trees/23.auto.clean.gz", sentences))
-    return found
+        every.append(constituency(models, data, "gum/test.trees.gz", sentences))
+        every.append(constituency(models, data, "ptb-trees/23.auto.clean.gz", sentences))
+    return every
 
 
 def main(
@@ -215,10 +215,10 @@ def main(
 ) -> None:
     """Measure, print and record."""
     torch.set_num_threads(1)
-    found = tasks(models, Path(data), sentences)
-    if not found:
+    every = tasks(models, Path(data), sentences)
+    if not every:
         raise SystemExit(f"no models in {models}: train them with recipes/semantic-*.toml and examples/constituency")
-    for task in found:
+    for task in every:
         table = measure(task, rounds)
         show(task.name, table)
         chosen = {"task": task.name, "requests": len(task.requests), "rounds": rounds}

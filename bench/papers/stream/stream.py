@@ -67,18 +67,18 @@ class Contender:
 
     def __call__(self) -> list[Translation]:
         before = dataclasses.replace(self._translator.work)
-        found = self._by_count() if self._at_once else self._translator.translate(self._sources, **self._options)
+        answers = self._by_count() if self._at_once else self._translator.translate(self._sources, **self._options)
         self.work = self._translator.work.since(before)
-        return found
+        return answers
 
     def _by_count(self) -> list[Translation]:
         order = sorted(range(len(self._sources)), key=lambda i: len(self._sources[i]))
-        found: dict[int, Translation] = {}
+        by_place: dict[int, Translation] = {}
         for start in range(0, len(order), self._at_once):
             places = order[start : start + self._at_once]
             batch = self._translator.translate([self._sources[i] for i in places], **self._options)
-            found |= dict(zip(places, batch, strict=True))
-        return [found[i] for i in range(len(order))]
+            by_place |= dict(zip(places, batch, strict=True))
+        return [by_place[i] for i in range(len(order))]
 
 
 def strategies(beam_size: int, rows: int) -> dict[str, tuple[dict[str, Any], int]]:
@@ -117,15 +117,15 @@ def measure(
         for mine, other in SAME.items():
             if outputs[mine] != outputs[other]:
                 raise DisagreementError(f"{mine} does not answer as {other}")
-        for strategy, found in outputs.items():
-            bleu[strategy] = quality([translation.text for translation in found], references).bleu
+        for strategy, answers in outputs.items():
+            bleu[strategy] = quality([translation.text for translation in answers], references).bleu
 
     runs: dict[str, Callable[[], list[Translation]]] = dict(contenders)
     timings = interleave(runs, BASELINE, rounds, check, time.process_time)
-    found = {
+    rows_of = {
         strategy: table_row(timings[strategy], contenders[strategy].work, bleu[strategy]) for strategy in contenders
     }
-    line = {"baseline": BASELINE, "contenders": found}
+    line = {"baseline": BASELINE, "contenders": rows_of}
     return record.write("stream_memory", line, threads=1, options=options)
 
 
@@ -187,15 +187,15 @@ def row_costs(model: str, data: str, beam_size: int, rounds: int) -> dict[str, A
 def describe(line: dict[str, Any]) -> str:
     """The table, for people."""
     options, contenders = line["options"], line["contenders"]
-    said = [f"{options['set']}, k = {options['beam_size']}, {options['rows']} rows, {options['sentences']} sentences"]
-    for name, found in contenders.items():
+    rows = [f"{options['set']}, k = {options['beam_size']}, {options['rows']} rows, {options['sentences']} sentences"]
+    for name, one in contenders.items():
         paper = PAPER[options["beam_size"]].get(name)
-        said.append(
-            f"  {name:<13} {found['median_s']:8.2f} s, {1 / found['ratio']:.3f} of FIXED"
-            f"{f' (paper {paper[0]:.3f})' if paper else '':<14} BLEU {found['bleu']:.2f}, {found['steps']} steps, "
-            f"{found['expansions']} expansions, {found['expansions_per_step']:.1f} a step"
+        rows.append(
+            f"  {name:<13} {one['median_s']:8.2f} s, {1 / one['ratio']:.3f} of FIXED"
+            f"{f' (paper {paper[0]:.3f})' if paper else '':<14} BLEU {one['bleu']:.2f}, {one['steps']} steps, "
+            f"{one['expansions']} expansions, {one['expansions_per_step']:.1f} a step"
         )
-    return "\n".join(said)
+    return "\n".join(rows)
 
 
 def main(
