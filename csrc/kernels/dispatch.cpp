@@ -38,20 +38,21 @@ bool has_i8mm() { return false; }
 
 // The tables that this machine can run, lowest first.
 struct Available {
-  const Kernels* tables[4] = {};
-  const char* names[5] = {};
+  const Kernels* tables[5] = {};
+  const char* names[6] = {};
   int count = 0;
 
   Available() {
     add(kScalarKernels);
 #ifdef SHARPBEAM_X86
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) add(kAvx2Kernels);
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl")) {
-      add(kAvx512Kernels);
-      if (__builtin_cpu_supports("avx512vnni")) add(kAvx512VnniKernels);
-    }
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (avx2) add(kAvx2Kernels);
+    if (avx512) add(kAvx512Kernels);
+    if (avx2 && __builtin_cpu_supports("avxvnni")) add(kAvxVnniKernels);
+    if (avx512 && __builtin_cpu_supports("avx512vnni")) add(kAvx512VnniKernels);
 #endif
 #ifdef SHARPBEAM_ARM
     add(kNeonKernels);

@@ -12,6 +12,7 @@ constexpr uint64_t kEighths[8] = {0x3ff0000000000000, 0x3fef72b83c7d517b, 0x3fef
 extern const Kernels kScalarKernels;
 #ifdef SHARPBEAM_X86
 extern const Kernels kAvx2Kernels;
+extern const Kernels kAvxVnniKernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512VnniKernels;
 #endif

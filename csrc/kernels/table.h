@@ -197,8 +197,8 @@ struct Kernels {
 };
 
 // The table in use: the best that this machine can run, or a lower one named by the environment variable SHARPBEAM_ISA
-// (scalar; avx2, avx512, avx512vnni; neon, neondot, neoni8mm). Throws std::invalid_argument for another name, or a
-// table that this machine cannot run.
+// (scalar; avx2, avx512, avxvnni, avx512vnni; neon, neondot, neoni8mm). Throws std::invalid_argument for another name,
+// or a table that this machine cannot run.
 const Kernels& kernels();
 // The table `name`, for tests; throws std::invalid_argument with the names that this machine can run.
 const Kernels& kernels(const char* name);

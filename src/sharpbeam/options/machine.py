@@ -11,7 +11,9 @@ from sharpbeam.options.schema import Schema, advanced_option, option
 
 Backend = Literal["native", "torch"]
 Device = Literal["cpu", "cuda", "torch-cpu"]
-Isa = Literal["auto", "scalar", "avx2", "avx512", "avx512vnni", "profiled", "plain"]
+Isa = Literal[
+    "auto", "scalar", "avx2", "avx512", "avxvnni", "avx512vnni", "neon", "neondot", "neoni8mm", "profiled", "plain"
+]  # fmt: skip
 ComputeType = Literal["auto", "float32", "int16", "int8", "blas", "float16", "bfloat16"]
 COMPUTE_TYPES: tuple[ComputeType, ...] = ("float32", "int16", "int8")  # of our own kernels on a CPU
 DEVICE_TYPES = ("auto", "float32", "float16", "bfloat16")  # on a GPU
@@ -45,8 +47,8 @@ class MachineOptions(Schema):
     )
     isa: Isa = advanced_option(
         "auto",
-        "kernel table: auto, scalar, avx2, avx512 or avx512vnni; SHARPBEAM_ISA lowers the "
-        "default. profiled: with clocks, for `sharpbeam profile`; "
+        "kernel table: auto, scalar; avx2, avx512, avxvnni or avx512vnni; neon, neondot or neoni8mm; SHARPBEAM_ISA "
+        "lowers the default. profiled: with clocks, for `sharpbeam profile`; "
         "plain: the C library for gates and activations, for comparisons (SHARP 4.4)",
     )
     compute_type: ComputeType = option(

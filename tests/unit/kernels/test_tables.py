@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,7 +17,9 @@ from hypothesis import strategies as st
 
 from sharpbeam import _core
 from sharpbeam._core import table_name, table_names
+from sharpbeam.options.machine import Isa
 
+CPU = Path("/proc/cpuinfo")
 SIZES = [1, 2, 15, 16, 17, 31, 32, 48, 63, 64, 65, 127, 200, 1000]
 HIGHER = [name for name in table_names() if name != "scalar"]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -70,6 +76,21 @@ def test_the_table_in_use_is_the_best():
     assert table_names()[0] == "scalar"
     if not os.environ.get("SHARPBEAM_ISA"):
         assert table_name() == table_names()[-1]
+
+
+def test_the_option_names_every_table():
+    sources = Path(__file__).parents[3].glob("csrc/kernels/isa/*.cpp")
+    tables = {re.findall(r'make_table\("(\w+)"\)', source.read_text(encoding="utf-8"))[0] for source in sources}
+    assert tables | {"auto", "profiled", "plain"} == set(get_args(Isa))
+    assert tables >= set(table_names())
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or not CPU.exists(), reason="reads the flags of an x86 processor")
+def test_the_processor_has_the_tables_that_its_flags_say():
+    flags = set(re.findall(r"^flags\s*: (.*)", CPU.read_text(encoding="utf-8"), re.MULTILINE)[0].split())
+    names = {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512bw", "avx512vnni": "avx512_vnni"}
+    for table, flag in names.items():
+        assert (table in table_names()) == (flag in flags), table
 
 
 @pytest.mark.parametrize("isa", HIGHER)
