@@ -186,14 +186,14 @@ def test_keys_are_needed_and_never_logged(
 def test_a_fault_of_ours_is_told_without_the_text(
     serve: Callable[..., Live], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from sharpbeam.server import service
+    from sharpbeam.server import task
 
     live = serve()
 
     def broken(text: str, *others: Any) -> None:
         raise RuntimeError(text)
 
-    monkeypatch.setattr(service, "read_document", broken)
+    monkeypatch.setattr(task, "read_document", broken)
     with caplog.at_level(logging.INFO, "sharpbeam"):
         answer = live.translate("a secret text")
         # the line is written after the answer

@@ -70,5 +70,5 @@ class ServerOptions(Schema):
     )
 
     def check(self) -> None:
-        """Raise OptionError for a pivot that is no code, such as the flag after it."""
+        """Raise OptionError for a pivot that is no code."""
         self.require(not self.pivot or bool(re.fullmatch(LANGUAGE, self.pivot)), "pivot", "a code such as en, or ''")

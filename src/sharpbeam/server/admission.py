@@ -15,7 +15,7 @@ class Admission:
 
     def __init__(self, limit: int, numbers: Numbers, processes: int = 1) -> None:
         """`limit` holds for all processes together; `numbers` has `pending`."""
-        self._limit, self._numbers, self._processes = limit, numbers, processes
+        self._limit, self._numbers, self.processes = limit, numbers, processes
         self._own = 0
         self._seconds = 0.05  # between two finished sentences, while there is work: an average
         self._last = 0.0  # when a sentence was finished, or work began
@@ -28,7 +28,7 @@ class Admission:
         if not begun and (pending := self._numbers.total("pending")) + sentences > self._limit:
             if before + sentences > self._limit:
                 raise Refused(413, f"the request has more than {self._limit} sentences; split it")
-            raise Refused(429, "the server is busy; try again later", pending * self._seconds / self._processes)
+            raise Refused(429, "the server is busy; try again later", pending * self._seconds / self.processes)
         if not self._own:
             self._last = time.monotonic()
         self._count(sentences)
@@ -47,16 +47,22 @@ class Admission:
 
 
 class Ticket:
-    """The sentences of one request, counted until it ends: `with Ticket(admission) as ticket`."""
+    """The sentences of one request, counted until it ends: `with Ticket(admission, documents) as ticket`.
 
-    def __init__(self, admission: Admission) -> None:
-        self._admission, self._pending, self._begun = admission, 0, False
+    Each of its `documents`, which take memory and work before their sentences are known, counts as one.
+    """
+
+    def __init__(self, admission: Admission, documents: int = 0) -> None:
+        self._admission, self._documents, self._pending, self._begun = admission, documents, 0, False
 
     def __enter__(self) -> Ticket:
+        """Raises Refused as `Admission.accept`."""
+        if self._documents:
+            self._admission.accept(self._documents, 0, False)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._admission.leave(self._pending, 0)
+        self._admission.leave(self._documents + self._pending, 0)
 
     def add(self, sentences: int) -> None:
         """Count sentences; raises Refused as `Admission.accept`."""

@@ -72,6 +72,7 @@ def create_app(
         yield
         for task in tasks:
             task.cancel()
+        await service.close()
         await service.pool.close()
         kept.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sharpbeam.server.metrics import Metrics
-from sharpbeam.server.refusals import Refused
+from sharpbeam.server.refusals import Refused, places
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -70,7 +69,7 @@ class Boundary:
                 await self._app(scope, receive, told)
         except Exception as error:
             if not isinstance(error, Refused):
-                log.error("%s", json.dumps({"event": "fault", **_where(error)}))
+                log.error("%s", json.dumps({"event": "fault", **places(error)}))
             if not status:
                 await _respond(told, 500, b'{"error": "internal error"}')
         finally:
@@ -104,9 +103,3 @@ async def _respond(send: Send, status: int, body: bytes) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-def _where(error: BaseException) -> dict[str, Any]:
-    """Kind and places of an error, without its message, which may hold text of a client."""
-    frames = traceback.extract_tb(error.__traceback__)[-5:]
-    return {"error": type(error).__name__, "at": [f"{frame.name}:{frame.lineno}" for frame in frames]}

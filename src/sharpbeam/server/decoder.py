@@ -5,26 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from sharpbeam.decoding.results import EMPTY, Translation
-from sharpbeam.documents.job import Job, Steps
+from sharpbeam.documents import DocumentTranslation
+from sharpbeam.documents.job import Job
 from sharpbeam.errors import RequestCancelledError, SharpbeamError
 from sharpbeam.server.admission import Ticket
 from sharpbeam.server.catalog import Hop
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Engine
 from sharpbeam.server.refusals import Refused
+from sharpbeam.server.task import Inline
+from sharpbeam.server.workers import Remote
 from sharpbeam.text.glossary import Glossary, RequiredTerms
 
-T = TypeVar("T")
 AT_ONCE = 32  # sentences of one request in flight, so that a long one leaves capacity to others
 Tell = Callable[[str, str], None]
 
 
 @dataclass
 class Decoder:
-    """Decodes sentences for one text, and remembers their translations."""
+    """Decodes the sentences of one document."""
 
     engines: Mapping[str, Engine]
     route: tuple[Hop, ...]
@@ -33,37 +35,41 @@ class Decoder:
     options: dict[str, Any] = field(default_factory=dict)  # keywords of the last model of the route
     tell: Tell | None = None  # called with each sentence and its first translation
     glossary: Glossary | None = None
-    found: dict[str, Translation] = field(default_factory=dict)  # the first translation of each sentence
+    remembers: bool = False
+    found: dict[str, Translation] = field(default_factory=dict)  # the first translation of each sentence, if it does
 
     @property
     def attends(self) -> bool:
         """Whether the sentences come with attention to their words: a pivot's are not those of the client."""
         return len(self.route) == 1 and self.engines[self.route[0].model].attends
 
-    async def run(self, steps: Steps[T], in_thread: bool) -> T:
-        """The result of `steps`, whose jobs are decoded; raises Refused. Cancelling it frees what is in flight.
-
-        Work between decoding is done `in_thread` where it may take more than some milliseconds.
-        """
+    async def run(self, steps: Inline | Remote) -> DocumentTranslation[Any]:
+        """The result of `steps`, whose jobs are decoded; raises Refused. Cancelling it frees what is in flight."""
         answers: list[Translation] | None = None
-        while True:
-            done, value = await asyncio.to_thread(_next, steps, answers) if in_thread else _next(steps, answers)
-            if done:
-                result: T = value
-                return result
-            self.ticket.add(len(value))
-            answers = await self._decode(value)
-            self.tell = None  # what comes now is decoded again, in parts or with other options
+        try:
+            while True:
+                done, value = await steps.next(answers)
+                if done:
+                    result: DocumentTranslation[Any] = value
+                    return result
+                self.ticket.add(len(value))
+                answers = await self._decode(value)
+                self.tell = None  # what comes now is decoded again, in parts or with other options
+        finally:
+            steps.close()
 
-    def again(self, steps: Steps[T], rank: int) -> T:
+    async def again(self, steps: Inline | Remote, rank: int) -> DocumentTranslation[Any]:
         """The result of `steps` with hypothesis number `rank` of each sentence that `run` decoded, or its last one."""
         answers: list[Translation] | None = None
-        while True:
-            done, value = _next(steps, answers)
-            if done:
-                result: T = value
-                return result
-            answers = [self._ranked(job.text, rank) for job in value]
+        try:
+            while True:
+                done, value = await steps.next(answers)
+                if done:
+                    result: DocumentTranslation[Any] = value
+                    return result
+                answers = [self._ranked(job.text, rank) for job in value]
+        finally:
+            steps.close()
 
     def _ranked(self, text: str, rank: int) -> Translation:
         found = self.found.get(text) or Translation(text, (replace(EMPTY, text=text),))
@@ -105,7 +111,8 @@ class Decoder:
         if len(self.route) > 1:  # attention is to the words of the pivot, which are not the client's
             answers = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
             translation = Translation(job.text, answers, translation.truncated)
-        self.found.setdefault(job.text, translation)
+        if self.remembers:
+            self.found.setdefault(job.text, translation)
         if self.tell is not None:
             self.tell(job.text, translation.text)
         return translation
@@ -134,11 +141,3 @@ async def decode(engine: Engine, text: str, keywords: dict[str, Any]) -> Transla
 def _wake(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
-
-
-def _next(steps: Steps[Any], answers: list[Translation] | None) -> tuple[bool, Any]:
-    """Whether `steps` are done, and their result or their next jobs."""
-    try:
-        return False, next(steps) if answers is None else steps.send(answers)
-    except StopIteration as done:
-        return True, done.value

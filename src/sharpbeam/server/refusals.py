@@ -1,6 +1,9 @@
-"""Refusals: requests that get no translation, with the status and the reason that the client is told."""
+"""Refusals: requests that get no translation, with the status and the reason for the client; and faults of ours."""
 
 from __future__ import annotations
+
+import traceback
+from typing import Any
 
 
 class Refused(Exception):  # noqa: N818 (not a fault of the program)
@@ -17,3 +20,20 @@ class Refused(Exception):  # noqa: N818 (not a fault of the program)
 def bad_request(message: str) -> Refused:
     """The request itself is wrong."""
     return Refused(400, message)
+
+
+class Fault(Exception):  # noqa: N818 (the fault has the name)
+    """A fault of ours in a worker."""
+
+    def __init__(self, places: dict[str, Any]) -> None:
+        """`places` as of the error there."""
+        super().__init__()
+        self.places = places
+
+
+def places(error: BaseException) -> dict[str, Any]:
+    """Kind and places of an error, without its message, which may hold text of a client."""
+    if isinstance(error, Fault):
+        return error.places
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    return {"error": type(error).__name__, "at": [f"{frame.name}:{frame.lineno}" for frame in frames]}

@@ -58,8 +58,16 @@ def run(
             super().handle_exit(sig, frame)
 
     server = Server(configuration(app, options))
-    # Uvicorn raises the signal again at the end: a SIGTERM that was obeyed is no failure.
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    obeyed = False
+
+    def after(sig: int, frame: FrameType | None) -> None:
+        """Heed signals after the last answer: uvicorn raises a SIGTERM that was obeyed again, which is no failure."""
+        nonlocal obeyed
+        if obeyed and parent is None:
+            os._exit(128 + sig)
+        obeyed = True
+
+    before = signal.signal(signal.SIGTERM, after)
     try:
         server.run(sockets=[listener])
     finally:

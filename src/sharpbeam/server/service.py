@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sharpbeam.decoding.results import EMPTY, Translation
-from sharpbeam.documents import DocumentTranslation, Sentence, document_steps, read_document
-from sharpbeam.documents.job import Steps
+from sharpbeam.documents import Sentence
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.server import ServerOptions
@@ -21,10 +20,14 @@ from sharpbeam.server.detection import Detection, detect
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Engine, Pool
 from sharpbeam.server.refusals import bad_request
+from sharpbeam.server.task import Inline, Task
+from sharpbeam.server.workers import Remote, Workers
 from sharpbeam.text.glossary import Glossary
 
 T = TypeVar("T")
-LONG = 4000  # characters of a text whose splitting takes so long that it gets a thread
+INLINE = {"text": 4000, "html": 1000}  # characters of a text that is read in the event loop, in some milliseconds
+SMALL_WORKERS, LARGE_WORKERS = 2, 4  # of a server, for documents of at most workers.SMALL and for larger ones
+AT_ONCE = 500  # sentences of a document in the decoder, and their answers in memory
 Tell = Callable[[int, str, str], None]
 
 
@@ -59,7 +62,14 @@ class Service:
     ) -> None:
         self.catalog, self.pool, self.options, self.metrics = catalog, pool, options, metrics
         self.admission = admission
-        self.documents = DocumentOptions(guards=options.guards)
+        self.documents = DocumentOptions(guards=options.guards, at_once=AT_ONCE)
+        self._small = Workers(-(-SMALL_WORKERS // admission.processes))
+        self._large = Workers(-(-LARGE_WORKERS // admission.processes))
+
+    async def close(self) -> None:
+        """End the workers."""
+        await self._small.close()
+        await self._large.close()
 
     def check(self, asked: Asked) -> None:
         """Raise Refused where the request is larger than the limits."""
@@ -86,14 +96,15 @@ class Service:
         routes = [self.catalog.route(source, target) for source in sources]
         self.metrics.count_texts(asked.texts)
         with (
-            Ticket(self.admission) as ticket,
+            Ticket(self.admission, sum(len(text) > INLINE[asked.format] for text in asked.texts)) as ticket,
             await self.pool.hold({hop.model for route in routes for hop in route}) as engines,
         ):
             work = []
             for index, (text, source, route) in enumerate(zip(asked.texts, sources, routes, strict=True)):
                 told = None if tell is None else partial(tell, index)
                 keywords = _keywords(asked, engines, route, self.options.guards)
-                decoder = Decoder(engines, route, ticket, self.metrics, keywords, told, asked.glossary)
+                remembers = asked.details or asked.alternatives > 0
+                decoder = Decoder(engines, route, ticket, self.metrics, keywords, told, asked.glossary, remembers)
                 work.append(self._text(text, source, asked, decoder))
             done = [await work[0]] if len(work) == 1 else await all_of(work)
         for each, found in zip(done, detected, strict=True):
@@ -104,7 +115,7 @@ class Service:
         if not decoder.route:
             return Translated(text)
         try:
-            document = await decoder.run(self._steps(text, source, asked, decoder), len(text) > LONG)
+            document = await decoder.run(self._steps(text, source, asked, decoder))
         except SharpbeamError as error:
             raise bad_request(f"Invalid request: {error}") from None
         done = Translated(document.content)
@@ -114,7 +125,7 @@ class Service:
             ]
         for rank in range(1, asked.alternatives + 1):
             if any(len(answer.hypotheses) > rank for answer in decoder.found.values()):
-                other = await asyncio.to_thread(decoder.again, self._steps(text, source, asked, decoder), rank)
+                other = await decoder.again(self._steps(text, source, asked, decoder), rank)
                 done.alternatives.append(other.content)
         return done
 
@@ -122,27 +133,32 @@ class Service:
         """Translate the bytes of a file; raises Refused. Its source may be "auto"."""
         known = self.catalog.known(target)
         try:
-            document = await asyncio.to_thread(read_document, content, format)
-            if source == "auto":
-                begin = " ".join(segment.text for segment in document.segments[:20])
-                source = detect(begin, self.catalog.sources).language
-            source = self.catalog.known(source)
-            route = self.catalog.route(source, known)
-            if not route:
-                return content
-            with (
-                Ticket(self.admission) as ticket,
-                await self.pool.hold({hop.model for hop in route}) as engines,
-            ):
-                decoder = Decoder(engines, route, ticket, self.metrics)
-                steps = document_steps(document, self.documents, source, decoder.attends, target=known)
-                return (await decoder.run(steps, True)).content
+            with Ticket(self.admission, 1) as ticket:
+                source = self.catalog.known(await self._language(content, format) if source == "auto" else source)
+                route = self.catalog.route(source, known)
+                if not route:
+                    return content
+                with await self.pool.hold({hop.model for hop in route}) as engines:
+                    decoder = Decoder(engines, route, ticket, self.metrics)
+                    task = Task(content, format, False, self.documents, source, known, decoder.attends)
+                    done: bytes = (await decoder.run(Remote(task, self._small, self._large))).content
+                    return done
         except SharpbeamError as error:
             raise bad_request(f"Invalid file: {error}") from None
 
-    def _steps(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Steps[DocumentTranslation[str]]:
-        document, how = read_document(text, asked.format), (decoder.attends, asked.glossary, asked.details)
-        return document_steps(document, self.documents, source, *how, self.catalog.known(asked.target))
+    async def _language(self, content: bytes, format: str) -> str:
+        """The language of a file by its beginning."""
+        sample = Remote(Task(content, format, sample=True), self._small, self._large)
+        try:
+            _, begin = await sample.next(None)
+        finally:
+            sample.close()
+        return detect(begin.content, self.catalog.sources).language
+
+    def _steps(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Inline | Remote:
+        how = decoder.attends, asked.glossary, asked.details
+        task = Task(text, asked.format, False, self.documents, source, self.catalog.known(asked.target), *how)
+        return Inline(task) if len(text) <= INLINE[asked.format] else Remote(task, self._small, self._large)
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""

@@ -1,0 +1,69 @@
+"""Tasks: documents to translate as steps between which sentences are decoded, here or in a process of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sharpbeam.decoding.results import Translation
+from sharpbeam.documents import DocumentTranslation, document_steps, read_document
+from sharpbeam.documents.job import Job, Steps
+from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.text.glossary import Glossary
+
+CPU_SECONDS, CPU_SECONDS_PER_BYTE = 10.0, 40e-6
+BEGIN = 20  # segments that show the language of a document
+
+Answers = Sequence[Translation]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A document and how it is translated; or, as a sample, only read: its result is its beginning."""
+
+    content: str | bytes
+    format: str
+    sample: bool = False
+    options: DocumentOptions = DocumentOptions()  # noqa: RUF009 (frozen)
+    source: str = ""
+    target: str = ""
+    attends: bool = True
+    glossary: Glossary | None = None
+    details: bool = False  # whether the result has its sentences, with their confidence
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The processor time that it may take, whose formats all take linear time."""
+        return CPU_SECONDS + CPU_SECONDS_PER_BYTE * len(self.content)
+
+    def steps(self) -> Steps[DocumentTranslation[Any]]:
+        """Read the document, ask for translations of its sentences, and return the result; raises SharpbeamError."""
+        document: Any = read_document(self.content, self.format)
+        if self.sample:
+            return DocumentTranslation(" ".join(segment.text for segment in document.segments[:BEGIN]), ())
+        how = self.attends, self.glossary, self.details, self.target
+        done = yield from document_steps(document, self.options, self.source, *how)
+        return done if self.details else replace(done, sentences=())
+
+
+def advance(steps: Generator[Sequence[Job], Answers, Any], answers: Answers | None) -> tuple[bool, Any]:
+    """Whether `steps` are done, and their result or their next jobs; None for the first ones."""
+    try:
+        return False, next(steps) if answers is None else steps.send(answers)
+    except StopIteration as done:
+        return True, done.value
+
+
+class Inline:
+    """The steps of a task in this process: of a text so small that they take some milliseconds at most."""
+
+    def __init__(self, task: Task) -> None:
+        self._steps = task.steps()
+
+    async def next(self, answers: Answers | None) -> tuple[bool, Any]:
+        """As `advance`."""
+        return advance(self._steps, answers)
+
+    def close(self) -> None:
+        """Nothing is left."""

@@ -1,0 +1,177 @@
+"""The workers of a server: at most so many at a time, killed where their work is not wanted any more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from sharpbeam.documents import DocumentTranslation, Sentence
+from sharpbeam.documents.job import Job
+from sharpbeam.errors import InputError
+from sharpbeam.server.refusals import Fault, Refused
+from sharpbeam.server.task import Answers, Task
+from sharpbeam.server.worker import FULL, HEAD, MEMORY, REPLY, Begin
+
+WAITING = 64 * 2**20  # bytes of documents that wait for a worker
+IDLE = 1  # workers that are kept for the next document
+SMALL = 100_000  # characters or bytes of a document that is read again after its sentences are decoded
+REPEATS = 4  # steps after which it is not
+XCPU, ABRT, KILL = (getattr(signal, name, 999) for name in ("SIGXCPU", "SIGABRT", "SIGKILL"))
+NO_MEMORY = (FULL, -ABRT, -KILL)  # a worker says so, a package of it, or the system
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class Worker:
+    """A process that does one task at a time."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.free = True
+        """Whether it has nothing to do, and nothing to remember."""
+
+    @staticmethod
+    async def start() -> Worker:
+        """A new one."""
+        program = f"import sys; sys.path[:] = {sys.path!r}; from sharpbeam.server.worker import main; main()"
+        environment = os.environ | dict.fromkeys(THREADS, "1")
+        return Worker(
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-c", program, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
+            )
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._process.returncode is None
+
+    async def ask(self, message: Begin | Answers) -> tuple[bool, Any]:
+        """Whether its steps are done, and their result or jobs; raises InputError for what it cannot read."""
+        self.free = False
+        reader, writer = self._process.stdout, self._process.stdin
+        assert reader is not None and writer is not None
+        data = bytes(ForkingPickler.dumps(message))
+        try:
+            writer.write(HEAD.pack(len(data)) + data)
+            await writer.drain()
+            size, length = REPLY.unpack(await reader.readexactly(REPLY.size))
+            reply, content = json.loads(await reader.readexactly(size)), await reader.readexactly(length)
+        except (EOFError, ConnectionError):
+            status = await self._process.wait()
+            if status == -XCPU:
+                raise InputError("reading or writing it takes too much time for its size.") from None
+            if status in NO_MEMORY:
+                raise InputError(f"reading or writing it takes more than {MEMORY >> 20} MiB of memory.") from None
+            raise Fault({"error": "end of a worker", "status": status}) from None
+        self.free = "jobs" not in reply or (isinstance(message, Begin) and not message.keep)
+        if "fault" in reply:
+            raise Fault(reply["fault"])
+        if "refused" in reply:
+            raise InputError(reply["refused"])
+        if "jobs" in reply:
+            return False, [Job(text, changes) for text, changes in reply["jobs"]]
+        sentences = [Sentence(**{**each, "flags": tuple(each["flags"])}) for each in reply["sentences"]]
+        return True, DocumentTranslation(content.decode() if reply["text"] else content, tuple(sentences))
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.alive:
+            self._process.kill()
+
+    async def ended(self) -> None:
+        """Wait for its end."""
+        await self._process.wait()
+
+
+class Workers:
+    """Workers that are started when they are needed. Its methods belong to the event loop."""
+
+    def __init__(self, most: int) -> None:
+        """At most so many work at a time."""
+        self._places = asyncio.Semaphore(most)
+        self._all: set[Worker] = set()
+        self._idle: list[Worker] = []
+        self._waiting = 0  # bytes
+
+    async def take(self, size: int) -> Worker:
+        """A worker for a document of `size`, as soon as there is one; raises Refused where too much waits."""
+        if self._places.locked() and self._waiting + size > WAITING:
+            raise Refused(429, "the server is busy; try again later", 5.0)
+        self._waiting += size
+        try:
+            await self._places.acquire()
+        finally:
+            self._waiting -= size
+        try:
+            while self._idle:
+                if (worker := self._idle.pop()).alive:
+                    return worker
+                self._all.discard(worker)
+            starting = asyncio.ensure_future(Worker.start())
+            try:
+                worker = await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                starting.add_done_callback(lambda started: started.result().kill())
+                raise
+        except BaseException:
+            self._places.release()
+            raise
+        self._all.add(worker)
+        return worker
+
+    def give_back(self, worker: Worker) -> None:
+        """Let others have a worker; one that still works is killed."""
+        self._places.release()
+        if worker.free and worker.alive and len(self._idle) < IDLE:
+            self._idle.append(worker)
+            return
+        worker.kill()
+        self._all.discard(worker)
+
+    async def close(self) -> None:
+        """Kill all."""
+        for worker in self._all:
+            worker.kill()
+        for worker in list(self._all):
+            await worker.ended()
+
+
+class Remote:
+    """The steps of a task in workers.
+
+    While the sentences of a small document are decoded others have the worker, and another one begins it again with
+    the answers so far. A large document keeps its worker.
+    """
+
+    def __init__(self, task: Task, small: Workers, large: Workers) -> None:
+        self._task, self._small, self._large = task, small, large
+        self._history: list[Answers] = []
+        self._kept: Worker | None = None
+
+    async def next(self, answers: Answers | None) -> tuple[bool, Any]:
+        """As `advance` of the steps of the task; raises InputError, and Refused where there is too much work."""
+        if self._kept is not None and answers is not None:
+            return await self._kept.ask(answers)
+        if answers is not None:
+            self._history.append(answers)
+        size = len(self._task.content)
+        if size > SMALL or len(self._history) >= REPEATS:
+            self._kept = await self._large.take(size)
+            return await self._kept.ask(Begin(self._task, tuple(self._history), keep=True))
+        worker = await self._small.take(size)
+        try:
+            return await worker.ask(Begin(self._task, tuple(self._history)))
+        finally:
+            self._small.give_back(worker)
+
+    def close(self) -> None:
+        """Give the worker back."""
+        if self._kept is not None:
+            self._large.give_back(self._kept)
+            self._kept = None
