@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from sharpbeam.documents.formats.html import VOID
 from sharpbeam.documents.formats.interface import Template
 from sharpbeam.documents.segment import Part, SegmentBuilder, is_translatable
-from sharpbeam.errors import needs_extra
+from sharpbeam.errors import InputError, needs_extra
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
+MOST_LINES = 20_000  # of a page: a table takes 5 kB for each
 _FRONT = re.compile(r"\A---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
 _SPECIAL = re.compile(r"[\\`<\[\]]|(?<=\S)[*~]|[*~](?=\S)|(?<!\w)_|_(?!\w)|&(?=[#\w])|\|")
 _BLOCK = re.compile(r"^(?:([#>+=-])|(\d+)([.)]))(?=\s|[=-]|$)")
@@ -43,14 +44,15 @@ class MarkdownDocument(Template):
         self._expected: dict[int, Counter[str]] = {}  # markup of segments that are whole blocks
         self.keep(self._head)
         lines: tuple[int, int] = (0, 0)
-        known: dict[str, Any] = {}
-        tokens = self._parser.parse(body, known)
-        self._references = known.get("references", {})
-        for token in tokens:
+        self._known: dict[str, Any] = {}  # references
+        if len(self._lines) > MOST_LINES:
+            raise InputError(f"the page has {len(self._lines):,} lines, and at most {MOST_LINES:,} are read; split it.")
+        blocks = MarkdownIt("commonmark").enable("table").disable("inline")
+        for token in blocks.parse(body, self._known):
             if token.map:
                 lines = (token.map[0], token.map[1])
             if token.type == "inline" and is_translatable(token.content):
-                self._inline(token, lines)
+                self._inline(token.content, lines)
         self._skip(len(self._lines) - 1, len(self._lines[-1]))
 
     def write(self, translated: Sequence[Sequence[Part]]) -> str:
@@ -64,8 +66,10 @@ class MarkdownDocument(Template):
         return self.filled(texts)
 
     def _kinds_of(self, text: str) -> Counter[str]:
-        found = self._parser.parseInline(text, {"references": self._references})
-        return _kinds(found[0].children or [])
+        return _kinds(self._children(text))
+
+    def _children(self, text: str) -> list[Token]:
+        return self._parser.parseInline(text, self._known)[0].children or []
 
     def _skip(self, line: int, column: int) -> None:
         """Keep everything up to a place."""
@@ -79,9 +83,9 @@ class MarkdownDocument(Template):
             self.keep("\n".join(between))
         self._at = (line, column)
 
-    def _inline(self, token: Token, lines: tuple[int, int]) -> None:
+    def _inline(self, content: str, lines: tuple[int, int]) -> None:
         """The text of a block, if its lines are found in the source."""
-        own = token.content.split("\n")
+        own = content.split("\n")
         line = max(lines[0], self._at[0])
         column = self._at[1] if line == self._at[0] else 0
         begin = self._lines[line].find(own[0], column) if line < len(self._lines) else -1
@@ -91,14 +95,14 @@ class MarkdownDocument(Template):
         end = begin + len(own[0]) if len(own) == 1 else self._lines[last].find(own[-1]) + len(own[-1])
         if len(own) > 1 and own[-1] not in self._lines[last]:
             return
-        inline = _Inline()
-        for child in token.children or []:
+        inline, children = _Inline(), self._children(content)
+        for child in children:
             inline.add(child)
         self._skip(line, begin)
         first = len(self.segments)
         self.add(inline.builder.build(), _escape)
         if len(self.segments) == first + 1:
-            self._expected[first] = _kinds(token.children or [])
+            self._expected[first] = _kinds(children)
         self._at = (last, end)
 
 
