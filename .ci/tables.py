@@ -54,12 +54,12 @@ def markdown(rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def caption(used: list[Line]) -> str:
-    """The commit and the machine, under a table."""
+def caption(used: list[Line], clock: str = "") -> str:
+    """The commit, the machine and the clock, under a table."""
     last = used[-1]
     cores = "one thread" if last["threads"] == 1 else f"{last['threads']} threads"
     text = f"{last['options']['sentences']} sentences, " if "sentences" in last["options"] else ""
-    return f"\nCommit {commits(used)}; {text}{last['cpu']}, {last['isa']}, {cores}.\n"
+    return f"\nCommit {commits(used)}; {text}{last['cpu']}, {last['isa']}, {cores}{clock}.\n"
 
 
 def engines(used: list[Line], names: dict[str, str], keys: tuple[str, str]) -> list[list[str]]:
@@ -83,7 +83,7 @@ def engines(used: list[Line], names: dict[str, str], keys: tuple[str, str]) -> l
 def real(model: str) -> str:
     """A model that people have, next to the engines that run the same weights."""
     used = newest("real", ("beam", "size"), model=model)
-    return markdown(engines(used, REAL, ("size", "beam"))) + caption(used) if used else f"{AGAIN}\n"
+    return markdown(engines(used, REAL, ("size", "beam"))) + caption(used, ", processor time") if used else f"{AGAIN}\n"
 
 
 def peers(model: str) -> str:

@@ -69,11 +69,6 @@ def bleu(job: Task, answers: Sequence[Sequence[str]]) -> float:
     return quality(texts, job.references).bleu
 
 
-def exact_bleu(job: Task) -> float:
-    """BLEU of the exact layer in float32."""
-    return bleu(job, Ours(job, "exact", "float32")())
-
-
 def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Sequence[str] = ()) -> dict[str, Any]:
     """One line: ratios against plain CTranslate2, and BLEU where the weights are trained.
 

@@ -9,10 +9,8 @@ from sharpbeam.text.pairs import column_pairs
 
 DATA = "../shared/data"  # where the text is looked for, from the root of the project
 TEST = "tatoeba/eng-deu.test.tsv.gz"
-TATOEBA_VALID = "tatoeba/eng-deu.valid.tsv.gz"
 MULTI30K = ("multi30k/test_2016_flickr.de.gz", "multi30k/test_2016_flickr.en.gz")  # German, English
 NTREX = "ntrex/eng-deu.tsv.gz"
-NEWS_VALID = "newstest/newstest2012.eng-deu.tsv.gz"
 NEWS_TEST = "newstest/newstest2013.eng-deu.tsv.gz"
 
 

@@ -21,7 +21,6 @@ from bench.harness import machine, record
 
 PROGRAM = record.ROOT / "build" / "bench" / "gemm"
 SHAPES = ("1536x512", "1920x512", "1856x320", "320x512", "2000x1000")  # of de-en; of en-de-lstm
-QUICK_SHAPES = ("1536x512", "2000x1000")
 BYTES = {"blas": 4, "float32": 4, "int16": 2, "int8": 1}
 # The most distance from the BLAS, as a share of the largest result.
 OFF = {"blas": 0.0, "float32": 1e-5, "int16": 2e-3, "int8": 3e-2}
@@ -80,11 +79,6 @@ def _figures(line: dict[str, Any], ceiling: dict[str, Any]) -> dict[str, Any]:
             figures[name]["of_bandwidth"] = round(read / top, 3)
             figures[name]["of_arithmetic"] = round(macs / ceiling["gmac_s"][CEILINGS[name]], 3)
     return figures
-
-
-def worst(line: dict[str, Any], kind: str, ceiling: str, rows: range) -> float:
-    """The least share of `ceiling` ("of_bandwidth", "of_arithmetic") that `kind` reaches at `rows`, over all shapes."""
-    return min(float(product[kind][ceiling]) for product in line["products"] if product["rows"] in rows)
 
 
 def describe(one: dict[str, Any]) -> str:

@@ -20,11 +20,11 @@ from bench.flags import Data, Models, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.seen import Recorder
-from bench.harness.testset import DATA, NoDataError
+from bench.harness.testset import DATA
 from bench.harness.vectors import Layer, collect_layer
 from bench.harness.with_screen import against, texts, with_screen
 from bench.papers.l2s.screens import hits
-from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder
+from bench.papers.l2s.subjects import MODELS, named
 from sharpbeam import Translator
 from sharpbeam.fit.screen.kmeans import assign, kmeans
 from sharpbeam.fit.screen.sets import count, knapsack, screen_of
@@ -157,10 +157,7 @@ def main(
     rounds: Rounds = 7,
 ) -> None:
     """Measure, print and record; what this commit has recorded is not measured again."""
-    subject = next(one for one in SUBJECTS if one.name == model)
-    folder = find_folder(subject, models)
-    if folder is None:
-        raise NoDataError(f"no model {model} below {', '.join(models)}")
+    subject, folder = named(model, models)
     layer, translator = collect_layer(subject, folder, data, share), Translator(folder)
     pairs = subject.pairs(data, "test", sentences)
     exact = texts(translator, pairs, "exact", 5)

@@ -28,9 +28,9 @@ from bench.flags import Data, Models
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.prepare import Prepared, prepare
-from bench.harness.testset import DATA, NoDataError
+from bench.harness.testset import DATA
 from bench.harness.vectors import SPREAD, Layer, read_text
-from bench.papers.l2s.subjects import MODELS, SUBJECTS, Subject, find_folder, present
+from bench.papers.l2s.subjects import MODELS, SUBJECTS, Subject, find_folder, named, present
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.fit.screen.kmeans import assign
 from sharpbeam.fit.screen.output import Output
@@ -263,10 +263,7 @@ def main(
 ) -> None:
     """Measure, print and record."""
     if table:
-        subject = next(one for one in SUBJECTS if one.name == table)
-        folder = find_folder(subject, models)
-        if folder is None:
-            raise NoDataError(f"no model {table} below {', '.join(models)}")
+        subject, folder = named(table, models)
         print(describe(measure(prepare(subject, folder, data, True), data, True, words)))
         return
     for subject in (present(one, models) for one in SUBJECTS if one.columns is None):

@@ -9,7 +9,6 @@ screen in NumPy next to the full softmax in NumPy, one row at a time, as in the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,11 +21,11 @@ from bench.harness.precision import measure
 from bench.harness.testset import DATA
 from bench.harness.vectors import K, Layer, collect_layer
 from bench.harness.with_screen import against, texts, with_screen
-from bench.papers.l2s import cost, seen
+from bench.papers.l2s import cost, screened_search, seen
 from bench.papers.l2s.methods import BASELINE, Contender
 from bench.papers.l2s.screened_search import time_layers
 from bench.papers.l2s.screens import Clusters, cluster, screen_at
-from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder
+from bench.papers.l2s.subjects import MODELS, named
 from sharpbeam import Translator
 from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.text.pairs import Pair
@@ -113,14 +112,14 @@ def main(
     budgets: list[int] = list(BUDGETS),
     sentences: Sentences = 1000,
     share: Annotated[float, typer.Option(help="of the usual number of vectors to fit on")] = 1.0,
-    part: Annotated[str, typer.Option(help="table, cost (a NumPy row by parts) or seen (P@k by vectors)")] = "table",
+    part: Annotated[str, typer.Option(help="table, cost (a row by parts), seen (P@k by vectors), ours")] = "table",
 ) -> None:
     """Measure, record and print each number of clusters; those that this commit has recorded are not measured again."""
-    subject = next(one for one in SUBJECTS if one.name == model)
-    folder = find_folder(subject, MODELS)
-    if folder is None:
-        raise typer.BadParameter(f"no model {model} below {', '.join(MODELS)}")
-    layer = collect_layer(subject, Path(folder), data, share)
+    subject, folder = named(model, MODELS)
+    if part == "ours":
+        print(screened_search.describe(screened_search.measure(subject, folder, data, quick=False)))
+        return
+    layer = collect_layer(subject, folder, data, share)
     if part == "cost":
         for name, one in cost.measure(layer, COST_ROUNDS)["parts"].items():
             print(f"{name:<44} {one['us']:9.1f} us  x{one['ratio']:.2f}")

@@ -30,13 +30,11 @@ class Subject:
     """One model: text to fit on, to choose on, and to measure on, in the folder of the text."""
 
     name: str
-    shape: str  # of the output layer, as the claim names it
+    shape: str  # of the output layer
     fit: str
     choose: str
     test: str
     columns: tuple[int, int] | None  # source and target in a file of pairs; None: plain text of a language model
-    over_numpy: float | None  # promised speed-up of the screen over the NumPy full softmax
-    over_scan: float | None  # and over our int8 scan
     paper: Paper | None
     rank: int = 20  # of the logits outside the set when perplexity is measured (L2S section 7.3)
 
@@ -77,8 +75,6 @@ SUBJECTS = (
         _ptb("valid"),
         _ptb("test"),
         None,
-        100,
-        8,
         Paper(
             "PTB-Small",
             0.32,
@@ -101,8 +97,6 @@ SUBJECTS = (
         _ptb("valid"),
         _ptb("test"),
         None,
-        400,
-        25,
         Paper(
             "PTB-Large",
             4.32,
@@ -126,8 +120,6 @@ SUBJECTS = (
         _tatoeba("valid"),
         _tatoeba("test"),
         (0, 1),
-        250,
-        15,
         Paper(
             "NMT: DE-EN",
             4.83,
@@ -150,8 +142,6 @@ SUBJECTS = (
         "enwiki/valid.txt.gz",
         "enwiki/test.txt.gz",
         None,
-        500,
-        50,
         Paper("WikiText-103", None, {"L2S": (15.0, 0.99, 0.99)}),  # figure 9: more than 15x "without losing much"
     ),
     Subject(
@@ -161,8 +151,6 @@ SUBJECTS = (
         _tatoeba("valid"),
         _tatoeba("test"),
         (1, 0),
-        None,
-        None,
         None,
     ),
 )
@@ -180,6 +168,15 @@ def find_named(name: str, roots: Sequence[str]) -> Path | None:
             if (folder / "config.json").is_file():
                 return folder
     return None
+
+
+def named(name: str, roots: Sequence[str]) -> tuple[Subject, Path]:
+    """The subject of a name and its model folder; NoDataError without one."""
+    subject = next((one for one in SUBJECTS if one.name == name), None)
+    folder = subject and find_folder(subject, roots)
+    if subject is None or folder is None:
+        raise NoDataError(f"no model {name} below {', '.join(roots)}")
+    return subject, folder
 
 
 def present(subject: Subject, roots: Sequence[str]) -> Subject:
