@@ -1,6 +1,6 @@
 """Every code block of the README and the documentation runs, in the order of its page.
 
-Blocks of `sh` and `python` run in a temporary folder with small sample files and the bundled models; the Python blocks
+Blocks of `sh` and `python` run in a temporary folder with the sentences and models of a clone; the Python blocks
 of a page share their names. A block that needs the network, or data that is not part of the project, has the line
 `<!-- not run: REASON -->` before it: its syntax is checked, and so are the verbs and flags of `sharpbeam` in it.
 """
@@ -8,7 +8,6 @@ of a page share their names. A block that needs the network, or data that is not
 from __future__ import annotations
 
 import ast
-import gzip
 import os
 import re
 import shlex
@@ -34,12 +33,6 @@ FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.M | re.S)
 REASON = re.compile(r"<!-- not run: \S.* -->\n\s*$")
 # Commands of a checkout, which are not run inside of its tests.
 OUTSIDE = re.compile(r"^(?:make|pip|git|pre-commit|python -m build|python \.ci/)\b")
-SENTENCES = (
-    ("Guten Morgen.", "Good morning."),
-    ("Wie spät ist es?", "What time is it?"),
-    ("Der Zug fährt in zehn Minuten.", "The train leaves in ten minutes."),
-    ("Ich habe meinen Schlüssel vergessen.", "I forgot my key."),
-)
 
 
 @dataclass(frozen=True)
@@ -71,15 +64,10 @@ def commands(block: Block) -> list[str]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with sample files, a model folder `opus-de-en`, and `sharpbeam` on the path."""
-    sources, targets = ("".join(f"{text}\n" for text in side) for side in zip(*SENTENCES, strict=True))
-    for name in ("book.de", "questions.txt", "test.de"):
-        (tmp_path / name).write_text(sources, encoding="utf-8")
-    (tmp_path / "test.en").write_text(targets, encoding="utf-8")
-    (tmp_path / "book.txt.gz").write_bytes(gzip.compress(sources.encode()))
-    (tmp_path / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in SENTENCES), encoding="utf-8")
-    shutil.copytree(ROOT / "models/de-en", tmp_path / "opus-de-en")
-    shutil.copytree(ROOT / "models/lm-ptb-small", tmp_path / "models/lm-ptb-small")
+    """Make the folder of a stranger: sentences, a language model, and `sharpbeam` on the path."""
+    shutil.copytree(ROOT / "demo", tmp_path / "demo")
+    for name in ("de-en", "lm-ptb-small"):
+        shutil.copytree(ROOT / "models" / name, tmp_path / "models" / name)
     commands = tmp_path / "bin"
     commands.mkdir()
     script = f"#!/bin/sh\nexec {sys.executable} -c 'from sharpbeam.cli.main import main; main()' \"$@\"\n"
