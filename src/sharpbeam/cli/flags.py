@@ -8,14 +8,14 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Collection
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
 from sharpbeam.cli.help import HELP_ALL
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.options.schema import Schema, fields_of, type_hints
+from sharpbeam.options.schema import Schema, fields_of, listed, type_hints
 
 
 def with_options(
@@ -90,20 +90,20 @@ def _fields(options_type: Any, without: Collection[str | type[Schema]]) -> list[
 
 def _flag(options_type: Any, field: dataclasses.Field[Any], shown: Collection[str]) -> inspect.Parameter:
     """The Typer option of one field. Its value is parsed and checked by us, for one wording everywhere."""
-    kind = _kind(type_hints(options_type)[field.name])
+    hint = type_hints(options_type)[field.name]
+    kind, offered = _kind(hint), listed(hint, field.metadata)
     spelling = "--" + field.name.replace("_", "-")
     if kind is bool and field.default:  # one name for each flag: --help is read on 80 columns
         spelling = " /--no-" + spelling[2:]
-    listed = field.metadata["choices"]
-    choices = "|".join(get_args(kind) if get_origin(kind) is Literal else listed() if listed else ())
+    choices, internal = "|".join(offered), len(offered) == 1
     names = {int: "N", float: "X", str: "TEXT", bool: ""}
     default = typer.Option(
         field.default if kind is bool or field.default is None else str(field.default),
         spelling,
-        help=(kind is bool and field.default and field.metadata["off"]) or field.metadata["help"],
+        help="" if internal else (kind is bool and field.default and field.metadata["off"]) or field.metadata["help"],
         metavar=(choices if len(choices) <= 16 else "CHOICE") if choices else names[kind],
         rich_help_panel=_title(options_type.__name__),
-        hidden=field.metadata["advanced"] and field.name not in shown,
+        hidden=internal or (field.metadata["advanced"] and field.name not in shown),
         show_default=kind is not bool and field.default not in (None, ""),
     )
     annotation = bool if kind is bool else str | None if field.default is None else str

@@ -56,14 +56,14 @@ class Verb(typer.core.TyperCommand):
 
 
 def print_help(context: Any, every: bool) -> None:
-    """Print the help of a verb; `every` adds the options that are left out otherwise."""
+    """Print the help of a verb; `every` adds the hidden options that have a help."""
     from rich.console import Console, Group
     from rich.markdown import Markdown
     from rich.panel import Panel
 
     panels: dict[str, list[RenderableType]] = {}
     for parameter in context.command.params:
-        if every or not getattr(parameter, "hidden", False):
+        if not getattr(parameter, "hidden", False) or (every and parameter.help):
             is_option = isinstance(parameter, typer.core.TyperOption)
             panel = parameter.rich_help_panel or ("Options" if is_option else "Arguments")
             panels.setdefault(panel, []).extend(_entry(parameter) if is_option else _argument(parameter))

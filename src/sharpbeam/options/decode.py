@@ -36,18 +36,19 @@ class ScheduleOptions(Schema):
     """Which requests are decoded together, and how long one may be.
 
     With the native backend the answer depends on max_input_length alone, and the rest decides time and memory. With
-    PyTorch other batches have other padding, which may change the last bits of a score.
+    PyTorch other batches have other padding, which may change the last bits of a score. `max_memory` counts 64 tokens
+    for a transformer's hypothesis, as those of a beam share most of theirs: with beam_size 1 and long answers it is up
+    to max_length / 64 times too low. A request that is too large on its own is decoded alone.
     """
 
     schedule: ScheduleName = advanced_option(
         "batches",
-        "batches: the next batch starts when the last one is done. Streams refill while they run; stream: every "
-        "request takes each step; stream-shortest, stream-longest: those with fewest or most tokens so far go first",
+        "batches: one after another; stream: refilled while running; stream-shortest, stream-longest: fewest or "
+        "most tokens go first",
     )
     batch_tokens: int = option(
         0,
-        "batches: source tokens (longest x number) of the requests decoded together; 0 = 512, shared by the "
-        "workers, or less where that would leave some of them without any",
+        "source tokens (longest x number) of requests decoded together; 0 = 512, or less to keep all workers busy",
         ge=0,
         other_names=("max_batch_size", "batch_size"),
     )
@@ -59,18 +60,15 @@ class ScheduleOptions(Schema):
     )
     max_step_rows: int | None = advanced_option(
         None,
-        "streams: hypotheses run in one step; no request is split. stream-shortest without it: equal lengths only",
+        "streams: most hypotheses in one step; no request is split. stream-shortest without it: equal lengths only",
         ge=1,
     )
     max_wait: int | None = advanced_option(
-        None, "streams: steps after which a waiting request goes first, the oldest before all; bounds latency", ge=1
+        None, "streams: steps after which a waiting request goes first, the oldest before all", ge=1
     )
     max_memory: int | None = advanced_option(
         None,
-        "bytes that hypotheses, their candidates and encoded sources may take, for all threads together; an estimate "
-        "that leaves out the model's weights, and counts 64 tokens for a transformer's hypothesis, as those of a beam "
-        "share most of theirs: with beam_size 1 and long answers it is up to max_length / 64 times too low. A "
-        "request that is too large on its own is decoded alone",
+        "bytes for hypotheses, candidates and encoded sources of all threads, an estimate without the weights",
         ge=1,
     )
     max_input_length: int = advanced_option(
@@ -97,7 +95,7 @@ class OutputLayerOptions(Schema):
 
     output_layer: str = option(
         "auto",
-        "; ".join(f"{name}: {summary}" for name, summary in _output_layers().items()),
+        f"how next tokens are found: {', '.join(_output_layers())}",
         choices=_output_layers,
         other_names=("projection",),  # vocabulary: an old name
         replaced={"certified": "proven"},
@@ -105,9 +103,7 @@ class OutputLayerOptions(Schema):
     normalise: bool = advanced_option(
         True,
         "divide by the sum over the vocabulary (softmax); off, the logit stands for the log probability",
-        off="take the logit for the log probability, without a softmax: for models trained with self_normalisation, "
-        "and output_layer exact or scan. A model does not say how it was trained: of any other the scores mean little "
-        "and the answers are worse",
+        off="take logits for log probabilities, without a softmax: only for models trained with self_normalisation",
     )
 
 

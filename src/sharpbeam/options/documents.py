@@ -18,8 +18,7 @@ class DocumentOptions(Schema):
     )
     guards: bool = option(
         True,
-        "decode translations again that lost a part of the source, loop, copy it or were cut off, and flag those "
-        "that stay so",
+        "decode translations again that lost a part, loop, copy the source or were cut; flag those that stay so",
         off="keep translations that lost a part of the source, loop, copy it or were cut off, and flag none",
     )
     max_sentence: int = option(

@@ -20,20 +20,18 @@ class ScreenOptions(Schema):
     budget: float = option(0.0, "average tokens in a set; 0 = searched", ge=0)
     fidelity: float = option(
         0.999,
-        "share of steps that must be as with the exact layer, with 95% confidence; 0 = no test, no fallback",
+        "share of steps that must equal the exact layer's, with 95% confidence; 0 = no test, no fallback",
         ge=0,
         lt=1,
     )
     tolerance: float = option(
         0.05,
-        "of the fidelity: how much the log of a row's normaliser may be off at most, in nats; beam searches and scores "
-        "see it, greedy search does not (inf)",
+        "largest error of a row's log normalizer, in nats; inf for greedy search, which does not see it",
         gt=0,
     )
     top_k: int = option(
         0,
-        "k of the fidelity: the best tokens of a row that must be right where they matter; 0 = what a beam search "
-        "looks at, 2 * beam_size; 5 for language models",
+        "best tokens of a row that must be right; 0 = 2 * beam_size, or 5 for language models",
         ge=0,
     )
     set_k: int = advanced_option(0, "a set is made of this many best tokens of each step; 0 = top_k", ge=0)

@@ -33,14 +33,13 @@ class MachineOptions(Schema):
 
     device: Device = option(
         "cpu",
-        "cpu, or cuda: an NVIDIA GPU (pip install 'sharpbeam[gpu]'); "
-        "torch-cpu: the code for GPUs on the CPU, slow, for checks",
+        "cpu, or cuda: an NVIDIA GPU (pip install 'sharpbeam[gpu]')",
+        internal=("torch-cpu",),
     )
-    backend: Backend = advanced_option("native", "torch: the PyTorch twin, slow, for checks")
+    backend: Backend = advanced_option("native", "torch: the PyTorch twin, slow, for checks", internal=("torch",))
     threads: int = option(
         0,
-        "workers that decode in parallel and share the weights; where there are fewer texts than threads, several "
-        "work on one text. 0 = one for each core that this process may use, at most OMP_NUM_THREADS",
+        "workers that decode in parallel and share the weights; 0 = one per usable core, at most OMP_NUM_THREADS",
         ge=0,
         le=1024,
         other_names=("inter_threads", "intra_threads", "num_threads", "cpu_threads"),
@@ -48,16 +47,14 @@ class MachineOptions(Schema):
     isa: Isa = advanced_option(
         "auto",
         "kernel table: auto, scalar; avx2, avx512, avxvnni or avx512vnni; neon, neondot or neoni8mm; SHARPBEAM_ISA "
-        "lowers the default. profiled: with clocks, for `sharpbeam profile`; "
-        "plain: the C library for gates and activations, for comparisons (SHARP 4.4)",
+        "lowers the default",
+        internal=("profiled", "plain"),
     )
     compute_type: ComputeType = option(
         "auto",
-        "number type of the model's matmuls; auto: what `sharpbeam tune` found, or what `convert` measured to "
-        "lose nothing, or int8; on a GPU float32, float16 or bfloat16, and auto is float16 for transformers; "
-        "int16 and int8 quantize weights and inputs, with a scale for each row; "
-        "blas: float32 by the shared library that SHARPBEAM_BLAS names, for comparisons (SHARP-0). "
-        "The output layer has options of its own (output_layer)",
+        "weights and matmuls: int8 (default unless `tune` or `convert` measured otherwise), int16, float32; on a "
+        "GPU float16, bfloat16",
+        internal=("blas",),
         replaced={
             "default": "auto",
             **dict.fromkeys(("int8_float32", "int8_float16", "int8_bfloat16"), "int8"),
@@ -65,26 +62,24 @@ class MachineOptions(Schema):
     )
     exact: bool = option(
         False,
-        "the reference: auto means float32 and the exact output layer. SHARPBEAM_EXACT=1 does the same for everything",
+        "the reference: auto means float32 and the exact output layer; SHARPBEAM_EXACT=1 does so everywhere",
     )
     precomputed_embeddings: int = advanced_option(
         0,
-        "GRU models: keep what the decoder's first layer computes of this many tokens, the first of the vocabulary, "
-        "which are the frequent ones, at most all: saves a matmul, takes a few kilobytes for each token (SHARP 4.2)",
+        "GRU models: compute the decoder's first input in advance for this many frequent tokens, a few kilobytes each",
         ge=0,
         le=MOST_EMBEDDINGS,
         other_names=("word_products",),
     )
     precomputed_attention: bool = advanced_option(
         False,
-        "GRU models: compute once for each source token what attention reads of it, instead of in each step "
-        "(SHARP 4.3); pays for short sentences",
+        "GRU models: compute once per source token what attention reads; pays for short sentences",
         other_names=("source_products",),
     )
     merge_states: bool = advanced_option(
         True,
-        "GRU models: hypotheses that differ in their last token only share matmuls (SHARP 4.5)",
-        off="GRU models: hypotheses that differ in their last token only do not share matmuls (SHARP 4.5)",
+        "GRU models: hypotheses that differ in their last token only share matmuls",
+        off="GRU models: do not share matmuls between hypotheses that differ in their last token only",
     )
 
     def check(self) -> None:
@@ -94,9 +89,7 @@ class MachineOptions(Schema):
             self.require(self.compute_type in DEVICE_TYPES, "compute_type", f"{' or '.join(DEVICE_TYPES)} on a GPU")
             return
         known = self.compute_type in (*COMPUTE_TYPES, "auto", "blas")
-        self.require(
-            known, "compute_type", f"auto, {', '.join(COMPUTE_TYPES)} or blas; float16 and bfloat16 need device cuda"
-        )
+        self.require(known, "compute_type", "auto, float32, int16 or int8; float16 and bfloat16 need device cuda")
         fits = self.compute_type in ("auto", "float32") or self.backend == "native"
         self.require(fits, "compute_type", "float32 with backend torch")
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 
 from sharpbeam.errors import OptionError, nearest
 
-ABSENT = {  # what other programs have and we need not
+ABSENT = {  # options of other engines without an equivalent here
     "device_index": "a process uses the GPU that CUDA_VISIBLE_DEVICES names, so leave it out",
 }
 T = TypeVar("T")
@@ -34,21 +34,23 @@ def option(
     choices: Callable[[], Iterable[str]] | None = None,
     off: str = "",
     advanced: bool = False,
+    internal: tuple[str, ...] = (),
     other_names: tuple[str, ...] = (),
     replaced: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Any:
     """A field of a `Schema` with its help text; a default of `dataclasses.MISSING` makes it required.
 
     `ge`, `gt`, `le` and `lt` bound numbers as in Pydantic: at least, above, at most, below. `off` says what the
-    flag does that switches a default off. Choices are those of the
-    Literal that annotates the field, or those that `choices` returns at the time, where they can become more. An
-    advanced option is left out of the short help. `other_names` are those of older versions and other programs; they
-    are not accepted, but an error that meets one tells the right name. `replaced` are choices of older versions and
-    other programs, each with the choice that stands for it here, which the error for it names.
+    flag does that switches a default off. Choices are those of the Literal that annotates the field, or those that
+    `choices` returns at the time, where they can become more. `internal` ones are for tests and benchmarks: no help
+    and no error lists them. An advanced option is left out of the short help. `other_names` are those of older versions
+    and other programs; they are not accepted, but an error that meets one tells the right name. `replaced` are choices
+    of older versions and other programs, each with the choice that stands for it here, which the error for it names.
     """
     bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}
-    facts = {"help": text, "bounds": bounds, "choices": choices, "advanced": advanced, "other_names": other_names}
-    return dataclasses.field(default=default, metadata=facts | {"replaced": replaced, "off": off})
+    facts = {"help": text, "off": off, "bounds": bounds, "choices": choices, "advanced": advanced}
+    names = {"internal": internal, "other_names": other_names, "replaced": replaced}
+    return dataclasses.field(default=default, metadata=facts | names)
 
 
 def advanced_option(default: Any, text: str, **facts: Any) -> Any:
@@ -147,12 +149,15 @@ def type_hints(options_type: Any) -> dict[str, Any]:
 
 def _checked(hint: Any, value: Any, name: str, metadata: Mapping[str, Any]) -> Any:
     """`value` as the annotated type, within its bounds and among its choices, or raise OptionError."""
+    if not metadata:  # a group of options
+        return _typed(hint, value, name)
     now = metadata["replaced"].get(value) if isinstance(value, str) else None
     require(now is None, name, value, f"{now!r}, which takes its place here")
-    value, bounds = _typed(hint, value, name), metadata.get("bounds", {})
-    if metadata.get("choices"):
-        allowed = tuple(metadata["choices"]())
-        require(value in allowed, name, value, _either(allowed))
+    if allowed := listed(hint, metadata):
+        value = str(value).lower() if isinstance(value, bool) else value
+        require(value in (*allowed, *metadata["internal"]), name, value, _either(allowed))
+        return value
+    value, bounds = _typed(hint, value, name), metadata["bounds"]
     if bounds and value is not None:
         inside = (  # written so that NaN is outside
             value >= bounds.get("ge", value),
@@ -162,6 +167,13 @@ def _checked(hint: Any, value: Any, name: str, metadata: Mapping[str, Any]) -> A
         )
         require(all(inside), name, value, _allowed(bounds))
     return value
+
+
+def listed(hint: Any, metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The choices of an option that help and errors list; none for one without choices."""
+    if get_origin(hint) is Literal:
+        return tuple(name for name in get_args(hint) if name not in metadata["internal"])
+    return tuple(metadata["choices"]()) if metadata["choices"] else ()
 
 
 def _allowed(bounds: Mapping[str, float]) -> str:
@@ -210,7 +222,7 @@ def choice(name: str, value: Any, literal: Any) -> Any:
 
 def _either(choices: tuple[str, ...]) -> str:
     """Choices in words: a, b or c."""
-    return " or ".join((", ".join(choices[:-1]), choices[-1]))
+    return " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
 
 
 def require(condition: bool, name: str, value: Any, allowed: str) -> None:

@@ -42,12 +42,11 @@ class SearchOptions(Schema):
     )
     early_stopping: EarlyStopping = advanced_option(
         "false",
-        "when a request is done. As in Hugging Face: true = beam_size hypotheses are finished; "
-        "false = no live hypothesis is likely to win; never = none could win even at max_length. "
-        "exhaustive = at max_length only; proven = as early as is sure to give the same answers as exhaustive",
+        "when a request is done: true, false or never as in Hugging Face; proven: nothing better can come",
+        internal=("exhaustive",),
     )
     patience: float = advanced_option(
-        1.0, "true, false and never: beam_size * patience hypotheses have to be finished (Kasai et al. 2022)", le=1000
+        1.0, "true, false and never: beam_size * patience hypotheses have to be finished", le=1000
     )
     stop_margin: float | None = advanced_option(
         None, "stop when the best live log probability is this far below the best finished one; 3.0 is usual", ge=0
@@ -66,8 +65,8 @@ class SearchOptions(Schema):
     )
     finishing: Finishing = advanced_option(
         "leave",
-        "leave: a finished hypothesis frees its slot on the beam (Hugging Face, fairseq); "
-        "stay: it keeps the slot until beam_size better ones push it off",
+        "leave: a finished hypothesis frees its slot (Hugging Face); stay: it keeps it until beam_size better "
+        "ones exist",
     )
     repetition_penalty: float = advanced_option(
         1.0, "multiplies the log probability of every token that the hypothesis already has; 1.0 = none", ge=1, le=1000
@@ -77,38 +76,33 @@ class SearchOptions(Schema):
     )
     forced_eos: bool = advanced_option(
         False,
-        "the last token that max_length allows is eos, at no cost: an answer that is cut ends as a whole one does "
-        "(forced_eos_token_id of Hugging Face)",
+        "force eos at max_length (forced_eos_token_id of Hugging Face)",
     )
     coverage_penalty: float = advanced_option(
         0.0,
-        "beta of GNMT: finished hypotheses that leave source tokens without attention rank lower; 0 = none. "
-        "Scores contain it; needs a model with attention",
+        "rank finished hypotheses lower that leave source tokens without attention (beta of GNMT); 0 = none",
         ge=0,
         le=100,
     )
     prefix_bias_beta: float = advanced_option(
         0.0,
-        "the target prefix is not forced but made likelier: while a hypothesis follows it, probabilities are (1 - "
-        "beta) times the model's, and the prefix's next token gets beta more; 0 = forced",
+        "bias toward the target prefix instead of forcing it: its next token gets this much probability; 0 = forced",
         ge=0,
         lt=1,
     )
     return_alternatives: bool = advanced_option(
         False,
-        "the answers differ at the position after the target prefix (or at the start): the num_hypotheses likeliest "
-        "tokens there, each completed by itself",
+        "answers differ after the target prefix: the num_hypotheses likeliest tokens there, each completed by itself",
     )
     min_alternative_expansion_prob: float = advanced_option(
         0.0, "return_alternatives: leave out tokens that are less probable, except the likeliest", ge=0, lt=1
     )
     return_attention: bool = advanced_option(
-        False, "return for each answer what every token attended to in the source; takes one more pass over the answers"
+        False, "return for each answer what every token attended to in the source; takes one more pass"
     )
     return_scores: bool = advanced_option(
         False,
-        "return scores of greedy search too, which then needs a sum over all tokens; else they are nan. Other searches "
-        "have scores anyway",
+        "return scores of greedy search too, which then sums over all tokens; otherwise they are None",
     )
     search: str = advanced_option(
         "beam", "how hypotheses are chosen: beam, or a search added by register_search from Python"
@@ -120,13 +114,12 @@ class SearchOptions(Schema):
     )
     cube_pruning: CubePruning = advanced_option(
         "none",
-        "hypotheses that are alike share one prediction of the next tokens (Zhang et al. 2018). approximate: also its "
-        "scores; exact: what is chosen from it is scored again, so scores are those of `score`",
+        "hypotheses that are alike share one prediction; exact: what is chosen is scored again, approximate: it is not",
     )
     merge_by: MergeBy = advanced_option(
         "word",
-        "cube pruning: alike are hypotheses with the same last token (word); with hidden vectors that point the same "
-        "way, which saves the output layer only (likeness); both = one after the other",
+        "cube pruning: alike are hypotheses with the same last token (word), similar hidden vectors (likeness), "
+        "or both in turn",
     )
     merge_threshold: float = advanced_option(
         0.95,
@@ -146,8 +139,7 @@ class SearchOptions(Schema):
     )
     max_length_factor: float | None = advanced_option(
         None,
-        "a hypothesis is ended at this many tokens for each source token too, eos and tags counted, where that is "
-        "below max_length; a target prefix is never cut",
+        "also end a hypothesis at this many tokens for each source token, if that is below max_length",
         gt=0,
         le=LONGEST,
     )
@@ -209,7 +201,7 @@ class SearchOptions(Schema):
         least = (1 if single else answers) / self.beam_size
         self.require(least <= self.patience, "patience", f"between {least:.4g} and 1000")
         counts = self.patience == 1 or self.early_stopping not in ("proven", "exhaustive")
-        self.require(counts, "patience", "1.0 with early_stopping proven or exhaustive, which do not count")
+        self.require(counts, "patience", "1.0 with early_stopping proven, which does not count")
         lowest, alternatives = self.min_alternative_expansion_prob, self.return_alternatives
         self.require(alternatives or not lowest, "min_alternative_expansion_prob", "0 unless return_alternatives is on")
 

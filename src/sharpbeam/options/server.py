@@ -18,18 +18,14 @@ class ServerOptions(Schema):
     port: int = option(5000, "port to listen on; 0 = a free one", ge=0, le=65535)
     processes: int = option(
         0,
-        "processes that serve on the same port, each with its models and its share of the threads; 0 = one for each "
-        "thread, at most 8, where the models are at most 128 MiB and their memory is not bounded, and otherwise one",
+        "processes on the same port; 0 = one per thread (at most 8) if the models are small, otherwise one",
         ge=0,
         le=256,
     )
-    api_keys: str = option(
-        "", "file with the API keys that are accepted, one a line, as they are or as sha256:HEX; empty: no key needed"
-    )
+    api_keys: str = option("", "file of accepted API keys, one a line, plain or as sha256:HEX; empty: no key needed")
     guards: bool = option(
         True,
-        "decode translations again that lost a part of the source, loop, copy it or were cut off, and flag those "
-        "that stay so",
+        "decode translations again that lost a part, loop, copy the source or were cut; flag those that stay so",
         off="keep translations that lost a part of the source, loop, copy it or were cut off, and flag none",
     )
     queue_limit: int = option(

@@ -24,8 +24,7 @@ class DataOptions(Schema):
     target_column: int = option(1, "column of the target in tab-separated files, from 0", ge=0)
     languages: tuple[str, ...] = option(
         (),
-        "one model of many directions, a transformer: the languages of the two columns of each file, as 'en-de', of "
-        "train and valid alike. Each file is read both ways, and the token of the target's language precedes a source",
+        "languages of the two columns of each file, as 'en-de', for one transformer of many directions",
     )
     max_length: int = option(100, "longer pairs (in tokens, either side) are left out of training", ge=1)
 
@@ -99,9 +98,11 @@ class TrainOptions(Schema):
         lt=1,
     )
     label_smoothing: float = option(0.1, "share of the target distribution spread over all tokens", ge=0, lt=1)
-    self_normalisation: float = option(0.0, "alpha of CUBE-4: loss + alpha (log Z)^2", ge=0)
+    self_normalisation: float = option(
+        0.0, "alpha of loss + alpha (log Z)^2, which trains for decoding without a softmax", ge=0
+    )
     expert_balance: float = option(
-        0.01, "of a mixture of experts: weight of the load-balancing loss, which is 1 where all are chosen alike", ge=0
+        0.01, "mixture of experts: weight of the load-balancing loss, which is 1 if all are chosen alike", ge=0
     )
     output_samples: int = option(0, "draws for a sampled softmax; 0 = the whole vocabulary", ge=0)
     average_decay: float = option(

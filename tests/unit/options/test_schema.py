@@ -15,6 +15,7 @@ from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
 from sharpbeam.options.keywords import DecodeKeywords, MachineKeywords, ScreenKeywords, ShortlistKeywords
 from sharpbeam.options.schema import Schema, build, fields_of, option, type_hints
 from sharpbeam.options.server import ServerOptions
+from sharpbeam.options.train import DataOptions, Recipe, TrainOptions, VocabularyOptions
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,32 @@ def test_an_option_that_is_on_says_what_switching_it_off_does() -> None:
     groups = [*type_hints(DecodeOptions).values(), MachineOptions, DocumentOptions, ServerOptions, ScreenOptions]
     found = [field for group in groups for field in fields_of(group).values() if field.default is True]
     assert len(found) >= 8 and all(field.metadata["off"] for field in found)
+
+
+def test_every_option_is_explained_in_at_most_twenty_words() -> None:
+    groups = [*type_hints(DecodeOptions).values(), MachineOptions, DocumentOptions, ServerOptions, ScreenOptions]
+    groups += [ShortlistOptions, DataOptions, VocabularyOptions, TrainOptions, Recipe]
+    for group in groups:
+        for name, field in fields_of(group).items():
+            for text in (field.metadata["help"], field.metadata["off"]):
+                assert len(text.split()) <= 20, (group.__name__, name)
+
+
+@pytest.mark.parametrize(
+    ("options_type", "values"),
+    [
+        (MachineOptions, {"compute_type": "blas", "isa": "plain"}),
+        (MachineOptions, {"device": "torch-cpu"}),
+        (MachineOptions, {"backend": "torch"}),
+        (SearchOptions, {"early_stopping": "exhaustive"}),
+    ],
+)
+def test_choices_for_tests_are_taken_and_not_listed(options_type: Any, values: dict[str, str]) -> None:
+    options_type(**values)
+    for name, value in values.items():
+        with pytest.raises(OptionError, match=f"{name} is 'x'; it must be ") as raised:
+            options_type(**{name: "x"})
+        assert value not in str(raised.value)
 
 
 def test_every_option_has_help_and_no_other_name_is_taken_twice() -> None:
