@@ -267,9 +267,9 @@ def main(
         print(describe(measure(prepare(subject, folder, data, True), data, True, words)))
         return
     for subject in (present(one, models) for one in SUBJECTS if one.columns is None):
-        folder = find_folder(subject, models)
-        if folder is None:
+        place = find_folder(subject, models)
+        if place is None:
             print(f"{subject.name}: no model below {', '.join(models)}")
             continue
-        line = whole_text(subject, folder, data)
+        line = whole_text(subject, place, data)
         print(f"{subject.name}: perplexity {line['perplexity']} on {line['words']} of {line['of']} words")

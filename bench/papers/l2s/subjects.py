@@ -173,7 +173,7 @@ def find_named(name: str, roots: Sequence[str]) -> Path | None:
 def named(name: str, roots: Sequence[str]) -> tuple[Subject, Path]:
     """The subject of a name and its model folder; NoDataError without one."""
     subject = next((one for one in SUBJECTS if one.name == name), None)
-    folder = subject and find_folder(subject, roots)
+    folder = find_named(name, roots)
     if subject is None or folder is None:
         raise NoDataError(f"no model {name} below {', '.join(roots)}")
     return subject, folder
