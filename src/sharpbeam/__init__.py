@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sharpbeam.api.head import Head
     from sharpbeam.api.scorer import Scorer
     from sharpbeam.api.translator import Translator
-    from sharpbeam.convert.conversion import Conversion, convert_model, export_model
+    from sharpbeam.convert.conversion import convert_model, export_model
     from sharpbeam.decoding.handle import Handle
     from sharpbeam.decoding.results import Answer, Generation, Partial, Translation
     from sharpbeam.decoding.session import Session
@@ -31,21 +31,19 @@ if TYPE_CHECKING:
     from sharpbeam.fit.screen.job import ScreenFit, fit_screen
     from sharpbeam.fit.shortlist.job import ShortlistFit, export_shortlist, fit_shortlist
     from sharpbeam.fit.shortlist.net_job import NetFit, fit_net
-    from sharpbeam.jobs.translate_file import JobStats, translate_file
+    from sharpbeam.jobs.translate_file import translate_file
     from sharpbeam.options.decode import DecodeOptions, MachineOptions
     from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
     from sharpbeam.output_layers.registry import register_output_layer
-    from sharpbeam.report.compare import Comparison, compare
+    from sharpbeam.report.compare import compare
     from sharpbeam.report.head_report import HeadReport, head_report
-    from sharpbeam.report.profile_report import ProfileReport, profile
+    from sharpbeam.report.profile_report import profile
     from sharpbeam.report.screen_report import ScreenReport, screen_report
-    from sharpbeam.report.tune import Tuning, tune
+    from sharpbeam.report.tune import tune
     from sharpbeam.search.registry import register_search
 
 __all__ = [
     "Answer",
-    "Comparison",
-    "Conversion",
     "DecodeOptions",
     "FitProgress",
     "Generation",
@@ -54,7 +52,6 @@ __all__ = [
     "Head",
     "HeadReport",
     "InputError",
-    "JobStats",
     "MachineOptions",
     "ModelError",
     "NetFit",
@@ -62,7 +59,6 @@ __all__ = [
     "OutputError",
     "Partial",
     "PreviewFit",
-    "ProfileReport",
     "RequestCancelledError",
     "Scorer",
     "ScreenFit",
@@ -75,7 +71,6 @@ __all__ = [
     "Trace",
     "Translation",
     "Translator",
-    "Tuning",
     "__version__",
     "compare",
     "convert_model",
@@ -101,7 +96,7 @@ _NAMES = {  # of each module, those that are public here
     "api.head": "Head",
     "api.scorer": "Scorer",
     "api.translator": "Translator",
-    "convert.conversion": "Conversion convert_model export_model",
+    "convert.conversion": "convert_model export_model",
     "decoding.handle": "Handle",
     "decoding.results": "Answer Generation Partial Translation",
     "decoding.session": "Session",
@@ -113,21 +108,21 @@ _NAMES = {  # of each module, those that are public here
     "fit.screen.job": "ScreenFit fit_screen",
     "fit.shortlist.job": "ShortlistFit export_shortlist fit_shortlist",
     "fit.shortlist.net_job": "NetFit fit_net",
-    "jobs.translate_file": "JobStats translate_file",
+    "jobs.translate_file": "translate_file",
     "options.decode": "DecodeOptions MachineOptions",
     "options.fit": "ScreenOptions ShortlistOptions",
     "output_layers.registry": "register_output_layer",
-    "report.compare": "Comparison compare",
+    "report.compare": "compare",
     "report.head_report": "HeadReport head_report",
-    "report.profile_report": "ProfileReport profile",
+    "report.profile_report": "profile",
     "report.screen_report": "ScreenReport screen_report",
-    "report.tune": "Tuning tune",
+    "report.tune": "tune",
     "search.registry": "register_search",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: `import sharpbeam` is quick, and training needs no native core."""
+    """Import on first use: `import sharpbeam` is quick."""
     if name == "__version__":
         from sharpbeam.version import program_version
 
