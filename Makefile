@@ -28,7 +28,7 @@ help:
 	@echo "make check                     lint, types, imports, house (sizes, vocabulary, tables), counts, stubs, native, sanitize"
 	@echo "make dev                       an installation that rebuilds itself when C++ files are edited"
 	@echo "make wheel                     a wheel in dist/, tried in an empty environment"
-	@echo "make stubs [WRITE=1]           compare (write) the stub of the native core with its bindings"
+	@echo "make stubs [WRITE=1]           compare (write) the stub of the core and the keyword types of options"
 	@echo "make native-arm                the native tests on 64-bit Arm, in emulation"
 	@echo "make fix                       format Python and C++, and mend what ruff can mend"
 	@echo "make docs                      build the documentation into build/site"
@@ -118,8 +118,10 @@ house:
 counts: $(MADE)/tests
 	@$(BIN)/python .ci/counts.py
 
-# src/sharpbeam/_core.pyi is what nanobind derives from the bindings; WRITE=1 writes it.
+# src/sharpbeam/_core.pyi is what nanobind derives from the bindings, src/sharpbeam/options/keywords.py what the options
+# dataclasses say; WRITE=1 writes them.
 stubs: $(MADE)/tests
+	@$(BIN)/python .ci/keywords.py $(if $(filter-out 0,$(WRITE)),,--check)
 	@mkdir -p build/stubs
 	@$(BIN)/python -m nanobind.stubgen -q -D -m sharpbeam._core -p csrc/python/stubs.pat -o build/stubs/_core.pyi
 	@$(BIN)/ruff check -q --fix --select I --isolated --config 'line-length = 120' build/stubs/_core.pyi

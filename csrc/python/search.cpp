@@ -31,44 +31,18 @@ using namespace nb::literals;
 
 constexpr int64_t kMostTokens = int64_t{1} << 24, kMostRows = 10'000, kLongest = 100'000, kMostPatience = 1'000;
 
-// The fields of sharpbeam.options.decode.SearchOptions and SamplingOptions, with eos and vocab_size.
+// The fields of sharpbeam.options.search.SearchOptions and SamplingOptions, with eos and vocab_size; None is a default.
 SearchOptions read_options(nb::dict given) {
   SearchOptions options;
-  const auto read = [&](const char* name, auto& value) {
-    nb::object found = given[name];
-    if (found.is_none()) return;  // the default
-    if (!nb::try_cast(found, value))
-      throw std::invalid_argument(std::string(name) + " is " + nb::cast<std::string>(nb::repr(found)) +
-                                  "; it must be a number of its range");
-  };
-  read("eos_id", options.eos);
-  read("vocab_size", options.vocab);
-  read("return_scores", options.scores);
-  read("beam_size", options.beam_size);
-  read("num_hypotheses", options.num_hypotheses);
-  read("min_length", options.min_length);
-  read("max_length", options.max_length);
-  read("length_penalty", options.length_penalty);
   const ConfigReader reader(given);
-  reader.choice("early_stopping", options.early_stopping);
-  read("patience", options.patience);
-  read("stop_margin", options.stop_margin);
-  read("max_score_margin", options.max_score_margin);
-  read("max_score_ratio", options.max_score_ratio);
-  read("max_children", options.max_children);
-  reader.choice("finishing", options.finishing);
-  read("repetition_penalty", options.repetition_penalty);
-  read("no_repeat_ngram_size", options.no_repeat_ngram_size);
-  read("forced_eos", options.forced_eos);
-  read("prefix_bias_beta", options.prefix_bias_beta);
-  read("min_alternative_expansion_prob", options.min_alternative_expansion_prob);
-  reader.choice("cube_pruning", options.cube_pruning);
-  reader.choice("merge_by", options.merge_by);
-  read("merge_threshold", options.merge_threshold);
-  read("temperature", options.temperature);
-  read("top_k", options.top_k);
-  read("top_p", options.top_p);
-  read("seed", options.seed);
+  options.visit_fields([&](const char* name, auto& value) {
+    if constexpr (std::is_enum_v<std::remove_reference_t<decltype(value)>>) {
+      reader.choice(name, value);
+    } else if (const nb::object number = given[name]; !number.is_none() && !nb::try_cast(number, value)) {
+      throw std::invalid_argument(std::string(name) + " is " + nb::cast<std::string>(nb::repr(number)) +
+                                  "; it must be a number of its range");
+    }
+  });
   const auto require = [](bool holds, const char* name, auto value, int64_t least, int64_t most) {
     if (holds) return;
     throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + "; it must be from " +

@@ -1,4 +1,4 @@
-// How to search: the options of src/sharpbeam/options/decode.py by their names there, with None as a number.
+// How to search: the options of src/sharpbeam/options/search.py by their names there, with None as a number.
 #pragma once
 
 #include <array>
@@ -48,6 +48,38 @@ struct SearchOptions {
   bool sampling = false;
 
   bool keeps_beam() const { return beam_size > 1 && !sampling; }
+
+  // Calls visit(name, field) for each option; the names are those of the dataclasses, which a test holds equal.
+  template <typename Visit>
+  void visit_fields(const Visit& visit) {
+    visit("eos_id", eos);
+    visit("vocab_size", vocab);
+    visit("return_scores", scores);
+    visit("beam_size", beam_size);
+    visit("num_hypotheses", num_hypotheses);
+    visit("min_length", min_length);
+    visit("max_length", max_length);
+    visit("length_penalty", length_penalty);
+    visit("early_stopping", early_stopping);
+    visit("patience", patience);
+    visit("stop_margin", stop_margin);
+    visit("max_score_margin", max_score_margin);
+    visit("max_score_ratio", max_score_ratio);
+    visit("max_children", max_children);
+    visit("finishing", finishing);
+    visit("repetition_penalty", repetition_penalty);
+    visit("no_repeat_ngram_size", no_repeat_ngram_size);
+    visit("forced_eos", forced_eos);
+    visit("prefix_bias_beta", prefix_bias_beta);
+    visit("min_alternative_expansion_prob", min_alternative_expansion_prob);
+    visit("cube_pruning", cube_pruning);
+    visit("merge_by", merge_by);
+    visit("merge_threshold", merge_threshold);
+    visit("temperature", temperature);
+    visit("top_k", top_k);
+    visit("top_p", top_p);
+    visit("seed", seed);
+  }
 };
 
 }  // namespace sharpbeam

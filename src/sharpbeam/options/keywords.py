@@ -1,6 +1,6 @@
-"""The options as keyword arguments, for type checkers and editors: the fields of the options dataclasses by name.
+"""The options as keyword arguments, for type checkers and editors: fields of the options dataclasses.
 
-Functions take `**options: Unpack[DecodeKeywords]` (PEP 692). A test holds these equal to the dataclasses.
+Functions take `**options: Unpack[DecodeKeywords]` (PEP 692). Written by .ci/keywords.py: `make stubs WRITE=1`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One schema for all options: types, bounds, choices, names; the keyword types are those of the dataclasses."""
+"""One schema for all options: types, bounds, choices, names."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import MISSING, dataclass
-from typing import Any, ClassVar, Literal, get_type_hints
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -12,7 +12,6 @@ from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SearchOptions
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
-from sharpbeam.options.keywords import DecodeKeywords, MachineKeywords, ScreenKeywords, ShortlistKeywords
 from sharpbeam.options.schema import Schema, build, fields_of, option, type_hints
 from sharpbeam.options.server import ServerOptions
 from sharpbeam.options.train import DataOptions, Recipe, TrainOptions, VocabularyOptions
@@ -151,24 +150,6 @@ def test_every_option_has_help_and_no_other_name_is_taken_twice() -> None:
     ]
     assert len(names) == len(set(names))
     assert not set(names) & {name for group in groups for name in fields_of(group)}
-
-
-@pytest.mark.parametrize(
-    ("keywords", "groups"),
-    [
-        (DecodeKeywords, [*type_hints(DecodeOptions).values()]),
-        (MachineKeywords, [MachineOptions]),
-        (ScreenKeywords, [ScreenOptions]),
-        (ShortlistKeywords, [ShortlistOptions]),
-    ],
-)
-def test_keyword_types_are_those_of_the_dataclasses(keywords: type, groups: list[Any]) -> None:
-    """But for early_stopping, which may be a bool as in Hugging Face."""
-    expected = {name: hint for group in groups for name, hint in type_hints(group).items()}
-    if "early_stopping" in expected:
-        expected["early_stopping"] |= bool
-    assert get_type_hints(keywords) == expected
-    assert keywords.__total__ is False  # type: ignore[attr-defined]
 
 
 def test_options_are_changed_by_name_and_built_once() -> None:
