@@ -59,7 +59,7 @@ def create_app(
     metrics.watch(service.pool.engines)
     rates = Rates(options.requests_per_minute, share.folder / "rates" if share else None)
     gate = Gate(service, Keys(options.api_keys), rates)
-    kept = Files(share)
+    kept = Files(options.file_limit, share)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -5,31 +5,38 @@ from __future__ import annotations
 import errno
 import re
 import secrets
-import tempfile
 import time
+from contextlib import ExitStack
+from hashlib import sha256
 from pathlib import Path
 
+from sharpbeam.server.folder import temporary_folder
 from sharpbeam.server.refusals import Refused
 from sharpbeam.server.share import Share
 
 KEPT = 900.0  # seconds that a file can be downloaded
-MOST = 200  # files; the oldest leaves first
+SPACE = 16  # files of the largest size that there is space for
+LEAST = 64 * 1024  # bytes that a file counts as at least
 NAME = re.compile(r"[A-Za-z0-9_-]{24}\.[a-z0-9]{1,9}")
 
 
 class Files:
     """The files of one server, in all its processes. Of a client's file name only its format's suffix is used."""
 
-    def __init__(self, share: Share | None = None) -> None:
-        self._own = None if share else tempfile.TemporaryDirectory(prefix="sharpbeam-")
-        self._folder = Path(self._own.name) if self._own else share.folder / "files"  # type: ignore[union-attr]
+    def __init__(self, largest: int, share: Share | None = None) -> None:
+        """There is space for SPACE files of `largest` bytes, and for more that are smaller."""
+        self._end, self._space = ExitStack(), SPACE * largest
+        self._folder = share.folder / "files" if share else self._end.enter_context(temporary_folder())
         self._folder.mkdir(mode=0o700, exist_ok=True)
 
-    def put(self, content: bytes, suffix: str) -> str:
-        """Keep a file; returns its name. Raises Refused where the disk is full."""
-        self._forget()
+    def put(self, content: bytes, suffix: str, client: str) -> str:
+        """Keep a file of a client; returns its name. Raises Refused where the disk is full.
+
+        Where there is no space, the oldest file leaves of the client that takes most.
+        """
         name = secrets.token_urlsafe(18) + suffix
-        path = self._folder / name
+        path = self._folder / f"{sha256(client.encode()).hexdigest()}.{name}"
+        self._free_space(path, len(content))
         try:
             path.write_bytes(content)
         except OSError as error:
@@ -40,23 +47,37 @@ class Files:
 
     def path(self, name: str) -> Path:
         """Where a file is; raises Refused for a name that was not given out, or that is too old."""
-        self._forget()
-        if not NAME.fullmatch(name) or not (self._folder / name).is_file():
-            raise Refused(404, "Invalid filename: there is no such file, or no longer")
-        return self._folder / name
+        if NAME.fullmatch(name):
+            for path in self._folder.glob(f"*.{name}"):
+                if time.time() - path.stat().st_mtime <= KEPT:
+                    return path
+        raise Refused(404, "Invalid filename: there is no such file, or no longer")
 
     def close(self) -> None:
         """Delete all files, unless other processes have them too."""
-        if self._own:
-            self._own.cleanup()
+        self._end.close()
 
-    def _forget(self) -> None:
-        ages: list[tuple[float, Path]] = []
+    def _free_space(self, new: Path, size: int) -> None:
+        """Delete files that are too old, and as many as take the space of `new`."""
+        taken = {_client(new): max(size, LEAST)}
+        files: list[tuple[float, int, Path]] = []
         for path in self._folder.iterdir():
             try:
-                ages.append((time.time() - path.stat().st_mtime, path))
+                facts = path.stat()
             except FileNotFoundError:  # another process was faster
                 continue
-        for rank, (age, path) in enumerate(sorted(ages)):
-            if age > KEPT or rank >= MOST - 1:
+            if time.time() - facts.st_mtime > KEPT:
                 path.unlink(missing_ok=True)
+                continue
+            files.append((facts.st_mtime, max(facts.st_size, LEAST), path))
+            taken[_client(path)] = taken.get(_client(path), 0) + files[-1][1]
+        while files and sum(taken.values()) > self._space:
+            most = max(taken, key=lambda client: taken[client])
+            oldest = min((each for each in files if _client(each[2]) == most), default=min(files))
+            files.remove(oldest)
+            taken[_client(oldest[2])] -= oldest[1]
+            oldest[2].unlink(missing_ok=True)
+
+
+def _client(path: Path) -> str:
+    return path.name.partition(".")[0]

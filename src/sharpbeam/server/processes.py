@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -29,6 +28,7 @@ from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.catalog import Catalog
+from sharpbeam.server.folder import temporary_folder
 from sharpbeam.server.share import Share
 
 MOST = 8  # processes by default
@@ -56,8 +56,8 @@ def serve(
         app = create_app(models, options, machine, **defaults)
         run(app, options, listen(options.host, options.port), ready)
         return
-    with tempfile.TemporaryDirectory(prefix="sharpbeam-") as folder:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # read when prometheus_client is imported
+    with temporary_folder() as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)  # read when prometheus_client is imported
         os.environ["UV_TCP_SINGLE_ACCEPT"] = "1"  # uvloop: leave connections to the other processes
         import sharpbeam.server.app  # noqa: F401 (before the fork: its memory is shared)
         from sharpbeam.server.run import listen, url_of
@@ -70,7 +70,7 @@ def serve(
             )
             threads = replace(machine, threads=max(1, machine.workers // count))
             work = Work(list(models), own, threads, defaults, listener)
-            Processes(work, Path(folder), count).run(lambda: ready(url_of(listener)))
+            Processes(work, folder, count).run(lambda: ready(url_of(listener)))
 
 
 def processes_for(options: ServerOptions, machine: MachineOptions, size: int) -> int:

@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 
 from sharpbeam.documents.formats.registry import FORMATS
 from sharpbeam.server.bodies import read_form
-from sharpbeam.server.endpoint import KEY, SOURCE, TARGET, Gate, note, text_field, text_schema
+from sharpbeam.server.endpoint import KEY, SOURCE, TARGET, Gate, client_of, note, text_field, text_schema
 from sharpbeam.server.files import Files
 from sharpbeam.server.refusals import Refused, bad_request
 
@@ -56,13 +56,14 @@ def router(gate: Gate, files: Files) -> APIRouter:
         source, target = text_field(fields, "source"), text_field(fields, "target")
         suffix = PurePosixPath(given.filename.replace("\\", "/")).suffix.lower()
         if suffix not in suffixes():
-            raise bad_request("Invalid request: file format not supported")
+            raise bad_request(f"Invalid request: file format not supported; choose one of {' '.join(suffixes())}")
         content = await given.read()
         await form.close()
         note(request, bytes=len(content), suffix=suffix)
         format_ = next(name for name, known in FORMATS.items() if suffix in known.suffixes)
         work = service.translate_file(content, format_, source, target)
-        name = files.put(await gate.answer(request, work, options.file_timeout), suffix)
+        translated = await gate.answer(request, work, options.file_timeout)
+        name = files.put(translated, suffix, request.scope["sharpbeam.log"]["key"] or client_of(request))
         return {"translatedFileUrl": str(request.url_for("download_file", name=name))}
 
     @routes.get("/download_file/{name}", summary="The translation of a file")
