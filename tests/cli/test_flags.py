@@ -26,6 +26,7 @@ from sharpbeam.options.decode import (
     ScheduleOptions,
     SearchOptions,
 )
+from sharpbeam.options.documents import DocumentOptions
 
 ALL = (SearchOptions, SamplingOptions, ScheduleOptions, OutputLayerOptions, LanguageOptions, MachineOptions)
 
@@ -33,7 +34,7 @@ ALL = (SearchOptions, SamplingOptions, ScheduleOptions, OutputLayerOptions, Lang
 @pytest.mark.parametrize("verb", [translate, score, evaluate])
 def test_defaults_and_help_are_those_of_the_dataclasses(verb: Callable[..., None]) -> None:
     parameters = inspect.signature(verb).parameters
-    fields = {field.name: field for options in ALL for field in dataclasses.fields(options)}
+    fields = {field.name: field for options in (*ALL, DocumentOptions) for field in dataclasses.fields(options)}
     made = {name: p.default for name, p in parameters.items() if getattr(p.default, "rich_help_panel", None)}
     assert {"batch_tokens", "max_input_length", "threads", "backend", "isa"} <= made.keys() <= fields.keys()
     for name, option in made.items():
@@ -58,7 +59,8 @@ def test_short_help_has_the_options_people_use_and_help_all_has_all(call: Run) -
     short, whole = call("translate", "--help").out.decode(), call("translate", "--help-all").out.decode()
     flags = {"--" + name.replace("_", "-") for name in _options()}
     flags |= {"--output", "--resume", "--restart", "--format", "--errors", "--target-prefix", "--stats", "--help-all"}
-    flags |= {"--field", "--into", "--shard", "--glossary", "--encoding"}
+    flags |= {"--field", "--into", "--shard", "--glossary", "--encoding", "--lines", "--fields"}
+    flags |= {"--no-split-sentences", "--no-guards", "--max-sentence", "--at-once"}
     flags -= {"--backend"}  # for tests
     shown = set(re.findall(r"^│ (--[a-z-]+)", short, re.MULTILINE))
     assert len(shown) <= 20 and shown <= flags
@@ -114,7 +116,7 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--threads", -1], ["threads is -1", "between 0 and 1024"]),
         (["--backend", "magic"], ["backend is 'magic'; it must be native."]),
         (["--isa", "mmx"], ["isa is 'mmx'", "auto, scalar, avx2, avx512"]),
-        (["--format", "xml"], ["format is 'xml'", "text, jsonl or pharaoh"]),
+        (["--format", "xml"], ["format is 'xml'", "auto, text, jsonl, pharaoh, html"]),
         (["--errors", "ignore"], ["errors is 'ignore'", "strict or replace"]),
         (["--beam-sise", 3], ["--beam-sise", "--beam-size", "sharpbeam translate --help"]),
         (["--resume"], ["--resume and --restart need --output"]),

@@ -11,7 +11,7 @@ from sharpbeam.cli.help import Program, Verb
 from sharpbeam.version import program_version
 
 GROUPS = {  # the files of `verbs`, each with a function of its name
-    "Use a model": ("translate", "translate_document", "generate", "score"),
+    "Use a model": ("translate", "generate", "score"),
     "Serve it": ("serve",),
     "Get a model": ("convert", "train", "info"),
     "Make it faster": ("tune", "fit_preview", "fit_screen", "fit_shortlist", "fit_net"),

@@ -15,11 +15,13 @@ class DocumentOptions(Schema):
         True,
         "split text into sentences, which are decoded one by one",
         off="take each paragraph, line or cell for one sentence",
+        advanced=True,
     )
     guards: bool = option(
         True,
         "decode translations again that lost a part, loop, copy the source or were cut; flag those that stay so",
         off="keep translations that lost a part of the source, loop, copy it or were cut off, and flag none",
+        advanced=True,
     )
     max_sentence: int = option(
         1000, "characters; a longer sentence is cut at a comma or a space", ge=50, le=100_000, advanced=True

@@ -1,16 +1,18 @@
-"""`sharpbeam translate`: lines in, translations out, in the same order; a job on a file can be killed and resumed."""
+"""`sharpbeam translate`: lines in, translations out, in the same order; or a document in, and the same one out."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import choice
 
@@ -19,7 +21,7 @@ from sharpbeam.options.schema import choice
 def translate(
     model: Annotated[str, typer.Argument(help="A folder, or a name of `sharpbeam info`; a+b+c is an ensemble.")],
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Text, one sentence a line; .gz, .zst too. Default, -: standard input.")
+        list[Path] | None, typer.Argument(help="A document, or lines; .gz, .zst too. Default, -: standard input.")
     ] = None,
     *,
     output: Annotated[
@@ -32,17 +34,25 @@ def translate(
         bool, typer.Option("--restart", help="Discard an interrupted --output, or another result.", hidden=True)
     ] = False,
     format_: Annotated[
-        str, typer.Option("--format", metavar="text|jsonl|pharaoh", help="jsonl has scores, pharaoh alignments.")
-    ] = "text",
+        str, typer.Option("--format", metavar="NAME", help="Lines: text, jsonl, pharaoh. A document: html, docx, ...")
+    ] = "auto",
+    lines: Annotated[
+        bool | None,
+        typer.Option("--lines/--no-lines", help="Translate lines, or a document. Default: by the ending of the file."),
+    ] = None,
+    fields: Annotated[
+        str, typer.Option(metavar="A,B", help="Columns of CSV, or keys of JSON (default: all), to translate.")
+    ] = "",
     encoding: Annotated[str, typer.Option(metavar="NAME", help="Encoding of the text, such as latin-1.")] = "utf-8",
     errors: Annotated[
         str, typer.Option(metavar="strict|replace", help="Bytes of another encoding: stop, or put U+FFFD.", hidden=True)
     ] = "strict",
     target_prefix: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Text that every translation begins with; adds no score.")
+        str | None,
+        typer.Option(metavar="TEXT", help="Text that every translation begins with; adds no score.", hidden=True),
     ] = None,
     glossary: Annotated[
-        Path | None, typer.Option(help="Terms for the search, a line each: term, tab, translation.")
+        Path | None, typer.Option(help="Terms, a line each: term, tab, translation; a term alone is kept.")
     ] = None,
     field: Annotated[
         str, typer.Option(metavar="NAME", help="Lines are JSON objects; translate this field.", hidden=True)
@@ -53,11 +63,14 @@ def translate(
     shard: Annotated[
         str, typer.Option(metavar="I/N", help="Translate part I of N parts of the lines.", hidden=True)
     ] = "1/1",
-    stats: Annotated[bool, typer.Option("--stats", help="Print speed and memory on stderr, as JSON.")] = False,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Print speed and memory on stderr, as JSON.", hidden=True)
+    ] = False,
+    documents: Annotated[dict[str, Any], DocumentOptions],
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
-    """Translate text, line by line.
+    """Translate text, line by line, or a document: HTML, Markdown, SRT, VTT, PO, JSON, CSV, DOCX, EPUB.
 
     Every input line gives exactly `--num-hypotheses` output lines in the same order, best first (text), or one JSON
     object (jsonl) with `index`, `source` and `hypotheses`: a list of `text`, `score` and `token_scores`. An empty line
@@ -66,16 +79,22 @@ def translate(
     With `--output FILE` the result grows in FILE.part and becomes FILE when it is complete. After a crash or Ctrl-C the
     same command with `--resume` continues: FILE will be the same, byte for byte.
 
+    A document is what ends in .html, .md, .docx and the like, or any file with `--no-lines`. Its markup stays or moves
+    with the words, and its text is split into sentences.
+
     Examples:
 
     * `echo "Guten Morgen." | sharpbeam translate de-en`
     * `sharpbeam translate de-en book.txt.gz --output book.en --compute-type int8 --output-layer scan`
     * `sharpbeam translate de-en book.txt.gz --output book.en --resume`
+    * `sharpbeam translate de-en page.html --output page.en.html`
+    * `sharpbeam translate de-en table.csv --fields title,body --output table.en.csv`
     * `sharpbeam translate de-en corpus.jsonl.zst --field text --shard 2/8 --output part2.jsonl.zst`
     * `sharpbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
     * `echo "Wie geht es dir?" | sharpbeam translate m2m --source-language de --target-language fr`
     """
     from sharpbeam.api.translator import Translator
+    from sharpbeam.cli.documents import document_of, run_document
     from sharpbeam.jobs.formats import Format
     from sharpbeam.jobs.output import OutputFile, StandardOutput, writing
     from sharpbeam.jobs.progress import progress_bar
@@ -85,9 +104,19 @@ def translate(
     from sharpbeam.text.glossary import Glossary, read_glossary
     from sharpbeam.text.lines import DecodingErrors, check_readable
 
-    choice("format", format_, Format)
     choice("errors", errors, DecodingErrors)
     charset = check_encoding(encoding)
+    document = document_of(files or [], format_, True if field else lines)
+    if document is not None:
+        plain = {"resume": resume, "restart": restart, "target_prefix": target_prefix, "stats": stats}
+        _refuse(plain | {"encoding": charset != "utf-8", "shard": shard != "1/1"}, "lines, and this is a document")
+        how = {"format": format_, "fields": fields, "glossary": glossary, "documents": documents}
+        run_document(model, document, output, **how, options=options, machine=machine)
+        return
+    own = {"no_" * (value is False) + name: True for name, value in documents.items()}
+    _refuse({"fields": fields} | own, "documents, and these are lines")
+    format_ = "text" if format_ == "auto" else format_
+    choice("format", format_, Format)
     if (resume or restart) and output is None:
         raise OptionError("--resume and --restart need --output FILE.")
     part = Shard.of(shard)
@@ -105,3 +134,10 @@ def translate(
             done = job.run(place, bar)
     if stats:
         print(done.json(), file=sys.stderr)
+
+
+def _refuse(flags: Mapping[str, Any], why: str) -> None:
+    """Raise OptionError for the first of `flags` that has a value."""
+    for name, value in flags.items():
+        if value not in (None, False, ""):
+            raise OptionError(f"--{name.replace('_', '-')} is for {why}; leave it out.")
