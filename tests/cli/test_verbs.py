@@ -165,10 +165,10 @@ def test_info_describes_a_model(call: Run, tiny_model: Path) -> None:
     text = call("info", tiny_model).out.decode()
     assert text.endswith("\n# tiny\n\nRandom weights, for tests.\n")
     lines = dict(re.split("  +", line, maxsplit=1) for line in text.partition("\n\n")[0].splitlines())
-    assert lines["bos id"] == "1 (<s>, what the decoder begins with)" and lines["unk id"] == "0 (<unk>)"
+    assert lines["bos id"] == "1 (<s>, which the decoder begins with)" and lines["unk id"] == "0 (<unk>)"
     assert facts["special_words"]["bos_id"] == "<s>" and facts["fc_layers"] == 0 and facts["top"] == "none"
     assert not {"fitted", "fc layers", "top", "top dim", "special words"} & lines.keys()
-    assert lines["decoder cell"] == "conditional" and "--json" in lines["not shown"]
+    assert lines["decoder cell"] == "conditional" and "--json" in lines["hidden"]
     call("info", "de-xx").refused(1, "there is no model 'de-xx'")
 
 
@@ -178,7 +178,7 @@ def test_info_says_what_an_added_word_is(call: Run, make_transformer: Callable[.
     listed = PieceVocabulary([*pieces, START], {"unk_id": 0, "bos_id": 199, "eos_id": 2, "pad_id": 199}, (), None)
     (model / "source.pieces.json").write_bytes(listed.listed)
     said = call("info", model).out.decode()
-    assert "199 (<start>, what the decoder begins with; added when it was converted, and never in a text)" in said
+    assert "199 (<start>, which the decoder begins with; added when it was converted, and never in a text)" in said
 
 
 def test_info_describes_a_language_model(call: Run, tmp_path: Path) -> None:

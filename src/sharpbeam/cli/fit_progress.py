@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 @contextmanager
 def shown_progress() -> Iterator[Callable[[FitProgress], None]]:
-    """A listener for the fits; what it shows is cleared at the end of the block."""
+    """A listener for the fits; its bar is cleared at the end of the block."""
     with ExitStack() as shown:
-        bar, stage, done = shown.enter_context(progress_bar("", None, False)), "", 0
+        bar, stage, count = shown.enter_context(progress_bar("", None, False)), "", 0
 
         def listen(report: FitProgress) -> None:
-            nonlocal bar, stage, done
+            nonlocal bar, stage, count
             if report.note:
                 print(report.note, file=sys.stderr, flush=True)  # above a bar
             if report.stage != stage:
                 shown.close()
                 bar = shown.enter_context(progress_bar(report.stage, report.total, bool(report.stage), report.unit))
-                stage, done = report.stage, 0
-            if report.done != done:
-                bar(report.done - done)
-                done = report.done
+                stage, count = report.stage, 0
+            if report.done != count:
+                bar(report.done - count)
+                count = report.done
 
         yield listen

@@ -25,9 +25,9 @@ def with_options(
 
     A parameter that is annotated with an options dataclass gets one, built from the flags; its checks raise
     OptionError; DecodeOptions stands for the fields of its groups. `Annotated[..., ScheduleOptions, LanguageOptions]`
-    gets a dict of those fields of the dataclasses whose flags were given: a model may have defaults of its own. Fields
-    named in `without`, and groups there, get no flag. Advanced ones are left out of --help, unless they are named in
-    `shown`; --help-all shows them.
+    gets a dict with the fields whose flags were set: a model may have defaults of its own. Fields named in `without`,
+    and groups there, get no flag. Advanced ones are left out of --help, unless they are named in `shown`; --help-all
+    shows them.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -47,16 +47,13 @@ def with_options(
             del values[HELP_ALL.name]
             for name, own in groups.items():
                 if own:
-                    given = {
+                    chosen = {
                         field.name: _parsed(type_hints(one)[field.name], values.pop(field.name), field.name)
                         for one in own
                         for field in _fields(one, without)
                     }
-                    given = {flag: value for flag, value in given.items() if _was_given(context, flag)}
-                    made = (
-                        DecodeOptions.of if hints[name] is DecodeOptions else own[0] if hints[name] is own[0] else dict
-                    )
-                    values[name] = made(**given)
+                    chosen = {flag: value for flag, value in chosen.items() if _was_set(context, flag)}
+                    values[name] = _made(hints[name], chosen)
             command(**values)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -68,18 +65,18 @@ def with_options(
 
 def _groups(hint: Any) -> list[Any]:
     """The options dataclasses that a parameter stands for."""
-    found = [one for one in (hint, *get_args(hint)[1:]) if isinstance(one, type) and issubclass(one, Schema)]
-    return [group for one in found for group in (type_hints(one).values() if one is DecodeOptions else [one])]
+    schemas = [one for one in (hint, *get_args(hint)[1:]) if isinstance(one, type) and issubclass(one, Schema)]
+    return [group for one in schemas for group in (type_hints(one).values() if one is DecodeOptions else [one])]
 
 
-def _made(hint: Any, given: dict[str, Any]) -> Any:
+def _made(hint: Any, chosen: dict[str, Any]) -> Any:
     """The value of a parameter that stands for options."""
     if hint is DecodeOptions:
-        return DecodeOptions.of(**given)
-    return hint(**given) if isinstance(hint, type) else given
+        return DecodeOptions.of(**chosen)
+    return hint(**chosen) if isinstance(hint, type) else chosen
 
 
-def _was_given(context: typer.Context, flag: str) -> bool:
+def _was_set(context: typer.Context, flag: str) -> bool:
     source = context.get_parameter_source(flag)
     return source is not None and source.name != "DEFAULT"
 
@@ -112,18 +109,18 @@ def _flag(options_type: Any, field: dataclasses.Field[Any], shown: Collection[st
 
 def _title(name: str) -> str:
     """OutputLayerOptions -> Output layer options."""
-    return re.sub(r"(?<=[a-z])[A-Z]", lambda found: f" {found[0].lower()}", name)
+    return re.sub(r"(?<=[a-z])[A-Z]", lambda capital: f" {capital[0].lower()}", name)
 
 
 def _kind(hint: Any) -> Any:
-    """The type of a value that is given; fields may be None where nothing is."""
+    """The type of a value that is not None."""
     if get_origin(hint) in (Union, types.UnionType):
         return next(one for one in get_args(hint) if one is not type(None))
     return hint
 
 
 def _parsed(hint: Any, value: Any, name: str) -> Any:
-    """The value of a flag, given as text, as a number where it should be one; raises OptionError."""
+    """The text of a flag, as a number if the option is one; raises OptionError."""
     for kind, allowed in ((int, "a whole number"), (float, "a number")):
         if _kind(hint) is kind and value is not None:
             try:

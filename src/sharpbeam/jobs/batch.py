@@ -43,12 +43,12 @@ class TranslateBatch:
         """The batch with one more column; raises InputError without the column, or for what is not text in it."""
         columns = {name: batch[name] for name in batch}
         if self._field not in columns:
-            known = ", ".join(columns)
+            names = ", ".join(columns)
             raise InputError(
-                f"field is {self._field!r}; the batch has the columns {known}.{nearest(self._field, columns)}"
+                f"field is {self._field!r}; the batch has the columns {names}.{nearest(self._field, columns)}"
             )
         texts = ["" if text is None else text for text in columns[self._field]]
-        return columns | {self._into: [found.text for found in self._translator().translate(texts)]}
+        return columns | {self._into: [translation.text for translation in self._translator().translate(texts)]}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_loaded": None}

@@ -41,13 +41,13 @@ def run_chunks(
     while chunk := _take(items, size, (lambda: True) if fixed else ready):
         since = time.perf_counter()
         waiting: dict[int, Answer] = {}
-        done = 0
+        written = 0
         with closing(answer(chunk)) as results:
-            for position, found in results:
-                waiting[position] = found
-                while done in waiting:
-                    put(chunk[done], waiting.pop(done))
-                    done += 1
+            for position, result in results:
+                waiting[position] = result
+                while written in waiting:
+                    put(chunk[written], waiting.pop(written))
+                    written += 1
         commit()
         size = fixed or next_chunk(len(chunk), time.perf_counter() - since)
 

@@ -65,10 +65,10 @@ class Journal:
         write_note(_FINISHED, path, file_state(path), asdict(self))
 
     @classmethod
-    def _of(cls, found: object) -> Journal | None:
+    def _of(cls, record: object) -> Journal | None:
         """The journal that was saved as this; None for anything else, and for one of a later version."""
         try:
-            journal = cls(**found)  # type: ignore[arg-type]
+            journal = cls(**record)  # type: ignore[arg-type]
         except TypeError:
             return None
         kinds = {"job": dict, "lines": int, "bytes": int, "input_sha256": str, "output_sha256": str, "version": int}
@@ -132,7 +132,7 @@ def _fingerprint(folder: Path) -> str:
     """
     digest, named = hashlib.sha256(), read_facts(folder).digest is not None
     for path in sorted(folder.iterdir()):
-        wanted = path.suffix in (".json", ".safetensors", ".spm") and path.is_file()
-        if wanted and not (named and path.name == WEIGHTS):
+        hashed = path.suffix in (".json", ".safetensors", ".spm") and path.is_file()
+        if hashed and not (named and path.name == WEIGHTS):
             digest.update(path.name.encode(errors="surrogateescape") + b"\0" + bytes.fromhex(file_digest(path)))
     return digest.hexdigest()

@@ -110,11 +110,11 @@ class OutputFile(Output):
         self._refuse_inputs(inputs)
         self._file = self._claim()
         try:
-            begun, found = self._find(resume, restart)
+            begun, journal = self._find(resume, restart)
         except OutputError:
             os.close(self._file)
             raise
-        self._old = found if begun and resume else None
+        self._old = journal if begun and resume else None
         self._journal = self._old or Journal({})
         self._read, self._written = LinesDigest(), hashlib.sha256()
         self._lines: list[str] = []  # that were written, but are not in the journal
@@ -128,8 +128,8 @@ class OutputFile(Output):
         for place in (self.path, self.part, self.journal_path):
             for source in inputs or [Path("-")]:
                 try:
-                    given = os.fstat(0) if is_standard_input(source) else source.stat()
-                    same = os.path.samestat(given, place.stat())
+                    status = os.fstat(0) if is_standard_input(source) else source.stat()
+                    same = os.path.samestat(status, place.stat())
                 except OSError:  # one of them does not exist, or standard input is closed
                     continue
                 if same:
@@ -162,15 +162,15 @@ class OutputFile(Output):
     def _find(self, resume: bool, restart: bool) -> tuple[bool, Journal | None]:
         """Whether the part holds an interrupted run, and its journal; raises OutputError unless that is wanted."""
         size = os.fstat(self._file).st_size
-        found = Journal.load(self.journal_path) if size else None  # that of an empty part is from an earlier run
-        begun = found.lines > 0 if found else size > 0  # a kill before the first chunk leaves an empty part
+        journal = Journal.load(self.journal_path) if size else None  # that of an empty part is from an earlier run
+        begun = journal.lines > 0 if journal else size > 0  # a kill before the first chunk leaves an empty part
         if begun and not resume and not restart:
             raise OutputError(
                 f"{self.part} holds an interrupted run; continue it with {_RESUME}, or begin again with {_RESTART}."
             )
-        if begun and resume and found is None:
+        if begun and resume and journal is None:
             raise OutputError(f"{self.journal_path} is missing or damaged; begin again with {_RESTART}.")
-        return begun, found
+        return begun, journal
 
     def begin(self, job: Callable[[], Job], lines: Iterable[str] | None) -> int | None:
         """Take up the old run if there is one; returns its lines done, or None if FILE is the finished result.
@@ -178,13 +178,13 @@ class OutputFile(Output):
         Raises OptionError or InputError if FILE or its part is the result of another job, or of other lines, and
         OutputError if that is not known: to resume is not to throw results away.
         """
-        wanted = job()
-        if self._anew and self._is_finished(wanted, lines):
+        identity = job()
+        if self._anew and self._is_finished(identity, lines):
             self._remove_part()
             return None
         if self._old:
-            self._check_same(self._old, wanted)
-        self._journal = self._old or Journal(dict(wanted))
+            self._check_same(self._old, identity)
+        self._journal = self._old or Journal(dict(identity))
         self._ours = True
         if self.path.exists():
             os.fchmod(self._file, stat.S_IMODE(self.path.stat().st_mode))
@@ -249,8 +249,8 @@ class OutputFile(Output):
         for line in self._lines:
             self._read.add(line)
         self._written.update(whole)
-        done, size = self._journal.lines + len(self._lines), self._journal.bytes + len(whole)
-        self._save(Journal(self._journal.job, done, size, self._read.hex(), self._written.hexdigest()))
+        lines, size = self._journal.lines + len(self._lines), self._journal.bytes + len(whole)
+        self._save(Journal(self._journal.job, lines, size, self._read.hex(), self._written.hexdigest()))
         self._lines, self._results = [], []
 
     def _check_skipped(self) -> None:

@@ -53,8 +53,8 @@ def translate_parquet(
             for group in range(*part.lines(file.num_row_groups)):
                 table = file.read_row_group(group)
                 texts = ["" if text is None else text for text in table.column(field).to_pylist()]
-                found = translator.translate(texts, progress=progress, **options)
-                writer.write_table(table.append_column(into, pa.array([one.text for one in found], pa.string())))
+                translations = translator.translate(texts, progress=progress, **options)
+                writer.write_table(table.append_column(into, pa.array([one.text for one in translations], pa.string())))
                 rows += len(texts)
     except OSError as error:
         raise OutputError(f"cannot write {output}: {error.strerror or error}.") from error

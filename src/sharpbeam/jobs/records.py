@@ -31,10 +31,10 @@ class Fields:
         """The record with its translation, as a line."""
         if not line.strip():
             return "\n"
-        found = translation.text
+        text = translation.text
         if len(translation.hypotheses) > 1:
-            found = [answer.text for answer in translation.hypotheses]  # type: ignore[assignment]
-        return json.dumps(self._record(number, line) | {self.into: found}, ensure_ascii=False) + "\n"
+            text = [answer.text for answer in translation.hypotheses]  # type: ignore[assignment]
+        return json.dumps(self._record(number, line) | {self.into: text}, ensure_ascii=False) + "\n"
 
     @staticmethod
     def _record(number: int, line: str) -> dict[str, Any]:

@@ -156,16 +156,16 @@ class TranslationJob:
     def run(self, output: Output, progress: Callable[[int], None] | None = None) -> JobStats:
         """Translate everything that is not done yet; `progress` is called with the number of lines just done."""
         stats, stdin = JobStats(), StandardInput()
-        done = output.begin(self._identity, self._lines() if self._read_twice else None)
-        if done is None:
+        finished = output.begin(self._identity, self._lines() if self._read_twice else None)
+        if finished is None:
             return stats
         lines = self._lines(stdin)
-        for line in islice(lines, done):  # whether they are the same, `output` will tell
+        for line in islice(lines, finished):  # whether they are the same, `output` will tell
             output.skip(line)
-        number = self._asked = done
+        number = self._asked = finished
         first_loop = 0
-        if progress is not None and done:
-            progress(done)
+        if progress is not None and finished:
+            progress(finished)
 
         def put(line: str, translation: Translation) -> None:
             nonlocal number, first_loop

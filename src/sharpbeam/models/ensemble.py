@@ -61,8 +61,8 @@ class EnsembleDecoding(Decoding):
         if missing > 0:
             more = np.empty((len(others), max(missing, self._handles.shape[1])), np.int32)
             self._handles = np.concatenate([self._handles, more], axis=1)
-        for known, given in zip(self._handles, others, strict=True):
-            known[first] = given
+        for ours, theirs in zip(self._handles, others, strict=True):
+            ours[first] = theirs
         return first
 
 

@@ -88,8 +88,8 @@ class MachineOptions(Schema):
             self.require(self.backend == "native", "backend", f"left out with device {self.device}")
             self.require(self.compute_type in DEVICE_TYPES, "compute_type", f"{' or '.join(DEVICE_TYPES)} on a GPU")
             return
-        known = self.compute_type in (*COMPUTE_TYPES, "auto", "blas")
-        self.require(known, "compute_type", "auto, float32, int16 or int8; float16 and bfloat16 need device cuda")
+        is_known = self.compute_type in (*COMPUTE_TYPES, "auto", "blas")
+        self.require(is_known, "compute_type", "auto, float32, int16 or int8; float16 and bfloat16 need device cuda")
         fits = self.compute_type in ("auto", "float32") or self.backend == "native"
         self.require(fits, "compute_type", "float32 with backend torch")
 
@@ -142,7 +142,7 @@ def usable_cores() -> int:
             limits.append(-(-int(quota) // int(period)))
     except (OSError, ValueError):  # no container, or another kind
         pass
-    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    if given.isdigit():
-        limits.append(int(given))
+    limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if limit.isdigit():
+        limits.append(int(limit))
     return max(1, min(limits))

@@ -127,9 +127,9 @@ def compare(
     counts = {"sources": len(sources), "references": len(references), "A": len(outputs[0]), "B": len(outputs[1])}
     lines = {name: count for name, count in counts.items() if count or name in "AB"}
     if len(set(lines.values())) > 1 or not outputs[0]:
-        told = ", ".join(f"{name} {count}" for name, count in lines.items())
+        shown = ", ".join(f"{name} {count}" for name, count in lines.items())
         raise InputError(
-            f"the systems cannot be compared: the numbers of lines are {told}; they must be equal and above 0."
+            f"the systems cannot be compared: the numbers of lines are {shown}; they must be equal and above 0."
         )
     scores = _scores(outputs, list(references), resamples) if references else []
     return Comparison((first[0], second[0]), list(sources), list(references), outputs[0], outputs[1], scores)
@@ -145,9 +145,9 @@ def _opened(
     if Path(name).is_file():
         check_readable([Path(name)])
         return name, lambda: list(read_lines(Path(name)))
-    model, _, given = name.partition(",")
+    model, _, settings = name.partition(",")
     own: dict[str, dict[str, Any]] = {"decode": {}, "machine": {}}
-    for part in filter(None, given.split(",")):
+    for part in filter(None, settings.split(",")):
         option, equals, value = part.partition("=")
         if not equals:
             raise OptionError(f"{name!r} has {part!r}; options are given as MODEL,NAME=VALUE,NAME=VALUE.")
@@ -166,8 +166,8 @@ def _opened(
             if progress is not None:
                 progress(name, number)
 
-        found = Translator(model, machine=machine).translate(sources, progress=advance, **own["decode"])
-        return [translation.text for translation in found]
+        translations = Translator(model, machine=machine).translate(sources, progress=advance, **own["decode"])
+        return [translation.text for translation in translations]
 
     return name, run
 
@@ -196,8 +196,8 @@ def _scores(outputs: Sequence[Sequence[str]], references: list[str], resamples: 
         test_type="bs",
         n_samples=resamples,
     )
-    signatures, found = test()
-    results: dict[str, Any] = {name: pair for name, pair in found.items() if name != "System"}
+    signatures, columns = test()
+    results: dict[str, Any] = {name: pair for name, pair in columns.items() if name != "System"}
     return [
         PairedScore(name, a.score, b.score, float(a.ci), float(b.ci), float(b.p_value), str(signatures[name]))
         for name, (a, b) in results.items()

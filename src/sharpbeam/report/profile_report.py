@@ -35,27 +35,27 @@ class ProfileReport:
 
     def record(self) -> dict[str, Any]:
         """The report as JSON."""
-        found = self.profile
-        return dataclasses.asdict(found) | {
+        profile = self.profile
+        return dataclasses.asdict(profile) | {
             "output_layer": self.output_layer,
             "compute_type": self.compute_type,
             "beam_size": self.beam_size,
-            "ms_per_step": round(1e3 * found.seconds / found.steps, 5),
-            "ms_per_sentence": round(1e3 * found.seconds / found.requests, 5),
-            "shares": {part.name: round(part.seconds / found.seconds, 5) for part in found.parts},
-            "bookkeeping": round(found.bookkeeping, 5),
+            "ms_per_step": round(1e3 * profile.seconds / profile.steps, 5),
+            "ms_per_sentence": round(1e3 * profile.seconds / profile.requests, 5),
+            "shares": {part.name: round(part.seconds / profile.seconds, 5) for part in profile.parts},
+            "bookkeeping": round(profile.bookkeeping, 5),
             "ceilings": dataclasses.asdict(self.ceilings),
         }
 
     def draw(self, path: Path) -> None:
         """Draw a bar for each part of a step to `path`, as PNG; raises SharpbeamError without Matplotlib."""
-        found, parts = self.profile, self.profile.parts[::-1]
+        profile, parts = self.profile, self.profile.parts[::-1]
         with drawing(path, "a profile", (9, 1 + 0.34 * len(parts))) as axis:
-            names, times = [part.name for part in parts], [1e6 * part.seconds / found.steps for part in parts]
+            names, times = [part.name for part in parts], [1e6 * part.seconds / profile.steps for part in parts]
             bars = axis.barh(names, times, color=[COLORS.get(name.partition(":")[0], "C3") for name in names])
-            axis.bar_label(bars, [f" {part.seconds / found.seconds:.1%}" for part in parts], fontsize=8)
+            axis.bar_label(bars, [f" {part.seconds / profile.seconds:.1%}" for part in parts], fontsize=8)
             axis.set_xlabel("microseconds for each step")
-            title = f"{self.model}: {found.steps} steps of {found.rows / found.steps:.1f} rows"
+            title = f"{self.model}: {profile.steps} steps of {profile.rows / profile.steps:.1f} rows"
             axis.set_title(title, fontsize=10)
             axis.spines[["top", "right"]].set_visible(False)
 
@@ -63,22 +63,22 @@ class ProfileReport:
         """Print the table with its legend, for people."""
         from rich.console import Console
 
-        found, console = self.profile, Console(highlight=False)
+        profile, console = self.profile, Console(highlight=False)
         whatever = ", in float32 whatever the compute type" if self.output_layer == "exact" else ""
         console.print(
-            f"{found.requests} sentences, beam {self.beam_size}, {found.steps:,} steps of "
-            f"{found.rows / found.steps:.1f} rows, on one thread; instructions: {found.isa}\n"
+            f"{profile.requests} sentences, beam {self.beam_size}, {profile.steps:,} steps of "
+            f"{profile.rows / profile.steps:.1f} rows, on one thread; instructions: {profile.isa}\n"
             f"matmuls of the model: {self.compute_type} (--compute-type); "
             f"output layer: {self.output_layer} (--output-layer){whatever}\n"
         )
         console.print(self._table())
-        milliseconds = 1e3 * found.seconds
+        milliseconds = 1e3 * profile.seconds
         console.print(
-            f"\n{milliseconds / found.steps:.3f} ms a step, {milliseconds / found.requests:.2f} ms a sentence, "
-            f"{found.seconds:.2f} s in all; bookkeeping (search, schedule, states, loop) is {found.bookkeeping:.1%} of "
-            "a step without encoding"
+            f"\n{milliseconds / profile.steps:.3f} ms a step, {milliseconds / profile.requests:.2f} ms a sentence, "
+            f"{profile.seconds:.2f} s in all; bookkeeping (search, schedule, states, loop) is "
+            f"{profile.bookkeeping:.1%} of a step without encoding"
         )
-        share = found.share("output layer")
+        share = profile.share("output layer")
         if self.output_layer == "exact" and share >= LARGE_SHARE:
             console.print(
                 f"try --output-layer scan: the output layer takes {share:.0%} of the time, and scan finds the same "
@@ -89,20 +89,20 @@ class ProfileReport:
     def _table(self) -> Table:
         from rich.table import Table
 
-        found, table = self.profile, Table(box=None, header_style="bold", pad_edge=False)
+        profile, table = self.profile, Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("part", no_wrap=True)
         for column in ("share", "us a step", "calls", "KiB", "GB/s", "GMAC/s", "of ceiling"):
             table.add_column(column, justify="right")
-        for part in found.parts:
+        for part in profile.parts:
             nanoseconds = max(1e9 * part.seconds, 1e-3)
-            figures = [f"{part.seconds / found.seconds:.1%}", f"{1e6 * part.seconds / found.steps:,.1f}"]
-            figures.append(f"{part.calls / found.steps:.1f}")
+            figures = [f"{part.seconds / profile.seconds:.1%}", f"{1e6 * part.seconds / profile.steps:,.1f}"]
+            figures.append(f"{part.calls / profile.steps:.1f}")
             if part.bytes:
-                figures += [f"{part.bytes / found.steps / 1024:,.0f}", f"{part.bytes / nanoseconds:.1f}"]
+                figures += [f"{part.bytes / profile.steps / 1024:,.0f}", f"{part.bytes / nanoseconds:.1f}"]
             if "products" in part.name:
                 figures += [f"{part.operations / nanoseconds:.1f}", f"{part.of_ceiling(self.ceilings):.0%}"]
             table.add_row(part.name, *figures)
-        table.add_row("in all", "100.0%", f"{1e6 * found.seconds / found.steps:,.1f}")
+        table.add_row("in all", "100.0%", f"{1e6 * profile.seconds / profile.steps:,.1f}")
         return table
 
     def _legend(self) -> str:

@@ -69,10 +69,10 @@ class NativeSearch:
 
     def peek(self, request: int, node: int) -> tuple[list[Hypothesis], list[int]]:
         """The finished hypotheses of a request in flight, best first, and the tokens up to `node`; raises KeyError."""
-        found = self._core.peek(request, node)
-        if found is None:
+        partial = self._core.peek(request, node)
+        if partial is None:
             raise KeyError(request)
-        finished, tokens = found
+        finished, tokens = partial
         return self._hypotheses(request, finished), tokens
 
     def step(self, rows: Rows, forward: Forward) -> StepResult:
@@ -88,11 +88,12 @@ class NativeSearch:
         else:
             model, layer = forward.native
             answer = self._core.step(model, layer, forward.whole, *columns)
-        (request, state, token, node, length), score, counts, done, trace = answer
+        (request, state, token, node, length), score, counts, finished, trace = answer
         self.work.count(*counts)
         if self._observer is not None:
             self._report(self._observer, trace)
-        return StepResult(Rows(request, state, token, node, length, score), {} if done is None else self._close(done))
+        rows = Rows(request, state, token, node, length, score)
+        return StepResult(rows, {} if finished is None else self._close(finished))
 
     def decode(self, request: Request, forward: Forward) -> list[Hypothesis]:
         """The hypotheses of `request`, best first, where nothing else is in flight and all of `forward` is native.
@@ -102,12 +103,12 @@ class NativeSearch:
         assert forward.native is not None and self.rows_each == 1
         model, layer = forward.native
         prefix, languages = request.prefix or _NO_PREFIX, request.languages
-        done, counts = self._core.decode(
+        finished, counts = self._core.decode(
             *(model, layer, request.index, self._bos_id, request.source, prefix.token, prefix.log_prob),
             *(request.max_length, languages.source, languages.target),
         )
         self.work.count(*counts)
-        return self._close(done)[request.index]
+        return self._close(finished)[request.index]
 
     def _name(self, request: Request) -> int:
         """A number that the random numbers of a request depend on, besides the seed."""
@@ -117,19 +118,19 @@ class NativeSearch:
         """The reason of the core, a place in csrc/search/stopping.h's Why, for people."""
         raise NotImplementedError
 
-    def _close(self, done: _core.Done) -> dict[int, list[Hypothesis]]:
+    def _close(self, finished: _core.Done) -> dict[int, list[Hypothesis]]:
         """The answers of the requests that are done."""
-        for _, saved, _ in done:
+        for _, saved, _ in finished:
             self.work.requests += 1
             self.work.saved_steps += saved
-        return {request: self._hypotheses(request, found) for request, _, found in done}
+        return {request: self._hypotheses(request, answers) for request, _, answers in finished}
 
-    def _hypotheses(self, request: int, found: _core.Answers) -> list[Hypothesis]:
+    def _hypotheses(self, request: int, answers: _core.Answers) -> list[Hypothesis]:
         if not self._options.needs_log_prob:  # then logits stand for log probabilities
-            return [Hypothesis(request, tuple(self._without_eos(tokens)), (), nan, nan) for tokens, *_ in found]
+            return [Hypothesis(request, tuple(self._without_eos(tokens)), (), nan, nan) for tokens, *_ in answers]
         return [
             Hypothesis(request, tuple(self._without_eos(tokens)), tuple(log_probs), log_prob, score)
-            for tokens, log_probs, log_prob, score in found
+            for tokens, log_probs, log_prob, score in answers
         ]
 
     def _without_eos(self, tokens: list[int]) -> list[int]:

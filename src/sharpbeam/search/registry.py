@@ -28,8 +28,8 @@ class SearchInputs:
 Build = Callable[[SearchInputs], Search]
 
 
-def _beam(given: SearchInputs) -> Search:
-    return BeamSearch(given.options.search, given.bos_id, given.eos_id, given.vocab_size)
+def _beam(inputs: SearchInputs) -> Search:
+    return BeamSearch(inputs.options.search, inputs.bos_id, inputs.eos_id, inputs.vocab_size)
 
 
 _SEARCHES: dict[str, Build] = {"beam": _beam}

@@ -30,8 +30,8 @@ class ByteLevelBpe:
 
     def cut(self, text: str) -> list[str]:
         """Text -> pieces."""
-        found: list[str] = self._tokenizer.encode(text, add_special_tokens=False).tokens
-        return found
+        pieces: list[str] = self._tokenizer.encode(text, add_special_tokens=False).tokens
+        return pieces
 
     def join(self, pieces: Sequence[str]) -> str:
         """Pieces -> text; bytes that are no UTF-8 become U+FFFD."""

@@ -19,14 +19,14 @@ _KNOWN = re.compile(
 def known_encoding(name: str) -> str | None:
     """Python's name of an encoding that has several, such as latin-1; None for one that is not known."""
     try:
-        found = codecs.lookup(name).name
+        codec = codecs.lookup(name).name
     except (LookupError, ValueError):
         return None
-    return found if _KNOWN.fullmatch(found) else None
+    return codec if _KNOWN.fullmatch(codec) else None
 
 
 def check_encoding(name: str) -> str:
     """The same; raises OptionError for one that is not known."""
-    found = known_encoding(name)
-    require(found is not None, "encoding", name, "an encoding of text, such as utf-8, latin-1, cp1252 or shift_jis")
-    return found or ""
+    codec = known_encoding(name)
+    require(codec is not None, "encoding", name, "an encoding of text, such as utf-8, latin-1, cp1252 or shift_jis")
+    return codec or ""

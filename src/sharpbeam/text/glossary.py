@@ -36,24 +36,24 @@ class Glossary:
 
     def __init__(self, terms: Terms) -> None:
         """Raises InputError unless each term has a translation, or a list of them."""
-        self.terms = {term: _forms(term, given) for term, given in _checked(terms).items() if term.strip()}
+        self.terms = {term: _forms(term, value) for term, value in _checked(terms).items() if term.strip()}
         """The forms of each term."""
         self._by_first: dict[str, list[str]] = {}
         for term in sorted(self.terms, key=lambda term: (-len(term), term.islower(), term)):
             self._by_first.setdefault(_WORD.findall(term)[0].lower(), []).append(term)
 
     @staticmethod
-    def of(given: Glossary | Terms | None) -> Glossary | None:
+    def of(terms: Glossary | Terms | None) -> Glossary | None:
         """A glossary of `given` terms; None where there are none."""
-        glossary = given if isinstance(given, Glossary) or given is None else Glossary(given)
+        glossary = terms if isinstance(terms, Glossary) or terms is None else Glossary(terms)
         return glossary if glossary is not None and glossary.terms else None
 
     def find(self, text: str) -> list[Term]:
         """The terms in `text`, in order; no two share a letter."""
-        found: list[Term] = []
+        matches: list[Term] = []
         ends: set[int] = set()
         for word in _WORD.finditer(text):
-            start, at = word.start(), found[-1].end if found else 0
+            start, at = word.start(), matches[-1].end if matches else 0
             candidates = self._by_first.get(word[0].lower()) if start >= at else None
             if not candidates:
                 continue
@@ -62,9 +62,9 @@ class Glossary:
                 end = start + len(term)
                 piece = text[start:end]
                 if end in ends and (piece == term or (term.islower() and piece.lower() == term)):
-                    found.append(Term(start, end, self.terms[term]))
+                    matches.append(Term(start, end, self.terms[term]))
                     break
-        return found
+        return matches
 
     def required(self, text: str) -> list[tuple[str, ...]]:
         """The forms of each term in `text`, once for each place."""
@@ -90,15 +90,15 @@ def spaceless(letter: str) -> bool:
 
 def lacking(terms: Sequence[Term], translation: str) -> list[Term]:
     """The terms of which a translation has no form, in any case and as whole words, that stands for no term before."""
-    left, found = translation, []
+    left, missing = translation, []
     for term in terms:
         forms = "|".join(re.escape(form) for form in term.forms)
         at = re.search(rf"(?<![^\W{_ALONE}])(?:{forms})(?![^\W{_ALONE}])", left, re.I)
         if at is None:
-            found.append(term)
+            missing.append(term)
         else:
             left = left[: at.start()] + "\0" + left[at.end() :]
-    return found
+    return missing
 
 
 def read_glossary(path: Path) -> Glossary:
@@ -123,8 +123,8 @@ def _checked(terms: object) -> Terms:
     raise InputError(f"glossary is {terms!r:.200}; give terms with their translations: {{'Haus': 'home'}}.")
 
 
-def _forms(term: str, given: object) -> tuple[str, ...]:
-    forms = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else ()
+def _forms(term: str, value: object) -> tuple[str, ...]:
+    forms = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else ()
     if not forms or not all(isinstance(form, str) and form.strip() for form in forms):
-        raise InputError(f"the glossary has {given!r:.200} for {term!r}; give a translation, or a list of them.")
+        raise InputError(f"the glossary has {value!r:.200} for {term!r}; give a translation, or a list of them.")
     return tuple(form.strip() for form in forms)

@@ -15,10 +15,10 @@ FACTS, WORDS = 1 << 20, 1 << 28  # bytes that a file of facts or a vocabulary ma
 
 def read_json(path: Path, most_bytes: int = FACTS) -> dict[str, Any]:
     """The object in `path`; raises ModelError where there is none."""
-    found = read_any_json(path, most_bytes)
-    if not isinstance(found, dict):
+    value = read_any_json(path, most_bytes)
+    if not isinstance(value, dict):
         raise ModelError(f"{path} must hold a JSON object.")
-    return found
+    return value
 
 
 def check_words(path: Path, words: Iterable[str]) -> None:

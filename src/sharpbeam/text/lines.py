@@ -51,15 +51,15 @@ def read_lines(
     gzip, or has a line of more than MOST_BYTES.
     """
     name = STANDARD_INPUT if is_standard_input(path) else str(path)
-    done = 0
+    count = 0
     try:
         with _open(path, standard_input) as stream:
             for line in decode_lines(_raw_lines(stream), name, errors, encoding):
-                done += 1
+                count += 1
                 yield line
     except _failures() as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {name} after line {done}: {reason}.") from error
+        raise InputError(f"cannot read {name} after line {count}: {reason}.") from error
 
 
 class StandardInput:

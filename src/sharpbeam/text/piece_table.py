@@ -67,9 +67,9 @@ class PieceTable:
             return [unknown if number is None else number for number in map(self.find, pieces)]
 
     def _search(self, piece: str) -> int | None:
-        wanted = hash(piece)
-        for place in range(int(np.searchsorted(self._hash, wanted, side="right")) - 1, -1, -1):
-            if self._hash[place] != wanted:
+        key = hash(piece)
+        for place in range(int(np.searchsorted(self._hash, key, side="right")) - 1, -1, -1):
+            if self._hash[place] != key:
                 return None
             number = int(self._number[place])
             if self._at(number) == piece:

@@ -101,17 +101,17 @@ def train_sentencepiece(
     return out.getvalue()
 
 
-def _refusal(said: str, name: str, size: int) -> InputError:
+def _refusal(message: str, name: str, size: int) -> InputError:
     """SentencePiece's complaint about a text, in our words."""
-    if "!sentences_.empty()" in said:
+    if "!sentences_.empty()" in message:
         return InputError(f"cannot make {name}: the text has no line with a word in it; check files and columns.")
-    if found := re.search(r"to a value <= (\d+)", said):
+    if match := re.search(r"to a value <= (\d+)", message):
         return InputError(
-            f"vocabulary.size is {size}; the text for {name} allows at most {found[1]}. Lower it or add text."
+            f"vocabulary.size is {size}; the text for {name} allows at most {match[1]}. Lower it or add text."
         )
-    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", said):
+    if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return InputError(
-            f"vocabulary.size is {size}; the text for {name} needs at least {found[1]}, one for each character. "
+            f"vocabulary.size is {size}; the text for {name} needs at least {match[1]}, one for each character. "
             "Raise it or lower vocabulary.character_coverage."
         )
-    return InputError(f"cannot make {name} with vocabulary.size {size}: {said}")
+    return InputError(f"cannot make {name} with vocabulary.size {size}: {message}")

@@ -23,16 +23,16 @@ def interruptible() -> Iterator[threading.Event]:
 
     Signals reach the main thread only; in any other thread this does nothing.
     """
-    wanted, main = threading.Event(), threading.current_thread() is threading.main_thread()
+    stop, main = threading.Event(), threading.current_thread() is threading.main_thread()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if wanted.is_set():
+        if stop.is_set():
             raise KeyboardInterrupt
-        wanted.set()
+        stop.set()
 
     before = {number: signal.signal(number, handle) for number in SIGNALS if main}
     try:
-        yield wanted
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -58,10 +58,10 @@ def segments(stream: Tensor, columns: int, words: int, skip: int = 0) -> Iterato
     if length < 1:
         raise InputError(f"the text has {len(stream) - 1} words; at least one for each of {columns} columns is needed.")
     read = stream[: length * columns].view(columns, length)
-    said = stream[1 : length * columns + 1].view(columns, length)
+    inputs = stream[1 : length * columns + 1].view(columns, length)
     for start in range(skip * words, length, words):
         part = slice(start, start + words)
-        yield Segment(read[:, part], said[:, part], start == 0)
+        yield Segment(read[:, part], inputs[:, part], start == 0)
 
 
 class LanguageTask:

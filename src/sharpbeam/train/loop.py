@@ -172,10 +172,10 @@ class Trainer:
     def _rate(self) -> float:
         return learning_rate(self.options, self.progress.step, self.progress.epoch)
 
-    def _diverged(self, found: str) -> SharpbeamError:
+    def _diverged(self, reason: str) -> SharpbeamError:
         """The error of a run whose numbers are no longer finite."""
         return SharpbeamError(
-            f"training diverged at step {self.progress.step}: {found}. Lower train.learning_rate (now "
+            f"training diverged at step {self.progress.step}: {reason}. Lower train.learning_rate (now "
             f"{self.options.learning_rate:g}) or raise train.warmup_steps, and start in another --output folder."
         )
 

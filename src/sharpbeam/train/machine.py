@@ -58,5 +58,5 @@ def _flags() -> set[str]:
         lines = CPU_INFO.read_text(encoding="utf-8").splitlines()
     except OSError:
         return set()
-    found = (line.partition(":") for line in lines)
-    return {flag for name, _, flags in found if name.strip() in ("flags", "Features") for flag in flags.split()}
+    pairs = (line.partition(":") for line in lines)
+    return {flag for name, _, flags in pairs if name.strip() in ("flags", "Features") for flag in flags.split()}

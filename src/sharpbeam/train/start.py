@@ -31,16 +31,16 @@ def load_start(start: Path, config: Config, model: nn.Module, matching: bool = F
     OptionError where its facts are not those of the recipe; but with `matching` the tensors of `model` that have a
     counterpart of the same name and shape get that one's weights, and the others stay as they are.
     """
-    found = read_config(start)
-    if found != config and not matching:
+    saved = read_config(start)
+    if saved != config and not matching:
         raise OptionError(
-            f"train.start is {start}, whose facts are {found}; the recipe's table [model] asks for {config}. Give the "
+            f"train.start is {start}, whose facts are {saved}; the recipe's table [model] asks for {config}. Give the "
             "recipe the facts of that model, or set train.start_matching."
         )
     own = model.state_dict()
     tensors = {
         name: torch.tensor(tensor)
-        for name, tensor in read_tensors(start, found).items()
+        for name, tensor in read_tensors(start, saved).items()
         if name in own and own[name].shape == tensor.shape
     }
     model.load_state_dict(own | tensors)

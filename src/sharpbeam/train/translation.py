@@ -143,15 +143,15 @@ def greedy(model: TranslationModule, batch: Batch, device: torch.device) -> list
     memory, state = model.encode(batch.source.to(device), mask)
     weight, bias = model.output()
     token = torch.full((len(batch.source),), config.bos_id, device=device)
-    done = torch.zeros_like(token, dtype=torch.bool)
+    ended = torch.zeros_like(token, dtype=torch.bool)
     tokens = []
     for _ in range(min(2 * batch.source.shape[1] + 10, model.longest)):
         hidden, state, _ = model.step(token, state, memory)
         token = torch.addmm(bias, hidden, weight.t()).argmax(1)
-        done |= token == config.eos_id
-        if bool(done.all()):
+        ended |= token == config.eos_id
+        if bool(ended.all()):
             break
-        tokens.append(torch.where(done, config.eos_id, token))
+        tokens.append(torch.where(ended, config.eos_id, token))
     if not tokens:
         return [[] for _ in range(len(token))]
     return [[t for t in row if t != config.eos_id] for row in torch.stack(tokens, 1).tolist()]

@@ -57,10 +57,10 @@ class Vocabularies:
 
     def files(self) -> dict[str, bytes]:
         """Names and bytes of the files in a model folder: one, or two where the sides have their own."""
-        found = {self._name("source"): self.source.serialized}
+        files = {self._name("source"): self.source.serialized}
         if self.target is not self.source:
-            found[self._name("target")] = self.target.serialized
-        return found
+            files[self._name("target")] = self.target.serialized
+        return files
 
     def _name(self, side: str) -> str:
         return f"{side}.{ENDINGS[self._options.kind]}"

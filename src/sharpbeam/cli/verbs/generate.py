@@ -56,10 +56,10 @@ def generate(
     output, stdin = StandardOutput(), StandardInput()
     index = 0
 
-    def put(given: str, generation: Generation) -> None:
+    def put(text: str, generation: Generation) -> None:
         nonlocal index
         one = _record(index, generation) if format_ == "jsonl" else _text(generation, number)
-        output.write(given, one)
+        output.write(text, one)
         index += 1
 
     prompts = iter(prompt) if prompt else read_lines(None, standard_input=stdin)

@@ -1,4 +1,4 @@
-"""`sharpbeam info`: what this installation has, or what a model is."""
+"""`sharpbeam info`: describe the installation, or a model."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Hash the weights, whatever their size.")] = False,
 ) -> None:
-    """Describe the installation, or a model: architecture, sizes, vocabularies, what was fitted for it, and card.
+    """Describe the installation, or a model: architecture, sizes, vocabularies, fitted layers and model card.
 
-    Of a model's facts those that are no, none or 0 are shown with `--json` only.
+    Fields of a model that are off, empty or 0 are hidden; `--json` shows all.
 
     Examples:
 
@@ -34,32 +34,32 @@ def info(
         print(json.dumps(facts, ensure_ascii=False))
         return
     card = facts.pop("card", "")
-    said = {name: _plain(value) for name, value in facts.items()} if model is None else _for_people(facts)
-    width = max(map(len, said)) + 2
-    for name, value in said.items():
+    shown = {name: _plain(value) for name, value in facts.items()} if model is None else _readable(facts)
+    width = max(map(len, shown)) + 2
+    for name, value in shown.items():
         print(f"{name.replace('_', ' '):<{width}}{value}")
     if card:
         print(f"\n{card.strip()}")
 
 
-def _for_people(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The facts of a model that say what it has, not what it lacks; ids with their words."""
+def _readable(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Facts of a model that are not off, empty or 0; ids with their tokens."""
     from sharpbeam.convert.converted import START
 
-    words: dict[str, str] = facts["special_words"]
-    said: dict[str, str] = {}
+    tokens: dict[str, str] = facts["special_words"]
+    shown: dict[str, str] = {}
     for name, value in facts.items():
-        if name in words:
-            begins = ", what the decoder begins with" if name == "bos_id" else ""
-            added = "; added when it was converted, and never in a text" if words[name] == START else ""
-            said[name] = f"{value} ({words[name]}{begins}{added})"
+        if name in tokens:
+            begins = ", which the decoder begins with" if name == "bos_id" else ""
+            added = "; added when it was converted, and never in a text" if tokens[name] == START else ""
+            shown[name] = f"{value} ({tokens[name]}{begins}{added})"
         elif value and value != "none" and name != "special_words":
-            said[name] = _plain(value)
-    return said | {"not shown": "what is no, none or 0; --json has all"}
+            shown[name] = _plain(value)
+    return shown | {"hidden": "fields that are off, empty or 0; --json shows all"}
 
 
 def _plain(value: Any) -> str:
-    """A value for people."""
+    """A value as readable text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping) and not all(type(item) is int for item in value.values()):

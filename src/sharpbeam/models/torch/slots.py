@@ -44,10 +44,10 @@ class TorchSlots:
 
     def check(self, state: Ids) -> None:
         """Raise ValueError unless every handle is in use."""
-        known = (state >= 0) & (state < len(self._used))
-        known[known] = self._used[state[known]]
-        if not known.all():
-            i = int(np.argmin(known))
+        in_range = (state >= 0) & (state < len(self._used))
+        in_range[in_range] = self._used[state[in_range]]
+        if not in_range.all():
+            i = int(np.argmin(in_range))
             raise ValueError(f"state {i} is {state[i]}; it must be a handle from admit or step that retain has kept.")
 
 

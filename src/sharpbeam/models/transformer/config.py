@@ -113,13 +113,13 @@ class TransformerConfig:
     def _check_relative(self) -> None:
         buckets, distance = self.relative_buckets, self.relative_distance
         heads = max(self.encoder_heads, self.decoder_heads)
-        said = f"relative_buckets is {buckets} and relative_distance {distance}; with positions {self.positions!r} "
+        message = f"relative_buckets is {buckets} and relative_distance {distance}; with positions {self.positions!r} "
         if not self.positions.startswith("relative"):
             if buckets or distance:
-                raise ModelError(said + "they must be 0.")
+                raise ModelError(message + "they must be 0.")
         elif not (4 <= buckets < 2 * distance and distance * heads <= MOST_DISTANCES):
             raise ModelError(
-                f"{said}there must be 4 buckets or more, fewer than twice the distance, "
+                f"{message}there must be 4 buckets or more, fewer than twice the distance, "
                 f"and the distance times the heads at most {MOST_DISTANCES}."
             )
 

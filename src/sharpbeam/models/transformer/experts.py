@@ -46,6 +46,6 @@ def mixture(x: Tensor, routing: Routing, apply: Callable[[int, Tensor], Tensor])
         if count:
             answers.append(apply(expert, x[place[begin : begin + count]]))
         begin += count
-    found = torch.cat(answers) * routing.gate.flatten()[order, None].to(answers[0].dtype) if answers else x
-    result: Tensor = torch.zeros_like(x).to(found.dtype).index_add(0, place, found)
+    mixed = torch.cat(answers) * routing.gate.flatten()[order, None].to(answers[0].dtype) if answers else x
+    result: Tensor = torch.zeros_like(x).to(mixed.dtype).index_add(0, place, mixed)
     return result

@@ -68,9 +68,9 @@ class Sublayer(nn.Module):
         result: Tensor = self.norm(x) if self.before else x
         return result
 
-    def leave(self, x: Tensor, found: Tensor) -> Tensor:
+    def leave(self, x: Tensor, change: Tensor) -> Tensor:
         """The sublayer's answer, given `x` and f's."""
-        total = x + self.dropout(found)
+        total = x + self.dropout(change)
         result: Tensor = total if self.before else self.norm(total)
         return result
 
@@ -89,8 +89,8 @@ class SelfAttention(Sublayer):
     def forward(self, x: Tensor, seen: Tensor | None, bias: PositionBias) -> Tensor:
         """[B, T, D], and where each position may look, as in `attend` -> [B, T, D]."""
         query, keys, values = self.qkv(self.enter(x)).chunk(3, dim=-1)
-        found = attend(query, keys, values, seen, self.heads, self.scaled, bias.of(self.position_bias))
-        return self.leave(x, self.out(found[0]))
+        context = attend(query, keys, values, seen, self.heads, self.scaled, bias.of(self.position_bias))
+        return self.leave(x, self.out(context[0]))
 
     def step(self, x: Tensor, past: Tensor, seen: Tensor, bias: PositionBias) -> tuple[Tensor, Tensor]:
         """One token [R, D] after `past` [R, T, 2 A]; `seen` [R, T + 1] says what is no padding, the word the last.
@@ -100,8 +100,8 @@ class SelfAttention(Sublayer):
         query, own = self.qkv(self.enter(x)).tensor_split([past.shape[-1] // 2], dim=-1)
         keys, values = torch.cat([past, own[:, None]], dim=1).chunk(2, dim=-1)
         added = bias.of(self.position_bias)
-        found = attend(query[:, None], keys, values, words_only(seen), self.heads, self.scaled, added)[0][:, 0]
-        return self.leave(x, self.out(found)), own
+        context = attend(query[:, None], keys, values, words_only(seen), self.heads, self.scaled, added)[0][:, 0]
+        return self.leave(x, self.out(context)), own
 
 
 class RecurrentUnit(Sublayer):
@@ -143,8 +143,8 @@ class CrossAttention(Sublayer):
 
     def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """[B, T, D], keys and values [B, S, A], mask [B, S] -> [B, T, D] and weights [B, H, T, S]."""
-        found, weights = attend(self.query(self.enter(x)), keys, values, words_only(mask), self.heads, self.scaled)
-        return self.leave(x, self.out(found)), weights
+        context, weights = attend(self.query(self.enter(x)), keys, values, words_only(mask), self.heads, self.scaled)
+        return self.leave(x, self.out(context)), weights
 
 
 class FeedForward(Sublayer):

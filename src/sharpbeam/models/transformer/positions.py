@@ -43,5 +43,5 @@ def relative_buckets(count: int, distance: int, both: bool) -> Ids:
     ratio = np.log(np.maximum(size, exact).astype(np.float32) / np.float32(exact))
     steps = ratio / np.float32(math.log(distance / exact)) * np.float32(count - exact)
     bucket = np.where(size < exact, size, np.minimum(exact + steps.astype(np.int32), count - 1))
-    found: Ids = (bucket + count * (both & (relative > 0))).astype(np.int32)
-    return found
+    buckets: Ids = (bucket + count * (both & (relative > 0))).astype(np.int32)
+    return buckets
