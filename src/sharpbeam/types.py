@@ -114,7 +114,7 @@ class Hypothesis:
     request: int
     tokens: tuple[int, ...]  # without bos, without eos
     token_log_probs: tuple[float, ...]  # one for each token, and a last one for eos if it was reached
-    log_prob: float  # sum of token_log_probs
+    log_prob: float  # sum of token_log_probs; nan where the search had no log probabilities, as the score
     score: float  # log_prob / length ** length_penalty: what ranks hypotheses
     # [T, S] a row for each of token_log_probs, a column for each source token; sums to 1. None unless asked for.
     attention: Floats | None = field(default=None, compare=False)

@@ -10,7 +10,7 @@ import numpy as np
 from sharpbeam.api.base import ModelUser
 from sharpbeam.decoding.forced import force_all, sound
 from sharpbeam.decoding.inputs import check_texts
-from sharpbeam.decoding.results import Answer, scored
+from sharpbeam.decoding.results import Scored, scored
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.types import Ids, Request
@@ -23,7 +23,7 @@ class Scorer(ModelUser):
 
     def score(
         self, texts: Sequence[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
-    ) -> list[Answer]:
+    ) -> list[Scored]:
         """Score each of `texts` as a sentence by itself, including its end.
 
         Of the options of `Translator`, length_penalty, batch_tokens and output layer matter.
@@ -38,7 +38,7 @@ class Scorer(ModelUser):
 
     def score_stream(
         self, texts: Iterable[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
-    ) -> Iterator[Answer]:
+    ) -> Iterator[Scored]:
         """Score each of `texts` given all texts before it: one long text, as in perplexity measurements.
 
         One thread reads token by token; an answer is yielded as soon as its text has been read. Of the options

@@ -10,7 +10,7 @@ import numpy as np
 from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
-from sharpbeam.decoding.results import Answer, Translation, scored
+from sharpbeam.decoding.results import Scored, Translation, scored
 from sharpbeam.decoding.trace import Trace, trace
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions
@@ -94,7 +94,7 @@ class Translator(TextDecoder[Translation]):
         *,
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
-    ) -> list[Answer]:
+    ) -> list[Scored]:
         """Score each target as the translation of its source, by forced decoding.
 
         The vocabulary splits a target into pieces, and eos ends it, so an empty one is scored too. Of the options

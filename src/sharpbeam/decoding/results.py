@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Floats, Hypothesis, Ids
@@ -12,12 +13,12 @@ from sharpbeam.types import Floats, Hypothesis, Ids
 class Answer:
     """A text with its score and its tokens.
 
-    Greedy search has scores only with `return_scores`; else `score` and `log_prob` are nan, and `token_scores` empty.
+    Greedy search has scores only with `return_scores`; else `score` and `log_prob` are None, and `token_scores` empty.
     """
 
     text: str
-    score: float  # log_prob / length ** length_penalty, where length counts eos; higher is better
-    log_prob: float  # sum of token_scores
+    score: float | None  # log_prob / length ** length_penalty, where length counts eos; higher is better
+    log_prob: float | None  # sum of token_scores
     tokens: tuple[str, ...]  # pieces of the target vocabulary, without eos
     token_scores: tuple[float, ...]  # log probability of each token, and of eos at the end if it was reached
     # [T][S]: attention for each of token_scores: a share for each source token and a last one for eos and language tags
@@ -41,6 +42,14 @@ EMPTY = Answer("", 0.0, 0.0, (), ())
 
 
 @dataclass(frozen=True, slots=True)
+class Scored(Answer):
+    """A given text with its score, which is there in any case."""
+
+    score: float
+    log_prob: float
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
     """The translations of one text, best first; the attributes are those of the best one."""
 
@@ -55,8 +64,8 @@ class Translation:
         return self.hypotheses[0].text
 
     @property
-    def score(self) -> float:
-        """Its log probability divided by length ** length_penalty."""
+    def score(self) -> float | None:
+        """Its log probability divided by length ** length_penalty; None of greedy search without `return_scores`."""
         return self.hypotheses[0].score
 
     @property
@@ -111,11 +120,12 @@ def hypothesis_answer(vocabulary: Vocabulary, hypothesis: Hypothesis) -> Answer:
     pieces = vocabulary.pieces(ids)
     attention = None if hypothesis.attention is None else tuple(map(tuple, hypothesis.attention.tolist()))
     text = vocabulary.decode(ids)
-    return Answer(text, hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs, attention)
+    score, log_prob = (None if isnan(value) else value for value in (hypothesis.score, hypothesis.log_prob))
+    return Answer(text, score, log_prob, pieces, hypothesis.token_log_probs, attention)
 
 
-def scored(vocabulary: Vocabulary, text: str, tokens: Ids, log_probs: Floats, length_penalty: float) -> Answer:
+def scored(vocabulary: Vocabulary, text: str, tokens: Ids, log_probs: Floats, length_penalty: float) -> Scored:
     """A given text, whose tokens [T] end in eos, with the log probability of each one [T]."""
     scores = tuple(log_probs.tolist())
     pieces = vocabulary.pieces(tokens[:-1].tolist())
-    return Answer(text, sum(scores) / len(scores) ** length_penalty, sum(scores), pieces, scores)
+    return Scored(text, sum(scores) / len(scores) ** length_penalty, sum(scores), pieces, scores)

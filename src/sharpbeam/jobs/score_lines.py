@@ -76,7 +76,7 @@ def score_lines(
         put(total.lines, answer)
         total.lines += 1
         total.tokens += len(answer.token_scores)
-        total.log_prob += answer.log_prob
+        total.log_prob += sum(answer.token_scores)
 
     def score(chunk: list[str]) -> Generator[tuple[int, Answer], None, None]:
         yield from enumerate(scorer.score(chunk, options=options))

@@ -27,7 +27,7 @@ def listen(report: FitProgress) -> None:
 translator = Translator("de-en", threads=2, compute_type="int8", output_layer="scan", beam_size=4)
 best: str = translator.translate(["Bade."], beam_size=5, early_stopping=True, max_score_margin=None)[0].text
 options = DecodeOptions.of(beam_size=3, output_layer="scan").changed(max_length=30)
-scores: list[float] = [h.score for t in translator.translate(["Bade."], options=options) for h in t.hypotheses]
+scores: list[float | None] = [h.score for t in translator.translate(["Bade."], options=options) for h in t.hypotheses]
 for index, translation in translator.translate_iter(["Bade."], sampling=True, top_p=0.9):
     print(index, translation.text)
 log_prob: float = translator.score(["Bade."], ["Bu."], length_penalty=0.0)[0].log_prob

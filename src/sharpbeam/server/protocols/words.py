@@ -41,7 +41,7 @@ def sentence_details(sentence: Sentence, translation: Translation) -> dict[str, 
     return {
         **said,
         "repaired": False,
-        "score": round(answer.score, 4),
+        "score": None if answer.score is None else round(answer.score, 4),
         "words": words,
         "source_words": [{"begin": begin, "end": end} for begin, end in source_spans],
     }
