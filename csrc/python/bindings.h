@@ -11,6 +11,7 @@ void bind_kernels(nanobind::module_& module);        // kernels.cpp: the tables 
 void bind_linear(nanobind::module_& module);         // linear.cpp: Linear, and the memory of weights in files
 void bind_output_layers(nanobind::module_& module);  // output_layers.cpp: output layers
 void bind_models(nanobind::module_& module);         // models.cpp: the models and their decoding runs
+void bind_gil(nanobind::module_& module);            // gil.cpp: the end of the interpreter
 void bind_team(nanobind::module_& module);           // team.cpp: Team
 void bind_forward(nanobind::module_& module);        // search.cpp: ModelRun
 void bind_search(nanobind::module_& module);         // search.cpp: Selector, Beam

@@ -13,6 +13,7 @@
 #include "models/common/sources.h"
 #include "models/common/weights.h"
 #include "python/arrays.h"
+#include "python/gil.h"
 #include "search/forward.h"
 
 namespace sharpbeam {
@@ -89,7 +90,7 @@ class Run : public ModelRun {
                           static_cast<int64_t>(token.size())};
     NewArray<int32_t> handles = new_array<int32_t>({static_cast<size_t>(count)});
     {
-      const nanobind::gil_scoped_release release;
+      const WithoutGil released;
       admit(indices, sources, handles.data);
     }
     return handles.array;
@@ -153,7 +154,7 @@ class Run : public ModelRun {
 
   void evict_array(Ids request) {
     const auto* requests = checked(request, "request", {kAnySize});
-    const nanobind::gil_scoped_release release;
+    const WithoutGil released;
     evict(requests, static_cast<int64_t>(request.size()));
   }
 
@@ -176,7 +177,7 @@ class Run : public ModelRun {
  private:
   template <typename Call>
   void alone(Call call) {
-    nanobind::gil_scoped_release release;
+    const WithoutGil released;
     std::lock_guard<std::mutex> lock(mutex_);
     call();
   }

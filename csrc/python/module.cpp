@@ -10,6 +10,7 @@ NB_MODULE(_core, module) {
   sharpbeam::bind_linear(module);
   sharpbeam::bind_output_layers(module);
   sharpbeam::bind_models(module);
+  sharpbeam::bind_gil(module);
   sharpbeam::bind_team(module);
   sharpbeam::bind_search(module);
 }

@@ -1,5 +1,6 @@
 // The interface of output layers, and the layers that are made of weight and bias, or of other layers.
 #include "python/output_layers.h"
+#include "python/gil.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -45,13 +46,13 @@ void admit(LayerRun& self, int32_t request, Ids source, std::string_view source_
   const int32_t* tokens = checked<int32_t>(source, "source", {kAnySize});
   std::span<const int32_t> more;
   if (required) more = {checked<int32_t>(*required, "required", {kAnySize}), required->size()};
-  nb::gil_scoped_release release;
+  const WithoutGil released;
   self.admit({request, {tokens, source.size()}, source_language, target_language, more});
 }
 
 void evict(LayerRun& self, Ids request) {
   const int32_t* requests = checked<int32_t>(request, "request", {kAnySize});
-  nb::gil_scoped_release release;
+  const WithoutGil released;
   self.evict(requests, static_cast<int64_t>(request.size()));
 }
 
@@ -69,7 +70,7 @@ Tuple<FloatArray, IdArray> run_topk(LayerRun& self, Floats hidden, int64_t k, Id
   auto log_prob = new_array<float>({hidden.shape(0), width});
   auto token = new_array<int32_t>({hidden.shape(0), width});
   {
-    nb::gil_scoped_release release;
+    const WithoutGil released;
     self.topk(rows, k, log_prob.data, token.data);
   }
   return nb::make_tuple(log_prob.array, token.array);
@@ -80,7 +81,7 @@ FloatArray run_log_prob(LayerRun& self, Floats hidden, Ids token, Ids request) {
   const int32_t* tokens = checked<int32_t>(token, "token", {rows.rows});
   auto out = new_array<float>({hidden.shape(0)});
   {
-    nb::gil_scoped_release release;
+    const WithoutGil released;
     self.log_prob(rows, tokens, out.data);
   }
   return out.array;
@@ -93,7 +94,7 @@ template <typename Work>
 void run(const RowLayer& layer, int64_t rows, Work work) {
   constexpr int64_t kQuick = int64_t{1} << 20;  // multiply-adds
   if (rows * layer.row_cost() <= kQuick) return work();
-  nb::gil_scoped_release release;
+  const WithoutGil released;
   work();
 }
 
@@ -139,7 +140,7 @@ Tuple<FloatArray, IdArray, FloatArray, IdArray> topk_details(const ScanLayer& se
   auto total = new_array<float>({rows});
   auto count = new_array<int32_t>({rows});
   {
-    nb::gil_scoped_release release;
+    const WithoutGil released;
     self.rank({x, static_cast<int64_t>(rows)}, k, normalise, log_prob.data, token.data, total.data, count.data);
   }
   return nb::make_tuple(log_prob.array, token.array, total.array, count.array);

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "python/gil.h"
 #include "python/output_layers.h"
 
 namespace sharpbeam {
@@ -56,7 +57,7 @@ Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> to
   auto total = new_array<float>({hidden.shape(0)});
   ProvenCounts counts;
   {
-    nb::gil_scoped_release release;
+    const WithoutGil released;
     self.rank(rows, k, normalise, log_prob.data, token.data, total.data, counts);
   }
   nb::dict found;
@@ -76,7 +77,7 @@ Tuple<FloatArray, int64_t, int64_t> normalisers(const ProvenLayer& self, Floats 
   auto total = new_array<float>({hidden.shape(0)});
   ProvenCounts counts;
   {
-    nb::gil_scoped_release release;
+    const WithoutGil released;
     self.totals(x, static_cast<int64_t>(hidden.shape(0)), {share, exact, refined, summed, near, far}, total.data,
                 counts);
   }

@@ -17,6 +17,7 @@
 #include "python/bindings.h"
 #include "python/config.h"
 #include "python/forward.h"
+#include "python/gil.h"
 #include "search/beam.h"
 #include "search/cube.h"
 #include "search/expansion.h"
@@ -107,7 +108,7 @@ class SearchRun {
     RowColumns rows;
     int32_t state;
     {
-      const nb::gil_scoped_release release;
+      const WithoutGil released;
       model.admit(&request, {tokens, &positions, 1, positions}, &state);
       layer.admit({request, {tokens, source.size()}, source_language, target_language});
       search_->begin(entering);
@@ -121,7 +122,7 @@ class SearchRun {
       work += take(native_, rows.view(), true);
     }
     {
-      const nb::gil_scoped_release release;
+      const WithoutGil released;
       native_.retain(nullptr, 0);
       model.evict(&request, 1);
       layer.evict(&request, 1);
@@ -195,7 +196,7 @@ class SearchRun {
   // To be called with the lock.
   const SearchWork& take(Forward& forward, const RowView& rows, bool whole) {
     try {
-      const nb::gil_scoped_release release;
+      const WithoutGil released;
       search_->step(forward, rows, whole);
     } catch (const BrokenModel& error) {
       const nb::object kind = nb::module_::import_("sharpbeam.errors").attr("ModelError");
@@ -219,7 +220,7 @@ class SearchRun {
 
   // Kept until the answer is copied; waits without the GIL, which who has the lock needs for that.
   std::unique_lock<std::mutex> locked() {
-    const nb::gil_scoped_release release;
+    const WithoutGil released;
     return std::unique_lock<std::mutex>(mutex_);
   }
 

@@ -12,6 +12,7 @@
 #include "output/screen_union.h"
 #include "output/shortlist.h"
 #include "output/shortlist_net.h"
+#include "python/gil.h"
 #include "python/output_layers.h"
 
 namespace sharpbeam {
@@ -66,7 +67,7 @@ IdArray assign(const ScreenLayer& self, Floats hidden) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   auto cluster = new_array<int32_t>({hidden.shape(0)});
   {
-    nb::gil_scoped_release release;
+    const WithoutGil released;
     self.assign(x, static_cast<int64_t>(hidden.shape(0)), cluster.data);
   }
   return cluster.array;
@@ -76,7 +77,7 @@ FloatArray features(const ScreenLayer& self, Floats hidden) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   auto out = new_array<float>({hidden.shape(0), static_cast<size_t>(ScreenLayer::kFeatures)});
   {
-    nb::gil_scoped_release release;
+    const WithoutGil released;
     self.features(x, static_cast<int64_t>(hidden.shape(0)), out.data);
   }
   return out.array;

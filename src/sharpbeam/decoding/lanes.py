@@ -12,8 +12,9 @@ from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import Finished, Run
 from sharpbeam.errors import InputError
 from sharpbeam.models.interface import Attending
-from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.options.schema import require
+from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
+from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.schema import fields_of, require
 from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.suppressed import without
@@ -26,6 +27,16 @@ from sharpbeam.search.registry import SearchInputs, find_search
 from sharpbeam.search.sampling import SamplingSearch
 from sharpbeam.search.work import Work
 from sharpbeam.types import Hypothesis, Languages, Request
+
+_OF_SESSION = fields_of(ScheduleOptions).keys() - {"max_input_length"}
+
+
+def of_request(session: DecodeOptions, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
+    """The options of a request in a session, whose schedule is that of `session`; raises OptionError."""
+    for name in keywords.keys() & _OF_SESSION:
+        require(False, name, keywords.get(name), "set for the session, not for one of its requests")
+    chosen = (options or session).changed(**keywords)
+    return replace(chosen, schedule=replace(session.schedule, max_input_length=chosen.schedule.max_input_length))
 
 
 @dataclass(frozen=True)

@@ -8,31 +8,30 @@ answer does not depend on when its request came, on other requests, on cancellat
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from threading import Condition, Lock, Thread, current_thread, get_ident
 from time import monotonic
-from types import TracebackType
 from typing import Any, Generic
 
 from sharpbeam.decoding.handle import MISSING, Handle, T
 from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
-from sharpbeam.decoding.lanes import Lane, Worker
+from sharpbeam.decoding.lanes import Lane, Worker, of_request
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.loop import Finished
 from sharpbeam.decoding.phrases import for_phrases
-from sharpbeam.decoding.workers import run_workers
+from sharpbeam.decoding.workers import check_process, lost, run_workers
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
-from sharpbeam.options.schema import fields_of, require
+from sharpbeam.options.schema import require
 from sharpbeam.search.work import Work
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.types import Hypothesis, Prefix, Request
 
 ONLINE = ScheduleOptions(schedule="stream", refill_at=0.9)  # requests enter as soon as there is capacity
-_OF_SESSION = fields_of(ScheduleOptions).keys() - {"max_input_length"}
 MOST_LANES = 16  # more are closed once nothing is in flight in them
 
 
@@ -68,6 +67,7 @@ class Session(Generic[T]):
         self._workers: list[Worker] = []
         self._threads: list[Thread] = []
         self._runner: int | None = None  # the thread that iterates `run`
+        self._process = 0  # the one that its threads are in, while it has some
         self._stepping: set[int] = set()  # the threads of workers
         self._late: list[Handle[T]] = []  # finished while the iterator of `run` was paused, which yields them next
         self._kept = ExitStack()  # closes what the threads borrowed
@@ -78,9 +78,7 @@ class Session(Generic[T]):
     def __enter__(self) -> Session[T]:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     @property
@@ -138,7 +136,8 @@ class Session(Generic[T]):
         **keywords: Unpack[DecodeKeywords],
     ) -> list[Handle[T]]:
         """Submit a request for each of `texts`, as `submit`; the longest enter first."""
-        chosen, terms = self._choose(options, keywords), Glossary.of(glossary)
+        check_process(self._process)
+        chosen, terms = of_request(self.options, options, keywords), Glossary.of(glossary)
         chosen = chosen if terms is None else for_phrases(chosen)
         lane = self._lane(chosen)
         inputs = encode_texts(self.loaded, texts, target_prefix, chosen, self._numbers, terms)
@@ -158,7 +157,7 @@ class Session(Generic[T]):
 
     def prepare(self) -> None:
         """Open what requests need, which may take seconds; otherwise the first request does."""
-        self._lane(self._choose(None, {}))
+        self._lane(self.options)
 
     def seal(self) -> None:
         """Declare that no more requests will come: then one native call may take several steps."""
@@ -173,6 +172,7 @@ class Session(Generic[T]):
 
         Does nothing if no request waits or is in flight. A sealed session may take several steps in one call.
         """
+        check_process(self._process)
         self._worker(0, 1)
         with self.loaded.teams.lend(1) as (team,):  # a closed iterator of `run` may have left others
             return [handle for worker in tuple(self._workers) for handle in self._step(worker, team)]
@@ -182,6 +182,7 @@ class Session(Generic[T]):
 
         What else finishes meanwhile is left to an iterator of `run` in this thread, if there is one.
         """
+        check_process(self._process)
         while not handle.done() and (end is None or monotonic() < end):
             if self._threads or self._runner not in (None, get_ident()):
                 if get_ident() in self._stepping:
@@ -199,6 +200,7 @@ class Session(Generic[T]):
 
         Uses as many threads as there is work for. Closing the iterator stops them; what is in flight stays so.
         """
+        check_process(self._process)
         workers = min(self.loaded.workers, sum(lane.plan.workers for lane in self._lanes))
         workers = max(workers, *(number + 1 for number, worker in enumerate(self._workers) if worker.busy), 0)
         stopped = False
@@ -210,10 +212,12 @@ class Session(Generic[T]):
                 self._changed.notify_all()
 
         numbers = iter(range(workers))
+        self._process = os.getpid() if workers > 1 else self._process
         with self.loaded.teams.lend(workers) as teams:
-            work: Callable[[], Iterator[Handle[T]]] = lambda: self._steps(  # noqa: E731
-                next(numbers), workers, teams.pop(), lambda: stopped or not self._pending
-            )
+
+            def work() -> Iterator[Handle[T]]:
+                return self._steps(next(numbers), workers, teams.pop(), lambda: stopped or not self._pending)
+
             with closing(run_workers(work, stop, workers)) as done:
                 self._runner = get_ident()
                 try:
@@ -223,6 +227,8 @@ class Session(Generic[T]):
                             yield self._late.pop(0)
                 finally:
                     self._runner = None
+                    if not (self._threads or lost(self._process)):
+                        self._process = 0
 
     def start(self, workers: int = 0) -> None:
         """Start `workers` threads that take the steps until the session is closed; 0 = the threads of the model.
@@ -232,7 +238,7 @@ class Session(Generic[T]):
         require(0 <= workers <= 1024, "workers", workers, "between 0 (as many as threads) and 1024")
         if self._threads:
             raise InputError("the session is started already; close it, and open another one.")
-        count = workers or self.loaded.workers
+        count, self._process = workers or self.loaded.workers, os.getpid()
         teams = self._kept.enter_context(self.loaded.teams.lend(count))
         for number, team in enumerate(teams):
             thread = Thread(target=self._serve, args=(number, count, team), name=f"sharpbeam-{number}", daemon=True)
@@ -241,6 +247,8 @@ class Session(Generic[T]):
 
     def close(self) -> None:
         """Stop the threads and cancel all unfinished requests. A closed session takes no requests."""
+        if lost(self._process):
+            return
         with self._lock:
             self._closed = True
             for lane in self._lanes:
@@ -303,16 +311,6 @@ class Session(Generic[T]):
             worker = self._workers[number]
             worker.workers = workers
             return worker
-
-    def _choose(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
-        """The options of a request."""
-        for name in keywords.keys() & _OF_SESSION:
-            require(False, name, keywords.get(name), "set for the session, not for one of its requests")
-        if options is None:
-            return self.options.changed(**keywords)
-        options = options.changed(**keywords)
-        longest = options.schedule.max_input_length
-        return replace(options, schedule=replace(self.options.schedule, max_input_length=longest))
 
     def _lane(self, options: DecodeOptions) -> Lane:
         """The lane for `options`; languages and max_input_length may differ within a lane."""

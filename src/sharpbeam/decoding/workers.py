@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TypeVar
 
-from sharpbeam._core import Team
+from sharpbeam._core import Team, ended
 from sharpbeam.errors import SharpbeamError
 
 T = TypeVar("T")
@@ -54,8 +54,7 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
             worker.start()
         running = threads
         while running:
-            if os.getpid() != process:
-                raise SharpbeamError("the process was forked while this iterator was open; make a new one.")
+            check_process(process)
             item = found.get()
             if not isinstance(item, _Stopped):
                 yield item
@@ -64,10 +63,28 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
             else:
                 running -= 1
     finally:
-        stop()
-        for worker in workers:
-            if worker.ident is not None:
-                worker.join()
+        if not lost(process):
+            stop()
+            for worker in workers:
+                if worker.ident is not None:
+                    worker.join()
+
+
+def lost(process: int) -> bool:
+    """Whether threads of `process` (0: none) cannot be waited for: this is a fork of it, or Python ends.
+
+    What they held when they were left, a lock perhaps, they hold for good.
+    """
+    return process != 0 and (os.getpid() != process or ended())
+
+
+def check_process(process: int) -> None:
+    """Raise SharpbeamError where threads of `process` (0: none) are asked for in a fork of it."""
+    if process not in (0, os.getpid()):
+        raise SharpbeamError(
+            "the process was forked while threads of this session or iterator were decoding; they stay in the parent. "
+            "Open a new one in this process."
+        )
 
 
 class Teams:
