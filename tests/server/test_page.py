@@ -138,6 +138,35 @@ def test_uncertain_sentences_are_marked_and_a_legend_says_how(page: Any) -> None
     one(page, "#shade").click()
 
 
+def test_the_editor_is_as_high_as_its_text_and_a_legend_needs_one(page: Any) -> None:
+    assert not one(page, "#legend").is_displayed() and not one(page, "#copy").is_enabled()
+    type_text(page, "Guten Morgen. " * 60)
+    wait(page, lambda: "ms" in one(page, "#status").text)
+    source = one(page, "#source")
+    assert source.get_property("clientHeight") == source.get_property("scrollHeight")
+    assert one(page, "#legend").is_displayed() and one(page, "#copy").is_enabled()
+    one(page, "#clear").click()
+    wait(page, lambda: not one(page, "#legend").is_displayed())
+
+
+def test_a_server_that_does_not_answer_is_tried_again_and_nothing_old_stays(browser: Any, models: list[str]) -> None:
+    with serving(models) as start:
+        live = start()
+        port = int(live.url.rpartition(":")[2])
+        browser.get(live.url + "/")
+        wait(browser, lambda: browser.find_elements("css selector", "#from option"))
+        type_text(browser, "Balo.")
+        wait(browser, lambda: result(browser))
+    one(browser, "#source").send_keys(" Mike.")
+    wait(browser, lambda: one(browser, "#status").text == "The server does not answer; trying again")
+    assert result(browser) == "" and not one(browser, "#copy").is_enabled()
+    with serving(models) as start:
+        again = start(port=port)
+        wait(browser, lambda: result(browser) == again.translate("Balo. Mike.").json()["translatedText"])
+        assert one(browser, "#copy").is_enabled()
+    browser.get_log("browser")  # of failed requests
+
+
 def test_text_never_becomes_html(page: Any) -> None:
     attack = '<img src=x onerror="document.title=1"> Guten Morgen <b>dir</b>.'
     type_text(page, attack)
@@ -160,7 +189,7 @@ def test_a_file_is_translated(page: Any, tmp_path: Path) -> None:
     assert page.execute_async_script(script, link.get_attribute("href")) == "Good morning.\n"
     (tmp_path / "program.exe").write_bytes(b"MZ")
     one(page, "#file").send_keys(str(tmp_path / "program.exe"))
-    wait(page, lambda: "format not supported" in one(page, "#file-status").text)
+    wait(page, lambda: "format not supported; choose one of .txt" in one(page, "#file-status").text)
 
 
 def test_the_theme_changes_and_is_kept(page: Any) -> None:

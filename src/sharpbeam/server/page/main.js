@@ -1,9 +1,10 @@
 // The page: languages, text in, translation out.
-import { ask } from "./server.js";
+import { ask, Away } from "./server.js";
 import { closeMenu, show, shownText } from "./words.js";
 import { offerFiles } from "./files.js";
 
 const PAUSE = 250; // milliseconds without a key before the text is sent
+const AGAIN = 2000; // milliseconds before another try where the server does not answer
 const at = (id) => document.getElementById(id);
 const [source, result, from, to, status] = ["source", "result", "from", "to", "status"].map(at);
 const remembered = (() => { try { return JSON.parse(localStorage.getItem("languages") || "{}"); } catch { return {}; } })();
@@ -13,6 +14,19 @@ let languages = [], limit = -1, timer = 0, running = null;
 function say(text, wrong = false) {
   status.textContent = text;
   status.classList.toggle("wrong", wrong);
+}
+
+// Says what went wrong, and tries again where the server does not answer.
+function failed(error, again) {
+  if (!(error instanceof Away)) return say(error.message, true);
+  say(`${error.message}; trying again`, true);
+  timer = setTimeout(again, AGAIN);
+}
+
+// Marks the translation as that of an older text, which is not to be copied.
+function outdated(old) {
+  result.classList.toggle("old", old);
+  at("copy").disabled = old || !shownText();
 }
 
 function fill(select, options, chosen) {
@@ -50,7 +64,6 @@ async function start() {
   from.addEventListener("change", () => { fillTargets(); chosen(); });
   to.addEventListener("change", chosen);
   grow();
-  if (source.value) translate();
 }
 
 function chosen() {
@@ -67,7 +80,7 @@ function grow() {
 function later() {
   clearTimeout(timer);
   running?.abort();
-  result.classList.add("old");
+  outdated(true);
   timer = setTimeout(translate, PAUSE);
 }
 
@@ -77,7 +90,7 @@ async function translate() {
   const call = running = new AbortController(), text = source.value, began = performance.now();
   if (!text.trim()) {
     show("", text, "", "", []);
-    result.classList.remove("old");
+    outdated(false);
     return say("");
   }
   const format = at("format").value;
@@ -90,9 +103,12 @@ async function translate() {
     const warning = flagged ? `${flagged} uncertain ${flagged > 1 ? "sentences" : "sentence"} · ` : "";
     const detected = answer.detectedLanguage ? `${names.get(found) || found} · ` : "";
     say(`${warning}${detected}${Math.round(performance.now() - began)} ms`);
-    result.classList.remove("old");
+    outdated(false);
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message, true);
+    if (error.name === "AbortError") return;
+    show("", text, "", "", []);
+    outdated(false);
+    failed(error, translate);
   } finally {
     if (running === call) running = null;
   }
@@ -115,4 +131,6 @@ at("copy").addEventListener("click", async () => {
 });
 at("shade").addEventListener("change", () => result.classList.toggle("shaded", at("shade").checked));
 result.classList.add("shaded");
-start().catch((error) => say(error.message, true));
+outdated(false);
+const begin = () => start().then(translate, (error) => failed(error, begin));
+begin();

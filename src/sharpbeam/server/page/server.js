@@ -1,12 +1,18 @@
 // What the page asks the server. Every call may be cancelled by a signal; the server then drops the work.
 
+const AWAY = "The server does not answer";
+
+// The error of a server that cannot be reached, or of a proxy that cannot reach it: worth another try.
+export class Away extends Error {}
+
 export async function ask(path, body, signal) {
   const response = await fetch(path, {
     method: body === undefined ? "GET" : "POST",
     headers: { ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...keyHeader() },
     body: body === undefined ? undefined : JSON.stringify(body),
     signal,
-  });
+  }).catch((error) => { throw error.name === "AbortError" ? error : new Away(AWAY); });
+  if (response.status === 502 || response.status === 504) throw new Away(AWAY);
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(answer.error || `the server answered ${response.status}`);
   return answer;
@@ -25,7 +31,7 @@ export function sendFile(path, form, progress) {
     for (const [name, value] of Object.entries(keyHeader())) request.setRequestHeader(name, value);
     request.responseType = "json";
     request.upload.addEventListener("progress", (event) => event.lengthComputable && progress(event.loaded / event.total));
-    request.addEventListener("error", () => reject(new Error("the server cannot be reached")));
+    request.addEventListener("error", () => reject(new Error(AWAY)));
     request.addEventListener("load", () => {
       const answer = request.response || {};
       if (request.status < 300) resolve(answer);

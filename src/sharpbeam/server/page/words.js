@@ -13,8 +13,8 @@ let shown = { text: "", source: "", from: "", to: "", sentences: [] };
 // Shows a translation. Sentences have `source`, `translation`, `words` and `source_words`, with places in code points.
 export function show(text, source, from, to, sentences) {
   closeMenu();
-  highlight([]);
   shown = { text, source, from, to, sentences };
+  highlight([]);
   const parts = [];
   let end = 0, sourceEnd = 0;
   for (const sentence of sentences) {
