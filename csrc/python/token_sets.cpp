@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "output/joined.h"
 #include "output/screen_union.h"
 #include "output/shortlist.h"
 #include "output/shortlist_net.h"
@@ -116,17 +115,6 @@ void construct_net(ShortlistNetLayer* self, Floats weight, Floats bias, Ids alwa
                                shortlist_of(always, start, token, arrays.vocab), net, fallback, table_named(isa));
 }
 
-void construct_joined(JoinedLayer* self, Floats weight, Floats bias, Floats cluster_weight, Floats cluster_bias,
-                      Ids set_start, Ids set_token, Ids always, Ids start, Ids token, const std::string& join,
-                      const char* isa) {
-  if (join != "and" && join != "or") throw std::invalid_argument("join is '" + join + "'; it must be and or or");
-  const OutputArrays arrays(weight, bias);
-  new (self) JoinedLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim,
-                         clusters_of(cluster_weight, cluster_bias, set_start, set_token, arrays.dim),
-                         shortlist_of(always, start, token, arrays.vocab), join == "and" ? Join::both : Join::either,
-                         table_named(isa));
-}
-
 void bind(nb::module_& module) {
   nb::class_<ScreenLayer, RowLayer>(module, "ScreenLayer")
       .def("__init__", &construct_screen, "weight"_a, "bias"_a, "cluster_weight"_a, "cluster_bias"_a, "start"_a,
@@ -151,9 +139,6 @@ void bind(nb::module_& module) {
            nb::keep_alive<1, 13>())
       .def_prop_ro("rows_seen", &ShortlistNetLayer::rows_seen)
       .def_prop_ro("rows_fallen_back", &ShortlistNetLayer::rows_fallen_back);
-  nb::class_<JoinedLayer, OutputLayer>(module, "JoinedLayer")
-      .def("__init__", &construct_joined, "weight"_a, "bias"_a, "cluster_weight"_a, "cluster_bias"_a, "set_start"_a,
-           "set_token"_a, "always"_a, "start"_a, "token"_a, "join"_a, "isa"_a = "auto");
 }
 
 const LayerBinding binding(&bind);

@@ -215,22 +215,6 @@ class ShortlistNetLayer(OutputLayer):
     @property
     def rows_fallen_back(self) -> int: ...
 
-class JoinedLayer(OutputLayer):
-    def __init__(
-        self,
-        weight: Floats,
-        bias: Floats,
-        cluster_weight: Floats,
-        cluster_bias: Floats,
-        set_start: Ids,
-        set_token: Ids,
-        always: Ids,
-        start: Ids,
-        token: Ids,
-        join: str,
-        isa: str = "auto",
-    ) -> None: ...
-
 class GruModel:
     def __init__(self, config: dict[str, Any], tensors: dict[str, Any], isa: str, options: dict[str, Any]) -> None: ...
     @property

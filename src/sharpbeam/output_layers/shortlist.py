@@ -1,4 +1,4 @@
-"""Output layers over a lexical shortlist (SHARP section 3): exact logits of a set of tokens for each request.
+"""The output layer over a lexical shortlist (SHARP section 3): exact logits of a set of tokens for each request.
 
 A token outside the set has probability zero, and log probabilities are normalised over the set. Marian and CTranslate2
 take the union of the sets of a batch; here each request has its own, so that no answer depends on its neighbours. A
@@ -11,11 +11,10 @@ log probabilities are normalised over all tokens.
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import cast
 
 from sharpbeam import _core
-from sharpbeam.output_layers.by_language import for_screens
-from sharpbeam.output_layers.fitted import Net, Screen, Shortlist
+from sharpbeam.output_layers.fitted import Net, Shortlist
 from sharpbeam.output_layers.native import AnyNativeLayer, AnyNativeRowLayer, NativeLayer
 from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats
@@ -26,10 +25,7 @@ LAYERS = {
         "from those, but for rows that may lack a token, which are proven's (see fit-net)",
         ("low_bit", "net", "shortlist"),
     ),
-    "screen-and-shortlist": ("from those in both", ("screens", "shortlist")),
-    "screen-or-shortlist": ("from those in either", ("screens", "shortlist")),
 }
-Join = Literal["and", "or"]
 
 
 class ShortlistLayer(NativeLayer[_core.ShortlistLayer]):
@@ -69,35 +65,10 @@ class ShortlistNetLayer(NativeLayer[_core.ShortlistNetLayer]):
         return share
 
 
-class JoinedLayer(NativeLayer[_core.JoinedLayer]):
-    """A screen and a shortlist together: the tokens that both allow, or those that either does.
-
-    Both guess what comes next, from other things: a screen from the hidden vector (L2S, CVP), a shortlist from the
-    source. Where they share few tokens, the fewest are scored; united, one makes up for what the other lacks. The
-    screen's residual mass and fallback test are not used. Where a row's cluster and its request share no token, its
-    request's tokens are taken.
-    """
-
-    def __init__(
-        self, weight: Floats, bias: Floats, screen: Screen, shortlist: Shortlist, join: Join, isa: str = "auto"
-    ) -> None:
-        """Share the output matrix [V, D] and its bias [V], as `ShortlistLayer` does."""
-        clusters = (screen.weight, screen.bias, screen.start, screen.token)
-        lists = (shortlist.always, shortlist.start, shortlist.token)
-        super().__init__(_core.JoinedLayer(weight, bias, *clusters, *lists, join, isa))
-
-
 def build_layer(name: str, given: LayerInputs) -> AnyNativeLayer:
-    """The layer of a model's shortlist, alone or with its screens; raises ModelError where one of them lacks."""
+    """The layer of a model's shortlist; raises ModelError where there is none."""
     shortlist = given.artifacts.shortlist()
     if name == "shortlist":
         return ShortlistLayer(given.weight, given.bias, shortlist, given.isa)
-    if name == "shortlist-net":
-        calibrated = cast("AnyNativeRowLayer", given.layer("calibrated"))
-        return ShortlistNetLayer(given.weight, given.bias, shortlist, given.artifacts.net(), calibrated, given.isa)
-    join: Join = "and" if name == "screen-and-shortlist" else "or"
-
-    def build(screen: Screen) -> AnyNativeLayer:
-        return JoinedLayer(given.weight, given.bias, screen, shortlist, join, given.isa)
-
-    return for_screens(given.artifacts.screens(), build)
+    calibrated = cast("AnyNativeRowLayer", given.layer("calibrated"))
+    return ShortlistNetLayer(given.weight, given.bias, shortlist, given.artifacts.net(), calibrated, given.isa)

@@ -15,8 +15,7 @@ from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.loading import shortlist_identity
 from sharpbeam.errors import ModelError
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.output_layers.fitted import Screen, Shortlist
-from sharpbeam.storage.screens import save_screen
+from sharpbeam.output_layers.fitted import Shortlist
 from sharpbeam.storage.shortlists import save_shortlist
 
 
@@ -66,20 +65,3 @@ def test_a_shortlist_of_another_model_is_refused(translator: Translator, tiny_mo
         )
         with pytest.raises(ModelError, match=r"was fitted for other .* Make the shortlist again"):
             Translator(translator.loaded.folder).translate(["ba"], output_layer="shortlist")
-
-
-@pytest.mark.parametrize("output_layer", ["screen-and-shortlist", "screen-or-shortlist"])
-def test_joined_with_a_screen_of_all_words(translator: Translator, sentences: list[str], output_layer: str):
-    """And: the shortlist alone; or: the exact layer."""
-    weight, bias = translator.loaded.model.output()
-    everything = np.arange(200, dtype=np.int32)
-    ones = np.ones((1, weight.shape[1]), np.float32)
-    screen = Screen(ones, np.zeros(1, np.float32), np.array([0, 200], np.int32), everything)
-    with pytest.raises(ModelError, match="has no screen"):
-        translator.translate(["ba"], output_layer=output_layer)
-    save_screen(translator.loaded.folder, screen, weight, bias, {})
-    options = {"beam_size": 3, "max_length": 10}
-    got = translator.translate(sentences[:20], **options, output_layer=output_layer)
-    other = "shortlist" if "and" in output_layer else "exact"
-    wanted = translator.translate(sentences[:20], **options, output_layer=other)
-    assert [t.hypotheses for t in got] == [t.hypotheses for t in wanted]

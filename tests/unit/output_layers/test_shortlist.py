@@ -1,4 +1,4 @@
-"""Layers over a shortlist, alone and together with a screen: exact logits of each row's own set."""
+"""The layer over a shortlist: exact logits of each row's own set."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from support.made_layers import SOURCES, made_requests, normal, opened, whole
 
 from sharpbeam._core import table_names
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.fitted import Screen, Shortlist
-from sharpbeam.output_layers.native import NativeLayer
-from sharpbeam.output_layers.shortlist import JoinedLayer, ShortlistLayer
+from sharpbeam.output_layers.fitted import Shortlist
+from sharpbeam.output_layers.shortlist import ShortlistLayer
 from sharpbeam.types import Request
 
 TABLES = table_names()
 TOLERANCE = 2e-5  # of a log probability, as for the exact layer
-KINDS = ("shortlist", "and", "or")
 NOTHING = np.empty(0, np.int32)
 
 
@@ -28,28 +26,6 @@ def make_shortlist(seed: int, vocab: int, longest: int = 12) -> Shortlist:
     return Shortlist(always, start, np.concatenate(lists).astype(np.int32))
 
 
-def make_screen(seed: int, clusters: int, dim: int, vocab: int, numbers=normal) -> Screen:
-    """Random clusters with sets of random sizes."""
-    draw = np.random.default_rng(seed)
-    sets = [np.sort(draw.permutation(vocab)[: draw.integers(1, vocab // 2 + 2)]) for _ in range(clusters)]
-    start, token = np.cumsum([0, *map(len, sets)]).astype(np.int32), np.concatenate(sets).astype(np.int32)
-    return Screen(numbers(seed + 1, clusters, dim), numbers(seed + 2, clusters), start, token)
-
-
-def build(kind: str, weight, bias, screen: Screen, shortlist: Shortlist, isa: str = "auto") -> NativeLayer:
-    if kind == "shortlist":
-        return ShortlistLayer(weight, bias, shortlist, isa)
-    return JoinedLayer(weight, bias, screen, shortlist, "and" if kind == "and" else "or", isa)
-
-
-def set_of(kind: str, screen: Screen, shortlist: Shortlist, h: np.ndarray, source: np.ndarray) -> list[int]:
-    """The set of one row, by Python's own sets."""
-    own = set(shortlist.words(source).tolist())
-    cluster = int(np.argmax(screen.weight.astype(np.float64) @ h.astype(np.float64) + screen.bias))
-    others = set(screen.token[screen.start[cluster] : screen.start[cluster + 1]].tolist())
-    return sorted({"shortlist": own, "and": own & others or own, "or": own | others}[kind])
-
-
 def test_the_set_of_a_source():
     shortlist = Shortlist(np.int32([0, 7]), np.int32([0, 2, 2, 5]), np.int32([9, 3, 8, 7, 1]))
     for source, tokens in (([1], [0, 7]), ([0], [0, 3, 7, 9]), ([2, 0, 2], [0, 1, 3, 7, 8, 9]), ([], [0, 7])):
@@ -58,20 +34,19 @@ def test_the_set_of_a_source():
 
 
 @pytest.mark.parametrize("isa", TABLES)
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (9, 5, 9), (60, 33, 130), (100, 70, 257), (200, 64, 64)])
-def test_as_the_reference_where_sums_are_exact(isa, kind, shape):
+def test_as_the_reference_where_sums_are_exact(isa, shape):
     rows, dim, vocab = shape
     weight, bias, hidden = whole(0, vocab, dim), whole(1, vocab), whole(2, rows, dim)
-    screen, shortlist = make_screen(6, 5, dim, vocab, whole), make_shortlist(3, vocab, min(12, vocab))
+    shortlist = make_shortlist(3, vocab, min(12, vocab))
     requests = {request.index: request for request in made_requests(6)}
     request = np.random.default_rng(5).choice(list(requests), rows).astype(np.int32)
-    run = opened(build(kind, weight, bias, screen, shortlist, isa), list(requests.values()))
+    run = opened(ShortlistLayer(weight, bias, shortlist, isa), list(requests.values()))
     logits = hidden.astype(np.float64) @ weight.T.astype(np.float64) + bias
     for k in {1, min(5, vocab), vocab}:
         top = run.topk(hidden, k, request)
         for row, index in enumerate(request.tolist()):
-            tokens = np.array(set_of(kind, screen, shortlist, hidden[row], requests[index].source))
+            tokens = shortlist.words(requests[index].source)
             own = logits[row, tokens]
             log_prob = own - own.max() - np.log(np.exp(own - own.max()).sum())
             order = np.argsort(-own, kind="stable")[:k]
@@ -81,14 +56,12 @@ def test_as_the_reference_where_sums_are_exact(isa, kind, shape):
 
 
 @pytest.mark.parametrize("isa", TABLES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_full_sets_are_the_exact_layer_bit_for_bit(isa, kind):
+def test_full_sets_are_the_exact_layer_bit_for_bit(isa):
     weight, bias, hidden = normal(0, 333, 50), normal(1, 333), normal(2, 70, 50)
     everything = np.arange(333, dtype=np.int32)
     full = Shortlist(everything, np.zeros(SOURCES + 1, np.int32), NOTHING)
-    screen = Screen(normal(3, 2, 50), normal(4, 2), np.array([0, 333, 666], np.int32), np.tile(everything, 2))
     exact, requests = ExactLayer.build(weight, bias, isa), made_requests(7)
-    run = opened(build(kind, weight, bias, screen, full, isa), requests)
+    run = opened(ShortlistLayer(weight, bias, full, isa), requests)
     request = np.sort(np.random.default_rng(5).choice([r.index for r in requests], 70)).astype(np.int32)
     for k in (1, 7, 333):
         got, wanted = run.topk(hidden, k, request), exact.topk(hidden, k)
@@ -98,24 +71,13 @@ def test_full_sets_are_the_exact_layer_bit_for_bit(isa, kind):
     assert run.log_prob(hidden, token, request).tobytes() == exact.log_prob(hidden, token).tobytes()
 
 
-def test_disjoint_sets_leave_those_of_the_request():
-    weight, bias = normal(0, 10, 4), normal(1, 10)
-    screen = Screen(normal(2, 1, 4), normal(3, 1), np.array([0, 2], np.int32), np.array([8, 9], np.int32))
-    few = Shortlist(np.array([1, 4], np.int32), np.zeros(SOURCES + 1, np.int32), NOTHING)
-    for kind, tokens in (("and", [1, 4]), ("or", [1, 4, 8, 9])):
-        run = opened(build(kind, weight, bias, screen, few), made_requests(1))
-        top = run.topk(normal(5, 1, 4), 10, np.zeros(1, np.int32))
-        assert sorted(top.token[0, top.log_prob[0] > -np.inf].tolist()) == tokens
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_hostile_shortlists_are_refused(kind):
-    weight, bias, screen = normal(0, 20, 4), normal(1, 20), make_screen(6, 2, 4, 20)
+def test_hostile_shortlists_are_refused():
+    weight, bias = normal(0, 20, 4), normal(1, 20)
     none, one = np.zeros(SOURCES + 1, np.int32), np.zeros(1, np.int32)
 
     def refused(shortlist: Shortlist, message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            build(kind, weight, bias, screen, shortlist)
+            ShortlistLayer(weight, bias, shortlist)
 
     for tokens in ([3, 3], [4, 3], [-1], [20]):
         refused(Shortlist(np.int32(tokens), none, NOTHING), "the tokens must ascend, from 0 to 19")
@@ -125,7 +87,7 @@ def test_hostile_shortlists_are_refused(kind):
     refused(Shortlist(one, np.int32([0, 2, 1]), one), r"start\[2\] is 1; start must rise from 0")
     refused(Shortlist(one, NOTHING, NOTHING), "start is empty")
     refused(Shortlist(one, np.int32([0, 9]), one), r"token has the shape \[1\]; it must be \[9\]")
-    short = build(kind, weight, bias, screen, Shortlist(one, np.zeros(2, np.int32), NOTHING)).open()
+    short = ShortlistLayer(weight, bias, Shortlist(one, np.zeros(2, np.int32), NOTHING)).open()
     for source in (-1, 1):
         with pytest.raises(ValueError, match=f"a source token is {source}; the shortlist knows 0 to 0"):
             short.admit([Request(0, np.array([source], np.int32))])
