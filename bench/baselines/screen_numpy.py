@@ -6,7 +6,7 @@ import numpy as np
 
 from bench.baselines.candidates import CandidateLayer, check_layer, log_sum_exp
 from sharpbeam.errors import OptionError
-from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.output_layers.screen import Screen
 from sharpbeam.types import Floats, Ids
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from sharpbeam.storage.shortlists import FACTS
 
 from bench.engines.run import (
     LENGTH,
@@ -38,7 +39,6 @@ from bench.harness.testset import DATA, german_english
 from bench.papers.l2s import shapes
 from bench.papers.stream.stream import VARIABLE
 from sharpbeam import Translator
-from sharpbeam.storage.shortlists import FACTS
 
 BLEU_DISTANCE = 1.0
 

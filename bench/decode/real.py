@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from sharpbeam.storage.shortlists import FACTS
 
 from bench.engines import ctranslate2_model, firefox
 from bench.engines.child import Answer, Child, EngineError, python_engine
 from bench.harness import record
 from bench.harness.cache import model_name
 from bench.harness.testset import DATA, test_file
-from sharpbeam.storage.shortlists import FACTS
 from sharpbeam.text.pairs import column_pairs
 
 # Name -> languages, of which the data's files hold English first.

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 import yaml
+from sharpbeam.fit.low_bit_job import fit_preview
+from sharpbeam.storage.low_bit import FILE as LOW_BIT
 
 from bench.engines.child import Child, EngineError, python_engine
 from bench.harness.cache import HOME
 from sharpbeam import convert_model
 from sharpbeam.convert.formats.marian import read_marian_file
-from sharpbeam.fit.low_bit_job import fit_preview
-from sharpbeam.storage.low_bit import FILE as LOW_BIT
 from sharpbeam.storage.tensors import Int8Matrix
 
 PAIRS = ("enpt", "pten")

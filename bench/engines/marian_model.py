@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness.cache import model_name, place, stamp
-from sharpbeam.decoding.loading import load_model, shortlist_identity
+from sharpbeam.decoding.loading import load_model
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.storage.model_folder import read_config, read_tensors
-from sharpbeam.storage.shortlists import read_shortlist
 from sharpbeam.text.vocabulary import read_vocabularies
 from sharpbeam.types import Floats
 
@@ -57,7 +56,7 @@ def write_lex(folder: Path, path: Path) -> tuple[int, int]:
     word has at most. Marian's every set is of the first words, as many as ours has.
     """
     parts = load_model(folder, MachineOptions())
-    shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
+    shortlist = parts.artifacts.read("shortlist")
     most = int(np.diff(shortlist.start).max())
     with path.open("w") as file:
         for word in range(len(parts.source)):

@@ -17,11 +17,9 @@ from sharpbeam import Translator
 from sharpbeam._core import table_names
 from sharpbeam.convert.hugging_face_export import write_marian
 from sharpbeam.decoding.languages import LanguageTags
-from sharpbeam.decoding.loading import shortlist_identity
 from sharpbeam.fit.shortlist.files import write_vmap
 from sharpbeam.options.decode import LanguageOptions, MachineOptions
 from sharpbeam.storage.model_folder import read_config
-from sharpbeam.storage.shortlists import read_shortlist
 from sharpbeam.text.vocabulary import read_vocabularies
 
 LENGTH = 32  # tokens of a source and of an answer, eos counted
@@ -117,7 +115,7 @@ def ctranslate2(
 
 def _write_vmap(model: Path, path: Path) -> None:
     parts = Translator(model).loaded
-    shortlist = read_shortlist(model, shortlist_identity(parts), len(parts.source), len(parts.target))
+    shortlist = parts.artifacts.read("shortlist")
     write_vmap(path, shortlist, parts.source, parts.target)
 
 

@@ -27,7 +27,7 @@ from bench.harness.interleave import interleave
 from sharpbeam.gpu.found import Best
 from sharpbeam.gpu.layers import DeviceLayer, ScreenLayer, UnionLayer
 from sharpbeam.gpu.vectors import Vectors
-from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.output_layers.screen import Screen
 
 VOCABULARIES, ROWS = (24_000, 58_000, 128_000, 256_000), (1, 5, 40, 160, 640)
 TOLERANCE = 0.06  # of logits in float16

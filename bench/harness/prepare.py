@@ -14,12 +14,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from sharpbeam.storage.screens import SCREEN, read_screen, save_screen
+
 from bench.harness.cache import stamp
 from bench.harness.vectors import KEPT, Layer, collect_layer
 from bench.papers.l2s.screens import Fit, best_of, fidelity
 from bench.papers.l2s.subjects import Subject
 from sharpbeam.errors import ModelError
-from sharpbeam.storage.screens import SCREEN, read_screen, save_screen
 
 CLUSTERS, FEW_CLUSTERS = (100, 200), (100,)
 FIDELITY = 0.999

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sharpbeam import Translator
-from sharpbeam.output_layers.fitted import Screen, Screens
-from sharpbeam.report.quality import quality
 from sharpbeam.storage.screens import save_screens
+
+from sharpbeam import Translator
+from sharpbeam.output_layers.screen import Screen, Screens
+from sharpbeam.report.quality import quality
 from sharpbeam.text.pairs import Pair
 from sharpbeam.types import Floats
 

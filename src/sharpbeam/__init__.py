@@ -25,49 +25,35 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.session import Session
     from sharpbeam.decoding.trace import Trace
     from sharpbeam.fit.head import fit_head
-    from sharpbeam.fit.low_bit_job import PreviewFit, fit_preview
+    from sharpbeam.fit.layer import fit_layer
     from sharpbeam.fit.model_head import fit_model_head
-    from sharpbeam.fit.progress import FitProgress
-    from sharpbeam.fit.screen.job import ScreenFit, fit_screen
-    from sharpbeam.fit.shortlist.job import ShortlistFit, export_shortlist, fit_shortlist
-    from sharpbeam.fit.shortlist.net_job import NetFit, fit_net
     from sharpbeam.jobs.translate_file import translate_file
     from sharpbeam.options.decode import DecodeOptions, MachineOptions
-    from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
     from sharpbeam.output_layers.registry import register_output_layer
     from sharpbeam.report.compare import compare
-    from sharpbeam.report.head_report import HeadReport, head_report
+    from sharpbeam.report.head_report import head_report
+    from sharpbeam.report.layer import layer_report
     from sharpbeam.report.profile_report import profile
-    from sharpbeam.report.screen_report import ScreenReport, screen_report
     from sharpbeam.report.tune import tune
     from sharpbeam.search.registry import register_search
 
 __all__ = [
     "Answer",
     "DecodeOptions",
-    "FitProgress",
     "Generation",
     "Generator",
     "Handle",
     "Head",
-    "HeadReport",
     "InputError",
     "MachineOptions",
     "ModelError",
-    "NetFit",
     "OptionError",
     "OutputError",
     "Partial",
-    "PreviewFit",
     "RequestCancelledError",
     "Scorer",
-    "ScreenFit",
-    "ScreenOptions",
-    "ScreenReport",
     "Session",
     "SharpbeamError",
-    "ShortlistFit",
-    "ShortlistOptions",
     "Trace",
     "Translation",
     "Translator",
@@ -75,18 +61,14 @@ __all__ = [
     "compare",
     "convert_model",
     "export_model",
-    "export_shortlist",
     "fit_head",
+    "fit_layer",
     "fit_model_head",
-    "fit_net",
-    "fit_preview",
-    "fit_screen",
-    "fit_shortlist",
     "head_report",
+    "layer_report",
     "profile",
     "register_output_layer",
     "register_search",
-    "screen_report",
     "translate_file",
     "tune",
 ]
@@ -102,20 +84,15 @@ _NAMES = {  # of each module, those that are public here
     "decoding.session": "Session",
     "decoding.trace": "Trace",
     "fit.head": "fit_head",
-    "fit.low_bit_job": "PreviewFit fit_preview",
+    "fit.layer": "fit_layer",
     "fit.model_head": "fit_model_head",
-    "fit.progress": "FitProgress",
-    "fit.screen.job": "ScreenFit fit_screen",
-    "fit.shortlist.job": "ShortlistFit export_shortlist fit_shortlist",
-    "fit.shortlist.net_job": "NetFit fit_net",
     "jobs.translate_file": "translate_file",
     "options.decode": "DecodeOptions MachineOptions",
-    "options.fit": "ScreenOptions ShortlistOptions",
     "output_layers.registry": "register_output_layer",
     "report.compare": "compare",
-    "report.head_report": "HeadReport head_report",
+    "report.head_report": "head_report",
+    "report.layer": "layer_report",
     "report.profile_report": "profile",
-    "report.screen_report": "ScreenReport screen_report",
     "report.tune": "tune",
     "search.registry": "register_search",
 }

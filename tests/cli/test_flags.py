@@ -71,7 +71,7 @@ def test_short_help_has_the_options_people_use_and_help_all_has_all(call: Run) -
     assert not re.findall(r"exhaustive|blas|torch-cpu|profiled|backend", whole)  # for tests and benchmarks
 
 
-@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info", "convert", "trace", "fit-screen"])
+@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info", "convert", "trace", "report"])
 def test_help_has_examples(call: Run, verb: str) -> None:
     result = call(verb, "--help")
     assert result.status == 0
@@ -86,7 +86,7 @@ def test_help_names_the_kind_of_a_value(call: Run) -> None:
 
 def test_help_lists_the_verbs(call: Run) -> None:
     text = call("--help").out.decode()
-    assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info", "trace", "fit-screen"))
+    assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info", "trace", "report"))
     groups = re.findall(r"^╭─ (.*?) ─", text, re.MULTILINE)
     assert groups == ["Options", "Use a model", "Serve it", "Get a model", "Make it faster", "Measure it"]
 
@@ -100,7 +100,7 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--beam-size", "five"], ["beam_size is 'five'; it must be a whole number"]),
         (["--length-penalty", "long"], ["length_penalty is 'long'; it must be a number"]),
         (["--device", "tpu"], ["device is 'tpu'; it must be cpu or cuda."]),
-        (["--compute-type", "int8_float32"], ["compute_type is 'int8_float32'; it must be 'int8', which takes"]),
+        (["--compute-type", "int8_float32"], ["compute_type is 'int8_float32'; it must be int8, which takes"]),
         (["--num-beams", 3], ["No such option: --num-beams; here it is called --beam-size."]),
         (
             ["--projection", "scan"],  # vocabulary: an old name

@@ -1,4 +1,4 @@
-"""The verb `head-report`."""
+"""The verb `report`, of a Hugging Face model."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ def words(tmp_path: Path) -> Path:
 
 
 def test_the_report_says_what_the_head_takes_and_what_others_would_gain(call: Run, folder: Path, words: Path) -> None:
-    result = call("head-report", folder, "--text", words, "--vectors", 450, "--json")
+    result = call("report", folder, "--text", words, "--vectors", 450, "--json")
     assert result.status == 0, result.err
     report = json.loads(result.out)
     assert (report["tokens"], report["width"], report["held_out"]) == (300, 32, 150)
     assert 0 < report["share"] == report["head_ms"] / report["step_ms"] <= 1
     layers = {one["name"]: one for one in report["layers"]}
-    assert list(layers) == ["scan", "proven", "calibrated"]
-    assert all(layers[name]["best"] == layers[name]["top"] == 1.0 for name in ("scan", "proven"))
+    assert list(layers) == ["scan", "preview"]
+    assert all(layers[name]["best"] == layers[name]["top"] == 1.0 for name in ("scan", "preview"))
     for one in layers.values():
         gained = report["step_ms"] / (report["step_ms"] - report["head_ms"] + one["ms"])
         assert one["gain"] == pytest.approx(gained)
-    result = call("head-report", folder, "--text", words, "--vectors", 450)
+    result = call("report", folder, "--text", words, "--vectors", 450)
     assert b"300 tokens, width 32, float32" in result.out
     assert [line.split()[0] for line in result.out.decode().splitlines()[2:]] == list(layers)
 
 
 def test_what_cannot_be_reported_is_refused(call: Run, folder: Path, words: Path, tmp_path: Path) -> None:
-    call("head-report", folder, "--text", tmp_path / "none").refused(1, "cannot read")
-    call("head-report", tmp_path / "none", "--text", words).refused(1, "is no folder of a Hugging Face model")
-    call("head-report", folder, "--text", words, "--vectors", 3).refused(2, "vectors is 3; it must be 150 or more")
+    call("report", folder, "--text", tmp_path / "none").refused(1, "cannot read")
+    call("report", tmp_path / "none", "--text", words).refused(1, "there is no model")
+    call("report", folder, "--text", words, "--vectors", 3).refused(2, "vectors is 3; it must be 150 or more")
     short = tmp_path / "short.txt"
     short.write_text("w1 w2\n")
-    call("head-report", folder, "--text", short).refused(1, "text gives 2 hidden vectors")
+    call("report", folder, "--text", short).refused(1, "text gives 2 hidden vectors")

@@ -1,4 +1,4 @@
-"""The verb `screen-report`."""
+"""The verb `report`, of a screen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from support.command import Run
 
-from sharpbeam.storage.screens import SCREEN
+from sharpbeam.output_layers.registry import find_artifact
+from sharpbeam.storage.artifacts import read_facts
 
 
 @pytest.fixture
@@ -19,25 +20,25 @@ def model(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> Path:
     shutil.copytree(tiny_model, folder)
     flags = ("--method", "kmeans", "--clusters", 6, "--fidelity", 0.8, "--top-k", 2, "--beam-size", 1)
     flags += ("--tolerance", 0.3, "--budget", 15)
-    assert call("fit-screen", folder, "--text", text, *flags).status == 0
+    assert call("fit", "screen", folder, "--text", text, *flags).status == 0
     return folder
 
 
 def test_the_report_says_what_the_screen_does(call: Run, model: Path, text: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    result = call("screen-report", model, "--text", text, "--output", tmp_path / "report", "--clusters", 3, "--json")
+    result = call("report", model, "--text", text, "--output", tmp_path / "report", "--clusters", 3, "--json")
     assert result.status == 0, result.err
     report = json.loads(result.out)
     assert report == json.loads((tmp_path / "report/screen-report.json").read_text())
     assert (tmp_path / "report/screen-report.png").read_bytes().startswith(b"\x89PNG")
-    facts = SCREEN.read_facts(model)
+    facts = read_facts(model, find_artifact("screen"))
     assert report["held_out"] == facts["held_out"] and report["curve"] == facts["curve"]
     sizes, sets = facts["set_sizes"], report["sets"]
     assert (sets["least"], sets["most"], sets["clusters"]) == (min(sizes), max(sizes), 6)
     assert sum(count for _, _, count in sets["histogram"]) == 6
-    assert [c["size"] for c in report["words"]] == sorted(c["size"] for c in report["words"])
-    shared = set(report["shared_words"])
-    assert all(not shared & set(c["words"]) for c in report["words"])
+    assert [c["size"] for c in report["tokens"]] == sorted(c["size"] for c in report["tokens"])
+    shared = set(report["shared_tokens"])
+    assert all(not shared & set(c["tokens"]) for c in report["tokens"])
     found = report["measured"]
     why = found["fallback_reasons"]
     assert why["rows"] == found["rows"] and why["fallen_back"] == round(found["fallback"] * found["rows"])
@@ -46,17 +47,18 @@ def test_the_report_says_what_the_screen_does(call: Run, model: Path, text: Path
 
 
 def test_the_text_has_every_part(call: Run, model: Path) -> None:
-    result = call("screen-report", model)
+    result = call("report", model)
     assert result.status == 0, result.err
     text = result.out.decode()
-    for part in ("kmeans, 6 clusters", "held-out", "steps as with it", "go to the exact layer", "Sets:", "Cluster "):
+    parts = ("kmeans, 6 clusters", "held-out", "steps as with the exact layer", "rows fall back", "Sets:", "Cluster ")
+    for part in parts:
         assert part in text
     assert "On the given text" not in text
 
 
 def test_what_cannot_be_reported_is_said(call: Run, model: Path, tiny_model: Path, tmp_path: Path) -> None:
-    call("screen-report", tiny_model).refused(1, "has no screen", "fit-screen")
-    call("screen-report", tmp_path / "none").refused(1, "there is no model")
-    call("screen-report", model, "--text", tmp_path / "none").refused(1, "cannot read")
+    call("report", tiny_model).refused(1, "has no screen", "fit screen")
+    call("report", tmp_path / "none").refused(1, "there is no model")
+    call("report", model, "--text", tmp_path / "none").refused(1, "cannot read")
     (model / "screen.json").write_text("{")
-    call("screen-report", model).refused(1, "is not JSON")
+    call("report", model).refused(1, "is not JSON")

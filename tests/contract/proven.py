@@ -20,10 +20,10 @@ from bench.harness.testset import DATA
 from bench.harness.vectors import Layer, collect_layer
 from bench.papers.l2s.methods import BASELINE, PREVIEWED
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder, present
-from sharpbeam.fit.low_bit import fit_low_bit
+from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.output_layers.proven import ProvenLayer
+from sharpbeam.output_layers.preview import PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats
 
@@ -72,8 +72,8 @@ def differences(exact: RowLayer, others: dict[str, RowLayer], hidden: Floats) ->
 def measure(layer: Layer, quick: bool, timed: bool = True) -> dict[str, Any]:
     """Differences, times and the error of the log-sum-exp of one layer, recorded."""
     weight, bias = layer.weight, layer.bias
-    preview = fit_low_bit(weight, bias, layer.fit.hidden[:PREVIEWED])
-    exact, proven = ExactLayer.build(weight, bias), ProvenLayer.build(weight, bias, preview)
+    preview = find_preview(weight, bias, layer.fit.hidden[:PREVIEWED])
+    exact, proven = ExactLayer.build(weight, bias), PreviewLayer.build(weight, bias, preview)
     scan = ScanLayer.build(weight, bias)
     hidden = held_out(layer, QUICK_VECTORS if quick else VECTORS)
     # By their logits: a rounded difference to a normaliser may be equal for two words where logits are not.
@@ -81,7 +81,7 @@ def measure(layer: Layer, quick: bool, timed: bool = True) -> dict[str, Any]:
     wrong = differences(raw, {"proven": bare, "scan": scan.unnormalised()}, hidden)
     for name, (w, b, rows) in hard(layer).items():
         one = ExactLayer.build(w, b).unnormalised()
-        other = ProvenLayer.build(w, b, preview).unnormalised()
+        other = PreviewLayer.build(w, b, preview).unnormalised()
         wrong |= differences(one, {f"proven, {name}": other}, rows)
     figures: dict[str, Any] = {"vectors": len(hidden), "tops": TOPS, "differences": wrong}
     if timed and not any(wrong.values()):

@@ -10,27 +10,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.made_layers import MadeArtifacts, build_layer, made_requests, normal, opened, whole
+from support.made_layers import VARIANTS, MadeArtifacts, build_layer, made_requests, normal, opened, whole
 
 from sharpbeam import _core
 from sharpbeam._core import table_names
 from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.output_layers.native import NativeLayer
-from sharpbeam.output_layers.proven import ProvenLayer
-from sharpbeam.output_layers.registry import find_output_layer, output_layers
+from sharpbeam.output_layers.preview import PreviewLayer
+from sharpbeam.output_layers.registry import output_layers
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.types import Floats, Ids, Languages, Request, TopK
 
-LAYERS = output_layers()
+LAYERS = (*output_layers(), *VARIANTS)
 VOCAB, WIDTH = 130, 21  # neither is a multiple of a panel or of a vector register
 REQUESTS = made_requests(4)
 # The error of a normaliser that is not exact, on noise, where no few tokens have most of the mass: at most three times
 # what was measured.
-NORMALIZER = {"scan": 2.5e-3, "proven": 0.028, "calibrated": 0.028, "screen": 1e-3, "screen-alone": 5e-3}
-PROVEN = ("exact", "scan", "proven")  # of all tokens, the exact layer's best
+NORMALIZER = {"scan": 2.5e-3, "preview": 0.028, "preview below 1": 0.028, "screen": 1e-3, "screen alone": 5e-3}
+PROVEN = ("exact", "scan", "preview")  # of all tokens, the exact layer's best
 every_layer = pytest.mark.parametrize("name", LAYERS)
-every_layer_by_row = pytest.mark.parametrize("name", [name for name in LAYERS if not find_output_layer(name).by_step])
+every_layer_by_row = pytest.mark.parametrize("name", [name for name in LAYERS if name != "screen union"])
 
 
 def made(name: str, isa: str = "auto", **kind: bool) -> OutputLayer:
@@ -117,7 +117,7 @@ def test_a_full_budget_is_the_exact_layer(name):
     run, exact = opened(made(name, full=True, fallback=False), REQUESTS), made("exact").open()
     for k in (1, 10):
         got, wanted = run.topk(hidden, k, request), exact.topk(hidden, k, request)
-        if name != "calibrated":  # which is the exact layer in nearly all rows
+        if name != "preview below 1":  # which is the exact layer in nearly all rows
             assert got.token.tolist() == wanted.token.tolist()
         assert (got.token == wanted.token).all(axis=1).mean() > 0.9
         same = (got.token == wanted.token) & (name != "screen")  # whose drawn residual mass counts here
@@ -125,20 +125,20 @@ def test_a_full_budget_is_the_exact_layer(name):
         np.testing.assert_allclose(got.log_prob[same], wanted.log_prob[same], atol=error, rtol=0)
 
 
-@pytest.mark.parametrize("calibrated", [False, True])
+@pytest.mark.parametrize("measured", [False, True])
 @pytest.mark.parametrize("left_out", [{"near": 0.0}, {"summed": 0.0}, {"exact": 0.0, "refined": 0.0}], ids=str)
-def test_the_tolerance_shows_a_normaliser_that_leaves_out_a_part_of_the_sum(left_out, calibrated):
+def test_the_tolerance_shows_a_normaliser_that_leaves_out_a_part_of_the_sum(left_out, measured):
     artifacts, (hidden, request) = MadeArtifacts(normal(1, VOCAB, WIDTH), normal(2, VOCAB)), rows_of(60)
-    sound = artifacts.low_bit()
+    sound = artifacts.preview()
     broken = replace(sound, normalisers=tuple(replace(one, **left_out) for one in sound.normalisers))
     wanted = made("exact").open().topk(hidden, 10, request)
     errors = []
-    for low_bit in (sound, broken):
-        layer = ProvenLayer.build(artifacts.weight, artifacts.bias, low_bit, calibrated=calibrated)
+    for preview in (sound, broken):
+        layer = PreviewLayer.build(artifacts.weight, artifacts.bias, preview, measured=measured)
         got = layer.open().topk(hidden, 10, request)
         same = got.token == wanted.token
         errors.append(np.abs(got.log_prob - wanted.log_prob)[same].max())
-    assert errors[0] <= NORMALIZER["proven"] / 1.5 and errors[1] > NORMALIZER["proven"]
+    assert errors[0] <= NORMALIZER["preview"] / 1.5 and errors[1] > NORMALIZER["preview"]
 
 
 @every_layer
@@ -280,7 +280,7 @@ def test_bad_arguments_are_named(name):
 @every_layer
 def test_bad_weights_are_refused(name):
     good = MadeArtifacts(normal(1, VOCAB, WIDTH), normal(2, VOCAB))
-    artifacts = {n: getattr(good, n)() for n in ("low_bit", "screens", "shortlist")}
+    artifacts = {n: getattr(good, n)() for n in ("preview", "screen", "shortlist")}
     for weight, bias, message in (
         (good.weight.astype(np.float64), good.bias, "weight has another dtype than float32"),
         (normal(1, WIDTH, VOCAB).T, good.bias, "weight is not C-contiguous"),
@@ -308,7 +308,7 @@ def test_requests_come_and_go(name):
         assert bits(run.topk(hidden, 20, request)) == wanted[one.index]
         if one.index % 2:
             run.evict(request[:1])
-    if "shortlist" not in find_output_layer(name).needs:
+    if not name.startswith("shortlist"):
         assert len(set(wanted.values())) == 1
         return
     with pytest.raises(ValueError, match="request 0 is in flight already; evict it first"):

@@ -24,13 +24,11 @@ from bench.harness import record
 from bench.harness.testset import DATA, german_english
 from sharpbeam import MachineOptions, Translation, Translator
 from sharpbeam.output_layers.interface import OutputLayer
-from sharpbeam.storage.low_bit import FILE as PREVIEW
-from sharpbeam.storage.screens import SCREEN
-from sharpbeam.storage.shortlists import SHORTLIST
+from sharpbeam.output_layers.registry import find_output_layer
+from sharpbeam.storage.artifacts import present_artifacts
 from sharpbeam.types import Request
 
-LAYERS = ("exact", "scan", "proven", "screen", "shortlist")  # those that the model has are taken
-NEEDS = {"proven": PREVIEW, "screen": SCREEN.facts, "shortlist": SHORTLIST.facts}
+LAYERS = ("exact", "scan", "preview", "screen", "shortlist")  # those that the model has are taken
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"beam_size": 1},
     "beam": {"beam_size": 5, "num_hypotheses": 5},
@@ -49,7 +47,7 @@ FULL_CUBE: dict[str, Any] = {"cube_pruning": "exact", "merge_by": "likeness", "m
 
 def layers(folder: Path) -> list[str]:
     """The output layers that the model in `folder` has the files of; one whose files are not sound fails later."""
-    return [name for name in LAYERS if name not in NEEDS or (folder / NEEDS[name]).is_file()]
+    return [name for name in LAYERS if {*find_output_layer(name).needs} <= {*present_artifacts(folder)}]
 
 
 def schedules(draw: random.Random) -> Iterator[dict[str, Any]]:

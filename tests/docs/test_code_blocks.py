@@ -88,7 +88,11 @@ def known_flags() -> dict[str, set[str]]:
 
     group = get_command(app)
     context = group.make_context("sharpbeam", [], resilient_parsing=True)
-    verbs = {name: group.get_command(context, name).params for name in group.list_commands(context)}
+    verbs = {}
+    for name in group.list_commands(context):
+        verb = group.get_command(context, name)
+        layers = getattr(verb, "commands", {}).values()  # of `fit`
+        verbs[name] = [*verb.params, *(option for layer in layers for option in layer.params)]
     return {name: {flag for o in found for flag in (*o.opts, *o.secondary_opts)} for name, found in verbs.items()}
 
 

@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples/own_output_layer.py"
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """The example; what it registers is forgotten after the test."""
-    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    monkeypatch.setattr(registry, "_LAYERS", dict(registry._LAYERS))
     return runpy.run_path(str(EXAMPLE))
 
 
@@ -61,7 +61,7 @@ def test_few_exact_logits_are_not_the_exact_layer(example: dict[str, Any]) -> No
 
 
 def test_names_are_checked(example: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="name is 'svd'; it must be another: there is an output layer of that name"):
+    with pytest.raises(OptionError, match="name is 'svd'; it must be another: there is, or was"):
         register_output_layer("svd", lambda given: given.layer("exact"))
     with pytest.raises(OptionError, match=r"name is 'a b'; it must be letters, digits, - and _, and begin with"):
         register_output_layer("a b", lambda given: given.layer("exact"))
@@ -70,7 +70,7 @@ def test_names_are_checked(example: dict[str, Any]) -> None:
 
 
 def test_the_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    monkeypatch.setattr(registry, "_LAYERS", dict(registry._LAYERS))
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     exact, own = (line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
     assert (exact[0], own[0]) == ("exact", "svd") and exact[1] == own[1]

@@ -8,8 +8,8 @@ import numpy as np
 from reference import kernels as reference
 
 from sharpbeam.errors import OptionError
-from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.output_layers.screen import Screen
 from sharpbeam.types import Floats, Ids, TopK
 
 

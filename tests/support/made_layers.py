@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sharpbeam.fit.low_bit import fit_low_bit
-from sharpbeam.output_layers.fitted import FallbackTest, Net, ResidualMass, Screen, Screens, Shortlist
+from sharpbeam.fit.preview.fit import find_preview
+from sharpbeam.options.decode import OutputLayerOptions
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
-from sharpbeam.output_layers.proven import LowBit
+from sharpbeam.output_layers.preview import Preview
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer
+from sharpbeam.output_layers.screen import FallbackTest, ResidualMass, Screen, Screens
+from sharpbeam.output_layers.shortlist import Shortlist, ShortlistTest
 from sharpbeam.types import Floats, Ids, Request
 
 SOURCES = 30  # source tokens of the shortlist
@@ -41,14 +45,24 @@ class MadeArtifacts:
     seed: int = 0
     full: bool = False
     fallback: bool = True
-    _low_bit: LowBit | None = field(default=None, init=False)
+    tested: bool = False  # whether the shortlist has a fallback test
+    _preview: Preview | None = field(default=None, init=False)
 
-    def low_bit(self) -> LowBit:
-        """A low-bit preview, fitted on noise."""
-        self._low_bit = self._low_bit or fit_low_bit(self.weight, self.bias, self._samples())
-        return self._low_bit
+    def read(self, name: str) -> Any:
+        """The artifact by its name."""
+        return getattr(self, name)()
 
-    def screens(self) -> Screens:
+    def has(self, name: str) -> bool:
+        """All of them, but for the test of a shortlist."""
+        return name != "shortlist_test" or self.tested
+
+    def preview(self) -> Preview:
+        """A preview, fitted on noise, that claims any fidelity."""
+        made = self._preview or find_preview(self.weight, self.bias, self._samples())
+        self._preview = replace(made, fidelity=0.99999)
+        return self._preview
+
+    def screen(self) -> Screens:
         """One screen of a few clusters."""
         vocab, dim = self.weight.shape
         sets = self._sets(CLUSTERS, vocab, vocab // 2)
@@ -70,19 +84,20 @@ class MadeArtifacts:
         always = np.arange(vocab) if self.full else np.sort(draw.permutation(vocab)[:2])
         return Shortlist(always.astype(np.int32), start, np.concatenate(lists).astype(np.int32))
 
-    def net(self) -> Net:
-        """A net that is sure of no row: it predicts more than all tokens can have. With `full`, it is of every row."""
+    def shortlist_test(self) -> ShortlistTest:
+        """A test that is sure of no row: it predicts more than all tokens can have. With `full`, of every row."""
         dim = self.weight.shape[1]
         if self.full:
             never = np.array([[0, 0, -1e4], [0, 0, 0]], np.float32)
-            return Net(normal(0, 1, dim), np.zeros(1, np.float32), np.zeros((2, 1), np.float32), never, 0.0, 1.0)
+            units = normal(0, 1, dim), np.zeros(1, np.float32), np.zeros((2, 1), np.float32)
+            return ShortlistTest(*units, never, 0.0, 1.0, 0.99999)
         largest = np.abs(self.weight).max(axis=0)
         inner = np.concatenate([np.diag(largest), -np.diag(largest)])  # |h| |w| >= h w, coordinate by coordinate
         outer = np.zeros((2, 2 * dim), np.float32)
         outer[0] = 1
         most = float(self.bias.max()) + np.log(len(self.bias))
         direct = np.array([[0, 0, most], [0, 0, 0]], np.float32)
-        return Net(inner.astype(np.float32), np.zeros(2 * dim, np.float32), outer, direct, 0.0, 1.0)
+        return ShortlistTest(inner.astype(np.float32), np.zeros(2 * dim, np.float32), outer, direct, 0.0, 1.0, 0.99999)
 
     def _sets(self, count: int, vocab: int, most: int) -> list[Ids]:
         draw = np.random.default_rng(self.seed + 6)
@@ -93,17 +108,36 @@ class MadeArtifacts:
         return normal(self.seed + 7, 300, self.weight.shape[1])
 
 
-def build_layer(name: str, artifacts: MadeArtifacts, isa: str = "auto") -> OutputLayer:
-    """The registered layer `name` for the weights of `artifacts`."""
-    built: dict[str, OutputLayer] = {}
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "preview below 1": ("preview", {"fidelity": 0.9}),
+    "screen alone": ("screen", {"screen_sets": "alone"}),
+    "screen union": ("screen", {"screen_sets": "union"}),
+    "shortlist tested": ("shortlist", {}),
+}
+"""Forms of a layer that options or artifacts choose, by a name for tests."""
 
-    def layer(other: str) -> OutputLayer:
+
+def build_layer(name: str, artifacts: MadeArtifacts, isa: str = "auto") -> OutputLayer:
+    """The registered layer `name`, or one of VARIANTS, for the weights of `artifacts`."""
+    built: dict[str, OutputLayer] = {}
+    own, names = VARIANTS.get(name, (name, {}))
+    if name == "shortlist tested":
+        artifacts = replace_kept(artifacts, tested=True)
+
+    def layer(other: str, options: OutputLayerOptions = OutputLayerOptions()) -> OutputLayer:  # noqa: B008 (frozen)
         if other not in built:
-            given = LayerInputs(artifacts.weight, artifacts.bias, artifacts, Path(), layer, "native", isa)
-            built[other] = find_output_layer(other).build(given)
+            inputs = LayerInputs(artifacts.weight, artifacts.bias, artifacts, Path(), layer, "native", isa, options)
+            built[other] = find_output_layer(other).build(inputs)
         return built[other]
 
-    return layer(name)
+    return layer(own, OutputLayerOptions(own, **names))
+
+
+def replace_kept(artifacts: MadeArtifacts, **changes: Any) -> MadeArtifacts:
+    """A copy with changes, and with what a test put in the place of its methods."""
+    made = copy(artifacts)
+    made.__dict__.update(changes)
+    return made
 
 
 def made_requests(count: int, seed: int = 8) -> list[Request]:

@@ -29,10 +29,9 @@ from sharpbeam import Translator
 from sharpbeam.fit.screen.kmeans import assign, kmeans
 from sharpbeam.fit.screen.sets import count, knapsack, screen_of
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.scan import ScanLayer
-from sharpbeam.output_layers.screen import ScreenLayer, ScreenUnionLayer
+from sharpbeam.output_layers.screen import Screen, ScreenLayer, ScreenUnionLayer
 from sharpbeam.types import Floats, TopK
 
 CENTROIDS = (100, 200, 400, 1000, 2000)

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sharpbeam.storage.screens import save_screens
 
 from bench.flags import Data, Sentences
 from bench.harness import record
@@ -33,10 +34,9 @@ from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.scopes import scopes, shared
 from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.options.fit import ScreenOptions
-from sharpbeam.output_layers.fitted import Screens
 from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.output_layers.screen import Screens
 from sharpbeam.report.quality import quality
-from sharpbeam.storage.screens import save_screens
 from sharpbeam.text.pairs import Pair, column_pairs
 from sharpbeam.types import Per
 

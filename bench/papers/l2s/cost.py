@@ -23,7 +23,7 @@ from bench.harness.interleave import interleave
 from bench.harness.vectors import K, Layer
 from bench.papers.l2s.methods import TopKLayer
 from bench.papers.l2s.screens import cluster, screen_at
-from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.output_layers.screen import Screen
 from sharpbeam.types import Floats
 
 ROWS = 50

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from sharpbeam.fit.low_bit import fit_low_bit
+from sharpbeam.output_layers.proven import ProvenLayer
 
 from bench.baselines.adaptive_softmax import AdaptiveSoftmaxLayer
 from bench.baselines.faiss_ivf import FaissIvfLayer
@@ -21,12 +23,9 @@ from bench.baselines.svd_softmax import SvdSoftmaxLayer
 from bench.harness.vectors import K, Layer
 from bench.papers.l2s.screens import Fit
 from sharpbeam.errors import SharpbeamError
-from sharpbeam.fit.low_bit import fit_low_bit
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.fitted import Screen
-from sharpbeam.output_layers.proven import ProvenLayer
 from sharpbeam.output_layers.scan import ScanLayer
-from sharpbeam.output_layers.screen import ScreenLayer
+from sharpbeam.output_layers.screen import Screen, ScreenLayer
 from sharpbeam.types import Floats, TopK
 
 HASHES = ((8, 16), (7, 16), (6, 8), (6, 16), (4, 4), (4, 16))  # bits and tables of LSH

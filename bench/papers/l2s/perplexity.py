@@ -37,9 +37,8 @@ from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.residual_mass import complete, rescale, weigh
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.scan import ScanLayer
-from sharpbeam.output_layers.screen import ScreenLayer
+from sharpbeam.output_layers.screen import Screen, ScreenLayer
 from sharpbeam.types import Floats, Ids
 
 WORDS, QUICK_WORDS = 8_000, 2_000

@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from sharpbeam.storage.screens import SCREEN
+from sharpbeam.storage.shortlists import SHORTLIST
+
 from bench.harness import record
 from bench.harness.cache import COLLECTING, FITTING, fitted_copy, model_name, place, stamp
 from bench.harness.interleave import interleave
@@ -23,8 +26,6 @@ from bench.papers.l2s.subjects import SUBJECTS, Subject
 from sharpbeam import Translator
 from sharpbeam.output_layers.interface import OutputLayerRun, RowLayer
 from sharpbeam.report.quality import quality
-from sharpbeam.storage.screens import SCREEN
-from sharpbeam.storage.shortlists import SHORTLIST
 from sharpbeam.types import Floats, Ids, Request, TopK
 
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
 from sharpbeam.options.fit import ScreenOptions
-from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.output_layers.screen import Screen
 from sharpbeam.types import Floats, Ids
 
 P_AT_1, P_AT_5 = 0.998, 0.99  # what claim 2 asks for

@@ -16,16 +16,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from sharpbeam.storage.screens import save_screen
 
 from bench.harness.record import ROOT
-from sharpbeam.decoding.loading import load_model, shortlist_identity
+from sharpbeam.decoding.loading import load_model
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.options.decode import MachineOptions
-from sharpbeam.output_layers.fitted import Screen, Shortlist
+from sharpbeam.output_layers.screen import Screen
+from sharpbeam.output_layers.shortlist import Shortlist
 from sharpbeam.storage.model_folder import read_config, save_model
-from sharpbeam.storage.screens import save_screen
-from sharpbeam.storage.shortlists import save_shortlist
 from sharpbeam.text.pieces import PieceVocabulary
 from sharpbeam.types import Floats
 
@@ -114,7 +114,7 @@ def _make(folder: Path, config: TransformerConfig) -> None:
     always = np.unique([*ids, *draw.integers(FIRST_WORD, size, ALWAYS)]).astype(np.int32)
     start = np.arange(0, TRANSLATIONS * size + 1, TRANSLATIONS, dtype=np.int32)
     token = draw.integers(FIRST_WORD, size, TRANSLATIONS * size, np.int32)
-    save_shortlist(folder, Shortlist(always, start, token), shortlist_identity(parts), {"from": "random numbers"})
+    parts.artifacts.save("shortlist", Shortlist(always, start, token), {"from": "random numbers"})
     sets = [np.unique([config.eos_id, *draw.integers(FIRST_WORD, size, min(SET, size // 2))]) for _ in range(CLUSTERS)]
     bounds = np.cumsum([0, *map(len, sets)]).astype(np.int32)
     center = draw.standard_normal((CLUSTERS, config.hidden_dim)).astype(np.float32)

@@ -14,7 +14,7 @@ from sharpbeam.errors import InputError, ModelError
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.interface import Normalising, OutputLayer, RowLayer
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
-from sharpbeam.storage.fitted import FolderArtifacts
+from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.types import Floats, Ids, TopK
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Head:
     >>> head.topk([[0.0, 2.0, 1.0]], 2).token.tolist()
     [[1, 2]]
 
-    The result of a row has the same bits whatever the other rows are. `scan` and `proven` return the k best tokens
+    The result of a row has the same bits whatever the other rows are. `scan` and `preview` return the k best tokens
     of `exact`, proven; `screen` does so as often as it was fitted to (`fit_head`). A screen or preview works only with
     the weights that it was fitted for.
     """
@@ -51,7 +51,7 @@ class Head:
     @classmethod
     def load(cls, folder: str | Path, output_layer: str = "screen") -> Head:
         """Load the head in a folder made by `fit_head`; raises ModelError if it is not complete."""
-        allowed = output_layers(artifacts=("low_bit", "screens"))
+        allowed = output_layers(artifacts=("preview", "screen"))
         require(output_layer in allowed, "output_layer", output_layer, " or ".join(allowed))
         head = cls.__new__(cls)
         head._open(*read_head(Path(folder)), output_layer, Path(folder))
@@ -72,7 +72,7 @@ class Head:
         from sharpbeam.api.attached import AttachedHead, added_to_logits, output_linear
 
         layer = output_linear(model)
-        allowed = output_layers(artifacts=("low_bit", "screens") if folder else ())
+        allowed = output_layers(artifacts=("preview", "screen") if folder else ())
         need = "" if folder else "; others need the `folder` of a fit"
         require(output_layer in allowed, "output_layer", output_layer, f"{' or '.join(allowed)}{need}")
         weight = float_array("lm_head.weight", layer.weight.detach().float().numpy())
@@ -85,12 +85,12 @@ class Head:
 
     def _open(self, weight: Floats, bias: Floats, output_layer: str, folder: Path) -> None:
         self.vocab_size, self.dim = weight.shape
-        built: dict[str, OutputLayer] = {}
+        built, artifacts = dict[str, OutputLayer](), FolderArtifacts(folder, weight, bias)
 
         def layer(name: str) -> OutputLayer:
             if name not in built:
-                given = LayerInputs(weight, bias, FolderArtifacts(folder, weight, bias), folder, layer)
-                built[name] = find_output_layer(name).build(given)
+                inputs = LayerInputs(weight, bias, artifacts, folder, layer)
+                built[name] = find_output_layer(name).build(inputs)
             return built[name]
 
         found = layer(output_layer)

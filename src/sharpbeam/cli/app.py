@@ -14,8 +14,8 @@ GROUPS = {  # the files of `verbs`, each with a function of its name
     "Use a model": ("translate", "generate", "score"),
     "Serve it": ("serve",),
     "Get a model": ("convert", "train", "info"),
-    "Make it faster": ("tune", "fit_preview", "fit_screen", "fit_shortlist", "fit_net"),
-    "Measure it": ("evaluate", "compare", "profile", "trace", "screen_report", "head_report"),
+    "Make it faster": ("tune", "fit"),
+    "Measure it": ("evaluate", "compare", "profile", "trace", "report"),
 }
 
 app = typer.Typer(
@@ -30,7 +30,10 @@ app = typer.Typer(
 for title, names in GROUPS.items():
     for name in names:
         verb = getattr(import_module(f"sharpbeam.cli.verbs.{name}"), name)
-        app.command(cls=Verb, rich_help_panel=title)(verb)
+        if isinstance(verb, typer.Typer):
+            app.add_typer(verb, rich_help_panel=title)
+        else:
+            app.command(cls=Verb, rich_help_panel=title)(verb)
 
 
 def _print_version(show: bool) -> None:

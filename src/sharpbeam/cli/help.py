@@ -18,7 +18,7 @@ REPLACED = {  # verbs of older versions: what to write now
     "fit-preview": "fit preview MODEL",
     "fit-screen": "fit screen MODEL",
     "fit-shortlist": "fit shortlist MODEL",
-    "fit-net": "fit shortlist MODEL, which fits the fallback test too",
+    "fit-net": "fit shortlist MODEL --text FILE --fidelity 0.999",
     "screen-report": "report MODEL",
     "head-report": "report MODEL",
 }

@@ -15,9 +15,9 @@ from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import build
-from sharpbeam.output_layers.fitted import Shortlist
+from sharpbeam.output_layers.shortlist import Shortlist
+from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.storage.model_folder import save_model
-from sharpbeam.storage.shortlists import save_shortlist, shortlist_identity
 from sharpbeam.text.pieces import PieceVocabulary
 
 SUPPRESSED_BIAS = -1000.0
@@ -75,8 +75,9 @@ class Converted:
             return
         weight = self.tensors.get("output_weight", self.tensors["target_embedding"])
         output = values(weight), values(self.tensors["output_bias"])
-        identity = shortlist_identity(*output, self.source.serialized, self.target.serialized)
-        save_shortlist(folder, self.shortlist, identity, {"from": self.origin})
+        vocabularies = (self.source.serialized, self.target.serialized)
+        artifacts = FolderArtifacts(folder, *output, vocabularies, len(self.source))
+        artifacts.save("shortlist", self.shortlist, {"from": self.origin})
 
 
 def checked_decoding(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:

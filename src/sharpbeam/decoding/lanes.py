@@ -15,7 +15,6 @@ from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import fields_of, require
-from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.memory import Memory
@@ -83,7 +82,6 @@ class Lane:
         self._loaded, asked = loaded, options.search
         loaded.check(options)
         self.layer = loaded.output_layer(options, log_prob=asked.needs_log_prob)
-        self._by_language = self.layer if isinstance(self.layer, ByLanguage) else None
         self._usable = without(self.layer, loaded.suppressed)
         self.expands = asked.return_alternatives
         """Whether an answer is the first tokens of alternatives, each of which another lane completes."""
@@ -99,8 +97,7 @@ class Lane:
 
     def check_languages(self, languages: Languages) -> None:
         """Raise OptionError where the output layer has nothing for `languages`."""
-        if self._by_language is not None:
-            self._by_language.scope(languages)
+        self.layer.check_languages(languages)
 
     @property
     def completed(self) -> DecodeOptions:

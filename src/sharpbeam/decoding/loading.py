@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
@@ -17,11 +17,10 @@ from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.decoding.workers import Teams
 from sharpbeam.errors import ModelError, OptionError, SharpbeamError, nearest
 from sharpbeam.models.ensemble import EnsembleModel, sum_of
-from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.interface import Attending, Model
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import Config, Task, architecture_of
-from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions
+from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import exact_layer
@@ -30,18 +29,16 @@ from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, out
 from sharpbeam.search.beam import check_width
 from sharpbeam.search.registry import find_search
 from sharpbeam.search.work import Work
-from sharpbeam.storage.fitted import FolderArtifacts
-from sharpbeam.storage.low_bit import read_gains
+from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
 from sharpbeam.storage.precision import read_precision
-from sharpbeam.storage.shortlists import shortlist_identity as identity_of_shortlist
 from sharpbeam.storage.tuned import read_tuned
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Footprint
 
 ModelName = str | Path | Sequence[str | Path]
 """A model folder, the name of a bundled model, or the members of an ensemble: a list, or a str with "+" between them"""
-# Times that a step of the proven layer must be faster than a scan's. Translations of a beam gain less than such steps:
+# Times that a step of the preview must be faster than a scan's. Translations of a beam gain less than such steps:
 # x.73 to x1.06 was measured where steps are x.82 to x1.2.
 WORTH_IT = {"greedy": 1.1, "scores": 1.1, "beam": 1.5}
 USES: dict[Task, str] = {
@@ -66,20 +63,20 @@ class LoadedModel:
     suppressed: tuple[int, ...] = ()  # tokens that it must never produce
     max_positions: int = 0  # of a source with its tags, and of a target; 0 = no bound
     fastest: str = ""  # the output layer that auto means, where `sharpbeam tune` found one
-    gains: Mapping[str, float] = field(default_factory=dict)  # of the proven layer over a scan: storage/low_bit.py
+    gains: dict[str, float] = field(default_factory=dict)  # times that the preview is faster than a scan
     options: DecodeOptions = DecodeOptions()  # noqa: RUF009 (frozen): defaults that come with the model
     work: Work = field(default_factory=Work)  # what all searches so far took
     workers: int = field(init=False)
     """How many workers decode next to each other: those of `machine`, when the model was loaded."""
     teams: Teams = field(init=False)
     _directions: dict[LanguageOptions, Direction] = field(init=False, default_factory=dict)  # those asked for so far
-    _layers: dict[str, OutputLayer] = field(init=False, default_factory=dict)  # those built so far
+    _layers: dict[OutputLayerOptions, OutputLayer] = field(init=False, default_factory=dict)  # those built so far
     _lock: Any = field(init=False, default_factory=RLock)  # one layer may be built of another
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workers", self.machine.workers)
         object.__setattr__(self, "teams", Teams(self.workers if self.machine.own_kernels else 1))
-        self._layers["exact"] = self.exact
+        self._layers[OutputLayerOptions("exact")] = self.exact
 
     @property
     def folder(self) -> Path:
@@ -110,12 +107,21 @@ class LoadedModel:
         with self._lock:
             self.work.add(work)
 
-    def layer_named(self, name: str) -> OutputLayer:
-        """The output layer `name`, one of OutputLayerOptions, read when it is first asked for.
+    @cached_property
+    def artifacts(self) -> FolderArtifacts:
+        """The fitted artifacts in the model's folder."""
+        vocabularies = (self.source.serialized, self.target.serialized)
+        return FolderArtifacts(self.folder, *self.model.output(), vocabularies, len(self.source))
+
+    def layer_named(self, name: str, options: OutputLayerOptions | None = None) -> OutputLayer:
+        """The output layer `name` with `options`, built when it is first needed.
 
         Raises ModelError if the model has none, OptionError if an ensemble can have none of that name.
         """
         entry = find_output_layer(name)
+        options = replace(options or OutputLayerOptions(), output_layer=name, normalise=True)
+        if not entry.needs:
+            options = OutputLayerOptions(name)  # it has one form alone
         if len(self.folders) > 1 and entry.needs:
             allowed = " or ".join(output_layers(artifacts=()))
             raise OptionError(
@@ -123,25 +129,21 @@ class LoadedModel:
                 "model, and kept in its folder."
             )
         with self._lock:
-            if name not in self._layers:
+            if options not in self._layers:
                 try:
                     if self.machine.device != "cpu":
-                        self._layers[name] = build_on_device(self.model, name, self._layer_inputs)
+                        self._layers[options] = build_on_device(self.model, name, lambda: self._layer_inputs(options))
                     else:
-                        self._layers[name] = entry.build(self._layer_inputs())
+                        self._layers[options] = entry.build(self._layer_inputs(options))
                 except SharpbeamError:
                     raise
                 except (ValueError, ArithmeticError) as error:  # by the core, for weights or artifacts
                     raise ModelError(f"{self.folder}: output layer {name!r} cannot be made: {error}.") from error
-            return self._layers[name]
+            return self._layers[options]
 
-    def _layer_inputs(self) -> LayerInputs:
-        weight, bias = self.model.output()
-        vocabularies = (self.source.serialized, self.target.serialized)
-        artifacts = FolderArtifacts(self.folder, weight, bias, vocabularies, len(self.source))
-        return LayerInputs(
-            weight, bias, artifacts, self.folder, self.layer_named, self.machine.backend, self.machine.isa
-        )
+    def _layer_inputs(self, options: OutputLayerOptions) -> LayerInputs:
+        backend, isa = self.machine.backend, self.machine.isa
+        return LayerInputs(*self.model.output(), self.artifacts, self.folder, self.layer_named, backend, isa, options)
 
     def layer_name(self, options: DecodeOptions) -> str:
         """The output layer that the options name; auto is exact for the reference, else the fastest one."""
@@ -150,7 +152,7 @@ class LoadedModel:
         if self.machine.reference or self.machine.device != "cpu":
             return "exact"
         kind = "beam" if options.search.beam_size > 1 else "scores" if options.search.needs_log_prob else "greedy"
-        return self.fastest or ("proven" if self.gains.get(kind, 0.0) > WORTH_IT[kind] else "scan")
+        return self.fastest or ("preview" if self.gains.get(kind, 0.0) > WORTH_IT[kind] else "scan")
 
     def output_layer(self, options: DecodeOptions, *, log_prob: bool = True) -> OutputLayer:
         """The output layer that the options ask for; raises ModelError if the model has none.
@@ -158,7 +160,7 @@ class LoadedModel:
         Without `log_prob` logits may stand for log probabilities.
         """
         name = self.layer_name(options)
-        layer = self.layer_named(name)
+        layer = self.layer_named(name, options.output)
         if isinstance(layer, Normalising):
             return layer if log_prob and options.output.normalise else layer.unnormalised()
         if not options.output.normalise:
@@ -273,8 +275,10 @@ def load_model(
     first = replace(first, options=options)
     if not others:
         measured = machine.own_kernels and not machine.reference
-        gains = read_gains(first.folder, *first.model.output()) if measured else {}
-        return replace(first, fastest=tuned.get("output_layer", ""), gains=gains)
+        loaded = replace(first, fastest=tuned.get("output_layer", ""))
+        if measured:
+            loaded.gains.update(loaded.artifacts.gains())
+        return loaded
     ensemble = EnsembleModel([member.model for member in members])
     return replace(
         first,
@@ -349,7 +353,7 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
         return own
     if machine.backend == "torch" and importlib.util.find_spec("torch") is None:
         raise OptionError("backend 'torch' needs PyTorch, which is not installed; run: pip install 'sharpbeam[train]'")
-    takes = machine.backend == "native" and isinstance(config, GruConfig)
+    takes = machine.backend == "native" and architecture_of(config).shortcuts
     for name, default in MachineOptions().shortcuts().items():
         given = machine.shortcuts()[name]
         require(takes or given == default, name, given, f"{default} but for GRU models with backend native")
@@ -365,8 +369,3 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
     model = NativeModel(config, tensors, machine.isa, machine.compute_type, **machine.shortcuts())
     tensors.forget()  # what it packed
     return model
-
-
-def shortlist_identity(loaded: LoadedModel) -> dict[str, str]:
-    """Digests of what a shortlist of the model is made for."""
-    return identity_of_shortlist(*loaded.model.output(), loaded.source.serialized, loaded.target.serialized)

@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from sharpbeam.api.head import HEAD, float_rows, output_arrays
 from sharpbeam.errors import InputError, OutputError
-from sharpbeam.fit.low_bit import fit_low_bit
+from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collection, Records, record_type
 from sharpbeam.fit.screen.output import Output
@@ -19,9 +19,9 @@ from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.options.keywords import ScreenKeywords, Unpack
 from sharpbeam.options.schema import changed, require
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.screen import Screens
+from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.storage.atomic import replacing_files
-from sharpbeam.storage.low_bit import save_low_bit
-from sharpbeam.storage.screens import save_screen
 from sharpbeam.types import Floats
 
 RUN = 64  # rows that count as one text where no texts are named
@@ -62,11 +62,12 @@ def fit_head(
     often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
     fitted = find_screen(Collection([records]), output, int(often.argmax()), options, Reporter(progress))
     sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
-    preview = fit_low_bit(output.weight, output.bias, vectors[sample])
+    preview = find_preview(output.weight, output.bias, vectors[sample])
     with replacing_files(home, HEAD) as staging:
         save_file({"weight": output.weight, "bias": output.bias}, staging / HEAD)
-    save_low_bit(home, preview.arrays(), output.weight, output.bias)
-    save_screen(home, fitted.screen, output.weight, output.bias, facts_of(fitted, options))
+    artifacts = FolderArtifacts(home, output.weight, output.bias)
+    artifacts.save("preview", preview, {})
+    artifacts.save("screen", Screens("all", {"": fitted.screen}), facts_of(fitted, options))
     return fitted
 
 

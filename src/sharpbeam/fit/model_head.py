@@ -12,11 +12,11 @@ import torch
 from sharpbeam.api.attached import added_to_logits, output_linear
 from sharpbeam.api.head import output_arrays
 from sharpbeam.errors import InputError, OutputError
-from sharpbeam.fit.low_bit import fit_low_bit
+from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.options.schema import require
-from sharpbeam.output_layers.proven import LowBit
-from sharpbeam.storage.low_bit import save_low_bit
+from sharpbeam.output_layers.preview import Preview
+from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.text.lines import read_all
 from sharpbeam.types import Floats
 
@@ -33,8 +33,8 @@ def fit_model_head(
     *,
     vectors: int = VECTORS,
     progress: Listener | None = None,
-) -> LowBit:
-    """Fit the low-bit preview of a Hugging Face model's `lm_head`, for `Head.attach(model, "proven", folder)`.
+) -> Preview:
+    """Fit the preview of a Hugging Face model's `lm_head`, for `Head.attach(model, "preview", folder)`.
 
     `text` is a file with one text a line, or the lines themselves. A causal language model reads them, an
     encoder-decoder continues them greedily, until there are `vectors` hidden vectors. The preview goes into `folder`,
@@ -45,12 +45,12 @@ def fit_model_head(
     """
     require(vectors >= LEAST, "vectors", vectors, f"{LEAST} or more")
     matrix, offset, samples = model_vectors(model, tokenizer, text, vectors, progress)
-    preview = fit_low_bit(matrix, offset, samples)
+    preview = find_preview(matrix, offset, samples)
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write to {folder}: {error.strerror}; give another folder.") from error
-    save_low_bit(Path(folder), preview.arrays(), matrix, offset)
+    FolderArtifacts(Path(folder), matrix, offset).save("preview", preview, {})
     return preview
 
 

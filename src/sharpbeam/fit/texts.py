@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.decode import LanguageOptions
 from sharpbeam.options.schema import require
 from sharpbeam.text.lines import check_readable, file_digest, is_standard_input, read_all, read_lines
+from sharpbeam.text.sample import language_of, sample
 
 if TYPE_CHECKING:
     from sharpbeam.decoding.languages import Direction, LanguageTags
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 HELP = (
     "Source text, one sentence a line; .gz too. May be repeated. A multilingual model's with its direction: de-en=FILE."
 )
-
-LENGTHS = (4, 24)  # tokens of a made-up sentence
 
 
 @dataclass(frozen=True)
@@ -78,20 +75,13 @@ def check_text(entry: str, path: Path) -> None:
         raise InputError(f"{path} has no sentence; give a file with one sentence a line.")
 
 
-def texts_or_made_up(loaded: LoadedModel, given: Sequence[str], number: int) -> list[tuple[Direction, list[str]]]:
-    """The lines of each direction that is given; without any, `number` made-up sentences in the model's own."""
+def texts_or_sample(loaded: LoadedModel, given: Sequence[str]) -> list[tuple[Direction, list[str]]]:
+    """The lines of each direction that is given; without any, the sample sentences in the model's own."""
     if not given:
-        return [(loaded.language_tags.direction(LanguageOptions()), made_up(loaded, number))]
+        return [(loaded.language_tags.direction(LanguageOptions()), sample_of(loaded))]
     return [(one.direction, list(read_all(one.files))) for one in directed_texts(given, loaded.language_tags)]
 
 
-def made_up(loaded: LoadedModel, number: int) -> list[str]:
-    """Sentences of random source tokens, frequent ones first as vocabularies have them."""
-    draw = np.random.default_rng(0)
-    size = len(loaded.source)
-    sentences = []
-    for _ in range(number):
-        count = int(draw.integers(*LENGTHS))
-        ids = (size * draw.uniform(0, 1, count) ** 3).astype(int)
-        sentences.append(loaded.source.decode(ids.tolist()))
-    return [sentence for sentence in sentences if sentence.strip()]
+def sample_of(loaded: LoadedModel) -> list[str]:
+    """Sample sentences in a model's source language: the one it names, or else the one its vocabulary is made for."""
+    return sample(loaded.language_tags.source or language_of(loaded.source))

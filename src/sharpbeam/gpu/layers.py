@@ -18,13 +18,12 @@ from sharpbeam.gpu.device import Kernels
 from sharpbeam.gpu.found import Best, Some
 from sharpbeam.gpu.graphs import MOST_ROWS, RowGraph, padded_rows
 from sharpbeam.gpu.vectors import Vectors
-from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.output_layers.registry import LayerInputs
+from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
+from sharpbeam.output_layers.screen import Screen
 from sharpbeam.types import Floats, Ids, TopK
 
 CHUNK = 1 << 14  # rows of the output matrix that are widened at a time
-LAYERS = ("exact", "screen", "screen-alone", "screen-union")
 
 
 class DeviceLayer(RowLayer):
@@ -242,14 +241,16 @@ def _narrowed(best: Best, k: int) -> Best:
 
 def build_layer(name: str, inputs: Callable[[], LayerInputs], dense: DeviceLayer) -> DeviceLayer:
     """The output layer `name` of a model on the device; raises OptionError where there is none of that name."""
-    if name not in LAYERS:
-        raise OptionError(f"output_layer is {name!r}; on a GPU it must be auto, {' or '.join(LAYERS)}.")
-    screens = inputs().artifacts.screens()
+    if not find_output_layer(name).on_gpu:
+        there = " or ".join(other for other in output_layers() if find_output_layer(other).on_gpu)
+        raise OptionError(f"output_layer is {name!r}; on a GPU it must be auto, {there}.")
+    given = inputs()
+    screens, sets = given.artifacts.read("screen"), given.options.screen_sets
     if screens.per != "all":
         raise OptionError(
             f"output_layer is {name!r}; on a GPU it must be exact for a model with a screen for each {screens.per}."
         )
     screen = screens.by_scope[""]
-    if name == "screen-union":
+    if sets == "union":
         return UnionLayer(dense, screen)
-    return ScreenLayer(dense, replace(screen, residual=None, fallback=None) if name == "screen-alone" else screen)
+    return ScreenLayer(dense, replace(screen, residual=None, fallback=None) if sets == "alone" else screen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Literal
@@ -48,6 +48,7 @@ class Architecture:
     core_run: Callable[[Any], Any] = _missing  # a decoding run on it: models.native.CoreRun
     module_name: str = ""  # of the class in `module.py`
     load: Callable[[Any, Mapping[str, Floats]], Any] | None = None  # config, tensors -> models.interface.Model
+    shortcuts: bool = False  # whether its compiled model takes those of `MachineOptions.shortcuts`
 
     def module(self, config: Config, dropout: float = 0.0) -> Any:
         """A fresh PyTorch module of `config`. PyTorch is an extra, so the file is read when it is asked for."""
@@ -64,7 +65,13 @@ def _architecture(
 
 
 ARCHITECTURES = (
-    _architecture("recurrent", "translation", GruConfig, gru_shapes, _core.GruModel, _core.GruDecoding, "GruModule"),
+    replace(
+        _architecture(
+            "recurrent", "translation", GruConfig, gru_shapes,
+            _core.GruModel, _core.GruDecoding, "GruModule",
+        ),
+        shortcuts=True,
+    ),
     _architecture(
         "lstm-attention", "translation", LstmAttentionConfig, lstm_shapes,
         _core.LstmAttention, _core.LstmAttentionDecoding, "LstmAttentionModule",

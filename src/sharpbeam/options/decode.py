@@ -28,6 +28,7 @@ __all__ = [
     "ScheduleOptions",
     "SearchOptions",
 ]
+ScreenSets = Literal["tested", "alone", "union"]
 ScheduleName = Literal["batches", "stream", "stream-shortest", "stream-longest"]
 
 
@@ -86,7 +87,13 @@ class ScheduleOptions(Schema):
 def _output_layers() -> Mapping[str, str]:
     """The summaries of output layers by name. They are registered above this package, which cannot import them."""
     found: Mapping[str, str] = import_module("sharpbeam.output_layers.registry").summaries()
-    return {"auto": "what `sharpbeam tune` found, else scan, or proven where it was measured to be faster", **found}
+    return {"auto": "the choice of `sharpbeam tune`, else preview or scan, the one measured to be faster", **found}
+
+
+def _old_layers() -> Mapping[str, str]:
+    """Names of earlier releases, and what to use now."""
+    names: Mapping[str, str] = import_module("sharpbeam.output_layers.registry").OLD_NAMES
+    return names
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,17 @@ class OutputLayerOptions(Schema):
         f"how next tokens are found: {', '.join(_output_layers())}",
         choices=_output_layers,
         other_names=("projection",),  # vocabulary: an old name
-        replaced={"certified": "proven"},
+        replaced=_old_layers(),
+    )
+    fidelity: float | None = advanced_option(
+        None,
+        "least share of rows that have all tokens that matter; 1: proven. Below 1 a layer must be fitted to it on text",
+        gt=0,
+        le=1,
+    )
+    screen_sets: ScreenSets = advanced_option(
+        "tested",
+        "tokens of a screen. tested: uncertain rows fall back; alone: the row's set (L2S); union: all rows' (CVP)",
     )
     normalise: bool = advanced_option(
         True,

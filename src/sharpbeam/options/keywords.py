@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TypedDict
 
-from sharpbeam.options.decode import ScheduleName
+from sharpbeam.options.decode import ScheduleName, ScreenSets
 from sharpbeam.options.fit import Method
 from sharpbeam.options.machine import Backend, ComputeType, Device, Isa
 from sharpbeam.options.search import CubePruning, EarlyStopping, Finishing, MergeBy
@@ -64,6 +64,8 @@ class DecodeKeywords(TypedDict, total=False):
     max_memory: int | None
     max_input_length: int
     output_layer: str
+    fidelity: float | None
+    screen_sets: ScreenSets
     normalise: bool
     source_language: str
     target_language: str

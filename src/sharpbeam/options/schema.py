@@ -152,7 +152,7 @@ def _checked(hint: Any, value: Any, name: str, metadata: Mapping[str, Any]) -> A
     if not metadata:  # a group of options
         return _typed(hint, value, name)
     now = metadata["replaced"].get(value) if isinstance(value, str) else None
-    require(now is None, name, value, f"{now!r}, which takes its place here")
+    require(now is None, name, value, f"{now}, which takes its place")
     if allowed := listed(hint, metadata):
         value = str(value).lower() if isinstance(value, bool) else value
         require(value in (*allowed, *metadata["internal"]), name, value, _either(allowed))

@@ -6,12 +6,15 @@ A request goes to the layer of its languages, so that one batch may hold rows of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sharpbeam import _core
 from sharpbeam.errors import OptionError
-from sharpbeam.output_layers.fitted import Screen, Screens
 from sharpbeam.output_layers.native import AnyNativeLayer, NativeLayer, NativeRun
 from sharpbeam.types import Languages, Per, Request
+
+if TYPE_CHECKING:
+    from sharpbeam.output_layers.screen import Screen, Screens
 
 
 def for_screens(screens: Screens, build: Callable[[Screen], AnyNativeLayer]) -> AnyNativeLayer:
@@ -53,14 +56,14 @@ class ByLanguage(NativeLayer[_core.LayerByLanguage]):
         self._per, self.layers = per, layers
         super().__init__(_core.LayerByLanguage(per, list(layers), [layer.native for layer in layers.values()]))
 
-    def scope(self, languages: Languages) -> str:
-        """Which layer answers a request in `languages`; raises OptionError as `find_scope`."""
-        return find_scope(self._per, self.layers, languages)
+    def check_languages(self, languages: Languages) -> None:
+        """Raise OptionError as `find_scope` if no layer is for `languages`."""
+        find_scope(self._per, self.layers, languages)
 
     @property
     def fallback_share(self) -> float | None:
         """Share of the rows so far that fell back; None where the layers never do."""
-        counts = [found for layer in self.layers.values() if (found := getattr(layer, "counts", None))]
+        counts = [own for layer in self.layers.values() if (own := getattr(layer, "counts", None))]
         seen, fallen_back = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
         return fallen_back / max(seen, 1) if counts else None
 
@@ -77,5 +80,5 @@ class _Run(NativeRun):
     def admit(self, requests: Sequence[Request]) -> None:
         """Prepare for rows of `requests`; raises OptionError as `find_scope`."""
         for request in requests:
-            self._layer.scope(request.languages)
+            self._layer.check_languages(request.languages)
         super().admit(requests)

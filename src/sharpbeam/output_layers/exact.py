@@ -8,8 +8,6 @@ from sharpbeam.output_layers.native import NativeNormalising
 from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats
 
-LAYERS = {"exact": ("every token is scored in float32", ())}
-
 
 class ExactLayer(NativeNormalising[_core.ExactLayer]):
     """Logits, log-sum-exp and top k of all tokens, in float32."""
@@ -34,6 +32,6 @@ def exact_layer(weight: Floats, bias: Floats, backend: str = "native", isa: str 
     return ExactLayer.build(weight, bias, isa, deferred=True)
 
 
-def build_layer(name: str, given: LayerInputs) -> RowLayer:
+def build_layer(inputs: LayerInputs) -> RowLayer:
     """The exact layer of a model."""
-    return exact_layer(given.weight, given.bias, given.backend, given.isa)
+    return exact_layer(inputs.weight, inputs.bias, inputs.backend, inputs.isa)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from sharpbeam import _core
-from sharpbeam.types import Floats, Ids, Request, TopK
+from sharpbeam.types import Floats, Ids, Languages, Request, TopK
 
 
 class OutputLayerRun(Protocol):
@@ -51,6 +51,10 @@ class OutputLayer(Protocol):
 
     def open(self) -> OutputLayerRun:
         """The layer in a new decoding run."""
+
+    def check_languages(self, languages: Languages) -> None:
+        """Raise OptionError if the layer has nothing for `languages`; most layers serve all."""
+        return None
 
 
 @runtime_checkable

@@ -1,47 +1,38 @@
-"""Output layers by name: how each is built for a model.
+"""Output layers by name: the one list of them, and how each is built for a model.
 
 A name that is registered here is a choice of the option `output_layer`, of `--output-layer` and of `Head`, and is held
 to the contract of all layers (tests/contract). `register_output_layer` adds one from outside of the package:
 
 >>> from sharpbeam import register_output_layer
->>> register_output_layer("mine", lambda given: MyLayer(given.weight, given.bias), "my own layer")  # doctest: +SKIP
+>>> register_output_layer("mine", lambda inputs: MyLayer(inputs.weight, inputs.bias), "my own layer")  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sharpbeam.errors import OptionError, nearest
 
 if TYPE_CHECKING:
-    from sharpbeam.output_layers.fitted import Net, Screens, Shortlist
+    from sharpbeam.options.decode import OutputLayerOptions
+    from sharpbeam.output_layers.artifact import Artifact
     from sharpbeam.output_layers.interface import OutputLayer
-    from sharpbeam.output_layers.proven import LowBit
     from sharpbeam.types import Floats
-
-Artifact = Literal["low_bit", "net", "screens", "shortlist"]
 
 
 class Artifacts(Protocol):
-    """The fitted artifacts of a model. Each call reads it, and raises ModelError where there is no sound one."""
+    """The fitted artifacts of a model, by name."""
 
-    def low_bit(self) -> LowBit:
-        """The low-bit preview of the output matrix."""
+    def read(self, name: str) -> Any:
+        """The artifact; raises ModelError where there is no sound one."""
 
-    def screens(self) -> Screens:
-        """The screen, or one for each target language or direction."""
-
-    def shortlist(self) -> Shortlist:
-        """The lexical shortlist."""
-
-    def net(self) -> Net:
-        """The safety net of the shortlist."""
+    def has(self, name: str) -> bool:
+        """Whether `read` would return one."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +50,8 @@ class LayerInputs:
     """Another layer of the same model, by name; each is built once."""
     backend: str = "native"
     isa: str = "auto"
+    options: OutputLayerOptions = field(default_factory=lambda: _own_options())  # noqa: PLW0108
+    """The options of the request, such as `fidelity`."""
 
 
 @dataclass(frozen=True)
@@ -68,63 +61,93 @@ class Entry:
     build: Callable[[LayerInputs], OutputLayer]
     summary: str
     """One phrase for --help."""
-    needs: tuple[Artifact, ...] = ()
+    needs: tuple[str, ...] = ()
     """The fitted artifacts that it reads. A layer that needs none serves ensembles, and `Head` without a folder."""
-    by_step: bool = False
-    """Whether a row's answer depends on the other rows of its step, so that it changes with the batch."""
+    can_use: tuple[str, ...] = ()
+    """Artifacts that it reads where they are there."""
+    on_gpu: bool = False
+    """Whether `sharpbeam.gpu` has it too."""
+
+
+def _built_in(module: str, summary: str, *needs: str, **facts: Any) -> Entry:
+    return Entry(partial(_build, module), summary, needs, **facts)
+
+
+def _build(module: str, inputs: LayerInputs) -> OutputLayer:
+    layer: OutputLayer = import_module(f"sharpbeam.output_layers.{module}").build_layer(inputs)
+    return layer
+
+
+def _own_options() -> OutputLayerOptions:
+    options: OutputLayerOptions = import_module("sharpbeam.options.decode").OutputLayerOptions()
+    return options
+
+
+_LAYERS = {  # the modules are imported when a layer is built: --help should not wait for NumPy and the core
+    "exact": _built_in("exact", "every token in float32", on_gpu=True),
+    "scan": _built_in("scan", "the same top tokens, proven, from int8 scores of all tokens"),
+    "preview": _built_in("preview", "the same, proven, from 4-bit previews of all tokens (fit preview)", "preview"),
+    "screen": _built_in("screen", "the tokens that the row's cluster needs (fit screen)", "screen", on_gpu=True),
+    "shortlist": _built_in(
+        "shortlist", "likely translations of the source (fit shortlist)", "shortlist", can_use=("shortlist_test",)
+    ),
+}
+_ARTIFACTS = {"preview": "preview", "screen": "screen", "shortlist": "shortlist", "shortlist_test": "shortlist"}
+"""The fitted artifacts, each with the module that declares it."""
+OLD_NAMES = {
+    "certified": "preview",
+    "proven": "preview",
+    "calibrated": "preview with a fidelity below 1",
+    "shortlist-net": "shortlist, which uses its fallback test if one is fitted",
+    "screen-alone": "screen with screen_sets alone",
+    "screen-union": "screen with screen_sets union",
+    "screen-and-shortlist": "screen or shortlist",
+    "screen-or-shortlist": "screen or shortlist",
+}
+"""Names of earlier releases, and what to use now."""
 
 
 def register_output_layer(
-    name: str, build: Callable[[LayerInputs], OutputLayer], summary: str = "", *, needs: tuple[Artifact, ...] = ()
+    name: str, build: Callable[[LayerInputs], OutputLayer], summary: str = "", *, needs: tuple[str, ...] = ()
 ) -> None:
     """Make `name` a choice of the option `output_layer`.
 
     `build` is called once for each model that is asked for the layer, and returns an `output_layers.interface`
     OutputLayer, most simply a class that inherits from `RowLayer`. `summary` is for --help; `needs` are the artifacts
-    that it reads from `LayerInputs.artifacts`. Raises OptionError where the name is taken or is no plain name.
+    that it reads from `LayerInputs.artifacts`. Raises OptionError if the name is taken or is not a valid identifier.
     """
     if not name.replace("-", "_").isidentifier():
         raise OptionError(f"name is {name!r}; it must be letters, digits, - and _, and begin with a letter.")
-    if name in _ENTRIES:
-        raise OptionError(f"name is {name!r}; it must be another: there is an output layer of that name.")
-    _ENTRIES[name] = Entry(build, summary, needs)
+    if name in _LAYERS or name in OLD_NAMES:
+        raise OptionError(f"name is {name!r}; it must be another: there is, or was, an output layer of that name.")
+    _LAYERS[name] = Entry(build, summary, needs)
 
 
-def output_layers(artifacts: Collection[Artifact] | None = None) -> tuple[str, ...]:
+def output_layers(artifacts: Collection[str] | None = None) -> tuple[str, ...]:
     """The registered names; with `artifacts`, of the layers that need no others."""
-    return tuple(name for name, entry in _ENTRIES.items() if artifacts is None or set(entry.needs) <= set(artifacts))
+    return tuple(name for name, entry in _LAYERS.items() if artifacts is None or set(entry.needs) <= set(artifacts))
 
 
 def summaries() -> dict[str, str]:
     """The summary of each registered layer, for --help."""
-    return {name: entry.summary for name, entry in _ENTRIES.items()}
+    return {name: entry.summary for name, entry in _LAYERS.items()}
 
 
 def find_output_layer(name: str) -> Entry:
-    """The output layer `name`; raises OptionError where there is none."""
-    if name not in _ENTRIES:
-        raise OptionError(f"output_layer is {name!r}; it must be {' or '.join(_ENTRIES)}.{nearest(name, _ENTRIES)}")
-    return _ENTRIES[name]
+    """The output layer `name`; raises OptionError if there is none."""
+    if name in OLD_NAMES:
+        raise OptionError(f"output_layer is {name!r}, an old name; use {OLD_NAMES[name]}.")
+    if name not in _LAYERS:
+        raise OptionError(f"output_layer is {name!r}; it must be {' or '.join(_LAYERS)}.{nearest(name, _LAYERS)}")
+    return _LAYERS[name]
 
 
-def _built_in() -> dict[str, Entry]:
-    """The layers of this package: those that a file here names in its table `LAYERS`, and builds with `build_layer`.
-
-    Tables are read, not imported: they are for --help too, which should not wait for NumPy and the core.
-    """
-    found = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        for node in ast.parse(path.read_bytes()).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS":
-                table: dict[str, tuple[Any, ...]] = ast.literal_eval(node.value)
-                for name, facts in table.items():  # as the fields of Entry follow `build`
-                    found[name] = Entry(partial(_build, path.stem, name), *facts)
-    return found
+def artifact_names() -> tuple[str, ...]:
+    """The names of all kinds of artifacts."""
+    return tuple(_ARTIFACTS)
 
 
-def _build(module: str, name: str, given: LayerInputs) -> OutputLayer:
-    layer: OutputLayer = import_module(f"sharpbeam.output_layers.{module}").build_layer(name, given)
-    return layer
-
-
-_ENTRIES = _built_in()
+def find_artifact(name: str) -> Artifact:
+    """The declaration of the artifact `name`."""
+    artifact: Artifact = import_module(f"sharpbeam.output_layers.{_ARTIFACTS[name]}").ARTIFACTS[name]
+    return artifact

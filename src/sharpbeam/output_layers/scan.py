@@ -7,8 +7,6 @@ from sharpbeam.output_layers.native import NativeNormalising
 from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats, Ids
 
-LAYERS = {"scan": ("the same tokens, from int8 scores of all", ())}
-
 
 class ScanLayer(NativeNormalising[_core.ScanLayer]):
     """Int8 logits of all tokens, then exact ones of every token that could be among the k best.
@@ -32,6 +30,6 @@ class ScanLayer(NativeNormalising[_core.ScanLayer]):
         return self.native.topk_details(hidden, k)[3]
 
 
-def build_layer(name: str, given: LayerInputs) -> ScanLayer:
+def build_layer(inputs: LayerInputs) -> ScanLayer:
     """The scan of a model's output matrix."""
-    return ScanLayer.build(given.weight, given.bias, given.isa)
+    return ScanLayer.build(inputs.weight, inputs.bias, inputs.isa)

@@ -5,27 +5,96 @@ take the union of the sets of a batch; here each request has its own, so that no
 row's answer has the same bits whatever the rows around it and the kernel table; a returned candidate's logit has those
 of the exact layer. Where a row has fewer than k tokens, the others are token 0 with -inf.
 
-A safety net sends the rows that may lack a token that matters to the proven layer, which scores all tokens. With it,
-log probabilities are normalised over all tokens.
+With a fallback test, rows that may lack a token that matters fall back to the proven preview, or the scan, which look
+at all tokens, and log probabilities are normalized over all tokens.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
 
 from sharpbeam import _core
-from sharpbeam.output_layers.fitted import Net, Shortlist
+from sharpbeam.output_layers.artifact import OUTPUT, SOURCE, TARGET, Arrays, Artifact, Spec, Stored, check_fidelity
 from sharpbeam.output_layers.native import AnyNativeLayer, AnyNativeRowLayer, NativeLayer
 from sharpbeam.output_layers.registry import LayerInputs
-from sharpbeam.types import Floats
+from sharpbeam.types import Floats, Ids
 
-LAYERS = {
-    "shortlist": ("from the likely translations of the source's tokens (see fit-shortlist)", ("shortlist",)),
-    "shortlist-net": (
-        "from those, but for rows that may lack a token, which are proven's (see fit-net)",
-        ("low_bit", "net", "shortlist"),
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """The likely translations of each source token, from word alignment (SHARP section 3)."""
+
+    always: Ids  # [n] tokens of every set: special and frequent ones; ascending, each once, at least one
+    start: Ids  # [V of the source + 1] the translations of token s are token[start[s] : start[s + 1]], perhaps none
+    token: Ids  # [start[-1]] ids of target tokens, the most likely translation first
+
+    def tokens(self, source: Ids) -> Ids:
+        """The set of a source [S]: ascending ids, each once."""
+        lists = [self.token[self.start[one] : self.start[one + 1]] for one in set(source.tolist())]
+        return np.unique(np.concatenate([self.always, *lists]))
+
+
+@dataclass(frozen=True, slots=True)
+class ShortlistTest:
+    """The fallback test of a shortlist: what the tokens outside a row's set may reach (csrc/output/net.h).
+
+    A network of M units predicts the log of the mass outside, and the log of how far off that usually is. A row is sure
+    of a bar, a logit, where it is `threshold` deviations above the prediction, and of its normaliser where the mass
+    outside is at most `most_share` of all.
+    """
+
+    inner: Floats  # [M, D]
+    bias: Floats  # [M]
+    outer: Floats  # [2, M]
+    direct: Floats  # [2, 3] by the best logit of the set, the log of the set's mass, and 1
+    threshold: float
+    most_share: float
+    fidelity: float = 0.0  # at least that on held-out text, with 95% confidence; 0: not measured
+
+
+_LISTS: Spec = {"always": ("i4", ("a",)), "start": ("i4", ("S+1",)), "token": ("i4", ("n",))}
+_TEST: Spec = {"inner": ("f4", ("M", "D")), "bias": ("f4", ("M",)), "outer": ("f4", (2, "M")), "direct": ("f4", (2, 3))}
+_NUMBERS = ("threshold", "most_share", "fidelity")
+
+
+def _read(stored: Stored) -> Shortlist:
+    a = replace(stored, sizes={**stored.sizes, "S+1": stored.sizes["S"] + 1}).checked(_LISTS)
+    stored.check_lists(a["start"], a["token"], 0)
+    ascending = len(a["always"]) and (np.diff(a["always"]) > 0).all()
+    stored.require(bool(ascending), "always must hold at least one token, ascending, each once")
+    stored.check_ids(a["always"], "always")
+    return Shortlist(a["always"], a["start"], a["token"])
+
+
+def _write(shortlist: Shortlist) -> tuple[Arrays, Mapping[str, Any]]:
+    return {name: getattr(shortlist, name) for name in _LISTS}, {}
+
+
+def _read_test(stored: Stored) -> ShortlistTest:
+    a = stored.checked(_TEST)
+    stored.require(len(a["bias"]) > 0, "it has no units")
+    for name in _NUMBERS:
+        value = stored.facts.get(name)
+        stored.require(isinstance(value, float) and np.isfinite(value), f"{name} is {value!r}; it must be a number")
+    numbers = [float(stored.facts[name]) for name in _NUMBERS]
+    return ShortlistTest(a["inner"], a["bias"], a["outer"], a["direct"], *numbers)
+
+
+def _write_test(test: ShortlistTest) -> tuple[Arrays, Mapping[str, Any]]:
+    return {name: getattr(test, name) for name in _TEST}, {name: getattr(test, name) for name in _NUMBERS}
+
+
+ARTIFACTS = {
+    "shortlist": Artifact("shortlist", 1, "shortlist", "--pairs FILE", _read, _write, (OUTPUT, SOURCE, TARGET)),
+    "shortlist_test": Artifact(
+        "shortlist_test", 1, "shortlist", "--text FILE --fidelity 0.999", _read_test, _write_test,
+        (OUTPUT, "shortlist_sha256"), old_files=("net.json", "net.safetensors"),
     ),
-}
+}  # fmt: skip
 
 
 class ShortlistLayer(NativeLayer[_core.ShortlistLayer]):
@@ -41,21 +110,21 @@ class ShortlistLayer(NativeLayer[_core.ShortlistLayer]):
         self.shortlist = shortlist
 
 
-class ShortlistNetLayer(NativeLayer[_core.ShortlistNetLayer]):
-    """A shortlist whose rows fall back where its net is not sure that they have all tokens that matter."""
+class ShortlistFallbackLayer(NativeLayer[_core.ShortlistNetLayer]):
+    """A shortlist whose rows fall back unless its test is sure that they have all tokens that matter."""
 
     def __init__(
         self,
         weight: Floats,
         bias: Floats,
         shortlist: Shortlist,
-        net: Net,
+        test: ShortlistTest,
         fallback: AnyNativeRowLayer,
         isa: str = "auto",
     ) -> None:
         """Share the output matrix [V, D] and its bias [V], as `ShortlistLayer` does; `fallback` scores all tokens."""
         lists = (shortlist.always, shortlist.start, shortlist.token)
-        arrays, numbers = (net.inner, net.bias, net.outer, net.direct), (net.threshold, net.most_share)
+        arrays, numbers = (test.inner, test.bias, test.outer, test.direct), (test.threshold, test.most_share)
         super().__init__(_core.ShortlistNetLayer(weight, bias, *lists, *arrays, *numbers, fallback.native, isa))
 
     @property
@@ -65,10 +134,17 @@ class ShortlistNetLayer(NativeLayer[_core.ShortlistNetLayer]):
         return share
 
 
-def build_layer(name: str, given: LayerInputs) -> AnyNativeLayer:
-    """The layer of a model's shortlist; raises ModelError where there is none."""
-    shortlist = given.artifacts.shortlist()
-    if name == "shortlist":
-        return ShortlistLayer(given.weight, given.bias, shortlist, given.isa)
-    calibrated = cast("AnyNativeRowLayer", given.layer("calibrated"))
-    return ShortlistNetLayer(given.weight, given.bias, shortlist, given.artifacts.net(), calibrated, given.isa)
+def build_layer(inputs: LayerInputs) -> AnyNativeLayer:
+    """The layer of a model's shortlist, with its fallback test if there is one; raises ModelError without a shortlist.
+
+    Rows that fail the test fall back to the proven preview, or to the scan of a model without one.
+    """
+    shortlist: Shortlist = inputs.artifacts.read("shortlist")
+    if not inputs.artifacts.has("shortlist_test"):
+        check_fidelity("shortlist", inputs.options.fidelity, 0.0)
+        return ShortlistLayer(inputs.weight, inputs.bias, shortlist, inputs.isa)
+    test: ShortlistTest = inputs.artifacts.read("shortlist_test")
+    check_fidelity("shortlist", inputs.options.fidelity, test.fidelity)
+    fallback = inputs.layer("preview" if inputs.artifacts.has("preview") else "scan")
+    all_tokens = cast("AnyNativeRowLayer", fallback)
+    return ShortlistFallbackLayer(inputs.weight, inputs.bias, shortlist, test, all_tokens, inputs.isa)

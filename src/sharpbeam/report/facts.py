@@ -10,13 +10,11 @@ from typing import Any
 from sharpbeam.decoding.loading import bundled_models, find_model
 from sharpbeam.errors import ModelError
 from sharpbeam.models.registry import architecture_of
-from sharpbeam.storage.low_bit import FILE as PREVIEW
+from sharpbeam.storage.artifacts import FolderArtifacts, present_artifacts
 from sharpbeam.storage.model_folder import read_facts, read_tensors, verify_weights, weight_types
-from sharpbeam.storage.nets import NET
 from sharpbeam.storage.precision import read_precision
-from sharpbeam.storage.screens import FACTS, SCREEN, screens_in
-from sharpbeam.storage.shortlists import SHORTLIST
-from sharpbeam.text.vocabulary import read_vocabularies
+from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
+from sharpbeam.types import Floats
 from sharpbeam.version import program_version
 
 
@@ -40,9 +38,10 @@ def describe_model(model: str | Path, *, verify: bool = False) -> dict[str, Any]
     folder = find_model(str(model))
     facts = read_facts(folder)
     config = facts.config
-    parameters = sum(tensor.size for tensor in read_tensors(folder, config, facts).values())
+    tensors = read_tensors(folder, config, facts)
+    parameters = sum(tensor.size for tensor in tensors.values())
+    weight = tensors["output_weight"] if "output_weight" in tensors else tensors[architecture_of(config).embedding]
     source, target = read_vocabularies(folder)
-    fitted = {SCREEN.name: SCREEN.tensors, "preview": PREVIEW, SHORTLIST.name: SHORTLIST.tensors, NET.name: NET.tensors}
     known = dataclasses.asdict(config)
     card = folder / "README.md"
     verified = {"verified": verify_weights(folder)} if verify else {}
@@ -57,8 +56,7 @@ def describe_model(model: str | Path, *, verify: bool = False) -> dict[str, Any]
         "disk_mib": round(sum(path.stat().st_size for path in files) / 2**20, 1),
         "source_vocabulary": f"{type(source).__name__}, {len(source)} entries",
         "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
-        "fitted": [name for name, file in fitted.items() if (folder / file).is_file()],
-        **_screen(folder),
+        **_fitted(folder, (weight, tensors["output_bias"]), (source, target)),
         **_precision(folder),
         "decoding": facts.decoding,
         **{name: value for name, value in known.items() if not name.endswith("vocab_size")},
@@ -76,12 +74,13 @@ def _precision(folder: Path) -> dict[str, str]:
     return {} if found is None else {"compute_type": found.summary()}
 
 
-def _screen(folder: Path) -> dict[str, str]:
-    """The scopes of the screen, where there is one, or its fault."""
-    if not (folder / FACTS).is_file():
-        return {}
-    try:
-        per, each = screens_in(folder, SCREEN.read_facts(folder))
-    except ModelError as error:
-        return {"screen": str(error)}
-    return {"screen": "for all" if per == "all" else f"per {per}: {', '.join(each)}"}
+def _fitted(folder: Path, output: tuple[Floats, Floats], vocabularies: tuple[Vocabulary, Vocabulary]) -> dict[str, Any]:
+    """The fitted artifacts that can be used, by name; and the fault of each that is there and cannot."""
+    source, target = vocabularies
+    artifacts = FolderArtifacts(folder, *output, (source.serialized, target.serialized), len(source))
+    faults = {name: artifacts.fault(name) for name in present_artifacts(folder)}
+    facts: dict[str, Any] = {"fitted": [name for name, fault in faults.items() if not fault]}
+    if "screen" in facts["fitted"]:
+        screens = artifacts.read("screen")
+        facts["screen"] = "for all" if screens.per == "all" else f"per {screens.per}: {', '.join(screens.by_scope)}"
+    return facts | {f"{name}_not_used": fault for name, fault in faults.items() if fault}

@@ -15,14 +15,14 @@ import torch
 from sharpbeam.api.attached import output_linear
 from sharpbeam.api.head import Head
 from sharpbeam.errors import ModelError, SharpbeamError
-from sharpbeam.fit.low_bit import fit_low_bit
 from sharpbeam.fit.model_head import LEAST, model_vectors
+from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.fit.progress import Listener
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.native import NativeNormalising
-from sharpbeam.output_layers.proven import ProvenLayer
+from sharpbeam.output_layers.preview import PreviewLayer
 from sharpbeam.types import Floats
 
 TOP = 5  # tokens of a row, next to the best one, whose fidelity is measured
@@ -87,8 +87,8 @@ def head_report(
 ) -> HeadReport:
     """Measure the output layer of a Hugging Face model on the CPU, and those that `Head.attach` could put there.
 
-    `text` is a file with one text a line, or the lines. Two thirds of the hidden vectors fit the preview of `proven`
-    and `calibrated`, the last third is held out. Times are processor time of one thread, medians; `steps` is the
+    `text` is a file with one text a line, or the lines. Two thirds of the hidden vectors fit the preview, the
+    last third is held out. Times are processor time of one thread, medians; `steps` is the
     length of the timed texts. The model itself does not change.
 
     Raises InputError for a model that `Head.attach` refuses and for a text that is too short, OptionError for
@@ -98,11 +98,10 @@ def head_report(
     require(steps >= 2, "steps", steps, "2 or more")
     weight, bias, samples = model_vectors(model, tokenizer, text, vectors, progress)
     fitted, held = np.split(samples, [2 * len(samples) // 3])
-    preview = fit_low_bit(weight, bias, fitted)
+    preview = find_preview(weight, bias, fitted)
     layers: dict[str, RowLayer | Head] = {
         "scan": Head(weight, bias, "scan"),
-        "proven": ProvenLayer.build(weight, bias, preview),
-        "calibrated": ProvenLayer.build(weight, bias, preview, calibrated=True),
+        "preview": PreviewLayer.build(weight, bias, preview),
     }
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

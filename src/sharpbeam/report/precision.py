@@ -18,7 +18,7 @@ from sharpbeam.decoding.lanes import one_beam_search
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, load_weights
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import InputError
-from sharpbeam.fit.texts import made_up
+from sharpbeam.fit.texts import sample_of
 from sharpbeam.models.interface import Model
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.machine import ComputeType
@@ -32,9 +32,9 @@ from sharpbeam.types import Ids, Request
 SENTENCES = 100
 LONGEST = 64  # tokens of an answer
 TYPES: tuple[ComputeType, ...] = ("int8", "int16")  # the first that loses nothing is chosen, or else float32
-LOST, LOST_MADE_UP = 0.01, 0.05  # log probability at each position, at most: no model is sure of made-up text
+LOST = 0.01  # log probability at each position, at most
 BLEU_LOST = 0.5  # at most, where references are given: some hundred sentences do not tell less
-MADE_UP = "made up of random tokens of its source vocabulary"
+SAMPLE = "sample sentences of the package"
 GIVEN = "the first of the given text"
 
 
@@ -42,7 +42,7 @@ def check_precision(model: str | Path, texts: Sequence[str] = (), references: Se
     """Compare integer matmuls with float32, and write the outcome to the model folder, where "auto" reads it.
 
     `texts` are source sentences of a translation model, of which the first 100 are taken, and `references` their
-    translations (BLEU needs sacrebleu); without texts, sentences are made up of random tokens of the source vocabulary.
+    translations (BLEU needs sacrebleu); without texts, the sample sentences of the package are taken.
     Takes seconds. Raises ModelError for a model that cannot be read, InputError for references that are not as many,
     OutputError for a folder that cannot be written to.
     """
@@ -51,7 +51,7 @@ def check_precision(model: str | Path, texts: Sequence[str] = (), references: Se
     folder = find_model(model)
     loaded = load_model(folder, MachineOptions(threads=1, exact=True), "translation")
     chosen = [i for i, text in enumerate(texts) if text.strip()][:SENTENCES]
-    lines = [texts[i] for i in chosen] if texts else made_up(loaded, 4 * SENTENCES)[:SENTENCES]
+    lines = [texts[i] for i in chosen] if texts else sample_of(loaded)
     if not lines:
         raise InputError("the text has no sentence; give a file with one source sentence a line.")
     wanted = [references[i] for i in chosen] if references else []
@@ -67,10 +67,10 @@ def check_precision(model: str | Path, texts: Sequence[str] = (), references: Se
         bleu = _bleu(loaded, _greedy(loaded, other, requests, options), wanted) if wanted else None
         tried.append(Evidence(kind, round(same / positions, 5), round(lost / positions, 6), bleu))
         worse = 0.0 if own is None or bleu is None else own - bleu
-        if lost <= (LOST if texts else LOST_MADE_UP) * positions and worse <= BLEU_LOST:
+        if lost <= LOST * positions and worse <= BLEU_LOST:
             best = kind
             break
-    found = Precision(best, tuple(tried), len(requests), positions, GIVEN if texts else MADE_UP, own)
+    found = Precision(best, tuple(tried), len(requests), positions, GIVEN if texts else SAMPLE, own)
     save_precision(folder, found)
     return found
 

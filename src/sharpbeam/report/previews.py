@@ -1,4 +1,4 @@
-"""The report on a low-bit preview: the tokens that each stage leaves on text, in figures and a picture."""
+"""The report on a preview: the tokens that each stage leaves on text, in figures and a picture."""
 
 from __future__ import annotations
 
@@ -14,28 +14,25 @@ import numpy as np
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.errors import OptionError
-from sharpbeam.fit.low_bit_job import BEAM, collected
+from sharpbeam.fit.preview.job import BEAM, collected, missed
 from sharpbeam.fit.texts import directed_texts
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.machine import MachineOptions
-from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.proven import LowBit, ProvenLayer
+from sharpbeam.output_layers.preview import Preview, PreviewLayer
 from sharpbeam.report.drawing import drawing
 from sharpbeam.report.screen_report import PICTURE, REPORT
+from sharpbeam.storage.artifacts import present_artifacts
 from sharpbeam.storage.atomic import write_text
-from sharpbeam.storage.low_bit import FILE, read_low_bit
-from sharpbeam.storage.screens import FACTS
 from sharpbeam.text.lines import read_all
 
 SENTENCES = 200  # that exact sums are counted on
-MOST = 10  # tokens of a row that a beam of 5 can use
 
 
 @dataclass(frozen=True)
 class PreviewReport:
-    """One layer, `proven` or `calibrated`, over the rows of a beam of 5; all but `rows` and `tokens` a row."""
+    """The preview at one fidelity over the rows of a beam of 5; all but `rows` and `tokens` a row."""
 
-    layer: str
+    layer: str  # "preview", or with its fidelity below 1
     rows: int
     tokens: int  # of the vocabulary
     matter: float  # tokens that can change the search
@@ -61,7 +58,7 @@ class PreviewReport:
 
 @dataclass(frozen=True)
 class PreviewReports:
-    """The report on a model's low-bit preview, with the interface of `screen_report.ScreenReport`."""
+    """The report on a model's preview, with the interface of `screen_report.ScreenReport`."""
 
     model: str  # name of its folder
     layers: list[PreviewReport]
@@ -70,8 +67,8 @@ class PreviewReports:
         """The report as JSON."""
         return asdict(self)
 
-    def summary(self, words: int = 0) -> str:
-        """For people; a preview has no words to show."""
+    def summary(self, tokens: int = 0) -> str:
+        """For people; a preview has no tokens to show."""
         return "\n".join(one.text() for one in self.layers)
 
     def write(self, folder: str | Path) -> None:
@@ -83,9 +80,10 @@ class PreviewReports:
 
 
 def only_previewed(model: str) -> bool:
-    """Whether a model has a low-bit preview and no screen; raises ModelError where there is no model."""
+    """Whether a model has a preview and no screen; raises ModelError where there is no model."""
     folder = find_model(model)
-    return (folder / FILE).is_file() and not (folder / FACTS).is_file()
+    there = present_artifacts(folder)
+    return "preview" in there and "screen" not in there
 
 
 def preview_report(model: str, text: Sequence[str], *, vectors: int, machine: MachineOptions) -> PreviewReports:
@@ -98,22 +96,20 @@ def preview_report(model: str, text: Sequence[str], *, vectors: int, machine: Ma
 
 
 def report_previews(loaded: LoadedModel, lines: Iterable[str], vectors: int) -> list[PreviewReport]:
-    """Both layers of the model's preview over `vectors` rows of source sentences; raises ModelError without one."""
+    """The model's preview over `vectors` rows of source sentences; raises ModelError without one."""
     weight, bias = loaded.model.output()
-    preview = LowBit.from_arrays(read_low_bit(loaded.folder, weight, bias))
+    preview: Preview = loaded.artifacts.read("preview")
     lines = list(lines)
     with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
         records = collected(loaded, lines, vectors, Path(work) / "vectors")
     hidden = np.ascontiguousarray(records["hidden"], np.float32)
     floor = np.ascontiguousarray(records["floor"], np.float32)
-    best = ExactLayer.build(weight, bias).topk(hidden, min(MOST, len(bias)))
-    matters = best.log_prob > floor[:, None] + 1e-3  # a normalizer's error may move what is nearer
+    k, matters = records["token"].shape[1], (records["log_prob"] > floor[:, None]).sum(axis=1)
     reports = []
-    for name in ("proven", "calibrated"):
-        layer = ProvenLayer.build(weight, bias, preview, loaded.machine.isa, calibrated=name == "calibrated")
-        log_prob, token, _, counts = layer.native.topk_details(hidden, min(MOST, len(bias)), True, floor=floor)
-        kept = np.where(np.isfinite(log_prob), token, -1)
-        missed = (matters & ~(best.token[:, :, None] == kept[:, None, :]).any(axis=2)).any(axis=1)
+    names = ["preview", f"preview, fidelity {preview.fidelity:.5f}"][: 1 + (preview.fidelity > 0)]
+    for measured, name in enumerate(names):
+        layer = PreviewLayer.build(weight, bias, preview, loaded.machine.isa, measured=bool(measured))
+        counts = layer.native.topk_details(hidden, k, True, floor=floor)[3]
         rows = counts["rows"]
         share = {key: counts[key] / rows for key in ("skipped", "previewed", "compared", "whole")}
         reports.append(
@@ -121,10 +117,10 @@ def report_previews(loaded: LoadedModel, lines: Iterable[str], vectors: int) -> 
                 name,
                 rows,
                 len(bias),
-                float(matters.sum(axis=1).mean()),
+                float(matters.mean()),
                 summed=counts["refined"] / rows,
-                missed=float(missed.mean()),
-                settled=settled_share(loaded, lines[:SENTENCES]) if name == "proven" else None,
+                missed=float(missed(weight, bias, layer, records).mean()),
+                settled=settled_share(loaded, lines[:SENTENCES]) if not measured else None,
                 **share,
             )
         )
@@ -136,7 +132,7 @@ def settled_share(loaded: LoadedModel, lines: Sequence[str]) -> float | None:
     if architecture_of(loaded.config).task != "translation":
         return None
     translator = Translator(loaded.folder, machine=loaded.machine)
-    translator.translate(lines, beam_size=BEAM, output_layer="proven")
+    translator.translate(lines, beam_size=BEAM, output_layer="preview")
     return translator.work.settled / max(1, translator.work.expansions)
 
 

@@ -39,7 +39,7 @@ def _curve(axis: Any, report: Mapping[str, Any]) -> None:
         xscale="log",
         yscale="log",
         ylim=(LEAST_MISSES / 2, MOST_MISSES * 2),
-        xlabel="times fewer bytes than an int8 scan of all words",
+        xlabel="times fewer bytes than an int8 scan of all tokens",
         ylabel="share of rows that are not the exact top k",
         title="fit: with fallback (solid), alone (dotted)",
     )
@@ -59,5 +59,5 @@ def _misses(right: float) -> float:
 def _histogram(axis: Any, sets: Mapping[str, Any]) -> None:
     names = [f"{least}-{most}" for least, most, _ in sets["histogram"]]
     axis.bar(names, [count for _, _, count in sets["histogram"]])
-    axis.set(xlabel="words in a set", ylabel="clusters", title=f"sets: {sets['mean']:.0f} words on average")
+    axis.set(xlabel="tokens in a set", ylabel="clusters", title=f"sets: {sets['mean']:.0f} tokens on average")
     axis.tick_params(axis="x", rotation=45)

@@ -23,12 +23,13 @@ from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.by_language import find_scope
-from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.output_layers.registry import find_artifact
+from sharpbeam.output_layers.screen import Screen, screen_facts
 from sharpbeam.report.screen_picture import draw_screen
-from sharpbeam.report.screens import fallback_reasons, set_sizes, shared_words, show_clusters
+from sharpbeam.report.screens import fallback_reasons, set_sizes, shared_tokens, show_clusters
+from sharpbeam.storage.artifacts import read_facts
 from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.model_folder import read_config
-from sharpbeam.storage.screens import SCREEN, read_screens, screens_in
 from sharpbeam.text.lines import read_all
 from sharpbeam.types import Ids, Per
 
@@ -45,15 +46,15 @@ class ScreenReport:
     per: Per  # what has a screen of its own
     screens: Mapping[str, Mapping[str, Any]]
     """The report of each screen by its scope ("" for the one screen of all), as JSON has it: `method`, `held_out`,
-    `sets`, `words` and, where text was given, `measured`."""
+    `sets`, `tokens` and, where text was given, `measured`."""
 
     def record(self) -> Mapping[str, Any]:
         """The report as JSON: of one screen for all its own."""
         return self.screens[""] if self.per == "all" else dataclasses.asdict(self)
 
-    def summary(self, words: int = 15) -> str:
-        """For people, with at most `words` of the words that nearly every set has."""
-        return "\n\n".join(_text(report, words) for report in self.screens.values())
+    def summary(self, tokens: int = 15) -> str:
+        """For people, with at most `tokens` of the tokens that nearly every set has."""
+        return "\n\n".join(_text(report, tokens) for report in self.screens.values())
 
     def write(self, folder: str | Path) -> None:
         """Write screen-report.json and the picture of each screen to `folder`, which is made where it is not there.
@@ -73,7 +74,7 @@ def screen_report(
     *,
     vectors: int = 20_000,
     clusters: int = 5,
-    words: int = 15,
+    tokens: int = 15,
     machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
     progress: Callable[[int], None] | None = None,
 ) -> ScreenReport:
@@ -81,8 +82,8 @@ def screen_report(
 
     Without `text`, the figures are those of the fit's held-out sentences. With `text` (files of source sentences, of a
     multilingual model as "de-en=FILE"; not what the screen was fitted on) they are measured on at least `vectors`
-    hidden vectors: P@1, P@k, the share of rows that go to the exact layer, and why. The screens that serve the text are
-    reported, without text all of them. `words` words are shown of each of `clusters` clusters, from small to large.
+    hidden vectors: P@1, P@k, the share of rows that fall back, and why. The screens that serve the text are
+    reported, without text all of them. `tokens` tokens are shown of each of `clusters` clusters, from small to large.
     `progress` is called with numbers of vectors.
 
     Raises ModelError for a model without a screen, OptionError for text in a direction that no screen serves, and
@@ -93,13 +94,13 @@ def screen_report(
     config = read_config(folder)
     given = [str(one) for one in ([text] if isinstance(text, str | Path) else text)]
     texts, language = directed_texts(given, LanguageTags.of(config)), architecture_of(config).task == "language"
-    per, facts = screens_in(folder, SCREEN.read_facts(folder))
+    per, facts = screen_facts(read_facts(folder, find_artifact("screen")))
     asked = _by_scope(texts, per, facts)
     parts = load_model(folder, machine, architecture_of(config).task)
-    screens, reports = read_screens(folder, *parts.model.output()).by_scope, dict[str, dict[str, Any]]()
+    screens, reports = parts.artifacts.read("screen").by_scope, dict[str, dict[str, Any]]()
     for scope in asked or screens:
         name, screen = f"{folder.name} {scope}".rstrip(), screens[scope]
-        reports[scope] = _describe(name, parts, screen, facts[scope], clusters, words)
+        reports[scope] = _describe(name, parts, screen, facts[scope], clusters, tokens)
         if asked:
             records, k, tolerance = _collect(parts, asked[scope], vectors, facts[scope], language, machine, progress)
             reports[scope]["measured"] = _measure(parts, screen, records, k, tolerance)
@@ -115,9 +116,9 @@ def _by_scope(texts: Sequence[DirectedText], per: Per, there: Collection[str]) -
 
 
 def _describe(
-    name: str, parts: LoadedModel, screen: Screen, facts: Mapping[str, Any], clusters: int, words: int
+    name: str, parts: LoadedModel, screen: Screen, facts: Mapping[str, Any], clusters: int, tokens: int
 ) -> dict[str, Any]:
-    """The content of the folder: the fit's figures, the sets and the words."""
+    """The content of the folder: the fit's figures, the sets and the tokens."""
 
     def pieces(ids: Ids) -> list[str]:
         return [parts.target.piece(token) for token in ids.tolist()]
@@ -131,10 +132,10 @@ def _describe(
         "held_out": facts.get("held_out", {}),
         "scan_bytes": weight.size,
         "sets": dataclasses.asdict(set_sizes(screen)),
-        "shared_words": pieces(shared_words(screen, len(bias))),
-        "words": [
-            {"cluster": c.number, "size": c.size, "words": pieces(c.telling)}
-            for c in show_clusters(screen, len(bias), clusters, words)
+        "shared_tokens": pieces(shared_tokens(screen, len(bias))),
+        "tokens": [
+            {"cluster": c.number, "size": c.size, "tokens": pieces(c.telling)}
+            for c in show_clusters(screen, len(bias), clusters, tokens)
         ],
         "curve": facts.get("curve", []),
     }
@@ -171,7 +172,7 @@ def _measure(parts: LoadedModel, screen: Screen, records: Any, k: int, tolerance
     return dataclasses.asdict(result) | {"k": k, "fallback_reasons": None if why is None else dataclasses.asdict(why)}
 
 
-def _text(report: Mapping[str, Any], words: int) -> str:
+def _text(report: Mapping[str, Any], tokens: int) -> str:
     """The report, for people."""
     sets = report["sets"]
     files = ", ".join(str(file.get("name")) for file in report["fitted_on"]) or "unknown text"
@@ -183,18 +184,18 @@ def _text(report: Mapping[str, Any], words: int) -> str:
         lines += [*_reasons(report["measured"]["fallback_reasons"]), ""]
     largest = max(count for _, _, count in sets["histogram"])
     lines += [
-        f"Sets: {sets['least']} to {sets['most']} words, {sets['mean']:.0f} on average, median {sets['median']:.0f}; "
-        f"{sets['distinct']} different words",
+        f"Sets: {sets['least']} to {sets['most']} tokens, {sets['mean']:.0f} on average, median {sets['median']:.0f}; "
+        f"{sets['distinct']} different tokens",
         *(
             f"  {f'{least}-{most}':>13}  {'#' * round(BAR * count / largest):<{BAR}} {count}"
             for least, most, count in sets["histogram"]
         ),
         "",
     ]
-    shared = report["shared_words"]
-    more = f" and {len(shared) - words} more" if len(shared) > words else ""
-    lines.append(f"In nearly every set: {'  '.join(shared[:words]) or 'none'}{more}")
-    lines += [f"Cluster {c['cluster']}, {c['size']} words: {'  '.join(c['words'])}" for c in report["words"]]
+    shared = report["shared_tokens"]
+    more = f" and {len(shared) - tokens} more" if len(shared) > tokens else ""
+    lines.append(f"In nearly every set: {'  '.join(shared[:tokens]) or 'none'}{more}")
+    lines += [f"Cluster {c['cluster']}, {c['size']} tokens: {'  '.join(c['tokens'])}" for c in report["tokens"]]
     return "\n".join(lines)
 
 
@@ -203,22 +204,22 @@ def _figures(found: Mapping[str, Any], scan_bytes: int) -> list[str]:
         f"  {found['sentences']} sentences, {found['steps']} steps, {found['rows']} rows",
         f"  alone          P@1 {found['precision_1']:.4f}, P@k {found['precision_k']:.4f}, all k right "
         f"{found['agreement']:.4f}, normaliser within the tolerance {found.get('within', 1):.4f}; sets of "
-        f"{found['average_set']:.0f} words",
-        f"  with fallback  {found['fallback']:.1%} of the rows go to the exact layer; steps as with it "
+        f"{found['average_set']:.0f} tokens",
+        f"  with fallback  {found['fallback']:.1%} of the rows fall back; steps as with the exact layer "
         f"{found['fidelity']:.5f} (at least {found['bound']:.5f} with 95% confidence)",
         f"  bytes a row    {found['cost'] / 1024:.0f} KiB, {scan_bytes / max(found['cost'], 1):.1f} times fewer than "
-        "an int8 scan of all words",
+        "an int8 scan of all tokens",
     ]
 
 
 def _reasons(why: Mapping[str, int] | None) -> list[str]:
     if why is None:
-        return ["  It has no test: no row goes to the exact layer."]
+        return ["  It has no fallback test: no row falls back."]
     rows, fallen_back = why["rows"], max(why["fallen_back"], 1)
     return [
-        f"  {why['fallen_back']} of {rows} rows fell back to the exact layer: {why['few']} have a set of fewer than k "
-        f"words, {why['low']} a low logit that matters, {why['far']} are far from the center, {why['loose']} have too "
+        f"  {why['fallen_back']} of {rows} rows fell back: {why['few']} have a set of fewer than k "
+        f"tokens, {why['low']} a low logit that matters, {why['far']} are far from the center, {why['loose']} have too "
         "much of the normaliser outside the set",
-        f"  {why['needless']} of them ({why['needless'] / fallen_back:.0%}) had every word that matters; "
-        f"{why['missed']} rows were answered with a word missing ({why['missed'] / max(rows, 1):.3%})",
+        f"  {why['needless']} of them ({why['needless'] / fallen_back:.0%}) had every token that matters; "
+        f"{why['missed']} rows were answered with a token missing ({why['missed'] / max(rows, 1):.3%})",
     ]

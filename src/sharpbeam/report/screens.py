@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.output_layers.fitted import Screen
-from sharpbeam.output_layers.screen import FallbackFeatures
+from sharpbeam.output_layers.screen import FallbackFeatures, Screen
 from sharpbeam.types import Floats, Ids
 
 SHARED = 0.9  # a word that is in so many of the sets tells nothing about one of them
@@ -16,14 +15,14 @@ SHARED = 0.9  # a word that is in so many of the sets tells nothing about one of
 
 @dataclass(frozen=True)
 class Sets:
-    """The sizes of the candidate sets, in words, over clusters."""
+    """The sizes of the candidate sets, in tokens, over clusters."""
 
     clusters: int
     least: int
     median: float
     mean: float
     most: int
-    distinct: int  # words that are in any set; the others can come from the exact layer only
+    distinct: int  # tokens that are in any set; the others can come from the exact layer only
     histogram: list[tuple[int, int, int]]  # from, to (both included), clusters: sizes between powers of two
 
 
@@ -45,22 +44,22 @@ def set_sizes(screen: Screen) -> Sets:
 
 @dataclass(frozen=True)
 class Cluster:
-    """One cluster: the number of its words, and those of them that the fewest other clusters have."""
+    """One cluster: the number of its tokens, and those of them that the fewest other clusters have."""
 
     number: int
     size: int
     telling: Ids
 
 
-def shared_words(screen: Screen, vocab: int) -> Ids:
-    """Ids of the words that nearly every set holds, those of most sets first."""
+def shared_tokens(screen: Screen, vocab: int) -> Ids:
+    """Ids of the tokens that nearly every set holds, those of most sets first."""
     sets = np.bincount(screen.token, minlength=vocab)
     shared = np.flatnonzero(sets >= SHARED * len(screen.weight))
     return shared[np.argsort(-sets[shared], kind="stable")].astype(np.int32)
 
 
-def show_clusters(screen: Screen, vocab: int, clusters: int, words: int) -> list[Cluster]:
-    """`clusters` clusters from the smallest to the largest set, each with at most `words` telling words."""
+def show_clusters(screen: Screen, vocab: int, clusters: int, tokens: int) -> list[Cluster]:
+    """`clusters` clusters from the smallest to the largest set, each with at most `tokens` telling tokens."""
     size, sets = np.diff(screen.start), np.bincount(screen.token, minlength=vocab)
     order = np.argsort(size, kind="stable")
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(clusters, len(order))).round().astype(int))]
@@ -68,7 +67,7 @@ def show_clusters(screen: Screen, vocab: int, clusters: int, words: int) -> list
     for t in chosen.tolist():
         own = screen.token[screen.start[t] : screen.start[t + 1]]
         own = own[sets[own] < SHARED * len(size)]
-        found.append(Cluster(t, int(size[t]), own[np.argsort(sets[own], kind="stable")][:words]))
+        found.append(Cluster(t, int(size[t]), own[np.argsort(sets[own], kind="stable")][:tokens]))
     return found
 
 

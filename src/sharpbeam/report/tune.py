@@ -1,38 +1,37 @@
-"""`tune`: which number type and output layer are fastest for a model on this machine, at the same answers."""
+"""`tune`: the number type and output layer that are fastest for a model on this machine, at the same answers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import median
 
 from sharpbeam.api.translator import Translator
-from sharpbeam.errors import InputError, ModelError
-from sharpbeam.fit.low_bit_job import fit_preview
-from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.decoding.loading import bundled_models, find_model
+from sharpbeam.errors import InputError, OutputError
+from sharpbeam.fit.texts import sample_of
+from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.machine import ComputeType
 from sharpbeam.options.schema import require
+from sharpbeam.output_layers.registry import find_output_layer, output_layers
 from sharpbeam.report.tune_picture import draw_tuning
-from sharpbeam.storage.low_bit import FILE as LOW_BIT
-from sharpbeam.storage.nets import NET
+from sharpbeam.storage.artifacts import present_artifacts
 from sharpbeam.storage.tuned import FILE, save_tuned
 from sharpbeam.text.lines import read_all
 
 SENTENCES = 100  # that every choice translates
 ROUNDS = 3  # of all choices, interleaved
 BATCH = 32  # sentences
-SAME = 0.9  # share of the sentences that must have the answer of the reference: int8 moves near ties, no quality
+SAME = 0.99  # share of the sentences that have the answer of the reference
 TYPES: tuple[ComputeType, ...] = ("int8", "int16", "float32")
-LAYERS = ("scan", "proven", "calibrated", "shortlist-net", "exact")
-KEEP = ("scan", "proven", "shortlist-net", "exact")  # proven tokens, or to a stated fidelity: one of these is chosen
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A number type and an output layer, and what they came to."""
+    """A number type with an output layer, as measured."""
 
     compute_type: str
     output_layer: str
@@ -40,30 +39,43 @@ class Choice:
     batch: float  # milliseconds for a sentence, in batches of 32
     same: float  # share of the sentences with the answer of the reference
 
+    @property
+    def name(self) -> str:
+        """Number type and output layer."""
+        return f"{self.compute_type} {self.output_layer}"
+
 
 @dataclass(frozen=True)
 class Tuning:
-    """All choices, and the one that was written."""
+    """All choices, the present one, and the best."""
 
     folder: Path
     choices: tuple[Choice, ...]
+    present: Choice
     best: Choice
     beam_size: int
     sentences: int
+    written: bool  # whether tuned.json has the best one now
     skipped: tuple[str, ...] = ()  # why output layers were left out, a line each
 
     def table(self) -> str:
-        """For people: fastest first, with a bar for each."""
-        slowest = max(choice.one for choice in self.choices)
-        lines = [f"{'':22}{'one at a time':>15}{'batch of 32':>13}{'same answers':>14}"]
+        """The choices, fastest first, each against the present one; and the outcome."""
+        lines = [f"{'':20}{'one at a time':>15}{'batch of 32':>13}{'time now':>10}{'same as float32':>17}"]
         for choice in sorted(self.choices, key=lambda c: c.one):
-            name = f"{choice.compute_type} {choice.output_layer}"
-            bar = "#" * max(1, round(24 * choice.one / slowest))
-            chosen = "  <- chosen" if choice is self.best else ""
-            lines.append(f"{name:22}{choice.one:12.2f} ms{choice.batch:10.2f} ms{choice.same:13.1%}  {bar}{chosen}")
-        lines += self.skipped
-        lines.append(f"{self.folder / FILE}: translate and serve take this choice from now on.")
-        return "\n".join(lines)
+            notes = [text for text, one in (("now", self.present), ("best", self.best)) if choice is one]
+            ratio = f"x{choice.one / self.present.one:.2f}"
+            figures = f"{choice.one:12.2f} ms{choice.batch:10.2f} ms{ratio:>10}{choice.same:17.1%}"
+            lines.append(f"{choice.name:20}{figures}" + "".join(f"  <- {note}" for note in notes))
+        return "\n".join([*lines, *self.skipped, self._outcome()])
+
+    def _outcome(self) -> str:
+        """The choice that is used from now on, and how to undo it."""
+        if self.best is self.present:
+            return f"Kept: nothing is faster than {self.present.name} at the same answers."
+        gain = f"{self.best.name} takes {self.best.one / self.present.one:.0%} of the time of {self.present.name}"
+        if not self.written:
+            return f"{gain}; nothing was written."
+        return f"{gain}. {self.folder / FILE} has it: translate and serve use it from now on; tune --undo removes it."
 
     def draw(self, path: Path | None = None) -> Path:
         """Draw the table as PNG, by default tuned.png next to tuned.json; returns the path. Needs Matplotlib."""
@@ -72,88 +84,106 @@ class Tuning:
         return path
 
 
+def undo_tuning(model: str | Path) -> bool:
+    """Remove the choice of `tune` from a model folder; returns whether there was one."""
+    path = find_model(model) / FILE
+    there = path.exists()
+    path.unlink(missing_ok=True)
+    return there
+
+
 def tune(
     model: str | Path,
-    text: Sequence[str | Path],
+    text: Sequence[str | Path] = (),
     *,
     beam_size: int | None = None,
     sentences: int = SENTENCES,
     threads: int = 1,
+    same: float = SAME,
+    dry_run: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Tuning:
     """Measure number types and output layers on `text`, and write the fastest with the same answers to the model.
 
-    Of the choices whose tokens are proven (`scan`, `proven`, `exact`), or all there to the fidelity that `fit-net`
-    states (`shortlist-net`, where the model has a net), and that give at least nine sentences of ten the answer of
-    float32 with the exact layer, the one that takes least for one sentence at a time goes to tuned.json;
-    `compute_type="auto"` and `output_layer="auto"` mean it from then on. A low-bit preview is fitted to the text first,
-    where the model has none; layers whose files cannot be read are skipped. Times are medians of three rounds,
-    interleaved; they hold for this machine.
+    A choice qualifies if at least `same` of the sentences have the answer of float32 with the exact layer, or as many
+    as with the present choice. If one that qualifies takes less time for one sentence at a time than the present one,
+    the fastest goes to tuned.json; `compute_type="auto"` and `output_layer="auto"` mean it from then on. Otherwise, and
+    with `dry_run`, nothing is written. Layers without a sound artifact are skipped, as is a shortlist without a
+    fallback test, which cannot say what it lacks. Times are medians of three rounds, interleaved, on this machine.
 
     `beam_size` None is the model's own default. `model` is the folder of a translation model, `text` names files with
-    one source sentence a line. Raises InputError where they have no sentence, ModelError for a model that cannot be
-    read, OutputError for one that cannot be written.
+    one source sentence a line; without any, sample sentences of the package are translated. Raises InputError for text
+    without a sentence, ModelError for a model that cannot be read, OutputError for one that cannot be written to: the
+    models that come with the package are not written to.
     """
     require(sentences >= 1, "sentences", sentences, "1 or more")
+    require(0 < same <= 1, "same", same, "above 0 and at most 1")
+    folder = find_model(model)
+    if folder in bundled_models().values() and not dry_run:
+        raise OutputError(f"{folder} belongs to the package and is not written to; copy the folder, or give --dry-run.")
+    say = progress or (lambda _: None)
+    reference = Translator(folder, machine=MachineOptions(exact=True, threads=threads))
+    lines = _lines(text, sentences) if text else sample_of(reference.loaded)[:sentences]
+    beam = beam_size or reference.loaded.options.search.beam_size
+    say("the reference: float32, exact")
+    answers = [one.text for one in reference.translate(lines, beam_size=beam)]
+    translators = {kind: Translator(folder, compute_type=kind, threads=threads) for kind in TYPES}
+    present = _present(folder, threads, beam)
+    names, skipped = _choices(translators["int8"], present)
+    times: dict[tuple[ComputeType, str], list[tuple[float, float]]] = {name: [] for name in names}
+    agreement, began = dict[tuple[ComputeType, str], float](), time.monotonic()
+    for round_ in range(ROUNDS):
+        for i, (kind, layer) in enumerate(names):
+            done = round_ * len(names) + i
+            left = (time.monotonic() - began) * (ROUNDS * len(names) - done) / done if done else None
+            say(f"{done + 1} of {ROUNDS * len(names)}: {kind} {layer}{'' if left is None else f', {left:.0f} s left'}")
+            texts, taken = _measure(translators[kind], lines, layer, beam)
+            times[kind, layer].append(taken)
+            agreement[kind, layer] = sum(map(str.__eq__, texts, answers)) / len(lines)
+    choices = {
+        (kind, layer): Choice(
+            kind, layer, median(one for one, _ in taken), median(batch for _, batch in taken), agreement[kind, layer]
+        )
+        for (kind, layer), taken in times.items()
+    }
+    now = choices[present]
+    sound = [one for one in choices.values() if one.same >= min(same, now.same)]
+    best = min(sound, key=lambda one: one.one)
+    written = best is not now and not dry_run
+    if written:
+        evidence = {"beam_size": beam, "sentences": len(lines), "choices": [asdict(one) for one in choices.values()]}
+        save_tuned(folder, best.compute_type, best.output_layer, evidence)
+    return Tuning(folder, tuple(choices.values()), now, best, beam, len(lines), written, skipped)
+
+
+def _lines(text: Sequence[str | Path], sentences: int) -> list[str]:
     lines = [line for line in islice(read_all([Path(one) for one in text]), 10 * sentences) if line.strip()][:sentences]
     if not lines:
         raise InputError("the text has no sentence; give a file with one source sentence a line.")
-    say = progress or (lambda _: None)
-    say("the reference: float32, exact")
-    reference = Translator(model, machine=MachineOptions(exact=True, threads=threads))
-    folder = reference.loaded.folder
-    beam = beam_size or reference.loaded.options.search.beam_size
-    wanted = [one.text for one in reference.translate(lines, beam_size=beam)]
-    if not (folder / LOW_BIT).is_file():
-        say("fitting a low-bit preview")
-        fit_preview(folder, [Path(one) for one in text])
-    skipped = _unusable(reference)
-    for why in filter(None, skipped.values()):
-        say(why)
-    measured: dict[tuple[ComputeType, str], list[tuple[float, float]]] = {}
-    same: dict[tuple[ComputeType, str], float] = {}
-    translators = {kind: Translator(folder, compute_type=kind, threads=threads) for kind in TYPES}
-    for round_ in range(ROUNDS):
-        for kind, layer in _choices(skipped):
-            say(f"round {round_ + 1} of {ROUNDS}: {kind}, {layer}")
-            found, times = _measure(translators[kind], lines, layer, beam)
-            measured.setdefault((kind, layer), []).append(times)
-            same[kind, layer] = sum(map(str.__eq__, found, wanted)) / len(lines)
-    choices = tuple(
-        Choice(kind, layer, median(one for one, _ in times), median(batch for _, batch in times), same[kind, layer])
-        for (kind, layer), times in measured.items()
-    )
-    sound = [c for c in choices if c.output_layer in KEEP and c.same >= SAME]
-    if not sound:  # float32 with the exact layer is always among them
-        raise ModelError(f"{folder}: no choice gives the answers of the reference; convert the model again.")
-    best = min(sound, key=lambda choice: choice.one)
-    evidence = {"beam_size": beam, "sentences": len(lines), "choices": [asdict(choice) for choice in choices]}
-    save_tuned(folder, best.compute_type, best.output_layer, evidence)
-    return Tuning(folder, choices, best, beam, len(lines), tuple(filter(None, dict.fromkeys(skipped.values()))))
+    return lines
 
 
-def _unusable(translator: Translator) -> dict[str, str]:
-    """Output layers that the model cannot have, as one whose file is of an older version; and why."""
-    found = {}
-    for layer in LAYERS:
-        if layer == "shortlist-net" and not (translator.loaded.folder / NET.facts).is_file():
-            found[layer] = ""  # nothing to say of what few models have
-            continue
-        try:
-            translator.output_layer(DecodeOptions.of(output_layer=layer))
-        except ModelError as error:
-            found[layer] = f"Not measured: {error}"
-    return found
+def _present(folder: Path, threads: int, beam_size: int) -> tuple[ComputeType, str]:
+    """The number type and output layer that are used without flags."""
+    loaded = Translator(folder, threads=threads, compute_type="auto").loaded
+    kind: ComputeType = loaded.machine.compute_type
+    return kind, loaded.layer_name(loaded.options.changed(beam_size=beam_size))
 
 
-def _choices(skipped: Collection[str]) -> Iterator[tuple[ComputeType, str]]:
-    """All choices but `skipped`; of float32 only the slow layer and the fast one, which say what the type costs."""
-    for kind in TYPES:
-        for layer in LAYERS:
-            if layer in skipped:
-                continue
-            if kind == "int8" or layer in ("scan", "exact"):
-                yield kind, layer
+def _choices(
+    translator: Translator, present: tuple[ComputeType, str]
+) -> tuple[list[tuple[ComputeType, str]], tuple[str, ...]]:
+    """All choices that the model can have, and why others were left out.
+
+    Of int16 and float32 only the layers that need no fit, which say what the type costs.
+    """
+    names, artifacts = [present], translator.loaded.artifacts
+    for layer in output_layers():
+        entry = find_output_layer(layer)
+        if all(map(artifacts.has, entry.needs + entry.can_use)):
+            names += [(kind, layer) for kind in TYPES if kind == "int8" or not entry.needs]
+    faults = filter(None, map(artifacts.fault, present_artifacts(translator.loaded.folder)))
+    return list(dict.fromkeys(names)), tuple(f"Not measured: {fault}" for fault in faults)
 
 
 def _measure(
@@ -163,10 +193,10 @@ def _measure(
     options = {"beam_size": beam_size, "output_layer": layer}
     translator.translate(lines[:2], **options)  # type: ignore[arg-type]
     began = time.perf_counter()
-    found = [translator.translate([line], **options)[0].text for line in lines]  # type: ignore[arg-type]
+    texts = [translator.translate([line], **options)[0].text for line in lines]  # type: ignore[arg-type]
     one = time.perf_counter() - began
     began = time.perf_counter()
     for first in range(0, len(lines), BATCH):
         translator.translate(lines[first : first + BATCH], **options)  # type: ignore[arg-type]
     batch = time.perf_counter() - began
-    return found, (1000 * one / len(lines), 1000 * batch / len(lines))
+    return texts, (1000 * one / len(lines), 1000 * batch / len(lines))

@@ -1,33 +1,33 @@
-"""Fitted parts of a model, kept in its folder: NAME.safetensors with NAME.json, replaced as a whole.
+"""Fitted artifacts of a model, kept in its folder: NAME.safetensors with NAME.json, replaced as a whole.
 
-NAME.json holds the digest of NAME.safetensors, so that a crash between the two renames is seen, and digests of what it
-was fitted for, so that it is refused for others. Nothing is unpickled.
+NAME.json holds the digest of NAME.safetensors, so that a crash between the two renames is seen, and digests of the
+parts that it was fitted for, so that it is refused for others. Nothing is unpickled.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from sharpbeam import _core
-from sharpbeam.errors import ModelError
+from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.output_layers.artifact import OUTPUT, SOURCE, TARGET, Artifact, Stored
+from sharpbeam.output_layers.registry import artifact_names, find_artifact
 from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.tensors import save_tensors
 from sharpbeam.text.json import WORDS, read_any_json
 from sharpbeam.text.lines import file_digest
 from sharpbeam.types import Floats
 
-OUTPUT = "output_sha256"  # key of the digest of the output layer
-_SUFFIX = "_sha256"
 _ROWS = 1024  # that are hashed together
 
 
@@ -42,77 +42,150 @@ def output_digest(weight: Floats, bias: Floats) -> str:
     return digest.hexdigest()
 
 
-def check_made_for(path: Path, facts: Mapping[str, Any], identity: Mapping[str, str], again: str) -> None:
-    """Raise ModelError where a digest of `identity` is another one in `facts`, which `path` holds."""
-    for name, digest in identity.items():
-        if facts.get(name) != digest:
-            what = "output weights" if name == OUTPUT else name.removesuffix(_SUFFIX).replace("_", " ")
-            raise ModelError(f"{path} was fitted for other {what} than this model has. {again}")
+class FolderArtifacts:
+    """The artifacts of one model, in its folder: `output_layers.registry.Artifacts`. Digests are computed once."""
 
-
-@dataclass(frozen=True)
-class Fitted:
-    """The pair of files of one kind."""
-
-    name: str
-    version: int  # of the format
-    command: str  # that makes it, and its options: "fit-screen", "--text FILE"
-    options: str
-    older: tuple[int, ...] = ()  # versions that are read too
-
-    @property
-    def tensors(self) -> str:
-        """Name of the file of tensors."""
-        return f"{self.name}.safetensors"
-
-    @property
-    def facts(self) -> str:
-        """Name of the file of facts."""
-        return f"{self.name}.json"
-
-    @property
-    def again(self) -> str:
-        """Advice where the files are not sound."""
-        return f"Make the {self.name} again: sharpbeam {self.command}."
-
-    def save(
-        self, folder: Path, tensors: Mapping[str, NDArray[Any]], identity: Mapping[str, str], facts: Mapping[str, Any]
+    def __init__(
+        self,
+        folder: Path,
+        weight: Floats,
+        bias: Floats,
+        vocabularies: tuple[bytes, bytes] | None = None,
+        sources: int = 0,
     ) -> None:
-        """Write both files into the model folder; `identity` holds digests of what they are fitted for, by name."""
-        with replacing_files(folder, self.tensors, self.facts) as temporary:
-            save_tensors(temporary / self.tensors, tensors)
-            digest = {f"{self.name}{_SUFFIX}": file_digest(temporary / self.tensors)}
-            record = {"format_version": self.version, **identity, **digest, **facts}
-            (temporary / self.facts).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        """`vocabularies` are source and target, serialized, if the model has any; the source's has `sources` tokens."""
+        self.folder, self._weight, self._bias = folder, weight, bias
+        self._vocabularies, self._sources = vocabularies, sources
+        self._faults: dict[str, str] = {}
 
-    def read(self, folder: Path, identity: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Facts and tensors in the model folder, checked by their digests; raises ModelError."""
-        facts, path = self.read_facts(folder), folder / self.tensors
-        check_made_for(folder / self.facts, facts, identity, self.again)
-        if not path.is_file():
-            raise ModelError(f"{path} is missing, though {self.facts} is there. {self.again}")
-        try:
-            if file_digest(path) != facts.get(f"{self.name}{_SUFFIX}"):
-                raise ModelError(
-                    f"{path} is not the file that {self.facts} belongs to: its SHA-256 differs. {self.again}"
-                )
-            return facts, load_file(path)
-        except (SafetensorError, OSError, ValueError) as error:
-            raise ModelError(f"{path} cannot be read as safetensors ({error}). {self.again}") from error
+    @cached_property
+    def output(self) -> str:
+        """The digest of the output matrix and its bias."""
+        return output_digest(self._weight, self._bias)
 
-    def read_facts(self, folder: Path) -> dict[str, Any]:
-        """The content of the file of facts; raises ModelError where there is none, or one of another version."""
-        path = folder / self.facts
-        if not path.exists():
-            how = f"sharpbeam {self.command} {folder} {self.options}"
-            raise ModelError(f"{folder} has no {self.name}; make one: {how}.")
+    def read(self, name: str) -> Any:
+        """The artifact `name`; raises ModelError if there is no sound one that was made for this model."""
+        kind = find_artifact(name)
+        identity, facts = self._identity(kind), read_facts(self.folder, kind)
+        path, advice = self.folder / f"{name}.safetensors", _advice(kind, self.folder)
+        for key, digest in identity.items():
+            if facts.get(key) != digest:
+                part = "output weights" if key == OUTPUT else key.removesuffix("_sha256").replace("_", " ")
+                raise ModelError(f"{path} was fitted for other {part} than this model has. {advice}")
         try:
-            facts = read_any_json(path, WORDS)
+            path.open("rb").close()
+            if file_digest(path) != facts.get(f"{name}_sha256"):
+                raise ModelError(f"{path} is not the file that {name}.json belongs to: its SHA-256 differs. {advice}")
+            arrays = load_file(path)
+        except OSError as error:
+            remedy = "Let this user read it (chmod a+r)." if isinstance(error, PermissionError) else advice
+            raise ModelError(f"{path} cannot be read ({error.strerror or error}). {remedy}") from error
+        except (SafetensorError, ValueError) as error:
+            raise ModelError(f"{path} cannot be read as safetensors ({error}). {advice}") from error
+        sizes = {"V": len(self._bias), "D": self._weight.shape[1], "S": self._sources}
+        try:
+            return kind.read(Stored(str(path), advice, facts, arrays, sizes))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"{path} or its .json is not sound ({error!r}). {advice}") from error
+
+    def has(self, name: str) -> bool:
+        """Whether there is a sound one; one that is there and is not is told to the user, once."""
+        kind = find_artifact(name)
+        if name not in self._faults:
+            self._faults[name] = "absent"
+            if kind_files(self.folder, kind) and not (kind.made_for != (OUTPUT,) and self._vocabularies is None):
+                self._faults[name] = self.fault(name)
+                if self._faults[name]:
+                    logging.getLogger("sharpbeam").warning("Not used: %s", self._faults[name])
+        return not self._faults[name]
+
+    def fault(self, name: str) -> str:
+        """Why `read` raises ModelError; empty if it does not."""
+        try:
+            self.read(name)
         except ModelError as error:
-            raise ModelError(f"{error} {self.again}") from error
-        version = facts.get("format_version") if isinstance(facts, dict) else None
-        if version != self.version and version not in self.older:
-            raise ModelError(
-                f"{path}: format_version is {version!r}; this Sharpbeam reads {self.version}. {self.again}"
+            return str(error)
+        return ""
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """The record of the artifact: how it was fitted, and how good it is; raises ModelError."""
+        return read_facts(self.folder, find_artifact(name))
+
+    def gains(self) -> dict[str, float]:
+        """Times that the preview was measured to be faster than a scan, by kind of search.
+
+        Warns of each artifact that is there and of no use.
+        """
+        for name in present_artifacts(self.folder):
+            self.has(name)
+        gains = self.facts("preview").get("gains") if self.has("preview") else None
+        return {str(name): float(gain) for name, gain in gains.items()} if isinstance(gains, dict) else {}
+
+    def save(self, name: str, value: Any, facts: Mapping[str, Any]) -> None:
+        """Write the artifact; `facts` say what it was fitted on and how good it is. Raises OutputError."""
+        kind, tensors, record = find_artifact(name), f"{name}.safetensors", f"{name}.json"
+        arrays, own = kind.write(value)
+        with replacing_files(self.folder, tensors, record) as temporary:
+            save_tensors(temporary / tensors, arrays)
+            digest = {f"{name}_sha256": file_digest(temporary / tensors)}
+            content = {"format_version": kind.version, **self._identity(kind), **digest, **_merged(own, facts)}
+            (temporary / record).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        for old in kind.old_files:
+            (self.folder / old).unlink(missing_ok=True)
+        self._faults.pop(name, None)
+
+    def _identity(self, kind: Artifact) -> dict[str, str]:
+        """Digests of the parts that an artifact of this kind is made for."""
+        if kind.made_for != (OUTPUT,) and self._vocabularies is None:
+            raise OptionError(
+                f"{self.folder} holds an output matrix without a source; a {kind.layer} is for the sources of a "
+                "translation model."
             )
-        return dict(facts)
+        identity = {}
+        for key in kind.made_for:
+            if key == OUTPUT:
+                identity[key] = self.output
+            elif key in (SOURCE, TARGET) and self._vocabularies is not None:
+                identity[key] = hashlib.sha256(self._vocabularies[key == TARGET]).hexdigest()
+            else:  # the digest of another artifact
+                identity[key] = str(read_facts(self.folder, find_artifact(key.removesuffix("_sha256"))).get(key))
+        return identity
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Both together; tables that both have are merged too."""
+    both = {name for name in one.keys() & other.keys() if isinstance(one[name], dict)}
+    return {**one, **other, **{name: _merged(one[name], other[name]) for name in both}}
+
+
+def kind_files(folder: Path, kind: Artifact) -> list[Path]:
+    """The files of an artifact that are there, also of earlier releases."""
+    names = (f"{kind.name}.json", f"{kind.name}.safetensors", *kind.old_files)
+    return [folder / name for name in names if (folder / name).exists()]
+
+
+def present_artifacts(folder: Path) -> tuple[str, ...]:
+    """The names of the artifacts that have files in `folder`, sound or not."""
+    return tuple(name for name in artifact_names() if kind_files(folder, find_artifact(name)))
+
+
+def read_facts(folder: Path, kind: Artifact) -> dict[str, Any]:
+    """The content of the file of facts; raises ModelError if there is none, or one of another version."""
+    path, advice = folder / f"{kind.name}.json", _advice(kind, folder)
+    if not path.exists():
+        for old in kind.old_files:
+            if (folder / old).exists():
+                raise ModelError(f"{folder / old} is of an earlier release, which this one does not read. {advice}")
+        raise ModelError(f"{folder} has no {kind.name.replace('_', ' ')}. {advice}")
+    try:
+        facts = read_any_json(path, WORDS)
+    except ModelError as error:
+        raise ModelError(f"{error} {advice}") from error
+    version = facts.get("format_version") if isinstance(facts, dict) else None
+    if version != kind.version and version not in kind.older:
+        raise ModelError(f"{path}: format_version is {version!r}; this Sharpbeam reads {kind.version}. {advice}")
+    return dict(facts)
+
+
+def _advice(kind: Artifact, folder: Path) -> str:
+    return f"Make it with: sharpbeam fit {kind.layer} {folder} {kind.options}".rstrip() + "."

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from sharpbeam.errors import InputError
-from sharpbeam.output_layers.fitted import Shortlist
+from sharpbeam.output_layers.shortlist import Shortlist
 
 _MAGIC, _HEADER = 0xF11A48D5013417F5, struct.Struct("<6Q")
 _MOST_BYTES = 1 << 26

@@ -103,7 +103,7 @@ def tensor_entries(path: Path) -> dict[str, TensorEntry]:
 def save_tensors(
     path: Path, tensors: Mapping[str, NDArray[Any] | Int8Matrix], metadata: dict[str, str] | None = None
 ) -> None:
-    """Write a file that everyone may read; a matrix of int8 as its integers and the scale of each row."""
+    """Write a file with the mode of others (umask); a matrix of int8 as its integers and the scale of each row."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, tensor in tensors.items():
         if not isinstance(tensor, Int8Matrix):
@@ -112,5 +112,7 @@ def save_tensors(
             arrays |= {name: rows.integers, name + SCALE: rows.scale[:, 0]}
         else:
             arrays[name] = tensor.values()
+    path.touch()
+    mode = path.stat().st_mode
     save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, metadata)
-    path.chmod(0o644)  # safetensors makes it private
+    path.chmod(mode)  # safetensors makes it private

@@ -163,11 +163,11 @@ def test_a_fitted_preview_finds_the_same_tokens(tmp_path: Path) -> None:
         model, folder = make(), tmp_path / make.__name__
         fit_model_head(folder, model, Tokenizer(), ["abcdefghij klmno pqrst"] * 30, vectors=300)
         alone = model.generate(PROMPTS, max_new_tokens=12, do_sample=False)
-        with Head.attach(model, "proven", folder) as attached:
+        with Head.attach(model, "preview", folder) as attached:
             assert torch.equal(model.generate(PROMPTS, max_new_tokens=12, do_sample=False), alone)
             assert attached.stats.head_rows > 0
     with pytest.raises(ModelError):
-        Head.attach(causal(), "proven", tmp_path / "encoder_decoder")
+        Head.attach(causal(), "preview", tmp_path / "encoder_decoder")
 
 
 def test_what_cannot_be_attached_is_refused_by_name(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_what_cannot_be_attached_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"causal language model or encoder-decoder"):
         Head.attach(torch.nn.Linear(3, 4))
     with pytest.raises(OptionError, match=r"need the `folder` of a fit"):
-        Head.attach(model, "proven")
+        Head.attach(model, "preview")
     attached = Head.attach(model)
     with pytest.raises(InputError, match=r"attached already"):
         Head.attach(model)

@@ -15,8 +15,10 @@ SOURCE = Path(sharpbeam.__file__).parents[1]
 GOOD = """
 from pathlib import Path
 
-from sharpbeam import DecodeOptions, FitProgress, Generator, MachineOptions, Scorer, ScreenOptions, Translator
-from sharpbeam import fit_preview, fit_screen, fit_shortlist, profile, screen_report, translate_file, tune
+from sharpbeam import DecodeOptions, Generator, MachineOptions, Scorer, Translator
+from sharpbeam.fit.progress import FitProgress
+from sharpbeam.options.fit import ScreenOptions
+from sharpbeam import fit_layer, layer_report, profile, translate_file, tune
 from sharpbeam import convert_model, export_model
 
 
@@ -40,11 +42,11 @@ for answer in Scorer("lm").score_stream(["the end"]):
     print(answer.score)
 stats = translate_file(translator, "in.txt", Path("out.txt"), resume=True, format="jsonl", progress=print, beam_size=1)
 sentences: int = stats.sentences
-fit_screen("model", "text", options=ScreenOptions(fidelity=0.99), progress=listen)
-fit_shortlist("model", pairs="pairs.tsv", progress=listen)
-fit_preview("model", progress=listen)
+fit_layer("screen", "model", text="text", options=ScreenOptions(fidelity=0.99), progress=listen)
+fit_layer("shortlist", "model", pairs="pairs.tsv", progress=listen)
+fit_layer("preview", "model", progress=listen)
 tune("model", [Path("text")])
-summary: str = screen_report("model", "text", vectors=100).summary()
+summary: str = layer_report("model", "text", vectors=100).summary()
 layer: str = profile("de-en", ["Bade."]).output_layer
 convert_model("their-model", "model")
 export_model("model", "for-others")

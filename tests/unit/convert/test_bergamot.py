@@ -112,7 +112,7 @@ def test_a_folder_as_shipped_is_converted_whole(student, tmp_path):
     )
     assert own == given and len(other) == 3
     vocabulary = translator.loaded.source
-    allowed = model.shortlist.words(np.array(vocabulary.encode(text), np.int32)).tolist()
+    allowed = model.shortlist.tokens(np.array(vocabulary.encode(text), np.int32)).tolist()
     found = translator.translate([text], output_layer="shortlist", **length)[0].hypotheses[0]
     assert set(found.tokens) <= {vocabulary.piece(token) for token in allowed}
 
@@ -122,7 +122,7 @@ def test_a_shortlist_has_frequent_ids_own_tokens_and_translations(student):
     found = read_model(str(student)).shortlist
     start = WORDS  # the token that the decoder starts from, which the file does not know
     assert found.always.tolist() == [0, 1, 2, 3, 4, start]
-    assert found.words(np.array([0, 1, 50, start], np.int32)).tolist() == [0, 1, 2, 3, 4, 7, 8, 9, 50, start]
+    assert found.tokens(np.array([0, 1, 50, start], np.int32)).tolist() == [0, 1, 2, 3, 4, 7, 8, 9, 50, start]
 
 
 def test_two_vocabularies_are_found_by_their_names(tmp_path):
@@ -152,7 +152,7 @@ def test_a_shortlist_of_another_model_or_a_damaged_one_is_refused(student):
             read_model(str(student))
     path.write_text("a b 0.5\n")
     model = read_model(str(student))
-    assert model.shortlist is None and "fit-shortlist MODEL --lex lex.s2t.bin" in model.notes[0]
+    assert model.shortlist is None and "fit shortlist MODEL --lex lex.s2t.bin" in model.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from support.artifacts import save_screen
 
 from sharpbeam import Translator
 from sharpbeam.errors import ModelError, OptionError
-from sharpbeam.fit.low_bit import fit_low_bit
-from sharpbeam.fit.low_bit_job import fit_preview
+from sharpbeam.fit.preview.fit import find_preview
+from sharpbeam.fit.preview.job import fit_preview
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen
-from sharpbeam.storage.low_bit import save_low_bit
-from sharpbeam.storage.screens import save_screen
+from sharpbeam.output_layers.screen import FallbackTest, ResidualMass, Screen
+from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.text.lines import file_digest
 
 TEXTS = ["das ist ein haus", "wir gehen nach hause", "ein hund", "der mann sieht das haus"]
@@ -32,7 +33,7 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
 def fit(folder: Path) -> None:
     weight, bias = Translator(folder).loaded.model.output()
     samples = np.random.default_rng(0).normal(size=(100, weight.shape[1])).astype(np.float32)
-    save_low_bit(folder, fit_low_bit(weight, bias, samples).arrays(), weight, bias)
+    FolderArtifacts(folder, weight, bias).save("preview", find_preview(weight, bias, samples), {})
 
 
 def test_layers_share_what_they_have_in_common(folder):
@@ -67,12 +68,12 @@ def test_logits_are_no_log_probabilities(choices, said):
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-@pytest.mark.parametrize("output_layer", ["scan", "proven"])
+@pytest.mark.parametrize("output_layer", ["scan", "preview"])
 def test_translations_are_those_of_the_exact_layer(folder, sentences, output_layer, beam_size):
     (folder / "text").write_text("\n".join(sentences[:60]))
     fit_preview(folder, [folder / "text"])
     translator = Translator(folder)
-    off = {"scan": 8e-5, "proven": 0.02}[output_layer]  # three times what the normalisers are off here
+    off = {"scan": 8e-5, "preview": 0.02}[output_layer]  # three times what the normalisers are off here
     exact = translator.translate(TEXTS, beam_size=beam_size, max_length=12, return_scores=True)
     got = translator.translate(TEXTS, beam_size=beam_size, max_length=12, output_layer=output_layer, return_scores=True)
     assert [t.text for t in got] == [t.text for t in exact]
@@ -83,24 +84,54 @@ def test_translations_are_those_of_the_exact_layer(folder, sentences, output_lay
     assert [a.score for a in scores] == pytest.approx([a.score for a in wanted], abs=off)
 
 
-def test_without_a_preview_the_proven_layer_says_what_to_do(folder):
-    with pytest.raises(ModelError, match=r"has no low_bit\.safetensors.*use another output_layer: exact or scan"):
-        Translator(folder).translate(TEXTS, output_layer="proven")
+def test_without_a_preview_the_error_says_what_to_do(folder):
+    with pytest.raises(ModelError, match=r"has no preview\. Make it with: sharpbeam fit preview"):
+        Translator(folder).translate(TEXTS, output_layer="preview")
 
 
 def test_a_preview_of_other_weights_is_refused(folder):
     weight, bias = Translator(folder).loaded.model.output()
     samples = np.ones((3, weight.shape[1]), np.float32)
-    save_low_bit(folder, fit_low_bit(weight, bias, samples).arrays(), weight, bias + 1)
+    FolderArtifacts(folder, weight, bias + 1).save("preview", find_preview(weight, bias, samples), {})
     with pytest.raises(ModelError, match="fitted for other output weights"):
-        Translator(folder).translate(TEXTS, output_layer="proven")
+        Translator(folder).translate(TEXTS, output_layer="preview")
 
 
-@pytest.mark.parametrize("damage", [b"", b"not tensors at all"])
-def test_a_damaged_preview_is_refused(folder, damage):
-    (folder / "low_bit.safetensors").write_bytes(damage)
-    with pytest.raises(ModelError, match="cannot be read as safetensors"):
-        Translator(folder).translate(TEXTS, output_layer="proven")
+def test_a_preview_of_no_use_is_told_and_the_scan_taken(folder, caplog, monkeypatch):
+    monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
+    weight, bias = Translator(folder).loaded.model.output()
+    samples = np.ones((3, weight.shape[1]), np.float32)
+    artifacts = FolderArtifacts(folder, weight, bias)
+    artifacts.save("preview", find_preview(weight, bias, samples), {"gains": {"greedy": 9.0}})
+    assert {path.stat().st_mode & 0o777 for path in folder.glob("preview.*")} == {0o666 & ~_umask()}
+    (folder / "preview.safetensors").write_bytes(b"not tensors at all")
+    translator = Translator(folder)
+    assert translator.loaded.layer_name(DecodeOptions.of(beam_size=1)) != "preview"
+    (told,) = caplog.messages
+    assert "preview.safetensors" in told and "SHA-256 differs" in told and "sharpbeam fit preview" in told
+    with pytest.raises(ModelError, match="SHA-256 differs"):
+        translator.translate(TEXTS, output_layer="preview")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_files_of_an_earlier_release_are_told(folder, caplog, monkeypatch):
+    monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
+    (folder / "low_bit.safetensors").write_bytes(b"")
+    assert Translator(folder).loaded.layer_name(DecodeOptions.of(beam_size=1)) != "preview"
+    (told,) = caplog.messages
+    assert "low_bit.safetensors is of an earlier release" in told and "sharpbeam fit preview" in told
+
+
+def test_a_fidelity_that_was_not_measured_is_refused(folder):
+    fit(folder)
+    with pytest.raises(OptionError, match=r"fidelity is 0\.9; the preview of this model was not measured on text"):
+        Translator(folder).translate(TEXTS, output_layer="preview", fidelity=0.9)
+    assert Translator(folder).translate(TEXTS, output_layer="preview", fidelity=1.0)
 
 
 def test_weights_that_overflow_are_an_error_and_no_empty_text(folder):
@@ -134,8 +165,10 @@ def test_weights_that_overflow_where_the_first_token_is_banned(make_transformer,
         translator.score(TEXTS, TEXTS)
 
 
-def test_the_layer_that_proven_replaced_is_named(folder):
-    with pytest.raises(
-        OptionError, match="output_layer is 'certified'; it must be 'proven', which takes its place here"
-    ):
-        Translator(folder).translate(TEXTS, output_layer="certified")
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [("certified", "preview"), ("calibrated", "preview with a fidelity below 1"), ("screen-alone", "alone")],
+)
+def test_old_names_are_answered_by_the_new_ones(folder, old, now):
+    with pytest.raises(OptionError, match=f"output_layer is '{old}'; it must be .*{now}, which takes its place"):
+        Translator(folder).translate(TEXTS, output_layer=old)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -12,11 +13,9 @@ from support.searches import hypotheses
 
 from sharpbeam import Translator
 from sharpbeam.decoding.forced import force_all
-from sharpbeam.decoding.loading import shortlist_identity
 from sharpbeam.errors import ModelError
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.output_layers.fitted import Shortlist
-from sharpbeam.storage.shortlists import save_shortlist
+from sharpbeam.output_layers.shortlist import Shortlist
 
 
 @pytest.fixture()
@@ -26,7 +25,7 @@ def translator(tiny_model: Path, tmp_path: Path) -> Translator:
     draw = np.random.default_rng(1)
     start = np.arange(201, dtype=np.int32) * 8
     shortlist = Shortlist(np.arange(20, dtype=np.int32), start, draw.integers(0, 200, 1600).astype(np.int32))
-    save_shortlist(folder, shortlist, shortlist_identity(Translator(folder).loaded), {})
+    Translator(folder).loaded.artifacts.save("shortlist", shortlist, {})
     return Translator(folder)
 
 
@@ -54,14 +53,13 @@ def test_search_score_is_forced_score(translator: Translator, sentences: list[st
         assert np.isfinite(forced).all()
     shortlist = translator.loaded.layer_named("shortlist").shortlist
     for request in requests:
-        assert set(found[request.index][0].tokens) <= set(shortlist.words(request.source).tolist())
+        assert set(found[request.index][0].tokens) <= set(shortlist.tokens(request.source).tolist())
 
 
-def test_a_shortlist_of_another_model_is_refused(translator: Translator, tiny_model: Path):
-    identity = shortlist_identity(translator.loaded)
-    for name in identity:
-        save_shortlist(
-            translator.loaded.folder, translator.loaded.layer_named("shortlist").shortlist, identity | {name: "0"}, {}
-        )
-        with pytest.raises(ModelError, match=r"was fitted for other .* Make the shortlist again"):
+def test_a_shortlist_of_another_model_is_refused(translator: Translator):
+    path = translator.loaded.folder / "shortlist.json"
+    facts = json.loads(path.read_text())
+    for name in ("output_sha256", "source_vocabulary_sha256", "target_vocabulary_sha256"):
+        path.write_text(json.dumps(facts | {name: "0"}))
+        with pytest.raises(ModelError, match=r"was fitted for other .* Make it with: sharpbeam fit shortlist"):
             Translator(translator.loaded.folder).translate(["ba"], output_layer="shortlist")

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sharpbeam import FitProgress, fit_screen
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.errors import InputError, OptionError
-from sharpbeam.fit.progress import Reporter
+from sharpbeam.fit.progress import FitProgress, Reporter
 from sharpbeam.fit.screen import job
 from sharpbeam.fit.screen.collect import Collection, Collector
 from sharpbeam.fit.screen.forecast import forecast
+from sharpbeam.fit.screen.job import fit_screen
 from sharpbeam.fit.screen.output import Output, Steps
 from sharpbeam.fit.screen.search import SHARES, Search, deal, find_screen
 from sharpbeam.options.decode import MachineOptions

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sharpbeam import FitProgress, Translator, export_shortlist, fit_shortlist
-from sharpbeam.errors import ModelError, OptionError, OutputError
+from sharpbeam import Translator
+from sharpbeam.errors import InputError, ModelError, OptionError, OutputError
+from sharpbeam.fit.progress import FitProgress
+from sharpbeam.fit.shortlist.job import export_shortlist, fit_shortlist
 from sharpbeam.options.decode import LanguageOptions
 from sharpbeam.options.fit import ShortlistOptions
 
@@ -43,7 +45,7 @@ def test_from_pairs_to_a_translator_and_another_engine(
     assert [report.done for report in reports if report.stage == "reading"][-1] == len(sentences)
     assert len(Translator(model).translate(sentences[:3], output_layer="shortlist", max_length=9)) == 3
     assert export_shortlist(model, tmp_path / "vmap") == 0
-    again = fit_shortlist(model, vmap=tmp_path / "vmap").shortlist
+    again = fit_shortlist(model, vmap=tmp_path / "vmap", overwrite=True).shortlist
     assert again.token.tolist() == fitted.shortlist.token.tolist()
     assert again.always.tolist() == fitted.shortlist.always.tolist()
 
@@ -53,8 +55,22 @@ def test_its_own_translations_are_kept_only_where_asked(model: Path, sentences: 
     text.write_text("".join(f"{sentence}\n" for sentence in sentences[:20]))
     fit_shortlist(model, text=text)
     assert not model.with_name("model.translations").exists()
-    fit_shortlist(model, text=text, work=tmp_path / "kept")
+    fit_shortlist(model, text=text, work=tmp_path / "kept", overwrite=True)
     assert len((tmp_path / "kept").read_text().splitlines()) == 20
+
+
+def test_what_would_break_the_model_writes_nothing(model: Path, sentences: list[str], tmp_path: Path) -> None:
+    few, repeated = tmp_path / "few", tmp_path / "repeated"
+    few.write_text("ba\tbu\n" * 300)
+    with pytest.raises(InputError, match="Nothing was written"):
+        fit_shortlist(model, pairs=few)
+    repeated.write_text("".join(f"{sentence}\t{sentence}\n" for sentence in sentences[:120] * 3))
+    fitted = fit_shortlist(model, pairs=repeated)
+    assert fitted.facts["fitted_pairs"] + fitted.facts["held_out"]["pairs"] == len(set(sentences[:120]))
+    before = (model / "shortlist.safetensors").read_bytes()
+    with pytest.raises(OutputError, match="give --overwrite"):
+        fit_shortlist(model, pairs=repeated)
+    assert (model / "shortlist.safetensors").read_bytes() == before
 
 
 def test_what_does_not_fit_together(model: Path, pairs: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.artifacts import read_screen, save_screen
 
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.loading import load_model
@@ -23,10 +24,8 @@ from sharpbeam.fit.screen.output import NEVER, Output, Steps
 from sharpbeam.fit.screen.search import Fitted, deal, find_screen
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions
-from sharpbeam.output_layers.fitted import ResidualMass
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.output_layers.screen import ScreenLayer
-from sharpbeam.storage.screens import read_screen, save_screen
+from sharpbeam.output_layers.screen import ResidualMass, ScreenLayer
 from sharpbeam.types import Floats, Ids, TopK
 
 QUIET: list[int] = []
@@ -132,7 +131,7 @@ def test_a_killed_collection_goes_on_to_the_same_files(
     with pytest.raises(KeyboardInterrupt):
         Collector(parts, torn, 2, 3).collect(killed(lines, 50), {}, 10**9, QUIET.append)
     assert len(list(torn.glob("*.npy"))) == 2
-    (torn / ".part-00002.npy.sharpbeam-0123abcd").write_bytes(b"half")
+    (torn / ".part-00002.npy.sharpbeam-0123456789abcdef").write_bytes(b"half")
     Collector(parts, torn, 2, 3, threads).collect(lines, {}, 10**9, QUIET.append)
     assert {p.name: p.read_bytes() for p in torn.iterdir()} == {p.name: p.read_bytes() for p in whole.iterdir()}
 
@@ -332,8 +331,8 @@ def edit(folder: Path, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda f: (f / "screen.json").unlink(), "has no screen; make one: sharpbeam fit-screen"),
-        (lambda f: (f / "screen.safetensors").unlink(), "screen.safetensors is missing"),
+        (lambda f: (f / "screen.json").unlink(), "has no screen. Make it with: sharpbeam fit screen"),
+        (lambda f: (f / "screen.safetensors").unlink(), r"screen.safetensors cannot be read \(No such file"),
         (lambda f: (f / "screen.json").write_text("{"), "is not JSON"),
         (lambda f: (f / "screen.json").write_text("[]"), "format_version is None"),
         (lambda f: edit(f, format_version=9), "format_version is 9; this Sharpbeam reads 3"),
@@ -343,7 +342,7 @@ def edit(folder: Path, **changes: object) -> None:
         ),
         (
             lambda f: edit(f, doubt=None),  # vocabulary: stored
-            "it must hold weight, bias, start, token, tail_weight, tail_bias",
+            "it must hold bias, start, tail_bias, tail_weight, token, weight",
         ),  # vocabulary: stored
         (lambda f: (f / "screen.safetensors").write_bytes(b"x" * 99), "its SHA-256 differs"),
     ],

@@ -12,7 +12,7 @@ from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
 from sharpbeam.fit.screen.output import Output
 from sharpbeam.fit.screen.residual_mass import complete, fit_residual, weigh
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of, widen
-from sharpbeam.output_layers.fitted import ResidualMass, Screen
+from sharpbeam.output_layers.screen import ResidualMass, Screen
 
 EOS = np.array([2], np.int32)
 

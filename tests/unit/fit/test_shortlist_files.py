@@ -16,8 +16,8 @@ from sharpbeam.fit.shortlist.alignment import Translations
 from sharpbeam.fit.shortlist.files import read_lex, read_vmap, write_vmap
 from sharpbeam.fit.shortlist.fit import PairSet, coverage, fit_pairs, read_pairs, shortlist_of
 from sharpbeam.options.fit import ShortlistOptions
-from sharpbeam.output_layers.fitted import Shortlist
-from sharpbeam.storage.shortlists import SHORTLIST, read_shortlist, save_shortlist
+from sharpbeam.output_layers.shortlist import Shortlist
+from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.text.words import WordVocabulary
 
 SPECIAL = [0, 1, 2, 3]
@@ -154,7 +154,12 @@ def test_from_pairs(german, english):
         read_pairs([("", "the")], Path("none.tsv"), german, english, 10, lambda _: None)
 
 
-IDENTITY = {"output_sha256": "12", "source_vocabulary_sha256": "34"}
+WEIGHT, BIAS = np.ones((5, 2), np.float32), np.zeros(5, np.float32)
+
+
+def artifacts(folder: Path, bias: float = 0.0, source: bytes = b"de", sources: int = 3, vocab: int = 5):
+    """Those of a model of 3 source and 5 target tokens, or of another one."""
+    return FolderArtifacts(folder, WEIGHT[:vocab], BIAS[:vocab] + np.float32(bias), (source, b"en"), sources)
 
 
 @pytest.fixture()
@@ -164,57 +169,56 @@ def shortlist() -> Shortlist:
 
 
 def test_save_and_load(tmp_path, shortlist):
-    save_shortlist(tmp_path, shortlist, IDENTITY, {"from": "pairs"})
-    found = read_shortlist(tmp_path, IDENTITY, 3, 5)
+    artifacts(tmp_path).save("shortlist", shortlist, {"from": "pairs"})
+    found = artifacts(tmp_path).read("shortlist")
     for name in ("always", "start", "token"):
         assert getattr(found, name).tolist() == getattr(shortlist, name).tolist()
-    assert SHORTLIST.read_facts(tmp_path)["from"] == "pairs"
+    assert artifacts(tmp_path).facts("shortlist")["from"] == "pairs"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shortlist.json", "shortlist.safetensors"]
 
 
 def test_what_does_not_belong_together_is_refused(tmp_path, shortlist):
-    with pytest.raises(ModelError, match="has no shortlist; make one: sharpbeam fit-shortlist"):
-        read_shortlist(tmp_path, IDENTITY, 3, 5)
-    save_shortlist(tmp_path, shortlist, IDENTITY, {})
-    for name, what in (("output_sha256", "output weights"), ("source_vocabulary_sha256", "source vocabulary")):
-        with pytest.raises(ModelError, match=f"was fitted for other {what} than this model has"):
-            read_shortlist(tmp_path, IDENTITY | {name: "56"}, 3, 5)
-    for sizes, said in (((4, 5), "start must have 5 numbers"), ((3, 4), "always holds a word outside 0 to 3")):
-        with pytest.raises(ModelError, match=said):
-            read_shortlist(tmp_path, IDENTITY, *sizes)
+    with pytest.raises(ModelError, match=r"has no shortlist\. Make it with: sharpbeam fit shortlist"):
+        artifacts(tmp_path).read("shortlist")
+    artifacts(tmp_path).save("shortlist", shortlist, {})
+    for other, part in (({"bias": 1.0}, "output weights"), ({"source": b"fr"}, "source vocabulary")):
+        with pytest.raises(ModelError, match=f"was fitted for other {part} than this model has"):
+            artifacts(tmp_path, **other).read("shortlist")
+    with pytest.raises(ModelError, match=r"start is int32 of shape \[4\]; it must be int32 of shape \[5\]"):
+        artifacts(tmp_path, sources=4).read("shortlist")
     record, tensors = tmp_path / "shortlist.json", tmp_path / "shortlist.safetensors"
     sound = record.read_text()
     for damage, said in (("{", "is not JSON"), ("[]", "format_version is None"), (sound[:-20], "is not JSON")):
         record.write_text(damage)
         with pytest.raises(ModelError, match=said):
-            read_shortlist(tmp_path, IDENTITY, 3, 5)
+            artifacts(tmp_path).read("shortlist")
     record.write_text(json.dumps(json.loads(sound) | {"format_version": 2}))
     with pytest.raises(ModelError, match="this Sharpbeam reads 1"):
-        read_shortlist(tmp_path, IDENTITY, 3, 5)
+        artifacts(tmp_path).read("shortlist")
     record.write_text(sound)
     tensors.write_bytes(tensors.read_bytes()[:-1])
     with pytest.raises(ModelError, match="its SHA-256 differs"):
-        read_shortlist(tmp_path, IDENTITY, 3, 5)
+        artifacts(tmp_path).read("shortlist")
     tensors.unlink()
-    with pytest.raises(ModelError, match="is missing, though"):
-        read_shortlist(tmp_path, IDENTITY, 3, 5)
+    with pytest.raises(ModelError, match=r"cannot be read \(No such file"):
+        artifacts(tmp_path).read("shortlist")
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"start": [1, 2, 2, 3]}, "start must have"),
-        ({"start": [0, 2, 1, 3]}, "start must have"),
-        ({"start": [0, 2, 2, 4]}, "start must have"),
+        ({"start": [1, 2, 2, 3]}, "start must rise"),
+        ({"start": [0, 2, 1, 3]}, "start must rise"),
+        ({"start": [0, 2, 2, 4]}, "start must rise"),
         ({"always": []}, "always must hold"),
         ({"always": [4, 4]}, "always must hold"),
-        ({"always": [-1, 4]}, "always holds a word outside"),
-        ({"token": [3, 1, 5]}, "token holds a word outside"),
+        ({"always": [-1, 4]}, "always holds .-1.; tokens of the model are 0 to 4"),
+        ({"token": [3, 1, 5]}, "token holds .5.; tokens"),
     ],
 )
 def test_wrong_numbers_are_refused(tmp_path, shortlist, change, said):
     arrays = {name: getattr(shortlist, name) for name in ("always", "start", "token")}
     broken = Shortlist(**arrays | {name: np.array(ids, np.int32) for name, ids in change.items()})
-    save_shortlist(tmp_path, broken, IDENTITY, {})
+    artifacts(tmp_path).save("shortlist", broken, {})
     with pytest.raises(ModelError, match=said):
-        read_shortlist(tmp_path, IDENTITY, 3, 5)
+        artifacts(tmp_path).read("shortlist")

@@ -65,7 +65,7 @@ def test_replayed_answers_are_those_of_the_layer(kind, captures) -> None:
     weight, bias, hidden = whole(1, 40, 12), whole(2, 40), whole(3, 23, 12)
     layer = DeviceLayer(weight, bias, Vectors(CPU, torch.float32, 12), CPU, torch.float32)
     if kind == "union":
-        layer = UnionLayer(layer, MadeArtifacts(weight, bias).screens().by_scope[""])
+        layer = UnionLayer(layer, MadeArtifacts(weight, bias).screen().by_scope[""])
     wanted = [layer.topk(hidden[:rows], 4) for rows in (5, 6, 1, 23)]
     layer.graphs = True
     for rows, truth in zip((5, 6, 1, 23), wanted, strict=True):

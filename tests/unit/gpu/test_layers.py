@@ -12,6 +12,7 @@ from reference.layers import ReferenceLayer, ReferenceScreenLayer
 from support.made_layers import MadeArtifacts, normal, whole
 
 from sharpbeam import OptionError
+from sharpbeam.options.decode import OutputLayerOptions
 from sharpbeam.output_layers.registry import LayerInputs
 
 torch = pytest.importorskip("torch")
@@ -30,8 +31,10 @@ def made(draw):
 
 def on_device(name, weight, bias, artifacts):
     dense = DeviceLayer(weight, bias, Vectors(CPU, torch.float32, WIDTH), CPU, torch.float32)
-    given = LayerInputs(weight, bias, artifacts, Path(), lambda other: dense)
-    return dense if name == "exact" else build_layer(name, lambda: given, dense)
+    name, _, sets = name.partition(" ")
+    options = OutputLayerOptions(screen_sets=sets or "tested")
+    inputs = LayerInputs(weight, bias, artifacts, Path(), lambda other: dense, options=options)
+    return dense if name == "exact" else build_layer(name, lambda: inputs, dense)
 
 
 def assert_same(layer, truth, hidden, k):
@@ -51,10 +54,10 @@ def test_exact(draw, k) -> None:
 
 @pytest.mark.parametrize("draw", [normal, whole])
 @pytest.mark.parametrize("k", [1, 10, 30])
-@pytest.mark.parametrize("name", ["screen", "screen-alone"])
+@pytest.mark.parametrize("name", ["screen", "screen alone"])
 def test_screen(name, draw, k) -> None:
     weight, bias, hidden, artifacts = made(draw)
-    screen, exact = artifacts.screens().by_scope[""], ReferenceLayer(weight, bias)
+    screen, exact = artifacts.screen().by_scope[""], ReferenceLayer(weight, bias)
     alone = replace(screen, residual=None, fallback=None)
     truth = ReferenceScreenLayer(weight, bias, screen if name == "screen" else alone, exact)
     layer = on_device(name, weight, bias, artifacts)
@@ -66,8 +69,8 @@ def test_screen(name, draw, k) -> None:
 
 def test_union() -> None:
     weight, bias, hidden, artifacts = made(whole)
-    screen = artifacts.screens().by_scope[""]
-    layer = on_device("screen-union", weight, bias, artifacts)
+    screen = artifacts.screen().by_scope[""]
+    layer = on_device("screen union", weight, bias, artifacts)
     for rows in (hidden[:1], hidden[:3]):
         cluster = np.argmax(rows @ screen.weight.T + screen.bias, axis=1).astype(np.int32)
         tokens = union(cluster, screen.token, screen.start)
@@ -89,5 +92,5 @@ def test_k_and_names_are_checked() -> None:
     weight, bias, hidden, artifacts = made(normal)
     with pytest.raises(OptionError, match="k is 41; it must be from 1 to the vocabulary size, 40"):
         on_device("exact", weight, bias, artifacts).topk(hidden, VOCAB + 1)
-    with pytest.raises(OptionError, match="output_layer is 'proven'; on a GPU it must be"):
-        on_device("proven", weight, bias, artifacts)
+    with pytest.raises(OptionError, match="output_layer is 'preview'; on a GPU it must be"):
+        on_device("preview", weight, bias, artifacts)

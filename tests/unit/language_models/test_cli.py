@@ -76,7 +76,7 @@ def test_a_language_model_gets_a_screen(call, model, tmp_path):  # noqa: F811
     words = np.random.default_rng(1).choice(["ba", "de", "ki", "fo", "gu"], (200, 5))
     text.write_text("".join(" ".join(line) + "\n" for line in words))
     flags = ("--method", "kmeans", "--clusters", 3, "--fidelity", 0.5, "--top-k", 2)
-    result = call("fit-screen", folder, "--text", text, *flags, "--work", tmp_path / "vectors")
+    result = call("fit", "screen", folder, "--text", text, *flags, "--work", tmp_path / "vectors")
     assert result.status == 0, result.err
     parts = load_model(folder, MachineOptions(), "language")
     records = np.load(tmp_path / "vectors/part-00000.npy")

@@ -12,8 +12,7 @@ from support.made_layers import normal, whole
 
 from sharpbeam._core import table_names
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen
-from sharpbeam.output_layers.screen import FallbackFeatures, ScreenLayer
+from sharpbeam.output_layers.screen import FallbackFeatures, FallbackTest, ResidualMass, Screen, ScreenLayer
 
 TABLES = table_names()
 TOLERANCE = 2e-5  # of a log probability, as for the exact layer

@@ -7,8 +7,7 @@ import pytest
 from support.made_layers import normal
 
 from sharpbeam._core import table_names
-from sharpbeam.output_layers.fitted import Screen
-from sharpbeam.output_layers.screen import ScreenLayer, ScreenUnionLayer
+from sharpbeam.output_layers.screen import Screen, ScreenLayer, ScreenUnionLayer
 
 VOCAB, DIM, CLUSTERS = 301, 19, 12  # no multiples of a panel, of a register or of a word of marks
 WEIGHT, BIAS = normal(1, VOCAB, DIM), normal(2, VOCAB)

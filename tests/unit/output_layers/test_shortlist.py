@@ -8,8 +8,7 @@ from support.made_layers import SOURCES, made_requests, normal, opened, whole
 
 from sharpbeam._core import table_names
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.fitted import Shortlist
-from sharpbeam.output_layers.shortlist import ShortlistLayer
+from sharpbeam.output_layers.shortlist import Shortlist, ShortlistLayer
 from sharpbeam.types import Request
 
 TABLES = table_names()
@@ -29,7 +28,7 @@ def make_shortlist(seed: int, vocab: int, longest: int = 12) -> Shortlist:
 def test_the_set_of_a_source():
     shortlist = Shortlist(np.int32([0, 7]), np.int32([0, 2, 2, 5]), np.int32([9, 3, 8, 7, 1]))
     for source, tokens in (([1], [0, 7]), ([0], [0, 3, 7, 9]), ([2, 0, 2], [0, 1, 3, 7, 8, 9]), ([], [0, 7])):
-        found = shortlist.words(np.array(source, np.int32))
+        found = shortlist.tokens(np.array(source, np.int32))
         assert found.tolist() == tokens and found.dtype == np.int32
 
 
@@ -46,7 +45,7 @@ def test_as_the_reference_where_sums_are_exact(isa, shape):
     for k in {1, min(5, vocab), vocab}:
         top = run.topk(hidden, k, request)
         for row, index in enumerate(request.tolist()):
-            tokens = shortlist.words(requests[index].source)
+            tokens = shortlist.tokens(requests[index].source)
             own = logits[row, tokens]
             log_prob = own - own.max() - np.log(np.exp(own - own.max()).sum())
             order = np.argsort(-own, kind="stable")[:k]

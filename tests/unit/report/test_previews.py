@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from sharpbeam.decoding.loading import WORTH_IT, LoadedModel, find_model, load_model
-from sharpbeam.fit.low_bit_job import fit_preview, worth_fitting
-from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.errors import OptionError
+from sharpbeam.fit.preview.job import fit_preview, worth_fitting
+from sharpbeam.fit.texts import sample_of
+from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.report.previews import PreviewReport, draw_previews, report_previews
-from sharpbeam.storage.low_bit import FILE, read_gains
+from sharpbeam.storage import artifacts
+from sharpbeam.text.sample import sample
 
 TEXT = ["Das ist ein Haus.", "Ich habe gestern ein gutes Buch gelesen.", "Wo ist der Bahnhof?", "Es regnet."] * 12
 
@@ -20,8 +23,8 @@ TEXT = ["Das ist ein Haus.", "Ich habe gestern ein gutes Buch gelesen.", "Wo ist
 def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     folder = Path(shutil.copytree(find_model("de-en"), tmp_path_factory.mktemp("report") / "de-en"))
     text = folder.parent / "text"
-    text.write_text("\n".join(TEXT), encoding="utf-8")
-    fit_preview(folder, text, vectors=400)
+    text.write_text("\n".join(sample("de")), encoding="utf-8")
+    fit_preview(folder, text, vectors=400, fidelity=0.9)
     return load_model(folder, MachineOptions(exact=True, threads=1))
 
 
@@ -30,8 +33,8 @@ def reports(model: LoadedModel) -> list[PreviewReport]:
     return report_previews(model, TEXT, 300)
 
 
-def test_each_stage_leaves_fewer_and_the_proven_layer_misses_nothing(reports):
-    assert [one.layer for one in reports] == ["proven", "calibrated"]
+def test_each_stage_leaves_fewer_and_the_proven_preview_misses_nothing(reports):
+    assert [one.layer[:17] for one in reports] == ["preview", "preview, fidelity"]
     for one in reports:
         assert 100 < one.rows <= 300
         assert one.tokens > one.previewed >= one.compared >= one.matter > 0
@@ -42,29 +45,47 @@ def test_each_stage_leaves_fewer_and_the_proven_layer_misses_nothing(reports):
     assert reports[1].missed < 0.02
 
 
+def test_a_measured_fidelity_is_what_the_layer_has(model):
+    fidelity = model.artifacts.read("preview").fidelity
+    assert 0.9 <= fidelity < 1
+    layer = OutputLayerOptions("preview", fidelity=0.9)
+    assert model.layer_named("preview", layer) is not model.layer_named("preview")
+    with pytest.raises(OptionError, match="was measured to have at least 0"):
+        model.layer_named("preview", OutputLayerOptions("preview", fidelity=0.99999))
+
+
 def test_the_report_is_drawn(reports, tmp_path):
     pytest.importorskip("matplotlib")
     draw_previews(reports, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_auto_takes_the_proven_layer_where_the_preview_gains(model, monkeypatch):
+def test_auto_takes_the_preview_where_it_gains(model, monkeypatch):
     monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
-    folder, output = model.folder, model.model.output()
-    gains = read_gains(folder, *output)
+    folder, gains = model.folder, model.artifacts.facts("preview")["gains"]
     assert set(gains) <= {"greedy", "scores", "beam"} and gains["greedy"] > 0 and gains["scores"] > 0
     machine = MachineOptions(compute_type="float32", threads=1)
     for beam_size, scores, name in ((1, False, "greedy"), (1, True, "scores"), (5, False, "beam")):
         options = DecodeOptions.of(beam_size=beam_size, return_scores=scores)  # whatever the model's own is
-        wanted = "proven" if gains.get(name, 0) > WORTH_IT[name] else "scan"
-        assert load_model(folder, machine).layer_name(options) == wanted
-    assert read_gains(folder, output[0], output[1] + 1) == {}  # fitted for other weights
+        expected = "preview" if gains.get(name, 0) > WORTH_IT[name] else "scan"
+        assert load_model(folder, machine).layer_name(options) == expected
     assert worth_fitting(folder)
 
 
-def test_auto_is_the_scan_where_the_preview_cannot_be_read(model, tmp_path, monkeypatch):
+def test_the_matrix_is_hashed_once_a_load(model, monkeypatch):
     monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
+    hashed = []
+    digest = artifacts.output_digest
+    monkeypatch.setattr(artifacts, "output_digest", lambda *arrays: hashed.append(1) or digest(*arrays))
+    loaded = load_model(model.folder, MachineOptions(compute_type="float32", threads=1))
+    loaded.layer_named("preview")
+    assert len(hashed) == 1
+
+
+def test_without_text_the_sample_of_the_source_language_is_read(model, tmp_path):
     folder = Path(shutil.copytree(model.folder, tmp_path / "model"))
-    (folder / FILE).write_bytes(b"no safetensors")
-    loaded = load_model(folder, MachineOptions(compute_type="float32", threads=1))
-    assert loaded.layer_name(loaded.options) == "scan"
+    assert sample_of(model) == sample("de") and len(sample("deu_Latn")) == 70 and sample("xx") == sample("en")
+    fit = fit_preview(folder, vectors=300)
+    assert fit.sample and fit.preview.fidelity == 0 and "sample sentences" in fit.summary()
+    with pytest.raises(OptionError, match="fidelity is 0"):
+        fit_preview(folder, fidelity=0.99)

@@ -1,4 +1,4 @@
-"""Tuning measures every choice, keeps the answers, and is taken from then on."""
+"""Tuning measures every choice, keeps the answers, says what it does, and can be undone."""
 
 from __future__ import annotations
 
@@ -7,65 +7,101 @@ import shutil
 from pathlib import Path
 
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import save_file
 
-from sharpbeam import InputError, Translator, fit_net, fit_shortlist, tune
-from sharpbeam.report.tune import KEEP, LAYERS
-from sharpbeam.storage.low_bit import FILE as LOW_BIT
+from sharpbeam import InputError, OutputError, Translator, tune
+from sharpbeam.fit.preview.job import fit_preview
+from sharpbeam.report import tune as tuning
+from sharpbeam.report.tune import undo_tuning
 from sharpbeam.storage.tuned import FILE
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path, sentences: list[str]) -> Path:
+def model(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path, sentences: list[str]) -> Path:
     root = tmp_path_factory.mktemp("tuned")
     (root / "text").write_text("\n".join(sentences[:120]))
-    (root / "pairs").write_text("".join(f"{line}\t{line}\n" for line in sentences[:120]))
     folder = Path(shutil.copytree(tiny_model, root / "model"))
-    fit_shortlist(folder, pairs=root / "pairs", rounds=1)
-    fit_net(folder, root / "text", vectors=3000)
-    found = tune(folder, [root / "text"], beam_size=2, sentences=12)
-    assert {choice.output_layer for choice in found.choices} == set(LAYERS)
-    assert found.best.output_layer in KEEP and found.best.same >= 0.9
-    assert found.best.one == min(c.one for c in found.choices if c.output_layer in KEEP and c.same >= 0.9)
-    assert found.table().count("chosen") == 1
-    pytest.importorskip("matplotlib")
-    assert found.draw().read_bytes().startswith(b"\x89PNG") and found.draw() == folder / "tuned.png"
+    fit_preview(folder, root / "text", vectors=400)
     return folder
 
 
-def test_the_choice_is_written_and_taken(tuned, monkeypatch):
-    facts = json.loads((tuned / FILE).read_text())
-    assert len(facts["measured"]["choices"]) == 9
-    monkeypatch.delenv("SHARPBEAM_EXACT")
-    translator = Translator(tuned)
-    assert translator.loaded.machine.compute_type == facts["compute_type"]
-    assert translator.loaded.fastest == facts["output_layer"]
+@pytest.fixture(autouse=True)
+def not_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
 
 
-def test_the_beam_is_that_of_the_model_unless_another_is_given(tuned, tmp_path):
-    (tmp_path / "text").write_text("a b\n")
-    facts = json.loads((tuned / "config.json").read_text())
-    folder = Path(shutil.copytree(tuned, tmp_path / "greedy"))
+def timed(monkeypatch: pytest.MonkeyPatch, times: dict[str, float], texts: dict[str, str]) -> None:
+    """Let a choice take a given time and give a given answer; 2 ms and "a" otherwise."""
+
+    def measure(translator, lines, layer, beam_size):
+        name = f"{translator.loaded.machine.compute_type} {layer}"
+        return [texts.get(name, "a")] * len(lines), (times.get(name, 2.0), 1.0)
+
+    monkeypatch.setattr(tuning, "_measure", measure)
+    monkeypatch.setattr(Translator, "translate", lambda self, lines, **_: [type("T", (), {"text": "a"}) for _ in lines])
+
+
+def test_every_layer_that_the_model_has_is_measured(model: Path) -> None:
+    told: list[str] = []
+    result = tune(model, [model.parent / "text"], beam_size=2, sentences=6, dry_run=True, progress=told.append)
+    names = {choice.name for choice in result.choices}
+    assert names == {f"{kind} {layer}" for kind in ("int8", "int16", "float32") for layer in ("exact", "scan")} | {
+        "int8 preview"
+    }
+    assert not (model / FILE).exists() and any("s left" in note for note in told)
+    table = result.table()
+    assert table.count("<- now") == 1 and table.count("<- best") == 1 and "x1.00" in table
+    pytest.importorskip("matplotlib")
+    assert result.draw(model.parent / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_fastest_with_the_same_answers_is_written_and_undone(model: Path, monkeypatch) -> None:
+    timed(monkeypatch, {"int16 scan": 1.0, "int8 exact": 0.5}, {"int8 exact": "b"})
+    result = tune(model, [model.parent / "text"], sentences=4)
+    assert result.written and result.best.name == "int16 scan"
+    monkeypatch.undo()
+    monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
+    loaded = Translator(model).loaded
+    assert (loaded.machine.compute_type, loaded.fastest) == ("int16", "scan")
+    assert "tune --undo" in result.table()
+    assert undo_tuning(model) and not undo_tuning(model) and not (model / FILE).exists()
+
+
+def test_the_present_choice_stays_if_others_are_slower_or_give_other_answers(model: Path, monkeypatch) -> None:
+    timed(monkeypatch, {"int8 scan": 1.5, "int8 preview": 0.5}, {"int8 preview": "b"})
+    result = tune(model, sentences=4, beam_size=5)  # of the sample sentences
+    assert result.best is result.present and not result.written and not (model / FILE).exists()
+    assert "Kept: nothing is faster" in result.table()
+
+
+def test_as_many_same_answers_as_now_are_enough(model: Path, monkeypatch) -> None:
+    timed(monkeypatch, {"int8 preview": 0.5}, {"int8 preview": "b", "int8 scan": "b"})
+    result = tune(model, sentences=4, beam_size=5, dry_run=True)
+    assert result.present.same == 0 and result.best.name == "int8 preview" and "nothing was written" in result.table()
+
+
+def test_the_beam_is_that_of_the_model_unless_another_is_given(model: Path, tmp_path: Path, monkeypatch) -> None:
+    timed(monkeypatch, {}, {})
+    facts = json.loads((model / "config.json").read_text())
+    folder = Path(shutil.copytree(model, tmp_path / "greedy"))
     (folder / "config.json").write_text(json.dumps(facts | {"decoding": {"beam_size": 1}}))
-    assert tune(folder, [tmp_path / "text"], sentences=1).beam_size == 1
+    assert tune(folder, sentences=1, dry_run=True).beam_size == 1
 
 
-def test_a_preview_of_an_older_version_is_skipped_and_said(tuned, tmp_path):
-    folder = Path(shutil.copytree(tuned, tmp_path / "old"))
-    with safe_open(folder / LOW_BIT, framework="np") as file:
-        facts, arrays = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    save_file(arrays, folder / LOW_BIT, {**facts, "format_version": "0"})
-    (tmp_path / "text").write_text("a b\n")
-    said: list[str] = []
-    found = tune(folder, [tmp_path / "text"], sentences=1, progress=said.append)
-    assert {choice.output_layer for choice in found.choices} == {"scan", "exact"}
-    (why,) = found.skipped
-    assert "format_version is '0'" in why and "fit-preview" in why
-    assert why in said and why in found.table()
+def test_a_preview_that_cannot_be_read_is_left_out_and_told(model: Path, tmp_path: Path, monkeypatch) -> None:
+    timed(monkeypatch, {}, {})
+    folder = Path(shutil.copytree(model, tmp_path / "old"))
+    (folder / "preview.safetensors").write_bytes(b"")
+    result = tune(folder, sentences=1, dry_run=True)
+    assert "preview" not in {choice.output_layer for choice in result.choices}
+    assert "Not measured" in result.skipped[0] and "sharpbeam fit preview" in result.table()
 
 
-def test_text_without_a_sentence_is_refused(tuned, tmp_path):
+def test_bundled_models_are_not_written_to() -> None:
+    with pytest.raises(OutputError, match="belongs to the package"):
+        tune("de-en")
+
+
+def test_text_without_a_sentence_is_refused(model: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n \n")
     with pytest.raises(InputError, match="no sentence"):
-        tune(tuned, [tmp_path / "empty"])
+        tune(model, [tmp_path / "empty"])

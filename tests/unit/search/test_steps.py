@@ -12,15 +12,14 @@ import pytest
 from sharpbeam import MachineOptions, ModelError, Translator
 from sharpbeam.decoding.lanes import Setup
 from sharpbeam.decoding.loop import Forward, decode
-from sharpbeam.fit.low_bit import fit_low_bit
+from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen, Shortlist
 from sharpbeam.output_layers.interface import OutputLayer
-from sharpbeam.output_layers.proven import ProvenLayer
+from sharpbeam.output_layers.preview import PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
-from sharpbeam.output_layers.screen import ScreenLayer
-from sharpbeam.output_layers.shortlist import ShortlistLayer
+from sharpbeam.output_layers.screen import FallbackTest, ResidualMass, Screen, ScreenLayer
+from sharpbeam.output_layers.shortlist import Shortlist, ShortlistLayer
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.beam import BeamSearch
@@ -51,7 +50,7 @@ class InPython:
 def answers(translator: Translator, setup: Setup, layer: OutputLayer, choices: DecodeOptions, python: bool) -> Answers:
     model = translator.loaded.model
     run = InPython(model).open() if python else model.open()  # type: ignore
-    if python and not isinstance(layer, ProvenLayer):  # the core asks that one itself, for exact normalisers
+    if python and not isinstance(layer, PreviewLayer):  # the core asks that one itself, for exact normalisers
         layer = InPython(layer)  # type: ignore
     search = setup.make_search()
     assert isinstance(search, BeamSearch)
@@ -77,12 +76,12 @@ def layers(translator: Translator) -> dict[str, OutputLayer]:
     scan = ScanLayer.build(weight, bias)
     lists = np.arange(vocab + 1, dtype=np.int32) * 3, draw.integers(0, vocab, 3 * vocab, np.int32)
     shortlist = Shortlist(np.arange(8, dtype=np.int32), *lists)
-    preview = fit_low_bit(weight, bias, draw.normal(size=(200, dim)).astype(np.float32))
+    preview = find_preview(weight, bias, draw.normal(size=(200, dim)).astype(np.float32))
     plain: dict[str, OutputLayer] = {
         "exact": ExactLayer.build(weight, bias),
         "logits": ExactLayer.build(weight, bias).unnormalised(),
         "scan": scan,
-        "proven": ProvenLayer.build(weight, bias, preview),
+        "preview": PreviewLayer.build(weight, bias, preview),
         "screen": ScreenLayer.build(weight, bias, make_screen(vocab, dim), scan),
         "shortlist": ShortlistLayer(weight, bias, shortlist),
     }

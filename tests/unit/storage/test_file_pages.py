@@ -18,9 +18,8 @@ from sharpbeam.models.native import NativeModel
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.fitted import Screen
 from sharpbeam.output_layers.scan import ScanLayer
-from sharpbeam.output_layers.screen import ScreenLayer
+from sharpbeam.output_layers.screen import Screen, ScreenLayer
 from sharpbeam.storage.artifacts import output_digest
 from sharpbeam.storage.model_folder import read_tensors, save_model
 from sharpbeam.text.pieces import PieceVocabulary

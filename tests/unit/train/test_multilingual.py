@@ -14,7 +14,8 @@ for _name in ("sacrebleu", "matplotlib"):
 
 from sharpbeam import Translator  # noqa: E402
 from sharpbeam.cli.main import main as sharpbeam  # noqa: E402
-from sharpbeam.storage.screens import SCREEN  # noqa: E402
+from sharpbeam.output_layers.registry import find_artifact  # noqa: E402
+from sharpbeam.storage.artifacts import read_facts  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 DIRECTIONS = ("de-en", "en-de", "fr-en", "en-fr")
@@ -83,8 +84,8 @@ def test_from_recipe_to_translations_with_screens_per_direction(
         path.write_text("\n".join(lines) + "\n")
         texts += ["--text", f"{direction}={path}"]
     flags = "--per direction --method kmeans --clusters 3 --fidelity 0.5 --tolerance inf --beam-size 1 --top-k 1"
-    assert sharpbeam(["fit-screen", str(model), *texts, *flags.split(), "--keep-best"]) == 0
-    assert tuple(SCREEN.read_facts(model)["screens"]) == DIRECTIONS
+    assert sharpbeam(["fit", "screen", str(model), *texts, *flags.split(), "--keep-best"]) == 0
+    assert tuple(read_facts(model, find_artifact("screen"))["screens"]) == DIRECTIONS
     for direction in DIRECTIONS:
         source, target = direction.split("-")
         languages = ["--source-language", source] * (source != "en") + ["--target-language", target]

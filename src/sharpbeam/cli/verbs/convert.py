@@ -44,13 +44,12 @@ def convert(
         bool,
         typer.Option(
             "--preview/--no-preview",
-            help="Fit the low-bit preview as fit-preview does, and the net of a shortlist as fit-net does, and measure "
-            "what int8 loses, where that takes seconds.",
+            help="Fit the proven preview (fit preview) and measure what int8 loses, if that takes seconds.",
         ),
     ] = True,
     text: Annotated[
         Path | None,
-        typer.Option(help="Source sentences, one a line, to fit to and to measure int8 on; default: they are made up."),
+        typer.Option(help="Source sentences, one a line, to fit to and to measure int8 on. Default: samples."),
     ] = None,
     references: Annotated[
         Path | None, typer.Option(help="Their translations: what int8 loses is said in BLEU too.")
@@ -89,28 +88,26 @@ def convert(
     print(f"{done.folder}: {done.summary}.")
     for note in done.notes:
         print(note)
-    if preview and export == "sharpbeam":
-        _fit(to, text, references)
+    if export == "sharpbeam":
+        if preview:
+            _fit(to, text, references)
+        print(f"done; try: echo ... | sharpbeam translate {to}")
 
 
 def _fit(folder: Path, text: Path | None, references: Path | None) -> None:
-    """Fit and measure where it is worth it; the conversion stands where that fails."""
+    """Measure int8 and fit the preview, if that takes seconds; the conversion stands if it fails."""
     from sharpbeam.cli.fit_progress import shown_progress
     from sharpbeam.errors import SharpbeamError
-    from sharpbeam.fit.low_bit_job import fit_preview, worth_fitting
-    from sharpbeam.fit.shortlist.net_job import fit_net
+    from sharpbeam.fit.preview.job import fit_preview, worth_fitting
     from sharpbeam.report.precision import check_precision
-    from sharpbeam.storage.shortlists import SHORTLIST
     from sharpbeam.text.lines import read_all
 
     try:
         if not worth_fitting(folder):
             return
-        sources, wanted = (list(read_all([path])) if path else [] for path in (text, references))
-        print(f"Number type {check_precision(folder, sources, wanted).summary()}.")
+        sources, translations = (list(read_all([path])) if path else [] for path in (text, references))
+        print(f"Number type {check_precision(folder, sources, translations).summary()}.")
         with shown_progress() as progress:
             print(fit_preview(folder, [text] if text else [], progress=progress).summary())
-            if (folder / SHORTLIST.facts).is_file():
-                print(fit_net(folder, [text] if text else [], progress=progress).summary())
     except SharpbeamError as error:
         print(f"Converted, but not fitted: {error}")

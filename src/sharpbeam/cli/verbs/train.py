@@ -68,14 +68,14 @@ def _measure_precision(folder: Path, task: object) -> None:
 
 
 def _fit_preview(folder: Path) -> None:
-    """Fit the low-bit preview where it is worth it; the model stands where none can be fitted."""
+    """Fit the preview if it is worth it; the model stands where none can be fitted."""
     from sharpbeam.cli.fit_progress import shown_progress
     from sharpbeam.errors import SharpbeamError
-    from sharpbeam.fit.low_bit_job import fit_preview, worth_fitting
+    from sharpbeam.fit.preview.job import fit_preview, worth_fitting
 
     try:
         if (folder / "config.json").is_file() and worth_fitting(folder):
             with shown_progress() as progress:
                 print(fit_preview(folder, progress=progress).summary())
     except SharpbeamError as error:
-        print(f"No low-bit preview was fitted: {error}")
+        print(f"No preview was fitted: {error}")

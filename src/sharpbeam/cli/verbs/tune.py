@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -13,35 +12,50 @@ import typer
 def tune(
     model: Annotated[str, typer.Argument(help="A translation model's folder; tuned.json is written into it.")],
     *,
-    text: Annotated[list[Path], typer.Option(help="Source text, one sentence a line; .gz too. May be repeated.")],
+    text: Annotated[
+        list[Path], typer.Option(help="Source text of the kind you translate, one sentence a line. Default: samples.")
+    ] = [],  # noqa: B006 (read only)
     beam_size: Annotated[
         int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 = greedy. Default: the model's own.")
     ] = None,
     sentences: Annotated[int, typer.Option(help="Sentences of the text that every choice translates.")] = 100,
     threads: Annotated[int, typer.Option(help="Workers that decode in parallel.")] = 1,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw the table to this file, as PNG. Default: tuned.png in the model's folder.")
-    ] = None,
+    same: Annotated[
+        float, typer.Option(help="Least share of sentences with the answer of float32, or as many as now.")
+    ] = 0.99,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, and write nothing.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Remove an earlier choice, and measure nothing.")] = False,
+    picture: Annotated[Path | None, typer.Option(help="Draw the table to this file, as PNG. Needs Matplotlib.")] = None,
 ) -> None:
-    """Measure number types and output layers on this machine, and keep the fastest with the same answers.
+    """Measure number types and output layers on this machine, and use the fastest with the same answers.
 
-    Takes minutes. A table says what each choice costs, one sentence at a time and in batches of 32, and how many
-    sentences have the answer of the reference (float32, exact layer). `translate` takes the chosen one from then on;
-    `translate --exact` is the reference. The picture needs Matplotlib.
+    Takes minutes. The table has what you use now, the time of each choice against it, and the share of sentences that
+    come out as with float32 and the exact layer. If nothing is faster at the same answers, the present choice stays.
 
     Examples:
 
-    * `sharpbeam tune enpt --text news.en`
-    * `sharpbeam tune enpt --text news.en.gz --beam-size 1 --sentences 300`
+    * `sharpbeam tune en-pt --text news.en`
+    * `sharpbeam tune en-pt --text news.en.gz --beam-size 1 --dry-run`
+    * `sharpbeam tune en-pt --undo`
     """
-    from sharpbeam.report.tune import tune
+    from sharpbeam.report import tune as tuning
 
-    shown = (
-        (lambda note: print(f"\r\x1b[K{note}", end="", file=sys.stderr, flush=True)) if sys.stderr.isatty() else None
+    if undo:
+        removed = tuning.undo_tuning(model)
+        print(f"{model}: {'the choice of tune was removed' if removed else 'there was no choice of tune'}.")
+        return
+    end, begin = ("", "\r\x1b[K") if sys.stderr.isatty() else ("\n", "")
+    result = tuning.tune(
+        model,
+        list(text),
+        beam_size=beam_size,
+        sentences=sentences,
+        threads=threads,
+        same=same,
+        dry_run=dry_run,
+        progress=lambda note: print(f"{begin}{note}", end=end, file=sys.stderr, flush=True),
     )
-    found = tune(model, list(text), beam_size=beam_size, sentences=sentences, threads=threads, progress=shown)
-    if shown:
-        shown("")
-    print(found.table())
-    if picture or find_spec("matplotlib"):
-        print(f"{found.draw(picture)}: the same as a picture.")
+    print(begin, end="", file=sys.stderr, flush=True)
+    print(result.table())
+    if picture:
+        print(f"{result.draw(picture)}: the same as a picture.")

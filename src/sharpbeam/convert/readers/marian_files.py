@@ -141,7 +141,7 @@ def _shortlist(folder: Path, options: Mapping[str, Any]) -> tuple[Path | None, t
     if len(found) != 1:
         return None, ()
     if not is_marian_shortlist(found[0]):
-        return None, (f"Its shortlist is text: sharpbeam fit-shortlist MODEL --lex {found[0].name} reads it.",)
+        return None, (f"Its shortlist is text: sharpbeam fit shortlist MODEL --lex {found[0].name} reads it.",)
     return found[0], ()
 
 

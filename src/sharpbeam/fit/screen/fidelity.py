@@ -26,8 +26,7 @@ from sharpbeam.fit.screen.bound import design_effect, lower_bound
 from sharpbeam.fit.screen.collect import Records
 from sharpbeam.fit.screen.output import NEVER, Output, Steps
 from sharpbeam.fit.screen.sets import membership
-from sharpbeam.output_layers.fitted import FallbackTest, Screen
-from sharpbeam.output_layers.screen import FallbackFeatures
+from sharpbeam.output_layers.screen import FallbackFeatures, FallbackTest, Screen
 from sharpbeam.types import Floats, Ids
 
 MARGINS = (2.0, 3.0, 4.0, 6.0, np.inf)  # tried

@@ -21,11 +21,10 @@ from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.options.keywords import ScreenKeywords, Unpack
 from sharpbeam.options.schema import changed, require
-from sharpbeam.output_layers.fitted import Screens
-from sharpbeam.storage.artifacts import OUTPUT, output_digest
+from sharpbeam.output_layers.artifact import OUTPUT
+from sharpbeam.output_layers.screen import Screens
 from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.model_folder import read_config
-from sharpbeam.storage.screens import FACTS, save_screens
 from sharpbeam.text.lines import read_all
 from sharpbeam.types import Languages, Per
 
@@ -47,7 +46,7 @@ class ScreenFit:
     def _summary(self, scope: str, fitted: Fitted) -> str:
         setting, found = fitted.setting, fitted.held_out
         text = (
-            f"{self.folder / FACTS}: {_prefix(scope)}{setting.method}, {setting.clusters} clusters, "
+            f"{self.folder}: {_prefix(scope)}{setting.method}, {setting.clusters} clusters, "
             f"{found.average_set:.0f} tokens on average.\n"
             f"On {found.sentences} sentences ({found.steps} steps) that it was not fitted on: P@1 "
             f"{found.precision_1:.4f}, P@k {found.precision_k:.4f}, all that matter right in {found.sufficient:.4f} of "
@@ -146,7 +145,7 @@ class _Job:
 
     def run(self, report: Reporter, keep_best: bool) -> ScreenFit:
         """Collect, fit and save."""
-        weight, bias = output = self.parts.model.output()
+        output = self.parts.model.output()
         collections = self._collect(report)
         fitted = dict[str, Fitted]()
         for scope, collection in shared(self.groups, collections).items():
@@ -155,18 +154,18 @@ class _Job:
             fitted[scope] = find_screen(collection, Output(*output), self.parts.model.eos_id, self.options, report)
         if not keep_best:
             for scope, found in fitted.items():
-                self._check_good(found, scope, weight.size)
+                self._check_good(found, scope, output[0].size)
         facts = {
             scope: facts_of(found, self.options) | {"text": self._files(self.groups[scope])}
             for scope, found in fitted.items()
         }
         screens = Screens(self.per, {scope: found.screen for scope, found in fitted.items()})
-        save_screens(self.folder, screens, weight, bias, facts)
+        self.parts.artifacts.save("screen", screens, facts[""] if self.per == "all" else {"screens": facts})
         if self.temporary:
             for text in self.texts:
                 self._collector(text).remove()
         kept = None if self.temporary else self.place
-        return ScreenFit(self.folder, fitted, kept, self.options.fidelity, weight.size)
+        return ScreenFit(self.folder, fitted, kept, self.options.fidelity, output[0].size)
 
     def _collect(self, report: Reporter) -> dict[Languages, Collection]:
         """The hidden vectors of each direction, with a forecast once there are enough for one."""
@@ -183,7 +182,7 @@ class _Job:
     def _vectors(self, text: DirectedText, wanted: Mapping[Languages, int], report: Reporter) -> Collection:
         """The hidden vectors of one direction."""
         vectors = wanted[text.direction.languages]
-        identity: dict[str, object] = {OUTPUT: output_digest(*self.parts.model.output())}
+        identity: dict[str, object] = {OUTPUT: self.parts.artifacts.output}
         identity |= {"text_sha256": [file["sha256"] for file in text.facts()]}
         identity |= {"direction": text.name} if text.name else {}
         with report.stage(f"collecting {text.name}".rstrip(), vectors, "vectors") as advance:

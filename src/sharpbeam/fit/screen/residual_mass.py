@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.fit.screen.output import NEVER, Output
-from sharpbeam.output_layers.fitted import FallbackTest, ResidualMass, Screen
-from sharpbeam.output_layers.screen import FallbackFeatures
+from sharpbeam.output_layers.screen import FallbackFeatures, FallbackTest, ResidualMass, Screen
 from sharpbeam.types import Floats, Ids
 
 COMPONENTS = 16  # of a cluster

@@ -29,7 +29,7 @@ from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, screen_of, widen
 from sharpbeam.options.fit import METHODS, ScreenOptions
 from sharpbeam.options.schema import require
-from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.output_layers.screen import Screen
 from sharpbeam.types import Floats, Ids
 
 CLUSTERS = (100, 200, 400)  # searched

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.output_layers.fitted import Screen
+from sharpbeam.output_layers.screen import Screen
 from sharpbeam.types import Floats, Ids
 
 NEAR = (0.1, 0.05, 0.03, 0.02)  # what a vector counts in the clusters after its own, best first

@@ -19,7 +19,7 @@ from sharpbeam.errors import InputError
 from sharpbeam.fit.shortlist.alignment import Translations
 from sharpbeam.fit.shortlist.fit import shortlist_of
 from sharpbeam.options.fit import ShortlistOptions
-from sharpbeam.output_layers.fitted import Shortlist
+from sharpbeam.output_layers.shortlist import Shortlist
 from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist, read_marian_shortlist
 from sharpbeam.text.lines import read_lines

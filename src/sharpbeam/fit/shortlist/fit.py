@@ -11,7 +11,7 @@ import numpy as np
 from sharpbeam.errors import InputError
 from sharpbeam.fit.shortlist.alignment import Translations, align
 from sharpbeam.options.fit import ShortlistOptions
-from sharpbeam.output_layers.fitted import Shortlist
+from sharpbeam.output_layers.shortlist import Shortlist
 from sharpbeam.text.pairs import Pair
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Ids
@@ -106,7 +106,7 @@ def coverage(shortlist: Shortlist, pairs: PairSet) -> Coverage | None:
         return None
     size = inside = 0
     for source, target in zip(pairs.sources, pairs.targets, strict=True):
-        found = shortlist.words(source)
+        found = shortlist.tokens(source)
         size += len(found)
         inside += int(np.isin(target, found).sum())
     return Coverage(len(pairs), inside / sum(map(len, pairs.targets)), size / len(pairs))

@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, shortlist_identity
-from sharpbeam.errors import OptionError, OutputError
+import numpy as np
+
+from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
+from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.fit.progress import Listener, Reporter
+from sharpbeam.fit.shortlist.fallback_test_job import FallbackTestFit, fit_fallback_test
 from sharpbeam.fit.shortlist.files import read_lex, read_vmap, write_vmap
 from sharpbeam.fit.shortlist.fit import coverage, fit_pairs, read_pairs
 from sharpbeam.fit.texts import check_text
@@ -19,13 +22,14 @@ from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOpti
 from sharpbeam.options.fit import ShortlistOptions
 from sharpbeam.options.keywords import ShortlistKeywords, Unpack
 from sharpbeam.options.schema import changed, require
-from sharpbeam.output_layers.fitted import Shortlist
+from sharpbeam.output_layers.shortlist import Shortlist
+from sharpbeam.storage.artifacts import present_artifacts
 from sharpbeam.storage.atomic import check_folder
-from sharpbeam.storage.shortlists import FACTS, read_shortlist, save_shortlist
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
 
 ENOUGH = 0.95  # share of held-out target tokens: Firefox's shortlists cover more
+LEAST_KNOWN = 0.1  # share of the source tokens that must occur in the pairs
 Made = tuple[Shortlist, dict[str, Any]]  # a shortlist, and the facts of how it was made
 
 
@@ -38,10 +42,10 @@ class ShortlistFit:
     facts: dict[str, Any]  # as in shortlist.json
 
     def summary(self) -> str:
-        """Sizes, and the share of held-out translations that is covered, for people."""
+        """Sizes, and the share of held-out translations that is covered."""
         start = self.shortlist.start
         known = int((start[1:] > start[:-1]).sum())
-        text = f"{self.folder / FACTS}: translations of {known} of {len(start) - 1} source tokens, "
+        text = f"{self.folder}: shortlist with translations of {known} of {len(start) - 1} source tokens, "
         text += f"{len(self.shortlist.always)} tokens in every set."
         if imported := self.facts.get("imported"):
             text += f"\n{imported['unknown']} of {imported['entries']} entries were left out: the model lacks a token."
@@ -67,12 +71,14 @@ def fit_shortlist(
     source_column: int = 0,
     target_column: int = 1,
     work: str | Path | None = None,
+    overwrite: bool = False,
+    fidelity: float = 0.0,
     options: ShortlistOptions | None = None,
     languages: LanguageOptions | None = None,
     machine: MachineOptions | None = None,
     progress: Listener | None = None,
     **keywords: Unpack[ShortlistKeywords],
-) -> ShortlistFit:
+) -> ShortlistFit | FallbackTestFit:
     """Fit the shortlist of a translation model: the target tokens that each source sentence may be translated with.
 
     The set of a sentence is the likeliest translations of each of its tokens, found by word alignment (IBM model 1),
@@ -84,16 +90,24 @@ def fit_shortlist(
     sentences, which the model translates itself, between `languages` where it is multilingual; `lex`, a lexical table
     of Marian; `vmap`, a vocabulary map of CTranslate2, taken as it is. All may be compressed (.gz). Translations of
     `text` go to the file `work` and stay there; by default it is MODEL.translations next to the model, and removed
-    after the fit. An interrupted fit resumes there. `progress` is called with reports. The fields of
-    ShortlistOptions may be given by name (`translations=50`) and change `options`.
+    after the fit. An interrupted fit resumes there. `overwrite` replaces a shortlist that the model has. With a
+    `fidelity`, the fallback test of the model's shortlist is fitted to `text` (`fit_fallback_test`), after the
+    shortlist if another file is given for that. `progress` is called with reports. The fields of ShortlistOptions may
+    be given by name (`translations=50`) and change `options`.
 
     Raises OptionError for options that do not fit together or the model, InputError for files that cannot be read,
-    ModelError for a model that cannot be read, and OutputError for a place that cannot be written to.
+    ModelError for a model that cannot be read, OutputError for a place that cannot be written to and a shortlist that
+    is there, and InputError if less than a tenth of the source tokens occur in the pairs: then nothing is
+    written.
     """
     options, machine = changed(options or ShortlistOptions(), keywords, "fit_shortlist"), machine or MachineOptions()
     languages = languages or LanguageOptions()
     given = {"pairs": pairs, "text": text, "lex": lex, "vmap": vmap}
     files = {name: Path(path) for name, path in given.items() if path is not None}
+    tested = files.pop("text", None) if fidelity else None
+    require(not fidelity or tested is not None, "fidelity", fidelity, "given with text, to measure it on")
+    if tested is not None and not files:
+        return fit_fallback_test(model, tested, fidelity=fidelity, machine=machine, progress=progress)
     if len(files) != 1:
         raise OptionError("give one of pairs, text, lex and vmap.")
     [(origin, path)] = files.items()
@@ -105,20 +119,24 @@ def fit_shortlist(
     for name, column in (("source_column", source_column), ("target_column", target_column)):
         require(column >= 0, name, column, "0 or more")
     folder, report = find_model(str(model)), Reporter(progress)
+    if "shortlist" in present_artifacts(folder) and not overwrite:
+        raise OutputError(f"{folder} has a shortlist already; give --overwrite to replace it.")
     parts = load_model(folder, machine)
     kept = Path(work) if work else folder.with_name(folder.name + ".translations")
     if origin == "pairs":
-        found, facts = _align(column_pairs(path, source_column, target_column), path, parts, options, report)
+        made, facts = _align(column_pairs(path, source_column, target_column), path, parts, options, report)
     elif origin == "text":
-        found, facts = _align(_translated(folder, kept, path, parts, languages, machine), path, parts, options, report)
+        made, facts = _align(_translated(folder, kept, path, parts, languages, machine), path, parts, options, report)
     else:
-        found, facts = _import(origin, path, parts, options)
+        made, facts = _import(origin, path, parts, options)
     file = {"name": path.name, "bytes": path.stat().st_size}
     facts = {"from": origin, "file": file, "options": asdict(options)} | facts
-    save_shortlist(folder, found, shortlist_identity(parts), facts)
+    parts.artifacts.save("shortlist", made, facts)
     if origin == "text" and not work:
         kept.unlink(missing_ok=True)
-    return ShortlistFit(folder, found, facts)
+    if tested is not None:
+        return fit_fallback_test(model, tested, fidelity=fidelity, machine=machine, progress=progress)
+    return ShortlistFit(folder, made, facts)
 
 
 def export_shortlist(model: str | Path, vmap: str | Path) -> int:
@@ -130,8 +148,7 @@ def export_shortlist(model: str | Path, vmap: str | Path) -> int:
     check_export(vmap)
     folder = find_model(str(model))
     parts = load_model(folder, MachineOptions())
-    shortlist = read_shortlist(folder, shortlist_identity(parts), len(parts.source), len(parts.target))
-    return write_vmap(Path(vmap), shortlist, parts.source, parts.target)
+    return write_vmap(Path(vmap), parts.artifacts.read("shortlist"), parts.source, parts.target)
 
 
 def check_export(vmap: str | Path) -> None:
@@ -147,11 +164,17 @@ def _align(
 ) -> Made:
     """A shortlist from the sentence pairs of the file `origin`."""
     with report.stage("reading", None, "pairs") as advance:
-        fit, held_out = read_pairs(pairs, origin, parts.source, parts.target, options.max_pairs, advance)
+        fit, held_out = read_pairs(dict.fromkeys(pairs), origin, parts.source, parts.target, options.max_pairs, advance)
     with report.stage("aligning", options.rounds, "rounds") as advance:
-        found = fit_pairs(fit, parts.source, parts.target, options, advance)
-    covered = coverage(found, held_out)
-    return found, {"fitted_pairs": len(fit), "held_out": asdict(covered) if covered else None}
+        shortlist = fit_pairs(fit, parts.source, parts.target, options, advance)
+    known, sources = len(np.unique(np.concatenate(fit.sources))), len(parts.source)
+    if known < LEAST_KNOWN * sources:
+        raise InputError(
+            f"{origin} has {known} of the {sources} source tokens; a shortlist needs {LEAST_KNOWN:.0%} at least. "
+            "Nothing was written; give 100,000 different pairs or so."
+        )
+    covered = coverage(shortlist, held_out)
+    return shortlist, {"fitted_pairs": len(fit), "held_out": asdict(covered) if covered else None}
 
 
 def _translated(
@@ -168,7 +191,7 @@ def _translated(
 def _import(origin: str, path: Path, parts: LoadedModel, options: ShortlistOptions) -> Made:
     """A shortlist from another engine's file."""
     if origin == "lex":
-        found, imported = read_lex(path, parts.source, parts.target, options)
+        shortlist, imported = read_lex(path, parts.source, parts.target, options)
     else:
-        found, imported = read_vmap(path, parts.source, parts.target)
-    return found, {"imported": asdict(imported)}
+        shortlist, imported = read_vmap(path, parts.source, parts.target)
+    return shortlist, {"imported": asdict(imported)}

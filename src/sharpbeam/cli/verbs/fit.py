@@ -1,0 +1,163 @@
+"""`sharpbeam fit LAYER MODEL`: what an output layer needs, written into the model folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sharpbeam.cli.fit_progress import shown_progress
+from sharpbeam.cli.flags import with_options
+from sharpbeam.cli.help import Verb
+from sharpbeam.errors import OptionError
+from sharpbeam.fit.texts import HELP
+from sharpbeam.options.decode import LanguageOptions, MachineOptions
+from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
+
+fit = typer.Typer(name="fit", no_args_is_help=True, help="Fit an output layer: preview, screen or shortlist.")
+Model = Annotated[str, typer.Argument(help="A model folder; the result is written into it.")]
+Texts = Annotated[list[str], typer.Option(metavar="[[SOURCE-]TARGET=]FILE", help=HELP)]
+Fidelity = Annotated[
+    float, typer.Option(help="Least share of rows with all tokens that matter, on held-out text with 95% confidence.")
+]
+NONE: list[str] = []  # read only
+
+
+def _run(layer: str, model: str, **options: Any) -> None:
+    from sharpbeam.fit.layer import fit_layer
+
+    with shown_progress() as progress:
+        fitted = fit_layer(layer, model, progress=progress, **options)
+    print(fitted.summary())
+
+
+@fit.command(cls=Verb)
+@with_options(without=("device", "backend"))
+def preview(
+    model: Model,
+    *,
+    text: Texts = NONE,
+    fidelity: Fidelity = 1.0,
+    vectors: Annotated[int, typer.Option(help="Hidden vectors to fit to.")] = 6000,
+    machine: MachineOptions,
+) -> None:
+    """Fit the preview: the exact layer's tokens from a small part of the bytes of its matrix.
+
+    All tokens are previewed in 4 bits. A bound proves which of them can be the best or matter to a beam; only those
+    take exact logits. Takes seconds. Without --text, sample sentences of the package are read.
+
+    With --fidelity below 1, a share of the bound is taken, which is faster. It is measured on text of yours that it was
+    not fitted to, and nothing is written if it misses more than you allow.
+
+    Examples:
+
+    * `sharpbeam fit preview en-pt --text news.en.gz`
+    * `sharpbeam fit preview en-pt --text news.en.gz --fidelity 0.999`
+    * `sharpbeam translate en-pt book.txt --output-layer preview`
+    """
+    _run("preview", model, text=text, fidelity=fidelity, vectors=vectors, machine=machine)
+
+
+@fit.command(cls=Verb)
+@with_options(without=("device", "backend"))
+def screen(
+    model: Model,
+    *,
+    text: Texts = NONE,
+    per: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|all|target|direction",
+            help="One screen for all, each target language or each direction. auto: by the directions of the text.",
+        ),
+    ] = "auto",
+    work: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keeps the hidden vectors. Default: MODEL.vectors, removed.")
+    ] = None,
+    keep_best: Annotated[bool, typer.Option("--keep-best", help="Write the best one, even below --fidelity.")] = False,
+    screen: ScreenOptions,
+    machine: MachineOptions,
+) -> None:
+    """Fit the screen: clusters of hidden vectors, and the few tokens that each of them needs.
+
+    The text is decoded with the exact layer (a language model reads it), and the hidden vectors are clustered. Of all
+    settings the cheapest is chosen whose fidelity on held-out sentences is at least --fidelity, with 95% confidence.
+    Fidelity is the share of steps that the exact layer would have decided in the same way, with normalizers within
+    --tolerance. Rows that fail the fallback test are scored over all tokens.
+
+    If no setting reaches the fidelity and reads less than a scan of all tokens, nothing is written and the status is 1.
+    After the first 20,000 vectors a forecast says how much a screen can gain. An interrupted fit resumes when the same
+    command is given again.
+
+    A multilingual model gets a screen for each direction that there is text of; --per changes that.
+
+    Examples:
+
+    * `sharpbeam fit screen runs/de-en/best --text news.de.gz`
+    * `sharpbeam fit screen runs/de-en/best --text news.de --method l2s --clusters 100 --budget 300`
+    * `sharpbeam fit screen runs/de-fr-es-en/best --text de-en=news.de --text fr-en=news.fr`
+    * `sharpbeam translate runs/de-en/best book.txt --output-layer screen --stats`
+    """
+    if not text:
+        raise OptionError("--text is missing; give a file of source sentences, one a line.")
+    _run("screen", model, text=text, per=per, work=work, keep_best=keep_best, options=screen, machine=machine)
+
+
+@fit.command(cls=Verb)
+@with_options(without=("device", "backend"))
+def shortlist(
+    model: Model,
+    *,
+    pairs: Annotated[Path | None, typer.Option(help="Sentence pairs, tab-separated, one pair a line; .gz too.")] = None,
+    source_column: Annotated[int, typer.Option(help="Column of the source in --pairs, from 0.")] = 0,
+    target_column: Annotated[int, typer.Option(help="Column of its translation.")] = 1,
+    text: Annotated[
+        Path | None, typer.Option(help="Source text: the model translates it. With --fidelity, to measure on.")
+    ] = None,
+    lex: Annotated[
+        Path | None, typer.Option(help="A lexical table of Marian: target source probability, or binary (.bin).")
+    ] = None,
+    vmap: Annotated[Path | None, typer.Option(help="A vocabulary map of CTranslate2, taken as it is.")] = None,
+    export_vmap: Annotated[Path | None, typer.Option(help="Write the shortlist as a vocabulary map, too.")] = None,
+    fidelity: Annotated[
+        float, typer.Option(help="Fit the fallback test of the shortlist to --text, to reach this. 0: no test.")
+    ] = 0.0,
+    work: Annotated[
+        Path | None, typer.Option(help="File that keeps translations of --text. Default: MODEL.translations, removed.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the shortlist that the model has.")] = False,
+    shortlist: ShortlistOptions,
+    languages: LanguageOptions,
+    machine: MachineOptions,
+) -> None:
+    """Fit the shortlist: the target tokens that each source sentence may be translated with.
+
+    The set of a sentence is the likeliest translations of each of its tokens, found by word alignment (IBM model 1),
+    and the most frequent tokens. It does not depend on other sentences. A token that is missing from the set cannot be
+    in the translation, unless there is a fallback test.
+
+    Give one of --pairs, --text, --lex and --vmap; --export-vmap alone exports the shortlist that the model has.
+
+    With --fidelity and --text, the fallback test of the model's shortlist is fitted: rows that may lack a token that
+    matters are scored over all tokens. Nothing is written if held-out text does not reach the fidelity.
+
+    Examples:
+
+    * `sharpbeam fit shortlist runs/de-en/best --pairs train.tsv.gz --source-column 1 --target-column 0`
+    * `sharpbeam fit shortlist runs/de-en/best --lex lex.s2t.gz --translations 50`
+    * `sharpbeam fit shortlist en-pt --text news.en.gz --fidelity 0.999`
+    * `sharpbeam translate en-pt book.txt --output-layer shortlist`
+    """
+    from sharpbeam.fit.shortlist.job import check_export, export_shortlist
+
+    if export_vmap is not None:
+        check_export(export_vmap)  # before the slow work
+    files: dict[str, Any] = {"pairs": pairs, "text": text, "lex": lex, "vmap": vmap}
+    if export_vmap is None or any(path is not None for path in files.values()):
+        files |= {"source_column": source_column, "target_column": target_column, "work": work, "overwrite": overwrite}
+        _run("shortlist", model, fidelity=fidelity, options=shortlist, languages=languages, machine=machine, **files)
+    if export_vmap is not None:
+        lost = export_shortlist(model, export_vmap)
+        left_out = f", without {lost} entries that have a space in a token" if lost else ""
+        print(f"{export_vmap}: the same for CTranslate2{left_out}.")

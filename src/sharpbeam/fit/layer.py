@@ -1,0 +1,41 @@
+"""`fit_layer`: one way to fit any output layer."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from sharpbeam.errors import OptionError, nearest
+
+FITS = {  # by layer: the module and the function that fits it
+    "preview": ("preview.job", "fit_preview"),
+    "screen": ("screen.job", "fit_screen"),
+    "shortlist": ("shortlist.job", "fit_shortlist"),
+}
+
+
+class LayerFit(Protocol):
+    """The outcome of a fit."""
+
+    @property
+    def folder(self) -> Path:
+        """The model folder, which the artifact was written to."""
+
+    def summary(self) -> str:
+        """The artifact, and how good it is on held-out text."""
+
+
+def fit_layer(layer: str, model: str | Path, **options: Any) -> LayerFit:
+    """Fit the output layer `layer` of the model folder `model`, and write its artifact there.
+
+    `layer` is "preview", "screen" or "shortlist". `options` are the flags of `sharpbeam fit LAYER` by name: `text`
+    names files with one source sentence a line, `fidelity` is the share of rows to reach, on held-out text with 95%
+    confidence; `machine` is a MachineOptions, and `progress` is called with reports. Raises a SharpbeamError, and
+    writes nothing, for wrong options, files that cannot be read, and a fidelity that is not reached.
+    """
+    if layer not in FITS:
+        raise OptionError(f"layer is {layer!r}; it must be {' or '.join(FITS)}.{nearest(layer, FITS)}")
+    module, name = FITS[layer]
+    fit: LayerFit = getattr(import_module(f"sharpbeam.fit.{module}"), name)(model, **options)
+    return fit

@@ -1,0 +1,1 @@
+"""Fitting the preview of a model's output layer."""

@@ -1,0 +1,60 @@
+"""Sample sentences, written for this project: text to fit and to measure on where the user gives none.
+
+Files of 70 sentences a language are in the folder `samples`: news, everyday talk, long sentences, questions, numbers,
+names. Text of the kind that is translated is better.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from sharpbeam.text.vocabulary import Vocabulary
+
+_THREE = {  # codes of three letters that do not begin with those of two
+    "bul": "bg", "ces": "cs", "cze": "cs", "deu": "de", "ger": "de", "spa": "es", "ell": "el", "gre": "el",
+    "est": "et", "pes": "fa", "per": "fa", "fas": "fa", "gle": "ga", "hrv": "hr", "ind": "id", "isl": "is",
+    "ice": "is", "jpn": "ja", "kor": "ko", "lit": "lt", "lvs": "lv", "lav": "lv", "mlt": "mt", "nob": "nb",
+    "zho": "zh", "chi": "zh", "pol": "pl", "por": "pt", "slk": "sk", "slv": "sl", "srp": "sr", "swe": "sv",
+    "tur": "tr", "ukr": "uk", "nno": "nn", "dan": "da", "arb": "ar", "baq": "eu", "eus": "eu", "mkd": "mk",
+}  # fmt: skip
+FEW = 12  # sentences by which a language is recognized
+UNKNOWN = 8  # tokens that a character counts as that the vocabulary lacks
+
+
+@cache
+def sample_languages() -> tuple[str, ...]:
+    """The codes of the languages that there are sentences of."""
+    return tuple(sorted(path.stem for path in _folder().glob("*.txt")))
+
+
+def sample(language: str) -> list[str]:
+    """The sentences of a language, by its code ("de", "de-AT", "deu_Latn"); of none that is here, English ones."""
+    code = language.replace("-", "_").partition("_")[0].lower()
+    code = _THREE.get(code, code[:2])
+    return _read(code if code in sample_languages() else "en")
+
+
+def language_of(vocabulary: Vocabulary) -> str:
+    """The language whose sentences the vocabulary writes in the fewest tokens: for a model that names none."""
+
+    def cost(language: str) -> float:
+        tokens = size = 0
+        for line in _read(language)[:FEW]:
+            ids = vocabulary.encode(line)
+            kept = set(vocabulary.decode(ids))
+            tokens += len(ids) + UNKNOWN * sum(letter not in kept for letter in line)
+            size += len(line.encode())
+        return tokens / size
+
+    return min(sample_languages(), key=cost)
+
+
+def _read(code: str) -> list[str]:
+    text = (_folder() / f"{code}.txt").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _folder() -> Path:
+    return Path(str(resources.files("sharpbeam"))) / "text" / "samples"
