@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def program() -> NoReturn:
     """Entry point of the `sharpbeam` command.
 
-    After a Ctrl-C the process ends without Python's own end, which aborts where a thread of ours is still in the core.
+    After a Ctrl-C the process skips Python's own shutdown, which aborts if one of our threads is still in the core.
     """
     status = main()
     if status == INTERRUPTED:
@@ -69,7 +69,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _explain(error: BaseException) -> tuple[int, str]:
-    """Exit status and message of what a user may cause; anything else is a mistake of ours and is raised again."""
+    """Exit status and message of an error that a user may cause; any other is a bug, and is raised again."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "interrupted."
     if isinstance(error, SharpbeamError):
@@ -139,7 +139,7 @@ def _interruptible() -> Iterator[None]:
 
 class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        """Print what is logged as one line on stderr."""
+        """Print a log record as one line on stderr."""
         print("sharpbeam: " + _one_line(record.getMessage()), file=sys.stderr, flush=True)
 
 
@@ -159,10 +159,10 @@ def _logged() -> Iterator[None]:
 
 
 def _open_streams() -> None:
-    """Put something in the place of standard streams that the caller closed (`>&-`), and write UTF-8 in any locale.
+    """Replace standard streams that the caller closed (`>&-`), and write UTF-8 in any locale.
 
-    Python has None for a closed stream. Reading or writing what is put there fails with a plain OSError, as it should,
-    and their numbers 0 to 2 are not given to files of ours; what goes to stderr is lost.
+    Python has None for a closed stream. Reading or writing the replacement fails with a plain OSError, as it should,
+    and our files do not get the numbers 0 to 2; output to stderr is lost.
     """
     for name, access, mode in (("stdin", os.O_WRONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
         if getattr(sys, name) is None:

@@ -1,6 +1,6 @@
 """Translation of batches in other frameworks' workers: a callable that can be pickled, and survives a fork.
 
-The model is loaded at the first call in each process, so that what is sent to a worker is small, and a forked worker
+The model is loaded at the first call in each process, so that a worker is sent little, and a forked worker
 has threads of its own. An answer does not depend on the batch, so a framework may cut, retry and move batches freely.
 """
 
@@ -40,7 +40,7 @@ class TranslateBatch:
         self._loaded: tuple[int, Translator] | None = None  # by process
 
     def __call__(self, batch: Batch) -> dict[str, Any]:
-        """The batch with one more column; raises InputError without the column, or for what is not text in it."""
+        """The batch with one more column; raises InputError if the column is missing or holds anything but text."""
         columns = {name: batch[name] for name in batch}
         if self._field not in columns:
             names = ", ".join(columns)

@@ -53,7 +53,7 @@ def run_chunks(
 
 
 def _take(items: Iterator[Item], most: int, ready: Callable[[], bool]) -> list[Item]:
-    """The next items, at most so many; fewer where the next one is not ready."""
+    """The next items, at most `most`; fewer if the next one is not ready."""
     chunk: list[Item] = []
     for item in items:
         chunk.append(item)
@@ -64,7 +64,7 @@ def _take(items: Iterator[Item], most: int, ready: Callable[[], bool]) -> list[I
 
 @contextmanager
 def engine_warnings(first_line: Callable[[], int] | None) -> Iterator[None]:
-    """While a job runs, add to what is logged to "sharpbeam" which line text 0 is, or drop it with None.
+    """Add the line number of text 0 to log records of "sharpbeam" while a job runs; None drops the records.
 
     The engine counts the texts of a chunk, users count lines. Other loggers are left alone.
     """

@@ -25,7 +25,7 @@ def renderer(format: Format, search: SearchOptions) -> Render:
     if format == "jsonl":
         return _as_json
     write = _text if format == "text" else lambda answer: f"{_text(answer)} ||| {_pharaoh(answer)}"
-    missing = "\n" if format == "text" else " ||| \n"  # a vocabulary may be too small for so many hypotheses
+    missing = "\n" if format == "text" else " ||| \n"  # a vocabulary may be too small for that many hypotheses
 
     def render(index: int, translation: Translation) -> str:
         lines = [write(answer) + "\n" for answer in translation.hypotheses]

@@ -9,7 +9,7 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_memory() -> int:
-    """The largest resident size of this process so far, in bytes; 0 where the system does not tell."""
+    """The largest resident size of this process so far, in bytes; 0 if the system does not tell."""
     # Linux's getrusage begins with the size of the process that started this one, so it says too much in a small child
     # of a large one.
     if STATUS.exists():

@@ -28,7 +28,7 @@ from sharpbeam.text.lines import is_standard_input
 log = logging.getLogger("sharpbeam.jobs")
 
 _RESUME, _RESTART = "--resume (resume=True)", "--restart (restart=True)"
-_INSTEAD = f"Give another --output, or replace it with {_RESTART}."  # of resuming what is finished
+_INSTEAD = f"Give another --output, or replace it with {_RESTART}."  # of resuming a finished job
 _ANYWHERE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -49,7 +49,7 @@ class Output:
         """Append the result of the next input line."""
 
     def commit(self) -> None:
-        """Make what was written so far safe."""
+        """Make the output so far durable."""
 
     def finish(self) -> None:
         """Say that this was all."""
@@ -157,7 +157,7 @@ class OutputFile(Output):
                 raise
             except FileNotFoundError:
                 pass
-            os.close(file)  # meanwhile another run ended, and what was opened is its result
+            os.close(file)  # meanwhile another run ended, and this file is its result
 
     def _find(self, resume: bool, restart: bool) -> tuple[bool, Journal | None]:
         """Whether the part holds an interrupted run, and its journal; raises OutputError unless that is wanted."""
@@ -279,7 +279,7 @@ class OutputFile(Output):
             raise OutputError(f"cannot rename {self.part} to {self.path}: {error.strerror or error}.") from error
 
     def close(self, failed: bool, interrupted: bool = False) -> None:
-        """Close the part and log what is kept of it. A failed run that has nothing done leaves nothing."""
+        """Close the part and log how many lines are kept. A failed run without a line leaves no file."""
         try:
             kept = self._leave(interrupted) if failed else ""
             if kept:
@@ -302,7 +302,7 @@ class OutputFile(Output):
         self.journal_path.unlink(missing_ok=True)
 
     def _save(self, journal: Journal) -> None:
-        before, self._journal = self._journal, journal  # first, or Ctrl-C could part them, and lose what is done
+        before, self._journal = self._journal, journal  # first, or Ctrl-C could part them, and lose finished lines
         try:
             journal.save(self.journal_path)
         except OSError as error:

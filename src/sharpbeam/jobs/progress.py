@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-LINE_SECONDS = 60.0  # between lines where there is no terminal
-Total = int | Callable[[], int | None] | None  # units in all; a function is called once, where it is needed
+LINE_SECONDS = 60.0  # between lines without a terminal
+Total = int | Callable[[], int | None] | None  # units in all; a function is called once, when it is needed
 
 
 class Rate:
@@ -47,7 +47,7 @@ def progress_bar(
 ) -> Iterator[Callable[[int], None]]:
     """Progress while the block runs; yields a function to call with the number of units that were just done.
 
-    `total` is None where it is not known.
+    `total` is None if it is not known.
     """
     if not shown:
         yield lambda number: None

@@ -110,12 +110,12 @@ class JobStats:
     steps: int = 0  # of the decoder and the output layer
     expansions: int = 0  # hypotheses in all of them
     merging_rate: float | None = None  # hypotheses for each prediction of next tokens, with cube pruning
-    fallback_share: float | None = None  # of the rows that a screen passed on to the exact layer
+    fallback_share: float | None = None  # of the rows that fell back to another layer
     loops: int = 0  # translations that repeat the same words again and again
     python_step: str | None = None  # why steps ran in Python, several times slower; None if all were native
 
     def json(self) -> str:
-        """One JSON object with speeds (words are source words) and peak memory; what is not known is left out."""
+        """One JSON object with speeds (words are source words) and peak memory, without unknown figures."""
         rates = {
             "sentences_per_second": round(self.sentences / self.seconds, 2) if self.seconds else None,
             "words_per_second": round(self.source_words / self.seconds, 2) if self.seconds else None,
@@ -126,7 +126,7 @@ class JobStats:
 
 
 class TranslationJob:
-    """Lines of files through a translator into an output, from where an interrupted run stopped."""
+    """Lines of files through a translator into an output, resuming an interrupted run."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class TranslationJob:
         self._format, self._errors, self._target_prefix = format, errors, target_prefix
         self._fields, self._shard, self._glossary, self._encoding = fields, shard, glossary, encoding
         require(
-            shard.count == 1 or self._read_twice, "shard", f"{shard.index}/{shard.count}", "1/1 for what is no file"
+            shard.count == 1 or self._read_twice, "shard", f"{shard.index}/{shard.count}", "1/1 for input from no file"
         )
 
     def run(self, output: Output, progress: Callable[[int], None] | None = None) -> JobStats:
@@ -196,7 +196,7 @@ class TranslationJob:
         return stats
 
     def total(self) -> int | None:
-        """The number of input lines, where all are in files; None where that is not known."""
+        """The number of input lines if all are in files; else None, as it is unknown."""
         if not self._read_twice:
             return None
         first, last = self._shard.lines(self._count())

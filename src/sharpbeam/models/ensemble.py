@@ -100,5 +100,5 @@ class EnsembleModel:
 
 
 def sum_of(footprints: Sequence[Footprint]) -> Footprint:
-    """Memory that an ensemble takes for what is in flight."""
+    """Memory that an ensemble takes for requests in flight."""
     return Footprint(sum(f.row for f in footprints), sum(f.position for f in footprints))

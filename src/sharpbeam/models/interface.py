@@ -16,15 +16,15 @@ class Decoding(Protocol):
     """
 
     native: ModelRun | None = None
-    """The same run in the compiled core, for searches that take whole steps there; None where there is none."""
+    """The same run in the compiled core, for searches that take whole steps there; None if there is none."""
     reason: str = "the model is computed in Python"
-    """Why `native` is None, for `--stats`; empty where it is not."""
+    """Why `native` is None, for `--stats`; empty if it is not."""
 
     def admit(self, requests: Sequence[Request]) -> Ids:
         """Encode `requests` and return the handle of each one's initial state, [B] int32, in their order.
 
-        The source of a language model's request is its prompt; the state is the one after it, and to be fed bos, as a
-        search does first, leaves it as it is.
+        The source of a language model's request is its prompt, and its state is the one after the prompt. Feeding bos,
+        as a search does first, must not change that state.
         """
 
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
@@ -46,7 +46,7 @@ class Attending(Decoding, Protocol):
     """A decoding run of a model that looks at the source by attention, one distribution over it for each step."""
 
     def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
-        """The same as `step`, for the attention weights in place of the hidden vectors.
+        """The same as `step`, with attention weights instead of hidden vectors.
 
         Returns weights [R, S] float32, S the length of the longest source of the rows, and the handles [R] int32. A
         row's weights are 0 or more, sum to 1 over its own source, and are 0 after its end.

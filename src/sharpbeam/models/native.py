@@ -69,8 +69,8 @@ class NativeModel:
 
         Products are computed in `compute_type` (csrc/linear/linear.h); all else is float32. The other options spare
         products of recurrent models (MachineOptions), and change last bits at most. Embedding tables are not
-        copied, so the arrays must not be written to afterwards. Raises ModelError where names or shapes do not fit,
-        OptionError where this machine has no table `isa`, or `compute_type` is none.
+        copied, so the arrays must not be written to afterwards. Raises ModelError if names or shapes do not fit,
+        OptionError if this machine has no table `isa`, or `compute_type` is none.
         """
         self._architecture = architecture_of(config)
         scales = {name + SCALE for name, tensor in tensors.items() if tensor.dtype == np.int8}

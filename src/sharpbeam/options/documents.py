@@ -1,4 +1,4 @@
-"""Choices for documents: what is done with text before and after it is decoded."""
+"""Choices for documents: splitting, guards and markup around decoding."""
 
 from __future__ import annotations
 

@@ -43,12 +43,12 @@ class ScreenOptions(Schema):
     beam_size: int = option(
         5, "of the search that the hidden vectors are collected from; language models read the text", ge=1
     )
-    vectors: int = option(400_000, "hidden vectors to collect, at least; fewer where the text ends", ge=1)
+    vectors: int = option(400_000, "hidden vectors to collect, at least; fewer if the text ends", ge=1)
     rounds: int = advanced_option(5, "of l2s: rounds of learning clusters and sets", ge=1)
     seed: int = advanced_option(1, "of everything that is drawn", ge=0)
 
     def check(self) -> None:
-        """Raise OptionError where a set would be made of more tokens than must be right."""
+        """Raise OptionError if a set would be made of more tokens than must be right."""
         self.require(self.set_k <= (self.top_k or self.set_k), "set_k", f"between 0 and top_k ({self.top_k})")
 
     def resolved(self, language: bool, vocab: int) -> ScreenOptions:

@@ -99,7 +99,7 @@ class MachineOptions(Schema):
         return self.exact or self.backend == "torch" or os.environ.get(EXACT) == "1"
 
     def resolved(self, tuned: str = "int8") -> MachineOptions:
-        """The same with a number type in place of auto: `tuned`, or float32 for the reference."""
+        """The same with `tuned` instead of compute type auto, or float32 for the reference."""
         if self.compute_type != "auto":
             return self
         return replace(self, compute_type="float32" if self.reference else tuned)  # type: ignore[arg-type]

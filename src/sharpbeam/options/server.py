@@ -12,7 +12,7 @@ LANGUAGE = r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"  # a code, as the names of models
 
 @dataclass(frozen=True)
 class ServerOptions(Schema):
-    """Address, limits, models in memory, and access of a server. A limit of 0 means none, where it is allowed."""
+    """Address, limits, models in memory, and access of a server. A limit of 0 means none, if 0 is allowed."""
 
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 = every network of the machine")
     port: int = option(5000, "port to listen on; 0 = a free one", ge=0, le=65535)
@@ -48,7 +48,7 @@ class ServerOptions(Schema):
         0, "MiB of weights in memory, as they lie on disk, of all processes together; 0 = no limit", ge=0
     )
     idle_unload: float = option(0.0, "seconds without a request after which a model is unloaded; 0 = never", ge=0)
-    pivot: str = option("en", "code of the language to translate through where no model translates directly; '' = none")
+    pivot: str = option("en", "code of the language to translate through if no model translates directly; '' = none")
     max_connections: int = option(4096, "open connections; above it requests are refused (503)", ge=1, advanced=True)
     header_timeout: float = option(
         10.0, "seconds that a client may take to send the head of a request", gt=0, advanced=True

@@ -29,7 +29,7 @@ class DataOptions(Schema):
     max_length: int = option(100, "longer pairs (in tokens, either side) are left out of training", ge=1)
 
     def check(self) -> None:
-        """Raise OptionError where there are no files, or their number does not fit."""
+        """Raise OptionError if there are no files, or their number does not fit."""
         for name in ("train", "valid"):
             files, targets = getattr(self, name), getattr(self, f"{name}_target")
             self.require(bool(files), name, "a list of at least one file")
@@ -51,7 +51,7 @@ class VocabularyOptions(Schema):
     kind: Literal["pieces", "words"] = option(
         "pieces", "of translation: SentencePiece pieces, or the words between spaces"
     )
-    size: int = option(16384, "pieces or words, special tokens included; of words at most so many", ge=8)
+    size: int = option(16384, "pieces or words, special tokens included; for words an upper bound", ge=8)
     shared: bool = option(True, "one vocabulary for both sides")
     target_size: int = option(0, "size of the target's own vocabulary; 0 = size", ge=0)
     least_count: int = option(1, "words: rarer ones are unknown", ge=1)
@@ -109,7 +109,7 @@ class TrainOptions(Schema):
         0.999, "of the running average of the weights that is validated and saved; 0 = none", ge=0, lt=1
     )
     precision: Literal["auto", "float32", "bfloat16"] = option(
-        "auto", "of matmuls; auto: bfloat16 where the processor has instructions for it, else float32"
+        "auto", "of matmuls; auto: bfloat16 if the processor has instructions for it, else float32"
     )
     seed: int = option(1, "of weights, order and dropout")
     threads: int = option(0, "PyTorch threads; 0: one, or one for each core if that is faster (measured)", ge=0)

@@ -42,8 +42,8 @@ class Comparison:
     """Outputs of systems A and B for the same sources, and how they differ."""
 
     names: tuple[str, str]
-    sources: list[str]  # empty where they are not known
-    references: list[str]  # empty where they are not known
+    sources: list[str]  # empty if they are not known
+    references: list[str]  # empty if they are not known
     a: list[str]
     b: list[str]
     scores: list[PairedScore]  # empty without references
@@ -59,7 +59,7 @@ class Comparison:
         return (len(self.a) - len(self.differing)) / len(self.a)
 
     def summary(self, shown: int = SHOWN) -> str:
-        """The figures, and the first `shown` sentences that differ, for people."""
+        """The figures and the first `shown` sentences that differ, as text."""
         differing, count = self.differing, len(self.a)
         lines = [f"A: {self.names[0]}", f"B: {self.names[1]}"]
         lines.append(f"{count - len(differing)} of {count} outputs are identical ({self.identical:.2%}).")

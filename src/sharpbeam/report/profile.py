@@ -56,14 +56,13 @@ class Part:
 
     name: str
     seconds: float
-    calls: int  # of kernels, or of the component where no kernel is at work
+    calls: int  # of kernels, or of the component if it calls none
     bytes: int = 0  # that its kernels read and write, each array once for each call
     operations: int = 0  # multiply-adds of products, elements of anything else
     products: dict[str, int] = field(default_factory=dict)  # those of products, by the type of their numbers
 
     def of_ceiling(self, limits: Ceilings) -> float:
-        """The least time that its products could take, by what they read or by what they compute, as a share of its
-        own."""
+        """The least time that its matmuls could take, for reading or for computing, as a share of its own."""
         reading = self.bytes / (limits.read_gb_s * 1e9)
         computing = sum(macs / (limits.gmac_s[kind] * 1e9) for kind, macs in self.products.items())
         return max(reading, computing) / self.seconds if self.seconds else 0.0
@@ -131,7 +130,7 @@ class Clocks:
         self._since = time.perf_counter()
 
     def stop(self) -> None:
-        """Charge what is left, and take off what the clocks themselves took: of a part, and of the one around it."""
+        """Charge the remaining time, and subtract the cost of the clocks from each part and the one around it."""
         self._charge()
         inside, around = _cost_of_a_part()
         for part in self.seconds:
@@ -208,8 +207,8 @@ def profile_texts(
     """The profile of decoding `texts`, or as many `sentences` of random words, on this thread.
 
     They are decoded twice: what the first time makes once and for all is not charged. The model has to be loaded with
-    the table "profiled". Raises OptionError, ModelError or InputError where decoding would, and where nothing is left
-    to decode.
+    the table "profiled". Raises OptionError, ModelError or InputError if decoding would, and if nothing is
+    left to decode.
     """
     setup = loaded.setup(_random_texts(loaded.loaded, sentences) if texts is None else texts, choices)
     for _ in range(2):
@@ -239,7 +238,7 @@ def _random_texts(loaded: LoadedModel, sentences: int) -> list[str]:
     return [vocabulary.decode(draw.choice(words, RANDOM_WORDS).tolist()) for _ in range(sentences)]
 
 
-# The parts of a component, by the kernels at work there; what is left is copying and the call itself.
+# The parts of a component, by the kernels at work there; the rest is copying and the call itself.
 KINDS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "encoder": (("encoder", ()),),
     "decoder": (

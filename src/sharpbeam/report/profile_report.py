@@ -1,4 +1,4 @@
-"""`profile`: where the time of decoding with a model goes, and how near its products come to the machine's ceilings."""
+"""`profile`: where the time of decoding goes, and how close matmuls come to the ceilings of the machine."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ProfileReport:
             axis.spines[["top", "right"]].set_visible(False)
 
     def print(self) -> None:
-        """Print the table with its legend, for people."""
+        """Print the table with its legend."""
         from rich.console import Console
 
         profile, console = self.profile, Console(highlight=False)

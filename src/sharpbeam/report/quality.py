@@ -40,7 +40,7 @@ def quality(hypotheses: Sequence[str], references: Sequence[str]) -> Quality:
 
 
 def load_metrics() -> ModuleType:
-    """sacreBLEU's metrics; where it is not installed, SharpbeamError says what to install."""
+    """sacreBLEU's metrics; raises SharpbeamError, with the command to install it, if it is missing."""
     try:
         from sacrebleu import metrics
     except ModuleNotFoundError as error:
@@ -82,7 +82,7 @@ class Evaluation:
         }
 
     def summary(self) -> str:
-        """For people."""
+        """The figures as text."""
         return (
             f"  BLEU {self.quality.bleu:.2f}  {self.quality.bleu_signature}\n"
             f"  chrF {self.quality.chrf:.2f}  {self.quality.chrf_signature}\n"

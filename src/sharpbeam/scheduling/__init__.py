@@ -1,1 +1,1 @@
-"""Who sits in which row: requests -> batches, and when each is decoded."""
+"""Scheduling: which requests are decoded together, and when."""

@@ -30,11 +30,11 @@ class Memory:
         self._used = 0.0
 
     def use(self, positions: int, rows: float) -> None:
-        """Note that sources of so many positions in all and so many rows are in flight."""
+        """Record current use: source positions and rows in flight."""
         self._used = positions * self._position + rows * self._row
 
     def use_requests(self, positions: int, requests: int) -> None:
-        """Note that so many requests are in flight, however many rows they take."""
+        """Record current use, with the most rows that `requests` can take."""
         self.use(positions, requests * self._most_rows)
 
     def leave(self) -> None:
@@ -42,15 +42,15 @@ class Memory:
         self._shared.remove(self)
 
     def fits(self, positions: int, rows: float) -> bool:
-        """Whether there is memory for sources of so many positions in all, and for so many rows."""
+        """Whether there is memory for `positions` source positions and `rows` rows."""
         return positions * self._position + rows * self._row <= self._free
 
     def fits_requests(self, positions: int, requests: int) -> bool:
-        """Whether there is memory for so many requests, however many rows they take."""
+        """Whether there is memory for `requests` requests with the most rows that they can take."""
         return self.fits(positions, requests * self._most_rows)
 
     def rows(self, positions: int) -> float:
-        """How many rows fit next to sources of so many positions in all; may be below 0."""
+        """Count of rows that fit next to `positions` source positions; may be below 0."""
         return (self._free - positions * self._position) / self._row
 
     @property

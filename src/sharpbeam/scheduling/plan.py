@@ -45,7 +45,7 @@ class Plan:
         return self.queue.batches(self._threads, self._memory(min(self._threads, len(self.queue)), None))
 
     def schedule(self, workers: int = 0, shared: list[Memory] | None = None) -> Schedule:
-        """The schedule of one of so many workers (0 = `workers`); `shared` is the memory of all its schedules."""
+        """The schedule of one of `workers` workers (0 = the plan's); `shared` is the memory of all its schedules."""
         workers = workers or self.workers
         memory = self._memory(workers, shared)
         if self._options.schedule == "batches":

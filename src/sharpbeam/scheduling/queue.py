@@ -11,10 +11,10 @@ from sharpbeam.scheduling.memory import Memory
 from sharpbeam.types import Request
 
 Fits: TypeAlias = Callable[[int, int, int], bool]
-"""Whether so many requests may enter, with so many source positions in all, of which the longest source has so many."""
+"""Whether requests may enter: their number, source positions of all, positions of the longest source."""
 
 # The default token budget of all workers' batches together: several workers keep as many requests in flight as one.
-# A worker has at least WORKER_TOKENS, so that dozens of rows share a read of the weights, and fewer only where there is
+# A worker has at least WORKER_TOKENS, so that dozens of rows share a read of the weights, and fewer only if there is
 # little to do for each; a batch below LEAST_TOKENS would be slower than its share of a larger one.
 MOST_TOKENS, WORKER_TOKENS, LEAST_TOKENS = 512, 128, 64
 SHARES = 4  # batches of each worker at least, so that all workers end at about the same time
@@ -97,7 +97,7 @@ class RequestQueue:
         return self.take(self._in_batch(memory))
 
     def leave(self, requests: int) -> None:
-        """Note that so many requests that were in flight are done or cancelled."""
+        """Record that `requests` requests in flight are done or cancelled."""
         with self._lock:
             self.unfinished -= requests
 
@@ -110,7 +110,7 @@ class RequestQueue:
             return count
 
     def close(self) -> None:
-        """Call the run off: nothing waits any more, and what is in flight is dropped at the next step."""
+        """Cancel the run: nothing waits any more, and requests in flight are dropped at the next step."""
         with self._lock:
             self._closed = True
             self._heap.clear()

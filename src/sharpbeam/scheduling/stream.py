@@ -14,7 +14,7 @@ a schedule chooses which take the next step:
 In "stream" with `max_step_rows` those that waited go first. Those that have waited `max_wait` steps go before all
 others, the oldest first (the paper's footnote 3).
 
-With `max_memory` a request enters only where it fits, and beams that grow together beyond the budget wait: then the
+With `max_memory` a request enters only if it fits, and beams that grow together beyond the budget wait: then the
 oldest ones continue alone. One request always runs, so the budget is passed only by a request that is alone too large.
 """
 
@@ -141,7 +141,7 @@ class Stream:
         return max(1.0, self._rows_run / max(self._requests_run, 1)) if self._done else self._most_rows
 
     def _note(self) -> None:
-        """Record what is in flight in `memory`."""
+        """Record the current use in `memory`."""
         if self._memory is not None:
             self._memory.use(self._positions, self._live + self._most_rows if self._flight else 0)
 
@@ -173,7 +173,7 @@ class Stream:
         return runs
 
     def _fits(self, entering: int, positions: int) -> bool:
-        """Whether so many requests may enter; then sources of so many positions are in flight."""
+        """Whether `entering` requests may enter, with sources of `positions` positions then in flight."""
         requests = len(self._flight) + entering
         if requests == 1:
             return True  # one request always runs

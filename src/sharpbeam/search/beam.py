@@ -12,7 +12,7 @@ from sharpbeam.search.native import NativeSearch
 
 
 def check_width(options: SearchOptions, vocab_size: int) -> None:
-    """Raise OptionError where the beam is wider than the vocabulary."""
+    """Raise OptionError if the beam is wider than the vocabulary."""
     allowed = f"at most {vocab_size}, the size of the model's vocabulary"
     require(options.beam_size <= vocab_size, "beam_size", options.beam_size, allowed)
 
@@ -24,7 +24,7 @@ class BeamSearch(NativeSearch):
     takes_phrases = True
 
     def __init__(self, options: SearchOptions, bos_id: int, eos_id: int, vocab_size: int) -> None:
-        """A search of one decoding run; raises OptionError where the beam is wider than the vocabulary."""
+        """A search of one decoding run; raises OptionError if the beam is wider than the vocabulary."""
         check_width(options, vocab_size)
         super().__init__(options, bos_id, eos_id, vocab_size)
 

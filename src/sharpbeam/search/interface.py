@@ -15,11 +15,11 @@ class Forward(Protocol):
     """The forward pass of one decoding run: the model and the output layer."""
 
     native: tuple[ModelRun, LayerRun] | None
-    """Both of them in the compiled core, where a search can take whole steps; None if one of them is not there."""
+    """Both of them in the compiled core, for searches that take whole steps; None if one of them is missing."""
     layer: LayerRun | None
-    """The output layer in the core. One whose normalisers are estimates is asked there, also where the model is not."""
+    """The output layer in the core, also asked if only the model is not native and normalizers are estimates."""
     reason: str
-    """Why `native` is None, for `--stats`; empty where it is not."""
+    """Why `native` is None, for `--stats`; empty if it is not."""
     whole: bool
     """Whether all rows of the run take part in every step: then a search may take several steps in one call, up to the
     first that ends a request, and has the model free states in between."""
@@ -54,13 +54,13 @@ class Search(Protocol):
     def cancel(self, request: int) -> None:
         """Forget a request in flight without an answer; the caller removes its rows before the next step.
 
-        Other requests are answered as if it had never been there. Raises KeyError where it is not in flight.
+        Other requests are answered as if it had never been there. Raises KeyError if it is not in flight.
         """
 
     def peek(self, request: int, node: int) -> tuple[list[Hypothesis], list[int]]:
         """Finished hypotheses of a request in flight, best first, and the tokens of its row that ends in `node`.
 
-        Raises KeyError where it is not in flight.
+        Raises KeyError if it is not in flight.
         """
 
 

@@ -63,7 +63,7 @@ class NativeSearch:
         return Rows(index, state.repeat(self.rows_each), token, node, length, np.zeros(len(index), np.float64))
 
     def cancel(self, request: int) -> None:
-        """Forget a request in flight; raises KeyError where it is not in flight."""
+        """Forget a request in flight; raises KeyError if it is not in flight."""
         if not self._core.cancel(request):
             raise KeyError(request)
 
@@ -76,9 +76,9 @@ class NativeSearch:
         return self._hypotheses(request, finished), tokens
 
     def step(self, rows: Rows, forward: Forward) -> StepResult:
-        """Take one step, or several where the forward pass is native and `whole`.
+        """Take one step, or several if the forward pass is native and `whole`.
 
-        Raises ModelError where a log probability is NaN or +inf, or above 0 under a rule that relies on it.
+        Raises ModelError if a log probability is NaN or +inf, or above 0 under a rule that relies on it.
         """
         columns = rows.request, rows.state, rows.token, rows.node, rows.length, rows.score
         if forward.native is None:
@@ -96,7 +96,7 @@ class NativeSearch:
         return StepResult(rows, {} if finished is None else self._close(finished))
 
     def decode(self, request: Request, forward: Forward) -> list[Hypothesis]:
-        """The hypotheses of `request`, best first, where nothing else is in flight and all of `forward` is native.
+        """The hypotheses of `request`, best first, if nothing else is in flight and all of `forward` is native.
 
         It enters and leaves the runs of model and output layer too; after an error these must not be used again.
         """
@@ -115,7 +115,7 @@ class NativeSearch:
         return 0
 
     def _why(self, why: int) -> str:
-        """The reason of the core, a place in csrc/search/stopping.h's Why, for people."""
+        """The reason of the core, an index of csrc/search/stopping.h's Why, as text."""
         raise NotImplementedError
 
     def _close(self, finished: _core.Done) -> dict[int, list[Hypothesis]]:

@@ -39,7 +39,7 @@ def register_search(name: str, build: Build) -> None:
     """Make `name` a choice of the option `search`.
 
     `build` is called for each decoding run and returns a `search.interface.Search`, which may have up to `beam_size`
-    rows for each request. Raises OptionError where the name is taken.
+    rows for each request. Raises OptionError if the name is taken.
     """
     if name in _SEARCHES:
         raise OptionError(f"name is {name!r}; it must be another: there is a search of that name.")
@@ -47,7 +47,7 @@ def register_search(name: str, build: Build) -> None:
 
 
 def find_search(name: str) -> Build:
-    """The search `name`; raises OptionError where there is none."""
+    """The search `name`; raises OptionError if there is none."""
     if name not in _SEARCHES:
         raise OptionError(f"search is {name!r}; it must be {' or '.join(_SEARCHES)}.{nearest(name, _SEARCHES)}")
     return _SEARCHES[name]

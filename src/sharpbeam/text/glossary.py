@@ -29,7 +29,7 @@ class Term:
 class Glossary:
     """Terms and their translations: `Glossary({"Haus": "home", "Katze": ["cat", "kitty"]})`.
 
-    A term is found where it stands in whole words, the longest first; one in lower case is found in any case, others as
+    A term matches whole words, the longest first; one in lower case is found in any case, others as
     they are written. Of several forms of a translation one is enough, and each may begin with a capital letter, as the
     first word of a sentence does.
     """
@@ -44,7 +44,7 @@ class Glossary:
 
     @staticmethod
     def of(terms: Glossary | Terms | None) -> Glossary | None:
-        """A glossary of `given` terms; None where there are none."""
+        """A glossary of `terms`; None if there are none."""
         glossary = terms if isinstance(terms, Glossary) or terms is None else Glossary(terms)
         return glossary if glossary is not None and glossary.terms else None
 

@@ -14,7 +14,7 @@ FACTS, WORDS = 1 << 20, 1 << 28  # bytes that a file of facts or a vocabulary ma
 
 
 def read_json(path: Path, most_bytes: int = FACTS) -> dict[str, Any]:
-    """The object in `path`; raises ModelError where there is none."""
+    """The object in `path`; raises ModelError if there is none."""
     value = read_any_json(path, most_bytes)
     if not isinstance(value, dict):
         raise ModelError(f"{path} must hold a JSON object.")
@@ -30,7 +30,7 @@ def check_words(path: Path, words: Iterable[str]) -> None:
 
 
 def read_any_json(path: Path, most_bytes: int = FACTS) -> Any:
-    """The content of `path`; raises ModelError where it is no JSON."""
+    """The content of `path`; raises ModelError if it is no JSON."""
     try:
         return json.loads(read_whole(path, most_bytes).decode("utf-8"))
     except OSError as error:

@@ -47,7 +47,7 @@ def read_lines(
 ) -> Iterator[str]:
     """The lines of a text file (None or `-` = standard input), without line ends; .gz and .zst are unpacked.
 
-    Raises InputError with the name and the line where the file cannot be read, is not of its `encoding`, is broken
+    Raises InputError with the name and the line if the file cannot be read, is not of its `encoding`, is broken
     gzip, or has a line of more than MOST_BYTES.
     """
     name = STANDARD_INPUT if is_standard_input(path) else str(path)
@@ -75,7 +75,7 @@ class StandardInput:
         self._file = -1  # until the first line is asked for
 
     def ready(self) -> bool:
-        """Whether the next line can be read without waiting, or what is read now is not standard input."""
+        """Whether the next line can be read without waiting, as it can unless standard input is being read."""
         return bool(self._lines or self._ended or self._file < 0 or select.select([self._file], [], [], 0)[0])
 
     def readline(self, limit: int) -> bytes:
@@ -142,7 +142,7 @@ def check_regular(path: Path) -> None:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of the bytes of a file, as hexadecimal digits; raises InputError where it cannot be read."""
+    """SHA-256 of the bytes of a file, as hexadecimal digits; raises InputError if it cannot be read."""
     digest = hashlib.sha256()
     try:
         check_regular(path)

@@ -15,7 +15,7 @@ Pair = tuple[str, str]
 def file_pairs(
     source: Path, target: Path, errors: DecodingErrors = "strict", encoding: str = "utf-8"
 ) -> Iterator[Pair]:
-    """(source, target) lines of two files; InputError where one of them ends before the other."""
+    """(source, target) lines of two files; InputError if one of them ends before the other."""
     lines = zip_longest(*(read_lines(path, errors, encoding=encoding) for path in (source, target)))
     for number, (left, right) in enumerate(lines, 1):
         if left is None or right is None:

@@ -41,7 +41,7 @@ class PieceTable:
         return piece
 
     def pieces(self, numbers: Sequence[int]) -> list[str]:
-        """The piece of each number; IndexError where there is none."""
+        """The piece of each number; IndexError if there is none."""
         try:
             return list(map(self._read.__getitem__, numbers))
         except KeyError:
@@ -53,7 +53,7 @@ class PieceTable:
         return self._text[self._start[number] : self._start[number + 1]].decode(errors=_ERRORS)
 
     def find(self, piece: str) -> int | None:
-        """The number of a piece, the last one where it stands twice; None where it is not there, or hidden."""
+        """The number of a piece, the last one if there are two; None if it is not there, or hidden."""
         number = self._found.get(piece)
         if number is None and (number := self._search(piece)) is not None:
             self._found[piece] = number

@@ -41,7 +41,7 @@ class PieceVocabulary:
     ) -> None:
         """`special_ids` has unk_id, bos_id, eos_id and pad_id; `spm` is a serialized SentencePiece model.
 
-        With `merges` text is cut by byte-level BPE instead. Raises ModelError where they are no merges of `pieces`.
+        With `merges` text is cut by byte-level BPE instead. Raises ModelError if they are no merges of `pieces`.
         """
         self._special = {name: special_ids[name] for name in _SPECIAL}
         self._silent = frozenset(silent)
@@ -100,7 +100,7 @@ class PieceVocabulary:
         return ids + self._pieces.find_all(self._cut(text), self._special["unk_id"])
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Ids -> text; bos, eos, pad and what is silent are left out."""
+        """Ids -> text; bos, eos, pad and silent tokens are left out."""
         ids = list(map(int, ids))
         pieces = self._pieces.pieces(ids if self._hidden.isdisjoint(ids) else [i for i in ids if i not in self._hidden])
         if self._bpe is not None:

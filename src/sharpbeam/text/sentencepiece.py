@@ -67,7 +67,7 @@ class SentencePieceVocabulary:
         return tuple(self._processor.IdToPiece(list(map(int, ids))))
 
     def token(self, piece: str) -> int:
-        """The id of one piece, that of unk where there is none."""
+        """The id of one piece, that of unk if there is none."""
         return int(self._processor.PieceToId(piece))
 
 

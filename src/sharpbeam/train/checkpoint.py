@@ -76,7 +76,7 @@ def write_checkpoint(
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings that the checkpoint `path` was written with; none where there is no checkpoint or it is damaged."""
+    """The settings that the checkpoint `path` was written with; none if there is no checkpoint or it is damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             settings: dict[str, Any] = json.loads(file.metadata()["settings"])
@@ -92,9 +92,9 @@ def read_checkpoint(
     optimizer: torch.optim.Optimizer,
     settings: dict[str, Any],
 ) -> tuple[Progress, dict[str, Tensor]]:
-    """Fill model, average and optimizer from `path`, set the random state; returns progress and what was carried.
+    """Fill model, average and optimizer from `path`, set the random state; returns progress and carried tensors.
 
-    Raises ModelError where the file is damaged, or was written under other `settings`.
+    Raises ModelError if the file is damaged, or was written under other `settings`.
     """
     try:
         with safe_open(path, framework="pt") as file:

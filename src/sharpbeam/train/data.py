@@ -57,14 +57,14 @@ class Batch:
     """Padded ids: source [B, S], target with bos in front [B, T], label = target with eos at the end [B, T]."""
 
     source: Tensor
-    source_mask: Tensor | None  # [B, S] bool, None where nothing is padded
+    source_mask: Tensor | None  # [B, S] bool, None if nothing is padded
     target: Tensor
     label: Tensor
     label_mask: Tensor  # [B, T] bool
 
 
 class ParallelData:
-    """Encoded pairs. Sources begin with their tag, where they have one, and end in eos; targets are kept bare."""
+    """Encoded pairs. Sources begin with their tag, if any, and end in eos; targets have neither."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ def interruptible() -> Iterator[threading.Event]:
 def lock_folder(owner: object, folder: Path) -> Callable[[], object]:
     """Lock `folder` until the function that is returned is called, `owner` is gone, or the process ends.
 
-    Two runs that write the same files would spoil both: raises SharpbeamError where another one holds the lock.
+    Two runs that write the same files would spoil both: raises SharpbeamError if another one holds the lock.
     """
     file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     release = weakref.finalize(owner, os.close, file)

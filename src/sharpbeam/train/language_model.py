@@ -52,7 +52,7 @@ class Segment:
 def segments(stream: Tensor, columns: int, words: int, skip: int = 0) -> Iterator[Segment]:
     """The stream in `columns` columns, `words` positions at a time without the first `skip`; a remainder is left out.
 
-    Raises InputError where the stream is shorter than one position of every column.
+    Raises InputError if the stream is shorter than one position of every column.
     """
     length = (len(stream) - 1) // columns
     if length < 1:

@@ -141,7 +141,7 @@ class Trainer:
                 raise KeyboardInterrupt
 
     def _batches(self) -> Iterator[Any]:
-        """Batches from where the run stands, epoch after epoch; progress counts each before it is trained on."""
+        """Batches from the current position, epoch after epoch; progress counts each before it is trained on."""
         while not self.finished:
             progress = self.progress
             for batch in self.task.epoch(progress.epoch, progress.batch):
@@ -180,7 +180,7 @@ class Trainer:
         )
 
     def _write_checkpoint(self) -> None:
-        """Write where the run stands, unless the weights have gone beyond all numbers."""
+        """Write a checkpoint, unless weights are NaN or infinite."""
         if not all(bool(torch.isfinite(p).all()) for p in self.model.parameters()):
             raise self._diverged("a weight is not finite")
         progress, carried = self.progress, self.task.carried()

@@ -53,7 +53,7 @@ def _step(task: Task, model: torch.nn.Module, batch: object) -> float:
 
 
 def _flags() -> set[str]:
-    """Features of the processor by Linux's names; none where they are not known."""
+    """Features of the processor by Linux's names; none if they are not known."""
     try:
         lines = CPU_INFO.read_text(encoding="utf-8").splitlines()
     except OSError:

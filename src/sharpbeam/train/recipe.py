@@ -1,4 +1,4 @@
-"""Recipes: the TOML files that describe a training run, and what of one must stay the same for a run to resume."""
+"""Recipes: the TOML files that describe a training run, and the settings that a resumed run must keep."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FILES = ("train", "valid", "train_target", "valid_target")  # of the table data; compared by what is in them
+FILES = ("train", "valid", "train_target", "valid_target")  # of the table data; compared by content
 FREE = ("max_steps", "threads", "device", "log_every", "checkpoint_every", "validate_every", "patience")
 
 
 def read_recipe(path: Path, data: Path | None = None) -> Recipe:
     """The recipe in `path`; with `data`, the files of its text are in that folder.
 
-    Raises InputError where the file cannot be read as TOML, OptionError by name where an option is unknown, missing,
+    Raises InputError if the file cannot be read as TOML, OptionError by name if an option is unknown, missing,
     of the wrong type or out of range.
     """
     try:

@@ -75,7 +75,7 @@ class Report:
         self._since, self._timed_words = time.perf_counter(), 0
 
     def say(self, text: str) -> None:
-        """Print a line for people, above the progress bar where there is one."""
+        """Print a readable line, above the progress bar if there is one."""
         self._bar.console.print(text, markup=False, highlight=False)
 
     def draw(self) -> None:

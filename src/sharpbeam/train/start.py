@@ -19,7 +19,7 @@ VOCABULARIES = ("source.spm", "target.spm", "source.vocab.json", "target.vocab.j
 
 def copy_vocabularies(start: Path, output: Path) -> None:
     """Put the vocabulary files of the model folder `start` into `output`, where a fresh run looks for them."""
-    read_config(start)  # raises ModelError where this is no model folder
+    read_config(start)  # raises ModelError if this is no model folder
     for name in VOCABULARIES:
         if (start / name).exists() and not (output / name).exists():
             (output / name).write_bytes((start / name).read_bytes())
@@ -28,7 +28,7 @@ def copy_vocabularies(start: Path, output: Path) -> None:
 def load_start(start: Path, config: Config, model: nn.Module, matching: bool = False) -> None:
     """Give `model` the weights in the folder `start`.
 
-    OptionError where its facts are not those of the recipe; but with `matching` the tensors of `model` that have a
+    OptionError if its facts are not those of the recipe; but with `matching` the tensors of `model` that have a
     counterpart of the same name and shape get that one's weights, and the others stay as they are.
     """
     saved = read_config(start)

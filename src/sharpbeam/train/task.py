@@ -14,7 +14,7 @@ from sharpbeam.train.checkpoint import Progress
 class Task(Protocol):
     """A model in training with its text. `Batch` below is what `epoch` yields."""
 
-    measure: tuple[str, str]  # key of the figure that decides which model is best, and its name for people
+    measure: tuple[str, str]  # key of the figure that decides which model is best, and its readable name
 
     @property
     def config(self) -> Config:

@@ -106,7 +106,7 @@ class TranslationTask:
         return figures["bleu"] > best
 
     def vocabularies(self) -> dict[str, bytes]:
-        """One file, or two where the sides have their own."""
+        """One file, or two if the sides have their own."""
         return self._made.files()
 
 

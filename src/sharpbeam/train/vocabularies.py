@@ -22,7 +22,7 @@ def tag(language: str) -> str:
 
 
 class Vocabularies:
-    """Source and target, which are one object where the options share them."""
+    """Source and target, which are one object if the options share them."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Vocabularies:
         output: Path,
         languages: Sequence[str] = (),
     ) -> None:
-        """Files lie in the folder `output`. Raises OptionError where an earlier run there has others.
+        """Files lie in the folder `output`. Raises OptionError if an earlier run there has others.
 
         Where there are `languages`, the vocabulary is one of pieces for all, and has a tag for each.
         """
@@ -56,7 +56,7 @@ class Vocabularies:
         return {code: self.source.token(tag(code)) for code in self._languages}
 
     def files(self) -> dict[str, bytes]:
-        """Names and bytes of the files in a model folder: one, or two where the sides have their own."""
+        """Names and bytes of the files in a model folder: one, or two if the sides have their own."""
         files = {self._name("source"): self.source.serialized}
         if self.target is not self.source:
             files[self._name("target")] = self.target.serialized

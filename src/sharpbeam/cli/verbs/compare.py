@@ -69,7 +69,7 @@ def compare(
 def _test_set(
     source: Path | None, reference: Path | None, tsv: Path | None, source_column: int, target_column: int
 ) -> tuple[list[str], list[str]]:
-    """Sources and references, empty where they are not given."""
+    """Sources and references, empty if they are not given."""
     if tsv and (source or reference):
         raise OptionError("give either --source and --reference, or --tsv.")
     check_readable([path for path in (source, reference, tsv) if path])

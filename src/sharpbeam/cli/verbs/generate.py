@@ -68,7 +68,7 @@ def generate(
 
 
 def _text(generation: Generation, number: int) -> str:
-    """As many lines as hypotheses were asked for: a vocabulary may be too small for so many."""
+    """The hypotheses as `number` lines, empty ones at the end if the vocabulary is too small for that many."""
     texts = [" ".join(filter(None, (generation.prompt, h.text))) for h in generation.hypotheses]
     return "".join(text + "\n" for text in texts) + "\n" * (number - len(texts))
 

@@ -1,4 +1,4 @@
-"""`sharpbeam profile`: where the time of decoding goes."""
+"""`sharpbeam profile`: the share of each part in the time of decoding."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ class LstmAttentionConfig:
     source_vocab_size: int
     target_vocab_size: int
     embedding_dim: int = 500  # E, both sides
-    layers: int = 2  # of the encoder and of the decoder, whose layers begin with the states where the encoder's end
+    layers: int = 2  # of the encoder and of the decoder, whose layers begin with the encoder's last states
     hidden_dim: int = 500  # D, of every layer; each direction of the encoder has half of it
     shared_embedding: bool = False  # source and target embeddings are one tensor
     tied_output: bool = False  # the output matrix is the target embedding
-    residual: bool = False  # from the third layer on a layer adds what is below (Wu et al. 2016, eq. 6): S7 of SHARP
+    residual: bool = False  # from the third layer on a layer adds its input (Wu et al. 2016, eq. 6): S7 of SHARP
     unk_id: int = 0
     bos_id: int = 1
     eos_id: int = 2

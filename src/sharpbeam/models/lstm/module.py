@@ -114,7 +114,7 @@ class Decoder(nn.Module):
         return F.linear(embedded, first.input_weight[:, : self.config.embedding_dim], first.bias)
 
     def weights(self) -> list[tuple[Tensor, Tensor | None]]:
-        """For each layer the weights of what is below (without the word) and of its own output, side by side."""
+        """For each layer the weights of its input (without the word) and of its own output, side by side."""
         result: list[tuple[Tensor, Tensor | None]] = []
         for i, lstm in enumerate(self._lstms()):
             below = lstm.input_weight if i else lstm.input_weight[:, self.config.embedding_dim :]

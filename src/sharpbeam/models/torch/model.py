@@ -19,7 +19,7 @@ class TorchModel:
     """`models.interface.Model` over an architecture's PyTorch module."""
 
     def __init__(self, config: Config, tensors: Mapping[str, Floats]) -> None:
-        """Copy `tensors` (float32, names and shapes as `tensor_shapes`); ModelError where they do not fit."""
+        """Copy `tensors` (float32, names and shapes as `tensor_shapes`); ModelError if they do not fit."""
         architecture = architecture_of(config)
         architecture.check_shapes(config, {name: tensor.shape for name, tensor in tensors.items()})
         self.config, self.bos_id, self.eos_id = config, config.bos_id, config.eos_id

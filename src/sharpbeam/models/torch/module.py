@@ -21,7 +21,7 @@ class LockedDropout(nn.Module):
         self.share = share
 
     def mask(self, rows: int, width: int, device: torch.device) -> Tensor | None:
-        """The factors of one position, [rows, width]; None where nothing is dropped."""
+        """The factors of one position, [rows, width]; None if nothing is dropped."""
         if not self.training or self.share == 0.0:
             return None
         return (torch.rand(rows, width, device=device) >= self.share) / (1.0 - self.share)
@@ -34,7 +34,7 @@ class LockedDropout(nn.Module):
 
 @dataclass
 class Memory:
-    """The encoded requests as the decoder reads them; `mask` is None where nothing is padded."""
+    """The encoded requests as the decoder reads them; `mask` is None if nothing is padded."""
 
     values: Tensor  # [B, S, M]
     keys: Tensor  # [B, S, A]

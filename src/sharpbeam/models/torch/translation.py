@@ -88,7 +88,7 @@ class TorchTranslation(Attending):
 
 
 def _mask(lengths: Sequence[int]) -> Tensor | None:
-    """Mask [n, longest] of the positions that are words, or None where none is padding."""
+    """Mask [n, longest] of the positions that are words, or None if none is padding."""
     if min(lengths) == max(lengths):
         return None
     return torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]

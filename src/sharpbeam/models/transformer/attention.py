@@ -1,4 +1,4 @@
-"""Attention in PyTorch: scores, softmax, and what is added to scores by relative position.
+"""Attention in PyTorch: scores, softmax, and biases of scores by relative position.
 
 Shapes as in module.py.
 """
@@ -56,13 +56,13 @@ def heads_of(config: TransformerConfig, side: Side) -> int:
 
 
 def position_bias(config: TransformerConfig, side: Side) -> nn.Parameter:
-    """A table of what is added to scores, by bucket and head."""
+    """A table of biases of scores, by bucket and head."""
     return nn.Parameter(torch.randn(config.relative_buckets, heads_of(config, side)) * config.hidden_dim**-0.5)
 
 
 @dataclass(frozen=True)
 class PositionBias:
-    """The bias of the scores of one self-attention by relative position; nothing where there are no buckets."""
+    """The bias of the scores of one self-attention by relative position; nothing if there are no buckets."""
 
     bucket: Tensor | None = None  # of each query and key, [.., T, S]
     shared: Tensor | None = None  # table of all layers

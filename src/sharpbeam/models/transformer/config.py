@@ -37,8 +37,8 @@ class TransformerConfig:
     norm_epsilon: float = 1e-5
     # gelu_sigmoid: x sigmoid(1.702 x), Marian's; gelu_tanh: the approximation of gelu by tanh, Hugging Face's gelu_new
     activation: Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"] = "relu"
-    gated_ffn: bool = False  # down(act(up_1 x) * up_2 x) in place of down(act(up x))
-    # Mixture of experts: every n-th layer of a side (0: none) has so many feed-forward parts. Each position takes the
+    gated_ffn: bool = False  # down(act(up_1 x) * up_2 x) instead of down(act(up x))
+    # Mixture of experts: every n-th layer of a side (0: none) has `experts` feed-forward parts. Each position takes the
     # two that a router scores best, times their gates (GShard: Lepikhin et al. 2021).
     experts: int = 0
     encoder_expert_step: int = 0
@@ -46,8 +46,8 @@ class TransformerConfig:
     normalized_gates: bool = True  # the two gates sum to 1, or are those of the softmax over all experts
     router_bias: bool = False
     # D/2 sines, then D/2 cosines, of position times 10000^(-2i/D) (Vaswani; Hugging Face's MarianMT), or times
-    # 10000^(-i/(D/2 - 1)) (tensor2tensor, fairseq, M2M100, NLLB, Marian).  relative: what is added to a score of
-    # self-attention, a number for each head and bucket of distances (T5); relative-shared: the same in all layers.
+    # 10000^(-i/(D/2 - 1)) (tensor2tensor, fairseq, M2M100, NLLB, Marian).  relative: a bias for each score of
+    # self-attention, by head and bucket of distances (T5); relative-shared: the same in all layers.
     positions: Literal["sinusoidal", "sinusoidal-t2t", "learned", "relative", "relative-shared", "none"] = "sinusoidal"
     position_offset: int = 0  # number of the first position; 2 in fairseq's models
     max_positions: int = 0  # rows of the tables of learned positions
@@ -138,7 +138,7 @@ class TransformerConfig:
             raise ModelError("router_bias is true; without experts there is no router.")
 
     def experts_of(self, side: Literal["encoder", "decoder"], layer: int) -> int:
-        """Experts in the feed-forward part of a layer, counted from 0; 1 where it is no mixture."""
+        """Experts in the feed-forward part of a layer, counted from 0; 1 if it is no mixture."""
         step = self.encoder_expert_step if side == "encoder" else self.decoder_expert_step
         return self.experts if step and (layer + 1) % step == 0 else 1
 

@@ -19,7 +19,7 @@ class Routing:
 
     expert: Tensor  # [N, 2] int64, the better one first; ties by lower number
     gate: Tensor  # [N, 2] float32
-    balance: Tensor  # load-balancing loss: 1 where all experts are chosen as often as the others, up to E
+    balance: Tensor  # load-balancing loss: 1 if all experts are chosen equally often, up to E
 
 
 def route(logits: Tensor, normalized: bool) -> Routing:

@@ -93,7 +93,7 @@ class SelfAttention(Sublayer):
         return self.leave(x, self.out(context[0]))
 
     def step(self, x: Tensor, past: Tensor, seen: Tensor, bias: PositionBias) -> tuple[Tensor, Tensor]:
-        """One token [R, D] after `past` [R, T, 2 A]; `seen` [R, T + 1] says what is no padding, the word the last.
+        """One token [R, D] after `past` [R, T, 2 A]; `seen` [R, T + 1] marks words, this one the last.
 
         Returns [R, D] and the keys and values of the word [R, 2 A].
         """
