@@ -3,8 +3,9 @@
 Each pattern is read, translated by a decoder that returns its source, and written, at SIZES bytes, each time in a
 process of its own with a limit of LIMIT seconds. It fails where the processor time of the larger one is more than
 MOST_TIME times what linear growth of the smaller one would be (times below FLOOR seconds count as FLOOR; the least of
-up to REPEATS runs counts), or where the peak of the resident memory of the process is above that before the document by
-more than ALLOWANCE and ten times the content. A content that is refused with an InputError is fine.
+up to REPEATS runs counts; the collector of cycles is off), or where the peak of the resident memory of the process is
+above that before the document by more than ALLOWANCE and ten times the content. A content that is refused with an
+InputError is fine.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.server.bodies import read_fields
 from sharpbeam.server.endpoint import glossary_field, number_field, text_field, texts_field
 from sharpbeam.server.refusals import Refused
+from sharpbeam.text.glossary import Glossary
 
 SIZES = (20_000, 80_000)
 LIMIT = 60.0
@@ -88,7 +90,9 @@ def work(pattern: Pattern, content: str | bytes) -> None:
     fields = ("b",) if pattern.format == "csv" else ()
     try:
         document = read_document(content, pattern.format, fields)
-        steps = document_steps(document, DocumentOptions(guards=pattern.attended), "en", pattern.attended, target="pt")
+        terms = Glossary({f"w{n}": [f"v{n}", f"x{n}"] for n in range(pattern.terms)}) if pattern.terms else None
+        options = DocumentOptions(guards=pattern.attended)
+        steps = document_steps(document, options, "en", pattern.attended, terms, target="pt")
         run(steps, attended if pattern.attended else same)
     except InputError:
         pass
@@ -128,7 +132,7 @@ def measured(pattern: Pattern, content: str | bytes, limit: float = LIMIT) -> tu
         try:
             os.close(reading)
             resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-            gc.freeze()  # what was there before is not looked through again
+            gc.disable()  # its passes over what lives are the interpreter's, and grow a little faster than the heap
             Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
             before, since = _resident("VmRSS"), time.process_time()
             work(pattern, content)

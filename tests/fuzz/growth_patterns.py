@@ -28,7 +28,9 @@ _UNITS = {  # repeated as they stand in each text format
     "items": "- a\n", "numbered": "1. a\n", "definitions": "[a]: b\n", "indents": "  - a\n", "hashes": "# a\n",
     "underlines": "a\n=\n", "ideographs": "\u65e5", "stops": "\u65e5\u3002", "kana": "\u30ab", "thai": "\u0e01",
     "accents": "e\u0301", "joiners": "a\u200d", "emoji": "\U0001f642", "abbreviations": "Dr. ", "ellipses": "a... ",
-    "parentheses": "(", "marks": "\ufeff", "nulls": "\0", "ones": "a one. ", "tildes": "~~a~~ ",
+    "parentheses": "(", "marks": "\ufeff", "nulls": "\0", "ones": "a one. ",
+    "terms": "w1 w2 w3 w4 w5. ", "terms in tags": "<b>w1 w2</b> ",
+    "tildes": "~~a~~ ",
 }  # fmt: skip
 
 
@@ -62,6 +64,7 @@ class Pattern:
     format: str
     make: Make
     attended: bool = False  # decoded with attention
+    terms: int = 0  # of a glossary
 
 
 def _repeated(wrap: Callable[[str], str], unit: str, size: int) -> str:
@@ -287,7 +290,12 @@ def patterns() -> list[Pattern]:
         for each in [*plain, *built]
         if each in built or (each.name.startswith("html: ") and "<" in _UNITS[each.name.removeprefix("html: ")])
     ]
+    terms = [
+        Pattern(f"{each.name}, glossary", each.format, each.make, terms=500)
+        for each in plain
+        if each.name in ("text: terms", "html: terms", "html: terms in tags", "html: words in tags")
+    ]
     requests = [
         Pattern(f"request: {name}", "request", partial(_request, *request)) for name, request in _REQUESTS.items()
     ]
-    return plain + built + attended + requests
+    return plain + built + attended + terms + requests

@@ -11,14 +11,20 @@ from dataclasses import replace
 from sharpbeam.documents.segment import Segment, Tag
 from sharpbeam.text.glossary import Glossary, Term, lacking
 
+MOST_PAIRS = 100_000
+
 
 def marked(segment: Segment, glossary: Glossary | None, translation: str = "") -> Segment:
-    """The segment with a tag at each term that the translation lacks, is in no fixed text and crosses no tag."""
-    if glossary is None:
+    """The segment with a tag at each term that the translation lacks, is in no fixed text and crosses no tag.
+
+    A segment with more than MOST_PAIRS pairs of a term and a tag stays as it is.
+    """
+    terms = lacking(glossary.find(segment.text), translation) if glossary is not None else []
+    if not terms or len(terms) * len(segment.tags) > MOST_PAIRS:
         return segment
     new = [
         term
-        for term in lacking(glossary.find(segment.text), translation)
+        for term in terms
         if all(
             term.end <= tag.start
             or tag.end <= term.start

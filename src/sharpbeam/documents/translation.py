@@ -24,6 +24,7 @@ from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.storage.atomic import write_bytes
 from sharpbeam.text.glossary import Glossary, Terms
+from sharpbeam.text.lines import read_whole
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -114,7 +115,7 @@ def translate_document(
         raise OutputError(f"{output} is the document itself, which would be lost; write to another file.")
     name = format_of(path) if format == "auto" else format
     try:
-        content = path.read_bytes()
+        content = read_whole(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
     try:

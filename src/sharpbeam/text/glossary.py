@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,14 +90,18 @@ def spaceless(letter: str) -> bool:
 
 def lacking(terms: Sequence[Term], translation: str) -> list[Term]:
     """The terms of which a translation has no form, in any case and as whole words, that stands for no term before."""
-    left, missing = translation, []
+    places: dict[tuple[str, ...], Iterator[re.Match[str]]] = {}  # those of a term that are left
+    taken, missing = bytearray(len(translation)), []
     for term in terms:
-        forms = "|".join(re.escape(form) for form in term.forms)
-        at = re.search(rf"(?<![^\W{_ALONE}])(?:{forms})(?![^\W{_ALONE}])", left, re.I)
-        if at is None:
+        if term.forms not in places:
+            forms = "|".join(re.escape(form) for form in term.forms)
+            whole = rf"(?<![^\W{_ALONE}])(?:{forms})(?![^\W{_ALONE}])"
+            places[term.forms] = re.finditer(whole, translation, re.I)
+        place = next((place for place in places[term.forms] if not any(taken[place.start() : place.end()])), None)
+        if place is None:
             missing.append(term)
         else:
-            left = left[: at.start()] + "\0" + left[at.end() :]
+            taken[place.start() : place.end()] = b"\1" * len(place[0])
     return missing
 
 

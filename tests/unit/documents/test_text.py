@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,9 @@ def test_errors_say_what_is_wrong(tiny_model: Path, tmp_path: Path) -> None:
         translate_document(translator, tmp_path / "x.unknown", tmp_path / "y")
     with pytest.raises(InputError, match=r"cannot read .*x.txt: No such file"):
         translate_document(translator, tmp_path / "x.txt", tmp_path / "y")
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(InputError, match=r"cannot read .*pipe.txt: it is no regular file"):
+        translate_document(translator, tmp_path / "pipe.txt", tmp_path / "y")
     (tmp_path / "x.txt").write_bytes(b"one\xff")
     with pytest.raises(InputError, match=r"x.txt: .*not valid utf-8"):
         translate_document(translator, tmp_path / "x.txt", tmp_path / "y")
