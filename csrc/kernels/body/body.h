@@ -22,7 +22,8 @@
 //                     row in every lane; load_weights, load_inputs; dot(total, w, x) = total + the dot product of each
 //                     lane's 4 bytes (4 int8 or 2 int16); kRows, the most rows of a register block; vecs(rows), its
 //                     width in registers; kUnsignedWeights, whether dot reads the packed int8 weights as they are
-//                     stored (w + 128) or as w
+//                     stored (w + 128) or as w. A unit may also have prepare(x, n, to), which writes the n numbers of a
+//                     row to 2 n bytes, 8 for each group, that load_inputs then reads, and returns what sums start from
 //   dot_int8(total, w, x)   total + the dot products of 64 bytes, 4 to a lane, w stored as above; sum_ints
 //   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a float gemm
 //
@@ -169,10 +170,10 @@ inline void prefetch_lines(const uint8_t* from) {
 }
 
 // How many bytes ahead to prefetch: none where the last-level cache cannot keep the weights from one step to the next,
-// for then memory bandwidth is the limit, and the hardware prefetcher reaches it.
-inline int64_t ahead_of(int64_t bytes) {
+// for then memory bandwidth is the limit, and the hardware prefetcher reaches it, but not for blocks that are narrow.
+inline int64_t ahead_of(int64_t bytes, bool narrow) {
   constexpr int64_t kCacheBytes = int64_t{16} << 20, kAhead = 49152;
-  return bytes <= kCacheBytes ? kAhead : 0;
+  return narrow || bytes <= kCacheBytes ? kAhead : 0;
 }
 
 // A register block of kRows rows by kVecs vectors of columns. `weight` points at the first column in a panel (vectors

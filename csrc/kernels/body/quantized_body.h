@@ -3,16 +3,23 @@
 // Both types work on groups of 4 bytes along K: four int8 or two int16. A register holds one group of 16 columns of a
 // packed panel (table.h), and the group of an input row is broadcast to all lanes.
 
+// Whether a unit reads input rows in a form that it has prepared, twice as large.
+template <typename Unit>
+constexpr bool kPrepares = requires { &Unit::prepare; };
+template <typename Unit>
+constexpr int64_t kInputGroup = sharpbeam::kInt8Group * (kPrepares<Unit> ? 2 : 1);
+
 // A register block of kRows rows by kVecs vectors of one panel. Not inlined: the compiler then allocates registers for
 // this loop alone. Inlined into the dispatch over row counts below, g++ 12 spills accumulators inside it. `next` is
-// what to prefetch: as much as is read here, or a quarter of it where `kMany` blocks of rows share the prefetching.
+// what to prefetch: as much as is read here, or a quarter of it where `kMany` blocks of rows share the prefetching. A
+// narrow block reads a part of each 256 bytes of its panel, which the hardware does not prefetch.
 template <typename Unit, int kRows, int kVecs, bool kMany>
 [[gnu::noinline]] void quantized_block(const uint8_t* weight, const float* scale, const float* bias, const uint8_t* x,
                                        int64_t x_bytes, const int32_t* start, const float* x_scale, float* y,
                                        int64_t y_stride, int64_t blocks, int64_t columns,
                                        [[maybe_unused]] const uint8_t* next) {
   constexpr int64_t kStep = int64_t{kPanel} * sharpbeam::kInt8Group;
-  [[maybe_unused]] constexpr int kLines = kMany ? 1 : kStep / kLine;
+  constexpr int kLines = kMany ? 1 : kVecs;
   Ints total[kRows][kVecs];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
@@ -20,10 +27,7 @@ template <typename Unit, int kRows, int kVecs, bool kMany>
     for (int c = 0; c < kVecs; ++c) total[r][c] = set_ints(start[r]);
   }
   for (int64_t k = 0; k < blocks; ++k, weight += kStep) {
-    if constexpr (kVecs * kLanes < kPanel)
-      prefetch_panel(weight);
-    else if constexpr (kMany || kRows >= 3)
-      prefetch_lines<kLines>(next + k * kLines * kLine);
+    if constexpr (kMany || kRows >= 3 || kVecs * kLanes < kPanel) prefetch_lines<kLines>(next + k * kLines * kLine);
     typename Unit::Weights w[kVecs];
 #pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) {
@@ -32,7 +36,7 @@ template <typename Unit, int kRows, int kVecs, bool kMany>
     }
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
-      const typename Unit::Inputs input = Unit::load_inputs(x + r * x_bytes + k * sharpbeam::kInt8Group);
+      const typename Unit::Inputs input = Unit::load_inputs(x + r * x_bytes + k * kInputGroup<Unit>);
 #pragma GCC unroll 4
       for (int c = 0; c < kVecs; ++c) total[r][c] = Unit::dot(total[r][c], w[c], input);
     }
@@ -72,7 +76,8 @@ inline void quantized_rows(const uint8_t* weight, const float* scale, const floa
   constexpr int kVecs = Unit::vecs(kRows);
   for (int c = 0; c < kPanel && c < columns; c += kVecs * kLanes) {
     quantized_block<Unit, kRows, kVecs, kMany>(weight + c * sharpbeam::kInt8Group, scale + c, bias + c, x, x_bytes,
-                                               start, x_scale, y + c, y_stride, blocks, columns - c, next);
+                                               start, x_scale, y + c, y_stride, blocks, columns - c,
+                                               next + c * blocks * sharpbeam::kInt8Group / (kMany ? kVecs : 1));
   }
 }
 
@@ -89,37 +94,48 @@ inline int32_t start_sum(const int8_t* x, int64_t n) {
   return -128 * total;
 }
 
+// The start of a row's sums. Writes the row to `to` where the unit prepares it.
 template <typename Unit, typename Number>
+inline int32_t start_row(const Number* x, int64_t in, [[maybe_unused]] uint8_t* to) {
+  if constexpr (kPrepares<Unit>)
+    return Unit::prepare(x, sharpbeam::padded_int8(in), to);
+  else if constexpr (Unit::kUnsignedWeights)
+    return start_sum(x, in);
+  else
+    return 0;
+}
+
+// `kSpace` is how many bytes prepared rows may take.
+template <typename Unit, int64_t kSpace, typename Number>
 inline void quantized_gemm(const uint8_t* packed, const float* scale, const float* bias, const Number* x,
                            int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in,
                            int64_t out) {
   constexpr int64_t kMaxRows = 192;  // whose start sums are kept at a time
-  constexpr int64_t kMany = 4;       // parts that prefetch the next panel together
   constexpr int64_t kNumber = sizeof(Number), kNeighbours = sharpbeam::kInt8Group / kNumber;
   const int64_t blocks = (in + kNeighbours - 1) / kNeighbours;
   const int64_t bytes = kPanel * blocks * sharpbeam::kInt8Group;  // of a panel
-  const int64_t ahead = ahead_of(out * blocks * sharpbeam::kInt8Group);
+  const int64_t x_bytes = kPrepares<Unit> ? blocks * kInputGroup<Unit> : x_stride * kNumber;
+  const int64_t fitting = kPrepares<Unit> && kMaxRows * x_bytes > kSpace ? kSpace / x_bytes : kMaxRows;
+  const int64_t most = fitting < Unit::kRows ? fitting : fitting / Unit::kRows * Unit::kRows;
   int32_t starts[kMaxRows];
-  for (int64_t from = 0; from < rows; from += kMaxRows) {
-    const int64_t count = rows - from < kMaxRows ? rows - from : kMaxRows;
+  alignas(kLine) uint8_t prepared[kPrepares<Unit> ? kSpace : 1];
+  for (int64_t from = 0; from < rows; from += most) {
+    const int64_t count = rows - from < most ? rows - from : most;
     const int64_t parts = (count + Unit::kRows - 1) / Unit::kRows;
-    for (int64_t r = 0; r < count; ++r) {
-      starts[r] = 0;
-      if constexpr (Unit::kUnsignedWeights) starts[r] = start_sum(x + (from + r) * x_stride, in);
-    }
+    const bool many = parts > 1 && parts >= Unit::vecs(Unit::kRows);  // they prefetch the next panel together
+    const bool narrow = Unit::vecs(static_cast<int>(parts > 1 ? Unit::kRows : count)) * kLanes < kPanel;
+    const int64_t ahead = many ? bytes : ahead_of(out * blocks * sharpbeam::kInt8Group, narrow);
+    const auto rows_of = many ? quantized_rows<Unit, Unit::kRows, true> : quantized_rows<Unit, Unit::kRows, false>;
+    const uint8_t* input = kPrepares<Unit> ? prepared : reinterpret_cast<const uint8_t*>(x + from * x_stride);
+    for (int64_t r = 0; r < count; ++r)
+      starts[r] = start_row<Unit>(x + (from + r) * x_stride, in, prepared + (kPrepares<Unit> ? r * x_bytes : 0));
     for (int64_t n = 0; n < out; n += kPanel) {
       for (int64_t part = 0; part < parts; ++part) {  // balanced
         const int64_t first = part * count / parts, some = (part + 1) * count / parts - first;
         const uint8_t* panel = packed + n / kPanel * bytes;
-        const auto multiply = [&](auto* rows_of, const uint8_t* next) {
-          rows_of(panel, scale + n, bias + n, reinterpret_cast<const uint8_t*>(x + (from + first) * x_stride),
-                  x_stride * kNumber, starts + first, x_scale + from + first, y + (from + first) * y_stride + n,
-                  y_stride, some, blocks, out - n, next);
-        };
-        if (parts < kMany)
-          multiply(quantized_rows<Unit, Unit::kRows, false>, panel + ahead);
-        else
-          multiply(quantized_rows<Unit, Unit::kRows, true>, panel + bytes + part * bytes / parts);
+        const uint8_t* next = panel + ahead + (many ? part * bytes / parts : 0);
+        rows_of(panel, scale + n, bias + n, input + first * x_bytes, x_bytes, starts + first, x_scale + from + first,
+                y + (from + first) * y_stride + n, y_stride, some, blocks, out - n, next);
       }
     }
   }
@@ -127,13 +143,19 @@ inline void quantized_gemm(const uint8_t* packed, const float* scale, const floa
 
 void gemm_int8_kernel(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x, int64_t x_stride,
                       const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in, int64_t out) {
-  quantized_gemm<Int8>(packed, scale, bias, x, x_stride, x_scale, y, y_stride, rows, in, out);
+  constexpr int64_t kUsual = 8192;  // four prepared rows fit; only wider ones take more of the stack
+  if constexpr (kPrepares<Int8>) {
+    constexpr int64_t kMost = 2 * sharpbeam::kMaxInt8Depth;
+    if (in > kUsual)
+      return quantized_gemm<Int8, kMost>(packed, scale, bias, x, x_stride, x_scale, y, y_stride, rows, in, out);
+  }
+  quantized_gemm<Int8, 8 * kUsual>(packed, scale, bias, x, x_stride, x_scale, y, y_stride, rows, in, out);
 }
 
 void gemm_int16_kernel(const int16_t* packed, const float* scale, const float* bias, const int16_t* x, int64_t x_stride,
                        const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in, int64_t out) {
-  quantized_gemm<Int16>(reinterpret_cast<const uint8_t*>(packed), scale, bias, x, x_stride, x_scale, y, y_stride, rows,
-                        in, out);
+  quantized_gemm<Int16, 0>(reinterpret_cast<const uint8_t*>(packed), scale, bias, x, x_stride, x_scale, y, y_stride,
+                           rows, in, out);
 }
 
 // The maximum absolute value of n numbers; undefined where one is a NaN.

@@ -72,6 +72,14 @@ def test_tables_are_bit_equal_and_rows_stand_alone(seed, rows, inputs, outputs, 
         assert product.apply(x[row : row + 1]).tobytes() == truth[row : row + 1].tobytes()
 
 
+@pytest.mark.parametrize(("rows", "inputs"), [(70, 1001), (9, 8193), (3, 65536)])
+def test_wide_int8_rows_that_are_taken_in_several_passes(rows, inputs):
+    product, x = _core.Linear(normal(0, 70, inputs), None, "int8"), normal(1, rows, inputs)
+    truth = product.apply(x, "scalar")
+    for isa in table_names():
+        assert product.apply(x, isa).tobytes() == truth.tobytes(), isa
+
+
 @pytest.mark.parametrize("kind", COMPUTE_TYPES)
 @pytest.mark.parametrize("isa", table_names())
 def test_rows_of_extremes(kind, isa):
