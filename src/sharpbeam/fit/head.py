@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import save_file
 
 from sharpbeam.api.head import HEAD, float_rows, output_arrays
-from sharpbeam.errors import InputError, OutputError
+from sharpbeam.errors import InputError, OutputError, SharpbeamError
 from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collection, Records, record_type
@@ -60,9 +60,14 @@ def fit_head(
     home = _folder(folder)
     records = _records(output, vectors, texts, options.top_k)
     often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
-    fitted = find_screen(Collection([records]), output, int(often.argmax()), options, Reporter(progress))
     sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
-    preview = find_preview(output.weight, output.bias, vectors[sample])
+    try:
+        fitted = find_screen(Collection([records]), output, int(often.argmax()), options, Reporter(progress))
+        preview = find_preview(output.weight, output.bias, vectors[sample])
+    except SharpbeamError:
+        raise
+    except (ValueError, ArithmeticError) as error:  # of linear algebra, where squares overflow
+        raise InputError(f"weight and hidden cannot be fitted ({error}); scale them to values of about 1.") from error
     with replacing_files(home, HEAD) as staging:
         save_file({"weight": output.weight, "bias": output.bias}, staging / HEAD)
     artifacts = FolderArtifacts(home, output.weight, output.bias)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from sharpbeam import _core
+from sharpbeam.errors import ModelError
 from sharpbeam.types import Floats, Ids, Languages, Request, TopK
 
 
@@ -95,11 +98,25 @@ class _RowRun(OutputLayerRun):
 
     def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
         """The output layer's, whatever the floor."""
-        return self._layer.topk(hidden, k)
+        top = self._layer.topk(hidden, k)
+        for name, dtype in (("log_prob", np.float32), ("token", np.int32)):
+            self._check(f"topk().{name}", getattr(top, name, None), (len(hidden), k), dtype)
+        return top
 
     def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
         """The output layer's."""
-        return self._layer.log_prob(hidden, token)
+        values = self._layer.log_prob(hidden, token)
+        self._check("log_prob()", values, (len(hidden),), np.float32)
+        return values
+
+    def _check(self, what: str, values: object, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
+        """Raise ModelError where a layer from outside of the package answers with something else."""
+        if not (isinstance(values, np.ndarray) and values.shape == shape and values.dtype == dtype):
+            got = f"{values.dtype} of shape {list(values.shape)}" if isinstance(values, np.ndarray) else repr(values)
+            raise ModelError(
+                f"the output layer {type(self._layer).__name__}: {what} is {got}; it must be {dtype.__name__} of shape "
+                f"{list(shape)}."
+            )
 
     def evict(self, request: Ids) -> None:
         """Nothing is kept."""

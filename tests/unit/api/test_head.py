@@ -81,6 +81,13 @@ def test_texts_are_dealt_whole(output: tuple[Floats, Floats], tmp_path: Path) ->
     assert fitted.held_out.sentences == 3  # every tenth of thirty
 
 
+def test_values_that_overflow_a_fit_are_named(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    weight, hidden = (draw.normal(size=shape).astype(np.float32) * 1e9 for shape in ((WORDS, WIDTH), (3000, WIDTH)))
+    with pytest.raises(InputError, match=r"weight and hidden cannot be fitted .*; scale them to values of about 1"):
+        fit_head(tmp_path, weight, None, hidden, options=OPTIONS)
+
+
 def test_what_does_not_fit_is_said(output: tuple[Floats, Floats], folder: Path, tmp_path: Path) -> None:
     weight, bias = output
     head = Head(weight, bias)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import re
 import shutil
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Translation, Translator
+from sharpbeam import Generator, InputError, MachineOptions, ModelError, OptionError, Scorer, Translation, Translator
 from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.loading import find_model
 from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions
@@ -328,3 +329,17 @@ def test_options_of_the_machine_by_name(tiny_model: Path, texts: list[str]) -> N
     ):
         with pytest.raises(OptionError, match=re.escape(said)):
             Translator(tiny_model, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [Translator, Generator, Scorer])
+def test_a_model_that_is_left_out_is_named_with_the_class(kind: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__\(\) missing 1 .* argument: 'model'"):
+        kind()
+
+
+def test_the_help_of_a_method_lists_its_options() -> None:
+    text = inspect.getdoc(Translator.translate) or ""
+    assert "    beam_size = 5: hypotheses kept at each step" in text
+    assert "    output_layer = 'auto': " in text
+    assert "threads" not in text and "    threads = 0: " in (inspect.getdoc(Translator.__init__) or "")
+    assert inspect.signature(Translator) == inspect.signature(Generator)

@@ -7,6 +7,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,12 @@ from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.fit.preview.job import fit_preview
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.output_layers import registry
+from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.screen import FallbackTest, ResidualMass, Screen
 from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.text.lines import file_digest
+from sharpbeam.types import Floats, TopK
 
 TEXTS = ["das ist ein haus", "wir gehen nach hause", "ein hund", "der mann sieht das haus"]
 
@@ -172,3 +176,28 @@ def test_weights_that_overflow_where_the_first_token_is_banned(make_transformer,
 def test_old_names_are_answered_by_the_new_ones(folder, old, now):
     with pytest.raises(OptionError, match=f"output_layer is '{old}'; it must be .*{now}, which takes its place"):
         Translator(folder).translate(TEXTS, output_layer=old)
+
+
+class Wrong(RowLayer):
+    """A layer from outside of the package with a mistake."""
+
+    def __init__(self, vocab_size: int, answer: Any) -> None:
+        self.vocab_size, self.answer = vocab_size, answer
+
+    def topk(self, hidden: Floats, k: int) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, r"topk\(\).log_prob is None; it must be float32 of shape \[1, 10\]"),
+        (TopK(np.zeros((1, 3), np.float32), np.zeros((1, 3), np.int32)), r"float32 of shape \[1, 3\]; it must be"),
+        (TopK(np.zeros((1, 10), np.float32), np.zeros((1, 10), np.int64)), r"topk\(\).token is int64 of shape"),
+    ],
+)
+def test_a_layer_of_others_that_answers_wrongly_is_named(folder, answer, message, monkeypatch):
+    monkeypatch.setattr(registry, "_LAYERS", dict(registry._LAYERS))
+    registry.register_output_layer("wrong", lambda given: Wrong(len(given.bias), answer))
+    with pytest.raises(ModelError, match=f"the output layer Wrong: .*{message}"):
+        Translator(folder).translate(TEXTS[:1], output_layer="wrong", beam_size=5)
