@@ -66,8 +66,8 @@ class Facts:
         """Raise ModelError where a fact is there and is another one: then the model has a feature that we lack."""
         value = self.get(name)
         if value is not None and not any(type(value) is type(one) and value == one for one in allowed):
-            said = " or ".join(map(repr, allowed))
-            raise self.refusal(name, f"{said}; Sharpbeam lacks what it asks for")
+            choices = " or ".join(map(repr, allowed))
+            raise self.refusal(name, f"{choices}; Sharpbeam lacks what it asks for")
 
     def refusal(self, name: str, allowed: str) -> ModelError:
         """The error for a value that is not `allowed`."""

@@ -32,13 +32,13 @@ def fetch(name: str) -> Path:
     failures = (OSError, HFValidationError, cast("type[Exception]", HfHubHTTPError.__bases__[0]))
     try:
         # Asks once; a download asks on and on.
-        found = HfApi().model_info(name, revision=revision or None, timeout=_PATIENCE).siblings or []
+        files = HfApi().model_info(name, revision=revision or None, timeout=_PATIENCE).siblings or []
     except failures as error:
         try:
             return Path(snapshot_download(name, allow_patterns=_FILES + _OLD_WEIGHTS, local_files_only=True, **which))
         except failures:
             raise _refusal(name, error) from error
-    old = [] if any(file.rfilename.endswith(".safetensors") for file in found) else _OLD_WEIGHTS
+    old = [] if any(file.rfilename.endswith(".safetensors") for file in files) else _OLD_WEIGHTS
     try:
         return Path(snapshot_download(name, allow_patterns=_FILES + old, **which))
     except failures as error:
@@ -48,10 +48,10 @@ def fetch(name: str) -> Path:
 def _refusal(name: str, error: Exception) -> InputError:
     from huggingface_hub.errors import RepositoryNotFoundError
 
-    said = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+    reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
     if isinstance(error, RepositoryNotFoundError):
-        said = "it has no model of that name, or not for everyone"
+        reason = "it has no model of that name, or not for everyone"
     return InputError(
-        f"there is no folder {name}, and it cannot be fetched from the Hugging Face hub: {said}. Check name and "
+        f"there is no folder {name}, and it cannot be fetched from the Hugging Face hub: {reason}. Check name and "
         "network, or give the folder of a model that you have."
     )

@@ -86,8 +86,8 @@ def _write_t5(folder: Path, to: Path) -> None:
 
 def _write(config: TransformerConfig, to: Path, facts: Mapping[str, Any], tensors: Mapping[str, Floats]) -> None:
     save_tensors(to / "model.safetensors", tensors, {"format": "pt"})
-    for name, said in (("config.json", facts), ("generation_config.json", _generation(config))):
-        (to / name).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+    for name, content in (("config.json", facts), ("generation_config.json", _generation(config))):
+        (to / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def _readable(folder: Path) -> TransformerConfig:
@@ -101,8 +101,8 @@ def _require(folder: Path, config: TransformerConfig, name: str, facts: Mapping[
     """Raise ModelError for a fact that the class `name` cannot say."""
     for fact, allowed in facts.items():
         if getattr(config, fact) not in allowed:
-            said = " or ".join(map(repr, allowed))
-            raise ModelError(f"{folder}: {fact} is {getattr(config, fact)!r}; {name} can only say {said}.")
+            choices = " or ".join(map(repr, allowed))
+            raise ModelError(f"{folder}: {fact} is {getattr(config, fact)!r}; {name} can only say {choices}.")
 
 
 def _special(config: TransformerConfig) -> dict[str, Any]:
@@ -147,20 +147,20 @@ def _generation(config: TransformerConfig) -> dict[str, Any]:
 
 def _tensors(config: TransformerConfig, ours: Mapping[str, Floats]) -> dict[str, Floats]:
     """Weights under the names of MarianMT; products of one input are cut apart, missing biases are zeros."""
-    found = {"final_logits_bias": ours["output_bias"][None]}
+    tensors = {"final_logits_bias": ours["output_bias"][None]}
     if config.shared_embedding:
-        found["model.shared.weight"] = ours["target_embedding"]
+        tensors["model.shared.weight"] = ours["target_embedding"]
     else:
-        found["model.encoder.embed_tokens.weight"] = ours["source_embedding"]
-        found["model.decoder.embed_tokens.weight"] = ours["target_embedding"]
+        tensors["model.encoder.embed_tokens.weight"] = ours["source_embedding"]
+        tensors["model.decoder.embed_tokens.weight"] = ours["target_embedding"]
     if not config.tied_output:
-        found["lm_head.weight"] = ours["output_weight"]
+        tensors["lm_head.weight"] = ours["output_weight"]
     shapes = tensor_shapes(replace(config, attention_bias=True, ffn_bias=True))
     for name in [name for name in shapes if name.startswith(("encoder", "decoder"))]:
         tensor, parts = ours.get(name, np.zeros(shapes[name], np.float32)), names_of(name, "marian")
         for theirs, part in zip(parts, np.split(tensor, len(parts)), strict=True):
-            found[theirs] = np.ascontiguousarray(part)
-    return found
+            tensors[theirs] = np.ascontiguousarray(part)
+    return tensors
 
 
 def _tokenizer(folder: Path, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> dict[str, bytes]:

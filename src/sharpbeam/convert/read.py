@@ -63,16 +63,16 @@ def read_model(
 
 def _models_in(folder: Path) -> list[Path]:
     """The models of Marian and OpenNMT-py in a folder, without the state of its optimiser that Marian writes there."""
-    found = [one for end in ("*.npz", "*.pt") for one in sorted(folder.glob(end))]
-    found += filter(is_marian_file, sorted(folder.glob("*.bin")))
-    return [one for one in found if not one.name.endswith(".optimizer.npz")]
+    models = [one for end in ("*.npz", "*.pt") for one in sorted(folder.glob(end))]
+    models += filter(is_marian_file, sorted(folder.glob("*.bin")))
+    return [one for one in models if not one.name.endswith(".optimizer.npz")]
 
 
 def refuse_flags(source_spm: Path | None, target_spm: Path | None, source_eos: bool, owner: str) -> None:
     """Raise InputError where something was given that would not be heeded, since `owner` says it itself."""
-    for name, given in (("source-spm", source_spm), ("target-spm", target_spm)):
-        if given is not None:
-            raise InputError(f"{name} is {given}; {owner} has its own SentencePiece models, so leave it out.")
+    for name, path in (("source-spm", source_spm), ("target-spm", target_spm)):
+        if path is not None:
+            raise InputError(f"{name} is {path}; {owner} has its own SentencePiece models, so leave it out.")
     if source_eos:
         raise InputError(
             f"source-eos is for folders of CTranslate2; {owner} says how its sources end, so leave it out."

@@ -63,18 +63,18 @@ def t5_config(config: TransformerConfig) -> dict[str, Any]:
 
 def t5_tensors(config: TransformerConfig, ours: Mapping[str, Floats]) -> dict[str, Floats]:
     """Weights under the names of T5; products of one input are cut apart."""
-    found = {"shared.weight": ours["target_embedding"]}
+    tensors = {"shared.weight": ours["target_embedding"]}
     if not config.tied_output:
-        found["lm_head.weight"] = ours["output_weight"]
+        tensors["lm_head.weight"] = ours["output_weight"]
     for side in ("encoder", "decoder"):
         for layer in range(getattr(config, f"{side}_layers")):
-            found.update(_layer(ours, f"{side}.{layer}", f"{side}.block.{layer}.layer"))
+            tensors.update(_layer(ours, f"{side}.{layer}", f"{side}.block.{layer}.layer"))
         if f"{side}_position_bias" in ours:
-            found[f"{side}.block.0.layer.0.SelfAttention.{_RELATIVE}"] = ours[f"{side}_position_bias"]
-        found[f"{side}.final_layer_norm.weight"] = ours[f"{side}_norm.weight"]
+            tensors[f"{side}.block.0.layer.0.SelfAttention.{_RELATIVE}"] = ours[f"{side}_position_bias"]
+        tensors[f"{side}.final_layer_norm.weight"] = ours[f"{side}_norm.weight"]
     if _is_scaled(config):  # there after the norm, here in it
-        found["decoder.final_layer_norm.weight"] = ours["decoder_norm.weight"] * np.float32(config.hidden_dim**0.5)
-    return found
+        tensors["decoder.final_layer_norm.weight"] = ours["decoder_norm.weight"] * np.float32(config.hidden_dim**0.5)
+    return tensors
 
 
 def t5_tokenizer(config: TransformerConfig, pieces: list[str], cut: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ _INSTEAD = f"Give another --output, or replace it with {_RESTART}."  # of resumi
 _ANYWHERE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class Output:
+class JobOutput:
     """A place for results, line by line. This one keeps nothing."""
 
     def begin(self, job: Callable[[], Job], lines: Iterable[str] | None) -> int | None:
@@ -59,7 +59,7 @@ class Output:
 
 
 @contextmanager
-def writing(output: Output) -> Iterator[None]:
+def writing(output: JobOutput) -> Iterator[None]:
     """Close `output` at the end of the block, by how that ended."""
     try:
         yield
@@ -69,7 +69,7 @@ def writing(output: Output) -> Iterator[None]:
     output.close(failed=False)
 
 
-class StandardOutput(Output):
+class StandardOutput(JobOutput):
     """Results on stdout: line by line if a reader may be waiting for them, else in blocks."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class StandardOutput(Output):
         sys.stdout.buffer.flush()
 
 
-class OutputFile(Output):
+class OutputFile(JobOutput):
     """Results in FILE, by way of FILE.part."""
 
     def __init__(self, path: Path, *, resume: bool, restart: bool, inputs: Sequence[Path] = ()) -> None:

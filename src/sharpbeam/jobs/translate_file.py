@@ -19,7 +19,7 @@ from sharpbeam.jobs import chunks
 from sharpbeam.jobs.formats import Format, renderer
 from sharpbeam.jobs.journal import job_identity
 from sharpbeam.jobs.memory import peak_memory
-from sharpbeam.jobs.output import Output, OutputFile, writing
+from sharpbeam.jobs.output import JobOutput, OutputFile, writing
 from sharpbeam.jobs.records import Fields, Shard
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
@@ -153,7 +153,7 @@ class TranslationJob:
             shard.count == 1 or self._read_twice, "shard", f"{shard.index}/{shard.count}", "1/1 for input from no file"
         )
 
-    def run(self, output: Output, progress: Callable[[int], None] | None = None) -> JobStats:
+    def run(self, output: JobOutput, progress: Callable[[int], None] | None = None) -> JobStats:
         """Translate everything that is not done yet; `progress` is called with the number of lines just done."""
         stats, stdin = JobStats(), StandardInput()
         finished = output.begin(self._identity, self._lines() if self._read_twice else None)

@@ -119,8 +119,8 @@ def unknown(name: str, options_types: Collection[Any], where: str = "") -> Optio
     fields = {known: field for one in options_types for known, field in fields_of(one).items()}
     renamed = our_name(name, options_types)
     if renamed or name in ABSENT:
-        told = f"here it is called {renamed!r}" if renamed else ABSENT[name]
-        return OptionError(f"{where}unknown option {name!r}; {told}.")
+        answer = f"here it is called {renamed!r}" if renamed else ABSENT[name]
+        return OptionError(f"{where}unknown option {name!r}; {answer}.")
     meant = nearest(name, fields) or f" Allowed are {', '.join(sorted(fields))}."
     return OptionError(f"{where}unknown option {name!r}.{meant}")
 

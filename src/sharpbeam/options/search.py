@@ -183,8 +183,8 @@ class SearchOptions(Schema):
         """The same search for all finished hypotheses that a coverage penalty chooses from; itself without one."""
         if not self.coverage_penalty:
             return self
-        found = min(self.beam_size, round(self.beam_size * self.patience))
-        return dataclasses.replace(self, num_hypotheses=max(self.num_hypotheses, found))
+        finished = min(self.beam_size, round(self.beam_size * self.patience))
+        return dataclasses.replace(self, num_hypotheses=max(self.num_hypotheses, finished))
 
     def for_one_answer(self) -> SearchOptions:
         """The same search, without alternatives and for the best answer only."""

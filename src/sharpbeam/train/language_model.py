@@ -41,15 +41,15 @@ def read_stream(files: tuple[str, ...], base: Path, vocabulary: WordVocabulary) 
 
 
 @dataclass(frozen=True)
-class Segment:
-    """Some positions of every column: the words read and the words to be said, [B, T] each."""
+class Window:
+    """Some positions of every column: the tokens read and the tokens to predict, [B, T] each."""
 
     read: Tensor
-    said: Tensor
+    target: Tensor
     first: bool  # the columns begin here
 
 
-def segments(stream: Tensor, columns: int, words: int, skip: int = 0) -> Iterator[Segment]:
+def windows(stream: Tensor, columns: int, words: int, skip: int = 0) -> Iterator[Window]:
     """The stream in `columns` columns, `words` positions at a time without the first `skip`; a remainder is left out.
 
     Raises InputError if the stream is shorter than one position of every column.
@@ -58,10 +58,10 @@ def segments(stream: Tensor, columns: int, words: int, skip: int = 0) -> Iterato
     if length < 1:
         raise InputError(f"the text has {len(stream) - 1} words; at least one for each of {columns} columns is needed.")
     read = stream[: length * columns].view(columns, length)
-    inputs = stream[1 : length * columns + 1].view(columns, length)
+    target = stream[1 : length * columns + 1].view(columns, length)
     for start in range(skip * words, length, words):
         part = slice(start, start + words)
-        yield Segment(read[:, part], inputs[:, part], start == 0)
+        yield Window(read[:, part], target[:, part], start == 0)
 
 
 class LanguageTask:
@@ -94,19 +94,19 @@ class LanguageTask:
         """A fresh model."""
         return LstmLmModule(self.config, self.options.dropout)
 
-    def epoch(self, epoch: int, skip: int) -> Iterator[Segment]:
+    def epoch(self, epoch: int, skip: int) -> Iterator[Window]:
         """The whole stream, in its own order in every epoch."""
-        return segments(self.train_stream, self.columns, self.options.unroll, skip)
+        return windows(self.train_stream, self.columns, self.options.unroll, skip)
 
-    def loss(self, model: LstmLmModule, batch: Segment) -> tuple[Tensor, int]:
-        """Sums over the words of a segment, and their number; the state after it is kept for the next one."""
+    def loss(self, model: LstmLmModule, batch: Window) -> tuple[Tensor, int]:
+        """Sums over the words of a window, and their number; the state after it is kept for the next one."""
         options = self.options
         low = options.precision == "bfloat16"
         state = model.begin(self.columns) if batch.first or self._state is None else self._state
         with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
             hidden, (outputs, cells) = model(batch.read.to(self.device), state)
         self._state = outputs.detach().float(), cells.detach().float()
-        label = batch.said.to(self.device).flatten()
+        label = batch.target.to(self.device).flatten()
         figures = training_loss(hidden.float().flatten(0, 1), *model.output(), label, self.frequency, options)
         return figures, label.numel()
 
@@ -127,11 +127,11 @@ class LanguageTask:
         model.eval()
         columns = min(VALID_COLUMNS, len(self.valid_stream) - 1)
         state, nats, words = model.begin(columns), 0.0, 0
-        for segment in segments(self.valid_stream, columns, VALID_WORDS):
-            hidden, state = model(segment.read.to(self.device), state)
+        for window in windows(self.valid_stream, columns, VALID_WORDS):
+            hidden, state = model(window.read.to(self.device), state)
             logits = F.linear(hidden.flatten(0, 1), *model.output())
-            nats += float(F.cross_entropy(logits, segment.said.to(self.device).flatten(), reduction="sum"))
-            words += segment.said.numel()
+            nats += float(F.cross_entropy(logits, window.target.to(self.device).flatten(), reduction="sum"))
+            words += window.target.numel()
         return {"valid_nll": nats / words, "perplexity": exp(min(nats / words, 700.0))}
 
     def better(self, figures: dict[str, float], progress: Progress) -> bool:

@@ -27,10 +27,13 @@ from sharpbeam.train.machine import fastest_precision, fastest_threads
 from sharpbeam.train.recipe import identity
 from sharpbeam.train.report import Report
 from sharpbeam.train.start import centre_log_z, copy_vocabularies, load_start
-from sharpbeam.train.task import Task
+from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.translation import TranslationTask
 
-TASKS: dict[str, Callable[[Recipe, Path, Path], Task]] = {"translation": TranslationTask, "language": LanguageTask}
+TASKS: dict[str, Callable[[Recipe, Path, Path], TrainingTask]] = {
+    "translation": TranslationTask,
+    "language": LanguageTask,
+}
 
 
 def learning_rate(options: TrainOptions, step: int, epoch: int = 0) -> float:

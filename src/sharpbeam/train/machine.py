@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 from sharpbeam.options.machine import usable_cores
-from sharpbeam.train.task import Task
+from sharpbeam.train.task import TrainingTask
 
 BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}  # flags of x86-64 and Arm processors with such matmuls
 CPU_INFO = Path("/proc/cpuinfo")
@@ -22,7 +22,7 @@ def fastest_precision(device: str) -> Literal["float32", "bfloat16"]:
     return "bfloat16" if there else "float32"
 
 
-def fastest_threads(task: Task, model: torch.nn.Module) -> int:
+def fastest_threads(task: TrainingTask, model: torch.nn.Module) -> int:
     """Number of threads with which a step takes least time: one, or one for each usable core.
 
     Small matrices on many threads are slow, and so are threads that share their cores with other programs. The random
@@ -45,7 +45,7 @@ def fastest_threads(task: Task, model: torch.nn.Module) -> int:
     return min(counts, key=lambda count: seconds[count])
 
 
-def _step(task: Task, model: torch.nn.Module, batch: object) -> float:
+def _step(task: TrainingTask, model: torch.nn.Module, batch: object) -> float:
     began = time.perf_counter()
     figures, tokens = task.loss(model, batch)
     (figures[0] / tokens).backward()  # type: ignore[no-untyped-call]

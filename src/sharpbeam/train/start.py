@@ -12,7 +12,7 @@ from torch import nn
 from sharpbeam.errors import OptionError
 from sharpbeam.models.registry import Config
 from sharpbeam.storage.model_folder import read_config, read_tensors
-from sharpbeam.train.task import Task
+from sharpbeam.train.task import TrainingTask
 
 VOCABULARIES = ("source.spm", "target.spm", "source.vocab.json", "target.vocab.json", "vocab.json")
 
@@ -47,7 +47,7 @@ def load_start(start: Path, config: Config, model: nn.Module, matching: bool = F
 
 
 @torch.no_grad()
-def centre_log_z(task: Task, model: Any, batch: Any) -> None:
+def centre_log_z(task: TrainingTask, model: Any, batch: Any) -> None:
     """Shift the output bias so that log Z is about 0 on `batch`.
 
     A model trained without self-normalisation has a log Z far from 0 that differs little from row to row. No answer

@@ -11,7 +11,7 @@ from sharpbeam.models.registry import Config
 from sharpbeam.train.checkpoint import Progress
 
 
-class Task(Protocol):
+class TrainingTask(Protocol):
     """A model in training with its text. `Batch` below is what `epoch` yields."""
 
     measure: tuple[str, str]  # key of the figure that decides which model is best, and its readable name

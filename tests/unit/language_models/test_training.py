@@ -20,7 +20,7 @@ from sharpbeam.options.train import DataOptions, Recipe, TrainOptions, Vocabular
 from sharpbeam.storage.model_folder import read_config  # noqa: E402
 from sharpbeam.text.vocabulary import read_vocabularies  # noqa: E402
 from sharpbeam.text.words import EOS_ID, UNK_ID, WordVocabulary  # noqa: E402
-from sharpbeam.train.language_model import read_stream, segments  # noqa: E402
+from sharpbeam.train.language_model import read_stream, windows  # noqa: E402
 from sharpbeam.train.loop import Trainer, learning_rate  # noqa: E402
 
 NEXT = {"a": "bc", "b": "d", "c": "de", "d": "a", "e": "ab"}  # a word has one or two that may follow
@@ -103,11 +103,11 @@ def test_a_text_is_one_stream_of_words_and_sentence_ends(tmp_path):
 
 @pytest.mark.parametrize("skip", [0, 2])
 def test_columns_go_on_where_they_were_and_say_the_next_word(skip):
-    parts = list(segments(torch.arange(33), 3, 4, skip))
+    parts = list(windows(torch.arange(33), 3, 4, skip))
     assert [part.first for part in parts] == [True, False, False][skip:]
-    read, said = torch.cat([p.read for p in parts], 1), torch.cat([p.said for p in parts], 1)
+    read, target = torch.cat([p.read for p in parts], 1), torch.cat([p.target for p in parts], 1)
     assert read.tolist() == [list(range(start + 4 * skip, start + 10)) for start in (0, 10, 20)]
-    assert torch.equal(said, read + 1)
+    assert torch.equal(target, read + 1)
 
 
 def test_states_are_carried_from_batch_to_batch(recipe, text):

@@ -115,6 +115,6 @@ class _ModelBin:
         end = self._offset + count
         if end > len(self._raw):
             raise ValueError(f"it ends at byte {len(self._raw)}, in the middle of something")
-        found = self._raw[self._offset : end]
+        raw = self._raw[self._offset : end]
         self._offset = end
-        return found
+        return raw

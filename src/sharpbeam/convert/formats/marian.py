@@ -92,12 +92,12 @@ class _MarianFile:
         shapes = [struct.unpack(f"<{rank}i", self._take(4 * rank)) for _, _, rank, _ in headers]
         (padding,) = struct.unpack("<Q", self._take(8))
         self._take(padding)
-        found: dict[str, Stored] = {}
+        arrays: dict[str, Stored] = {}
         for name, shape, (_, kind, _, length) in zip(names, shapes, headers, strict=True):
             data = self._take(length)
             if not name.endswith(_INPUT_SCALE):
-                found[name] = self._array(name, kind, shape, data)
-        return found
+                arrays[name] = self._array(name, kind, shape, data)
+        return arrays
 
     def _array(self, name: str, kind: int, shape: tuple[int, ...], data: memoryview) -> Stored:
         """One array; files are padded, so `data` may be longer than the array needs."""

@@ -26,13 +26,13 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
             if sum(e.file_size for e in archive.infolist()) > _SMALL + _DEFLATED * path.stat().st_size:
                 raise ValueError("its arrays are larger than such a file can hold")
         with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
+            contents = {name: arrays[name] for name in arrays.files}
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
     except Exception as error:  # whatever a broken header makes of Python's parser of literals
         reason = str(error) or type(error).__name__
         raise ModelError(f"{path} cannot be read as .npz: {reason[:200]}. Copy the model again.") from error
-    for name, array in found.items():
+    for name, array in contents.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
             raise ModelError(f"{path} cannot be read as .npz: {name!r:.80} holds no array of numbers.")
-    return found
+    return contents

@@ -28,12 +28,12 @@ class Pieces:
     def find(cls, folder: Path, source: Path | None, target: Path | None) -> Pieces:
         """Those that were given, else those that lie in `folder` under a usual name. Raises ModelError."""
         target = target or source
-        found = {}
-        for side, given in (("source", source), ("target", target)):
+        models = {}
+        for side, named in (("source", source), ("target", target)):
             usual = (folder / name for name in _NAMES[side])
-            path = given or next((one for one in usual if one.is_file()), None)
-            found[side] = read_spm(path)[0] if path else None
-        return cls(found["source"], found["target"])
+            path = named or next((one for one in usual if one.is_file()), None)
+            models[side] = read_spm(path)[0] if path else None
+        return cls(models["source"], models["target"])
 
     @property
     def one(self) -> bool:

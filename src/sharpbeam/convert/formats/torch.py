@@ -81,16 +81,16 @@ def _count_operations(file: IO[bytes], pickles: int, most: int) -> None:
                 raise ValueError(f"its pickle has more than {most} operations, too many for tensors of that size")
 
 
-def tensors_of(path: Path, found: Any) -> dict[str, Stored]:
+def tensors_of(path: Path, content: Any) -> dict[str, Stored]:
     """The arrays of a dict of tensors by name; raises ModelError for anything else."""
     import torch
 
-    if not isinstance(found, Mapping) or not all(
-        isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in found.items()
+    if not isinstance(content, Mapping) or not all(
+        isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in content.items()
     ):
         raise ModelError(f"{path} does not hold tensors by name; give the weights of a model.")
     try:
-        return {name: _array(tensor.detach()) for name, tensor in found.items()}
+        return {name: _array(tensor.detach()) for name, tensor in content.items()}
     except (RuntimeError, TypeError) as error:
         raise ModelError(f"{path} has a tensor that cannot be read: {_reason(error)}.") from error
 
@@ -103,7 +103,7 @@ def _array(tensor: Any) -> Stored:
 
 def _reason(error: Exception) -> str:
     """The first words of an error that matter to a user."""
-    said = " ".join(str(error).split()).partition(" Check the documentation of torch.load")[0]
-    if name := re.search(r"GLOBAL ([\w.]+)", said):
+    message = " ".join(str(error).split()).partition(" Check the documentation of torch.load")[0]
+    if name := re.search(r"GLOBAL ([\w.]+)", message):
         return f"it names {name[1][:80]}, which no file of plain tensors needs; it is refused"
-    return (said.partition("WeightsUnpickler error: ")[2] or said or type(error).__name__)[:200].rstrip(".")
+    return (message.partition("WeightsUnpickler error: ")[2] or message or type(error).__name__)[:200].rstrip(".")

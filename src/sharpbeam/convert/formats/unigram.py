@@ -107,21 +107,21 @@ def _steps(path: Path, part: Any, name: str, depth: int = 0) -> list[dict[str, A
 
 def _serialized(pieces: list[tuple[str, float]], types: list[int], table: bytes) -> bytes:
     """The protocol buffer of a SentencePiece model (sentencepiece_model.proto)."""
-    found = []
+    parts = []
     for (piece, score), kind in zip(pieces, types, strict=True):
         entry = _field(1, piece.encode()) + b"\x15" + struct.pack("<f", score) + _number(3, kind)
-        found.append(_field(1, entry))
+        parts.append(_field(1, entry))
     trainer = _number(3, 1)  # unigram
     normalizer = _field(1, b"own") + _field(2, table) + _number(3, 1) + _number(4, 1) + _number(5, 1)
-    return b"".join([*found, _field(2, trainer), _field(3, normalizer)])
+    return b"".join([*parts, _field(2, trainer), _field(3, normalizer)])
 
 
 def _varint(number: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        encoded.append(number & 127 | 128)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])
 
 
 def _number(field: int, value: int) -> bytes:

@@ -60,12 +60,12 @@ def read_options(path: Path, raw: bytes | None = None) -> dict[str, Any]:
     if len(data) > _MOST_OPTIONS:
         raise ModelError(f"{path}: its options have {len(data)} bytes; at most {_MOST_OPTIONS} are read.")
     try:
-        found = yaml.load(data.decode("utf-8", "replace"), Loader=yaml.BaseLoader)
+        options = yaml.load(data.decode("utf-8", "replace"), Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ModelError(f"{path}: its options are not YAML ({' '.join(str(error).split())[:200]}).") from error
-    if not isinstance(found, dict):
+    if not isinstance(options, dict):
         raise ModelError(f"{path} holds no options; they are lines `name: value`.")
-    return {name: _typed(value) for name, value in found.items() if isinstance(name, str) and not _is_deep(value)}
+    return {name: _typed(value) for name, value in options.items() if isinstance(name, str) and not _is_deep(value)}
 
 
 def _is_deep(value: Any) -> bool:
@@ -100,10 +100,10 @@ def _scalar(written: str) -> str:
 
 def _meant(escape: re.Match[str]) -> str:
     """The character of one escape; ValueError for one that YAML does not have."""
-    said = escape[1]
-    if len(said) == 1 and said in _ESCAPES:
-        return _ESCAPES[said]
-    code = int(said[1:], 16) if len(said) > 1 else -1
+    letter = escape[1]
+    if len(letter) == 1 and letter in _ESCAPES:
+        return _ESCAPES[letter]
+    code = int(letter[1:], 16) if len(letter) > 1 else -1
     if not 0 <= code <= 0x10FFFF:
         raise ValueError(f"{escape[0]!r} is no escape of YAML's double quotes")
     return chr(code)

@@ -71,9 +71,9 @@ def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Con
     file = read_model_file(path)
     if file.kind not in ("TransformerSpec", "TransformerBase", "TransformerBig"):
         raise ModelError(f"{path} holds a {file.kind!r:.60}; of CTranslate2's models TransformerSpec is read.")
-    said = folder / "config.json"
-    file, values = renewed(path, file, read_json(said) if said.is_file() else {})
-    facts = Facts(said if file.version >= 6 else path, values)
+    config_path = folder / "config.json"
+    file, values = renewed(path, file, read_json(config_path) if config_path.is_file() else {})
+    facts = Facts(config_path if file.version >= 6 else path, values)
     if values.get("decoder_start_token", "") is None:
         raise facts.refusal(
             "decoder_start_token",
@@ -131,20 +131,20 @@ def _with_words(
     pad = next((target.index(word) for word in ("<pad>", "<blank>") if word in target), start)
     ids |= {"bos_id": start, "pad_id": pad}
     check_same_words(folder, source, target, ids)
-    found = {match[1] or match[2]: i for i, word in enumerate(target) if (match := _LANGUAGE.fullmatch(word))}
+    codes = {match[1] or match[2]: i for i, word in enumerate(target) if (match := _LANGUAGE.fullmatch(word))}
     tags = TargetTags.find(source, len(target), shared)
     silent: tuple[Collection[int], Collection[int]] = (tags.source_silent, tags.target_silent)
     languages = tags.facts
-    if shared and len(found) > 1 and start == ids["eos_id"]:
-        silent = (found.values(), found.values())
-        languages = {"languages": found, "source_tag": "source", "target_tag": True}
+    if shared and len(codes) > 1 and start == ids["eos_id"]:
+        silent = (codes.values(), codes.values())
+        languages = {"languages": codes, "source_tag": "source", "target_tag": True}
     sentinels = {token for token, word in enumerate(target) if word.startswith(SENTINEL)}
     silent = ({*silent[0], *sentinels}, {*silent[1], *sentinels})
     config = TransformerConfig(**sizes, **ids, **languages)
     made_source = spm.vocabulary("source", source, ids, silent[0])
     made_target = made_source if shared and spm.one else spm.vocabulary("target", target, ids, silent[1])
-    said = "end in eos, as tokenizers of Hugging Face put it" if config.source_eos else "do not end in eos"
-    notes = () if facts.flag("add_source_eos") else (f"Sources {said}.",)
+    ends = "end in eos, as tokenizers of Hugging Face put it" if config.source_eos else "do not end in eos"
+    notes = () if facts.flag("add_source_eos") else (f"Sources {ends}.",)
     return Converted("a CTranslate2 model", config, tensors, made_source, made_target, spm.notes + notes)
 
 
@@ -179,13 +179,13 @@ def _words(folder: Path, name: str) -> list[str] | None:
 
 def _weights(path: Path, file: ModelFile) -> Weights:
     """The variables of a model, each matrix of integers with its scales; raises ModelError where it has none."""
-    found: dict[str, Stored] = {}
+    arrays: dict[str, Stored] = {}
     for name, array in file.variables.items():
         if name.endswith("_scale") and name.removesuffix("_scale") in file.variables:
             continue
         integers = isinstance(array, np.ndarray) and array.dtype.kind == "i" and name.endswith("/weight")
-        found[name] = _quantized(path, name, array, file.variables) if integers else array
-    return Weights(path, found)
+        arrays[name] = _quantized(path, name, array, file.variables) if integers else array
+    return Weights(path, arrays)
 
 
 def _quantized(path: Path, name: str, integers: Any, variables: Mapping[str, Stored]) -> Stored:
@@ -256,8 +256,8 @@ class _CTranslate2Transformer:
             return [f"{_OUTSIDE[stem]}/{kind}"]
         side, layer, part = stem.split(".", 2)
         parts = _PARTS[part] if gated or part != "ffn.up" else _PARTS[part][:1]
-        found = [f"{side}/layer_{layer}/{one}/{kind}" for one in parts]
-        return found if kind != "bias" or all(one in self._weights for one in found) else []
+        names = [f"{side}/layer_{layer}/{one}/{kind}" for one in parts]
+        return names if kind != "bias" or all(one in self._weights for one in names) else []
 
     def _refuse_what_we_lack(self) -> None:
         """Raise ModelError by name for what CTranslate2 would compute and we do not."""
@@ -281,17 +281,17 @@ class _CTranslate2Transformer:
 
     def _scaled(self, dim: int) -> bool:
         """Whether embeddings are multiplied by sqrt(D), which is stored as a flag or as the number."""
-        found = set()
+        scaled = set()
         for side in ("encoder", "decoder"):
             name = f"{side}/scale_embeddings"
             value = self._number(name, 1)
             is_root = math.isclose(value, math.sqrt(dim), rel_tol=1e-5)
             if not is_root and value not in (0.0, 1.0):
                 raise self._error(f"{name} is {value}; it must be 1 or the root of {dim}")
-            found.add(is_root or (value == 1 and not self._weights.is_float(name)))
-        if len(found) > 1:
+            scaled.add(is_root or (value == 1 and not self._weights.is_float(name)))
+        if len(scaled) > 1:
             raise self._error("scale_embeddings differs between encoder and decoder")
-        return found.pop()
+        return scaled.pop()
 
     def _positions(self, dim: int) -> dict[str, Any]:
         """Tables of positions; without any CTranslate2 makes sinusoids that begin with position 1."""
@@ -302,13 +302,13 @@ class _CTranslate2Transformer:
         if len(tables) != 2 or any(table.ndim != 2 or table.shape[1] != dim for table in tables):
             raise self._error(f"position_encodings of encoder and decoder must both be there, [n, {dim}]")
         kinds = {recognise(table, (0, 1, 2)) for table in tables}
-        if len(kinds) == 1 and (found := kinds.pop()) is not None:
-            return {"positions": found[0], "position_offset": found[1]}
+        if len(kinds) == 1 and (kind := kinds.pop()) is not None:
+            return {"positions": kind[0], "position_offset": kind[1]}
         if len(tables[0]) != len(tables[1]):
             raise self._error("the tables of positions of encoder and decoder have different sizes")
         sorted_ = {recognise(table[:, sines_first(dim)], (0, 1, 2)) for table in tables}
-        if len(sorted_) == 1 and (found := sorted_.pop()) is not None:  # as in models of OpenNMT-py
-            return {"positions": found[0], "position_offset": found[1], "interleaved": True}
+        if len(sorted_) == 1 and (kind := sorted_.pop()) is not None:  # as in models of OpenNMT-py
+            return {"positions": kind[0], "position_offset": kind[1], "interleaved": True}
         self._tensors["source_positions"], self._tensors["target_positions"] = tables
         return {"positions": "learned", "max_positions": len(tables[0])}
 
@@ -318,5 +318,5 @@ class _CTranslate2Transformer:
     def _number(self, name: str, default: float) -> float:
         return self._weights.number(name, default)
 
-    def _error(self, said: str) -> ModelError:
-        return ModelError(f"{self._weights.path}: {said}.")
+    def _error(self, message: str) -> ModelError:
+        return ModelError(f"{self._weights.path}: {message}.")

@@ -59,16 +59,16 @@ def _config(path: Path, variables: dict[str, Any]) -> dict[str, Any]:
             raise ModelError(f"{path}: {name} has shape {value.shape}; it must be one number.")
         return bool(value.reshape(-1)[0])
 
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for name, word in _WORDS.items():
         raw = variables.pop(name, None)
         try:
-            found[name] = word if raw is None else raw.tobytes().decode("utf-8")
+            facts[name] = word if raw is None else raw.tobytes().decode("utf-8")
         except UnicodeDecodeError as error:
             raise ModelError(f"{path}: {name} is no text ({error}); copy or convert it again.") from error
-    found |= {name: flag(theirs, False) for name, theirs in _FLAGS.items()}
+    facts |= {name: flag(theirs, False) for name, theirs in _FLAGS.items()}
     by_user, from_bos = flag("user_decoder_start_tokens", False), flag("with_target_bos", True)
-    return found | {"decoder_start_token": None if by_user else found["bos_token" if from_bos else "eos_token"]}
+    return facts | {"decoder_start_token": None if by_user else facts["bos_token" if from_bos else "eos_token"]}
 
 
 def _move(variables: dict[str, Any]) -> None:

@@ -60,8 +60,8 @@ def _marian_name(name: str, apart: bool) -> str:
     if name == "Wemb" and apart:
         return "encoder_Wemb"
     for theirs, ours in _NEMATUS.items():
-        if found := re.fullmatch(theirs, name):
-            return found.expand(ours)
+        if match := re.fullmatch(theirs, name):
+            return match.expand(ours)
     return name
 
 

@@ -23,8 +23,8 @@ def recognise(table: Floats, firsts: tuple[int, ...] = (0,)) -> tuple[Sinusoid, 
     some = np.unique(np.concatenate([np.arange(min(count, 64)), [count // 2, count - 1]]))
     for kind in get_args(Sinusoid):
         for first in firsts:
-            wanted = sinusoid(kind, first, count, dim)[some]
-            if np.abs(wanted - table[some]).max() < CLOSE:
+            expected = sinusoid(kind, first, count, dim)[some]
+            if np.abs(expected - table[some]).max() < CLOSE:
                 return kind, first
     return None
 
@@ -42,10 +42,10 @@ def with_sines_first(tensors: Mapping[str, Tensor], dim: int) -> dict[str, Tenso
     order = sines_first(dim)
     read = ("embedding", "output_weight", "qkv.weight", "query.weight", "key_value.weight", "up.weight")
     written = ("norm.weight", "norm.bias", ".out.weight", ".out.bias", "down.weight", "down.bias")
-    found = dict(tensors)
+    reordered = dict(tensors)
     for name, tensor in tensors.items():
         if name.endswith(read):
-            found[name] = tensor.T[order].T
+            reordered[name] = tensor.T[order].T
         elif name.endswith(written):
-            found[name] = tensor[order]
-    return found
+            reordered[name] = tensor[order]
+    return reordered

@@ -66,8 +66,8 @@ def _read_tokenizer(path: Path) -> tuple[dict[str, int], list[str]]:
         if not isinstance(part, dict) or "type" not in part:
             raise whole.refusal(name, f"an object of type {allowed['type'][0]}")
         parts[name] = Facts(path, part)
-        for fact, said in allowed.items():
-            parts[name].require(fact, said)
+        for fact, values in allowed.items():
+            parts[name].require(fact, values)
     vocab, merges = parts["model"].get("vocab"), parts["model"].get("merges")
     if not isinstance(vocab, dict) or not isinstance(merges, list):
         raise ModelError(f"{path}: model must have vocab, an object, and merges, a list.")

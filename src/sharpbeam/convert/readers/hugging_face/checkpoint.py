@@ -28,8 +28,8 @@ class Checkpoint:
     def open(cls, folder: Path, kind: str, config: Mapping[str, Any], defaults: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint whose config.json is `config`; raises ModelError where generation_config.json is no JSON."""
         path, generation_path = folder / "config.json", folder / "generation_config.json"
-        said = read_json(generation_path) if generation_path.is_file() else {}
-        generation = Facts(generation_path if said else path, {**defaults, **config, **said})
+        own = read_json(generation_path) if generation_path.is_file() else {}
+        generation = Facts(generation_path if own else path, {**defaults, **config, **own})
         return cls(folder, kind, Facts(path, config, defaults), generation)
 
     @cached_property

@@ -106,18 +106,18 @@ def _lengths(generation: Facts) -> dict[str, int]:
     return lengths
 
 
-def _one(found: Any) -> Any:
+def _one(value: Any) -> Any:
     """The one item of a list, and anything else as it is."""
-    return found[0] if isinstance(found, list) and len(found) == 1 else found
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def notes(generation: Facts) -> tuple[str, ...]:
     """Notes for the user."""
-    found = []
+    sentences = []
     if generation.get("do_sample"):
-        found.append("`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked.")
+        sentences.append("`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked.")
     if generation.flag("renormalize_logits"):
-        found.append(
+        sentences.append(
             "`generate` renormalises what min_length, repetition_penalty and no_repeat_ngram_size leave "
             "(renormalize_logits); Sharpbeam does so for banned words only, so scores with these rules differ."
         )
@@ -125,8 +125,8 @@ def notes(generation: Facts) -> tuple[str, ...]:
     prefixes = (
         [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
     )
-    if said := [repr(prefix) for prefix in prefixes if isinstance(prefix, str) and prefix and prefix.isprintable()]:
-        found.append(
-            f"Its tasks are told by what a text begins with, such as {', '.join(said)}; put it there yourself."
+    if quoted := [repr(prefix) for prefix in prefixes if isinstance(prefix, str) and prefix and prefix.isprintable()]:
+        sentences.append(
+            f"Its tasks are told by what a text begins with, such as {', '.join(quoted)}; put it there yourself."
         )
-    return tuple(found)
+    return tuple(sentences)

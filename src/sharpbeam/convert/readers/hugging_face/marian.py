@@ -104,7 +104,7 @@ def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tenso
     facts = checkpoint.facts
     for name, value in _FIXED[checkpoint.kind].items():
         facts.require(name, [value])
-    model = _Transformer(checkpoint.kind, facts, checkpoint.weights)
+    model = _MarianReader(checkpoint.kind, facts, checkpoint.weights)
     sizes = model.sizes()
     tensors = model.all_tensors(sizes)  # first, so that the sizes are sure
     if checkpoint.generation.get("decoder_start_token_id") is None:
@@ -126,7 +126,7 @@ def names_of(name: str, kind: str) -> list[str]:
     return [f"model.{side}.layers.{layer}.{one}.{part}" for one in parts]
 
 
-class _Transformer:
+class _MarianReader:
     """The config and the weights of one model, and our tensors."""
 
     def __init__(self, kind: str, facts: Facts, weights: Weights) -> None:
@@ -137,7 +137,7 @@ class _Transformer:
         facts, vocab = self.facts, self.facts.integer("vocab_size")
         shared = facts.flag("share_encoder_decoder_embeddings") and not self._split_embeddings()
         decoder_vocab = facts.get("decoder_vocab_size") and facts.integer("decoder_vocab_size")
-        found: dict[str, Any] = {
+        sizes: dict[str, Any] = {
             "source_vocab_size": vocab,
             "target_vocab_size": vocab if shared else decoder_vocab or vocab,
             "hidden_dim": facts.integer("d_model"),
@@ -151,14 +151,14 @@ class _Transformer:
             "tied_output": facts.flag("tie_word_embeddings") and not self._split_output(shared),
         }
         for side in ("encoder", "decoder"):
-            found |= {
+            sizes |= {
                 f"{side}_layers": facts.integer(f"{side}_layers"),
                 f"{side}_heads": facts.integer(f"{side}_attention_heads"),
                 f"{side}_ffn_dim": facts.integer(f"{side}_ffn_dim"),
             }
         if self.kind == "nllb-moe":
-            found |= nllb_moe.expert_facts(facts)
-        return found | self._positions(found["hidden_dim"])
+            sizes |= nllb_moe.expert_facts(facts)
+        return sizes | self._positions(sizes["hidden_dim"])
 
     def all_tensors(self, sizes: Mapping[str, Any]) -> dict[str, Tensor]:
         """All tensors in our names; raises ModelError where one is missing, of another shape, or left over."""

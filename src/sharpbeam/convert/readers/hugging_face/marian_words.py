@@ -59,26 +59,26 @@ _MASK = "<mask>"
 def read_words(folder: Path, kind: str, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
     """The words of the model in `folder`, for so many rows of its embeddings; `special` lacks unk. ModelError."""
     path = folder / "tokenizer_config.json"
-    said = Facts(path, read_json(path) if path.is_file() else {})
+    tokenizer = Facts(path, read_json(path) if path.is_file() else {})
     if kind == "marian":
-        return _marian(folder, said, source_size, target_size, special)
+        return _marian(folder, tokenizer, source_size, target_size, special)
     if kind == "mbart":
-        return _mbart(folder, said, source_size, special)
+        return _mbart(folder, tokenizer, source_size, special)
     # One class of weights has several tokenizers, which differ in the ids of words and in where languages' tags stand.
-    if said.text("tokenizer_class"):
+    if tokenizer.text("tokenizer_class"):
         classes = {**dict.fromkeys(_M2M_CLASSES, _m2m), **dict.fromkeys(_NLLB_CLASSES, _nllb)}
-        read = said.choice("tokenizer_class", classes)
+        read = tokenizer.choice("tokenizer_class", classes)
     else:
         read = _m2m if (folder / "vocab.json").is_file() else _nllb
-    return read(folder, said, source_size, special)
+    return read(folder, tokenizer, source_size, special)
 
 
-def _marian(folder: Path, said: Facts, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
-    apart = said.flag("separate_vocabs")
+def _marian(folder: Path, tokenizer: Facts, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
+    apart = tokenizer.flag("separate_vocabs")
     files = ("vocab.json", "target_vocab.json" if apart else "vocab.json")
     source, target = (read_ids(folder / file) for file in files)
     source_pieces, target_pieces = by_id(source, source_size), by_id(target, target_size)
-    unk = id_of(folder / files[1], target, said.text("unk_token") or "<unk>")
+    unk = id_of(folder / files[1], target, tokenizer.text("unk_token") or "<unk>")
     special = {"unk_id": unk, **special}
     check_same_words(folder, source_pieces, target_pieces, special)
     tags = TargetTags.find(source_pieces, target_size, shared=not apart)
@@ -92,29 +92,29 @@ def _marian(folder: Path, said: Facts, source_size: int, target_size: int, speci
     )
 
 
-def _m2m(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> Words:
+def _m2m(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Words:
     ids = read_ids(folder / "vocab.json")
-    codes = said.choice("language_codes", _LANGUAGES) if said.get("language_codes") else _LANGUAGES["m2m100"]
+    codes = tokenizer.choice("language_codes", _LANGUAGES) if tokenizer.get("language_codes") else _LANGUAGES["m2m100"]
     first = len(ids)
     languages = {code: first + i for i, code in enumerate(codes.split())}
     pieces = ids | {f"__{code}__": token for code, token in languages.items()}
-    special = {"unk_id": id_of(folder / "vocab.json", ids, said.text("unk_token") or "<unk>"), **special}
-    tag: SourceTag = "target" if said.text("tokenizer_class") == "SMALL100Tokenizer" else "source"
+    special = {"unk_id": id_of(folder / "vocab.json", ids, tokenizer.text("unk_token") or "<unk>"), **special}
+    tag: SourceTag = "target" if tokenizer.text("tokenizer_class") == "SMALL100Tokenizer" else "source"
     return multilingual(folder, by_id(pieces, size), special, languages, tag)
 
 
-def _nllb(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> Words:
+def _nllb(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Words:
     pieces, first = _fairseq_pieces(folder)
     languages = {code: token for code, token in added_tokens(folder, first) if token >= first and code != _MASK}
-    tag: SourceTag = "source-behind" if said.flag("legacy_behaviour") else "source"  # vocabulary: stored
+    tag: SourceTag = "source-behind" if tokenizer.flag("legacy_behaviour") else "source"  # vocabulary: stored
     return multilingual(folder, by_id(pieces | languages, size), {"unk_id": 3, **special}, languages, tag)
 
 
-def _mbart(folder: Path, said: Facts, size: int, special: Mapping[str, int]) -> Words:
+def _mbart(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Words:
     pieces, first = _fairseq_pieces(folder)
     fifty = size >= first + len(f"{_MBART} {_MBART_50}".split())
-    if said.text("tokenizer_class"):
-        fifty = said.choice("tokenizer_class", {name: "50" in name for name in _MBART_CLASSES})
+    if tokenizer.text("tokenizer_class"):
+        fifty = tokenizer.choice("tokenizer_class", {name: "50" in name for name in _MBART_CLASSES})
     codes = f"{_MBART} {_MBART_50}" if fifty else _MBART
     languages = {code: first + i for i, code in enumerate(codes.split())}
     target = next((code for code, token in languages.items() if token == special["bos_id"]), None)

@@ -40,8 +40,8 @@ def expert_facts(facts: Facts) -> dict[str, Any]:
     mixture, experts = any(steps.values()), facts.integer("num_experts")
     if mixture and not 2 <= experts <= MOST_EXPERTS:
         raise facts.refusal("num_experts", f"between 2 and {MOST_EXPERTS}")
-    found = {f"{side}_expert_step": step for side, step in steps.items()}
-    return found | {
+    sides = {f"{side}_expert_step": step for side, step in steps.items()}
+    return sides | {
         "experts": experts if mixture else 0,
         "router_bias": mixture and facts.flag("router_bias"),
     }

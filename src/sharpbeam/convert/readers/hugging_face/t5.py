@@ -59,14 +59,14 @@ def read_t5(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], 
     """The parts that `Family.read` is to give, of T5 and its relatives."""
     facts = checkpoint.facts
     facts.require("tie_encoder_decoder", [False])
-    model = _Transformer(checkpoint.kind, facts, checkpoint.weights)
+    model = _T5Reader(checkpoint.kind, facts, checkpoint.weights)
     sizes = model.sizes()
     tensors = model.all_tensors(sizes)  # first, so that the sizes are sure
     special = special_ids(facts, checkpoint.generation)
     return sizes, tensors, read_t5_words(checkpoint.folder, sizes["target_vocab_size"], special)
 
 
-class _Transformer:
+class _T5Reader:
     """The config and the weights of one model, and our tensors."""
 
     def __init__(self, kind: str, facts: Facts, weights: Weights) -> None:
@@ -81,7 +81,7 @@ class _Transformer:
         layers = {"encoder": "num_layers", "decoder": "num_layers"}
         if facts.get("num_decoder_layers") is not None:
             layers["decoder"] = "num_decoder_layers"
-        found: dict[str, Any] = {
+        sizes: dict[str, Any] = {
             "source_vocab_size": vocab,
             "target_vocab_size": vocab,
             "hidden_dim": facts.integer("d_model"),
@@ -101,9 +101,9 @@ class _Transformer:
             "tied_output": not self._own_output(),
         }
         for side in _SIDES:
-            found[f"{side}_layers"] = facts.integer(layers[side])
-            found[f"{side}_heads"], found[f"{side}_ffn_dim"] = facts.integer("num_heads"), facts.integer("d_ff")
-        return found
+            sizes[f"{side}_layers"] = facts.integer(layers[side])
+            sizes[f"{side}_heads"], sizes[f"{side}_ffn_dim"] = facts.integer("num_heads"), facts.integer("d_ff")
+        return sizes
 
     def all_tensors(self, sizes: dict[str, Any]) -> dict[str, Tensor]:
         """All tensors in our names; raises ModelError where one is missing, of another shape, or left over."""

@@ -25,19 +25,19 @@ SENTINEL = "<extra_id_"
 def read_t5_words(folder: Path, size: int, special: Mapping[str, int]) -> Words:
     """The words of the model in `folder`, for `size` rows of its embedding; `special` lacks unk. Raises ModelError."""
     path = folder / "tokenizer_config.json"
-    said = Facts(path, read_json(path) if path.is_file() else {}, {"extra_ids": 100})
-    if said.text("tokenizer_class"):
-        said.choice("tokenizer_class", dict.fromkeys((*_CLASSES, "PreTrainedTokenizerFast"), True))
+    tokenizer = Facts(path, read_json(path) if path.is_file() else {}, {"extra_ids": 100})
+    if tokenizer.text("tokenizer_class"):
+        tokenizer.choice("tokenizer_class", dict.fromkeys((*_CLASSES, "PreTrainedTokenizerFast"), True))
     path = folder / "spiece.model"
     if not path.is_file() and not (path := folder / "tokenizer.json").is_file():
         raise ModelError(f"{folder} has neither spiece.model nor tokenizer.json; give the folder of a whole model.")
     spm, pieces = (read_spm if path.name == "spiece.model" else read_unigram)(path)
     ids = {piece: token for token, piece in enumerate(pieces)}
-    extra = said.integer("extra_ids")
+    extra = tokenizer.integer("extra_ids")
     if f"{SENTINEL}0>" not in ids and len(pieces) + extra <= size:
         ids |= {f"{SENTINEL}{extra - 1 - i}>": len(pieces) + i for i in range(extra)}
     listed = by_id(ids, size)
-    special = {"unk_id": id_of(path, ids, said.text("unk_token") or "<unk>"), **special}
+    special = {"unk_id": id_of(path, ids, tokenizer.text("unk_token") or "<unk>"), **special}
     tags = TargetTags.find(listed, size, shared=True)
     silent = tags.source_silent | {token for piece, token in ids.items() if piece.startswith(SENTINEL)}
     words = PieceVocabulary(listed, special, silent, spm)

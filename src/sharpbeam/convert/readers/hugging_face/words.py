@@ -65,11 +65,11 @@ def added_tokens(folder: Path, first: int) -> Iterable[tuple[str, int]]:
         added = read_json(path, WORDS).get("added_tokens")
         if not isinstance(added, list) or not all(isinstance(entry, dict) for entry in added):
             raise ModelError(f"{path}: added_tokens must be a list of objects.")
-        found = [(entry.get("content"), entry.get("id")) for entry in added]
-        if not all(isinstance(text, str) and type(token) is int and token >= 0 for text, token in found):
+        tokens = [(entry.get("content"), entry.get("id")) for entry in added]
+        if not all(isinstance(text, str) and type(token) is int and token >= 0 for text, token in tokens):
             raise ModelError(f"{path}: each of added_tokens must have content and id.")
-        check_words(path, (text for text, _ in found))
-        return found
+        check_words(path, (text for text, _ in tokens))
+        return tokens
     path = folder / "special_tokens_map.json"
     listed = read_json(path).get("additional_special_tokens") if path.is_file() else None
     if not isinstance(listed, list) or not all(isinstance(code, str) for code in listed):
@@ -83,14 +83,14 @@ def read_ids(path: Path) -> dict[str, int]:
     return check_ids(path, read_json(path, WORDS))
 
 
-def check_ids(path: Path, found: dict[str, Any]) -> dict[str, int]:
+def check_ids(path: Path, ids: dict[str, Any]) -> dict[str, int]:
     """`found`; raises ModelError for ids that are no numbers, or given twice, and for pieces that are no text."""
-    if not all(type(token) is int and token >= 0 for token in found.values()):
+    if not all(type(token) is int and token >= 0 for token in ids.values()):
         raise ModelError(f"{path} must give each piece an id of 0 or more.")
-    if len(set(found.values())) != len(found):
+    if len(set(ids.values())) != len(ids):
         raise ModelError(f"{path} gives an id to two pieces.")
-    check_words(path, found)
-    return found
+    check_words(path, ids)
+    return ids
 
 
 def id_of(path: Path, ids: Mapping[str, int], piece: str) -> int:
