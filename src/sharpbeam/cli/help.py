@@ -101,10 +101,14 @@ def _entry(option: Any) -> Iterator[RenderableType]:
     from rich.padding import Padding
     from rich.text import Text
 
+    from sharpbeam.options.decode import choice_summaries
+
     value = "" if option.is_flag else f" {option.metavar or value_name(option)}"
     default = f" [default: {option.default}]" if option.show_default and option.default else ""
     yield Text(", ".join((*option.opts, *option.secondary_opts)) + value, style="bold cyan")
     yield Padding(Text(f"{option.help}{default}"), (0, 0, 0, 4))
+    for name, summary in choice_summaries(option.name).items():
+        yield Padding(Text(f"{name}: {summary}", style="dim"), (0, 0, 0, 6))
 
 
 def _argument(argument: Any) -> Iterator[RenderableType]:

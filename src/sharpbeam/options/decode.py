@@ -86,8 +86,8 @@ class ScheduleOptions(Schema):
 
 def _output_layers() -> Mapping[str, str]:
     """The summaries of output layers by name. They are registered above this package, which cannot import them."""
-    found: Mapping[str, str] = import_module("sharpbeam.output_layers.registry").summaries()
-    return {"auto": "the choice of `sharpbeam tune`, else preview or scan, the one measured to be faster", **found}
+    layers: Mapping[str, str] = import_module("sharpbeam.output_layers.registry").summaries()
+    return {"auto": "the choice of `sharpbeam tune`, else preview or scan, the one measured to be faster", **layers}
 
 
 def _old_layers() -> Mapping[str, str]:
@@ -109,7 +109,7 @@ class OutputLayerOptions(Schema):
     )
     fidelity: float | None = advanced_option(
         None,
-        "least share of rows that have all tokens that matter; 1: proven. Below 1 a layer must be fitted to it on text",
+        "least share of rows with all tokens that matter; 1: proven; below 1 needs a layer fitted on text",
         gt=0,
         le=1,
     )
@@ -196,6 +196,13 @@ class DecodeOptions(Schema):
 def _groups() -> Mapping[str, str]:
     """To which group of DecodeOptions an option belongs, by name."""
     return {name: group for group, options in type_hints(DecodeOptions).items() for name in fields_of(options)}
+
+
+def choice_summaries(name: str) -> Mapping[str, str]:
+    """The choices of an option, each with a line on it; none for an option without such lines."""
+    group = type_hints(DecodeOptions).get(_groups().get(name, ""))
+    choices = group and fields_of(group)[name].metadata["choices"]
+    return choices() if choices else {}
 
 
 @lru_cache(maxsize=64, typed=True)  # checking options takes longer than decoding a token
