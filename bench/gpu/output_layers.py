@@ -25,7 +25,7 @@ from bench.gpu.device import device_of, wait
 from bench.harness import record
 from bench.harness.interleave import interleave
 from sharpbeam.gpu.found import Best
-from sharpbeam.gpu.layers import DeviceLayer, ScreenLayer, UnionLayer
+from sharpbeam.gpu.layers import DeviceLayer, DeviceScreenLayer, UnionLayer
 from sharpbeam.gpu.vectors import Vectors
 from sharpbeam.output_layers.screen import Screen
 
@@ -45,7 +45,7 @@ def contenders(
     dense: DeviceLayer, screen: Screen, weight: Tensor, bias: Tensor, hidden: Tensor, k: int
 ) -> dict[str, Callable[[], Best]]:
     """Everything that is timed, by name."""
-    grouped, union, low = ScreenLayer(dense, screen), UnionLayer(dense, screen), bias.to(weight.dtype)
+    grouped, union, low = DeviceScreenLayer(dense, screen), UnionLayer(dense, screen), bias.to(weight.dtype)
 
     def pytorch() -> Best:
         best = torch.topk(torch.log_softmax(torch.addmm(low, hidden, weight.T).float(), dim=1), k)

@@ -25,12 +25,9 @@ def model(call: Run, tiny_model: Path, text: Path, tmp_path: Path) -> Path:
 
 
 def test_the_report_says_what_the_screen_does(call: Run, model: Path, text: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    result = call("report", model, "--text", text, "--output", tmp_path / "report", "--clusters", 3, "--json")
+    result = call("report", model, "--text", text, "--clusters", 3, "--json")
     assert result.status == 0, result.err
     report = json.loads(result.out)
-    assert report == json.loads((tmp_path / "report/screen-report.json").read_text())
-    assert (tmp_path / "report/screen-report.png").read_bytes().startswith(b"\x89PNG")
     facts = read_facts(model, find_artifact("screen"))
     assert report["held_out"] == facts["held_out"] and report["curve"] == facts["curve"]
     sizes, sets = facts["set_sizes"], report["sets"]

@@ -16,13 +16,13 @@ from bench.harness.seen import hidden_vectors
 from bench.papers.cube.bench import Bench, settings
 from bench.papers.l2s.perplexity import log_normalizer
 from sharpbeam import Translator
-from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.output import OutputMatrix
 
 
 def log_z(model: str, sources: list[str]) -> dict[str, float]:
     """Mean of log Z, of its square and its standard deviation over the steps of greedy translations."""
     translator = Translator(model)
-    values = log_normalizer(Output(*translator.loaded.model.output()), hidden_vectors(translator, sources))
+    values = log_normalizer(OutputMatrix(*translator.loaded.model.output()), hidden_vectors(translator, sources))
     wide = values.astype(np.float64)
     return {
         "mean": round(float(wide.mean()), 4),

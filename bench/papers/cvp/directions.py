@@ -30,7 +30,7 @@ from sharpbeam import Translator
 from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.fit.screen.collect import Collection, Collector
 from sharpbeam.fit.screen.fidelity import Demand, measure
-from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.scopes import scopes, shared
 from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.options.fit import ScreenOptions
@@ -85,7 +85,7 @@ class Bench:
     def __init__(self, model: str, data: str, vectors: int, sentences: int, beam_size: int) -> None:
         self.translator, self.beam_size = Translator(model), beam_size
         parts = self.translator.loaded
-        self.texts, self.output = find_texts(parts.language_tags, data), Output(*parts.model.output())
+        self.texts, self.output = find_texts(parts.language_tags, data), OutputMatrix(*parts.model.output())
         self.tests = {t.name: list(islice(t.pairs("test"), sentences or None)) for t in self.texts}
         english = {pair[t.columns.index(0)] for t in self.texts for pair in self.tests[t.name]}
         files = [t.data / f"{t.file}.{part}.tsv.gz" for t in self.texts for part in ("train", "test")]

@@ -33,7 +33,7 @@ from bench.harness.vectors import SPREAD, Layer, read_text
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, Subject, find_folder, named, present
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.fit.screen.kmeans import assign
-from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.residual_mass import complete, rescale, weigh
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.exact import ExactLayer
@@ -192,7 +192,7 @@ def contenders(prepared: Prepared, subject: Subject) -> tuple[dict[str, LogProb]
 
 def with_tail(layer: Layer, screen: Screen) -> Screen:
     """`screen` with a residual mass, fitted on vectors of the training text and rescaled on the validation text's."""
-    hidden, output = layer.fit.hidden[:TAIL_ROWS], Output(layer.weight, layer.bias)
+    hidden, output = layer.fit.hidden[:TAIL_ROWS], OutputMatrix(layer.weight, layer.bias)
     total = log_normalizer(output, hidden)
     label = assign(hidden, screen.weight, screen.bias)
     mass = weigh(hidden, total, label, len(screen.weight), output)
@@ -200,7 +200,7 @@ def with_tail(layer: Layer, screen: Screen) -> Screen:
     return rescale(complete(screen, output, mass, hidden, total), output, fresh, log_normalizer(output, fresh))
 
 
-def log_normalizer(output: Output, hidden: Floats) -> Floats:
+def log_normalizer(output: OutputMatrix, hidden: Floats) -> Floats:
     """log Z [n] of the exact layer for `hidden` [n, D]."""
     best = ExactLayer.build(output.weight, output.bias).topk(hidden, 1)
     token = best.token[:, 0]

@@ -17,8 +17,8 @@ from bench.harness.vectors import K, Layer, Sample
 from sharpbeam.fit.progress import Reporter
 from sharpbeam.fit.screen.collect import Collection, record_type
 from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
-from sharpbeam.fit.screen.l2s import Task, learn
-from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.l2s import L2sTask, learn
+from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
 from sharpbeam.options.fit import ScreenOptions
@@ -66,7 +66,7 @@ def cluster(
     hidden, top, vocab = layer.fit.hidden, layer.fit.top, len(layer.bias)
     weight, bias = kmeans(hidden, clusters, seed, spherical=method != "kmeans")
     if method == "l2s":
-        weight = learn(Task(hidden, top, vocab, always, budget), weight, ROUNDS, seed, STEPS)
+        weight = learn(L2sTask(hidden, top, vocab, always, budget), weight, ROUNDS, seed, STEPS)
     after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1)) if near else None
     counts = count(assign(hidden, weight, bias), top, clusters, vocab, always, after)
     return Clusters(method, weight, bias, counts, time.perf_counter() - began)
@@ -149,7 +149,7 @@ def fidelity(layer: Layer, clusters: int, share: float, say: Say) -> Fit:
     options = ScreenOptions(method="kmeans", clusters=clusters, fidelity=share, top_k=K)
     fitted = find_screen(
         Collection([records]),
-        Output(layer.weight, layer.bias),
+        OutputMatrix(layer.weight, layer.bias),
         layer.eos_id,
         options,
         Reporter(lambda report: say(report.note)),

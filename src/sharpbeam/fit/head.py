@@ -13,7 +13,7 @@ from sharpbeam.errors import InputError, OutputError, SharpbeamError
 from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collection, Records, record_type
-from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
 from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.options.keywords import ScreenKeywords, Unpack
@@ -52,7 +52,7 @@ def fit_head(
     Raises InputError for arrays that do not fit, OptionError for options that do not and for a method that this
     installation lacks, OutputError for a folder that cannot be written.
     """
-    output = Output(*output_arrays(weight, bias))
+    output = OutputMatrix(*output_arrays(weight, bias))
     vectors = float_rows("hidden", hidden, output.weight.shape[1])
     require(options is None or isinstance(options, ScreenOptions), "options", options, "a ScreenOptions")
     options = changed(options or ScreenOptions(), keywords, "fit_head")
@@ -109,7 +109,7 @@ def _enough(text: NDArray[np.int32], texts: int) -> NDArray[np.int32]:
     return text
 
 
-def _records(output: Output, vectors: Floats, text: NDArray[np.int32], k: int) -> Records:
+def _records(output: OutputMatrix, vectors: Floats, text: NDArray[np.int32], k: int) -> Records:
     exact = ExactLayer.build(output.weight, output.bias)
     records = np.empty(len(vectors), record_type(vectors.shape[1], k))
     records["sentence"], records["step"], records["hidden"] = text, np.arange(len(vectors)), vectors

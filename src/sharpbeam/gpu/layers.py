@@ -129,7 +129,7 @@ class UnionLayer(DeviceLayer):
         return torch.where(there, super()._log_prob(hidden, token), float("-inf"))
 
 
-class ScreenLayer(DeviceLayer):
+class DeviceScreenLayer(DeviceLayer):
     """The set of each row's cluster: rows sorted by cluster, over weights that lie together for each cluster.
 
     Rows that the screen's fallback test finds uncertain are listed on the device, and all tokens are scored for them.
@@ -253,4 +253,4 @@ def build_layer(name: str, inputs: Callable[[], LayerInputs], dense: DeviceLayer
     screen = screens.by_scope[""]
     if sets == "union":
         return UnionLayer(dense, screen)
-    return ScreenLayer(dense, replace(screen, residual=None, fallback=None) if sets == "alone" else screen)
+    return DeviceScreenLayer(dense, replace(screen, residual=None, fallback=None) if sets == "alone" else screen)

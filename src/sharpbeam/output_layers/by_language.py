@@ -69,10 +69,10 @@ class ByLanguage(NativeLayer[_core.LayerByLanguage]):
 
     def open(self) -> NativeRun:
         """The layers in a new decoding run."""
-        return _Run(self)
+        return _RunByLanguage(self)
 
 
-class _Run(NativeRun):
+class _RunByLanguage(NativeRun):
     def __init__(self, layer: ByLanguage) -> None:
         super().__init__(layer.native.open())
         self._layer = layer

@@ -55,7 +55,7 @@ class LayerInputs:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LayerEntry:
     """A registered output layer."""
 
     build: Callable[[LayerInputs], OutputLayer]
@@ -69,8 +69,8 @@ class Entry:
     """Whether `sharpbeam.gpu` has it too."""
 
 
-def _built_in(module: str, summary: str, *needs: str, **facts: Any) -> Entry:
-    return Entry(partial(_build, module), summary, needs, **facts)
+def _built_in(module: str, summary: str, *needs: str, **facts: Any) -> LayerEntry:
+    return LayerEntry(partial(_build, module), summary, needs, **facts)
 
 
 def _build(module: str, inputs: LayerInputs) -> OutputLayer:
@@ -120,7 +120,7 @@ def register_output_layer(
         raise OptionError(f"name is {name!r}; it must be letters, digits, - and _, and begin with a letter.")
     if name in _LAYERS or name in OLD_NAMES:
         raise OptionError(f"name is {name!r}; it must be another: there is, or was, an output layer of that name.")
-    _LAYERS[name] = Entry(build, summary, needs)
+    _LAYERS[name] = LayerEntry(build, summary, needs)
 
 
 def output_layers(artifacts: Collection[str] | None = None) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def summaries() -> dict[str, str]:
     return {name: entry.summary for name, entry in _LAYERS.items()}
 
 
-def find_output_layer(name: str) -> Entry:
+def find_output_layer(name: str) -> LayerEntry:
     """The output layer `name`; raises OptionError if there is none."""
     if name in OLD_NAMES:
         raise OptionError(f"output_layer is {name!r}, an old name; use {OLD_NAMES[name]}.")

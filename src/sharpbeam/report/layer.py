@@ -20,9 +20,6 @@ class LayerReport(Protocol):
     def summary(self, tokens: int = 15) -> str:
         """The report as text, with at most `tokens` of the tokens that nearly every set has."""
 
-    def write(self, folder: str | Path) -> None:
-        """Write the report and its picture; raises SharpbeamError without Matplotlib."""
-
 
 def layer_report(
     model: str | Path,

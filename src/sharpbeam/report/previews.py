@@ -1,8 +1,7 @@
-"""The report on a preview: the tokens that each stage leaves on text, in figures and a picture."""
+"""The report on a preview: the tokens that each stage leaves on text."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,10 +18,7 @@ from sharpbeam.fit.texts import directed_texts
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.output_layers.preview import Preview, PreviewLayer
-from sharpbeam.report.drawing import drawing
-from sharpbeam.report.screen_report import PICTURE, REPORT
 from sharpbeam.storage.artifacts import present_artifacts
-from sharpbeam.storage.atomic import write_text
 from sharpbeam.text.lines import read_all
 
 SENTENCES = 200  # that exact sums are counted on
@@ -70,13 +66,6 @@ class PreviewReports:
     def summary(self, tokens: int = 0) -> str:
         """For people; a preview has no tokens to show."""
         return "\n".join(one.text() for one in self.layers)
-
-    def write(self, folder: str | Path) -> None:
-        """Write the report and its picture as `ScreenReport.write` does."""
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        write_text(place / REPORT, json.dumps(self.record(), indent=1) + "\n")
-        draw_previews(self.layers, place / PICTURE)
 
 
 def only_previewed(model: str) -> bool:
@@ -134,16 +123,3 @@ def settled_share(loaded: LoadedModel, lines: Sequence[str]) -> float | None:
     translator = Translator(loaded.folder, machine=loaded.machine)
     translator.translate(lines, beam_size=BEAM, output_layer="preview")
     return translator.work.settled / max(1, translator.work.expansions)
-
-
-def draw_previews(reports: list[PreviewReport], path: Path) -> None:
-    """Draw the tokens that each stage leaves to `path`, as PNG; raises SharpbeamError without Matplotlib."""
-    with drawing(path, "a preview", (7, 4)) as axis:
-        stages = {"all": "tokens", "first coordinates": "previewed", "all coordinates": "compared", "matter": "matter"}
-        for i, report in enumerate(reports):
-            left: dict[str, Any] = asdict(report)
-            heights = [left[key] for key in stages.values()]
-            axis.bar(np.arange(len(stages)) + 0.4 * (i - 0.5), heights, 0.4, label=report.layer)
-        axis.set(yscale="log", ylabel="tokens left in a row", title="what each stage of the preview leaves")
-        axis.set_xticks(range(len(stages)), list(stages))
-        axis.legend()

@@ -51,7 +51,7 @@ RANDOM_WORDS = 12  # of a sentence that stands for real text
 
 
 @dataclass(frozen=True)
-class Part:
+class TimedPart:
     """One part of the work. The seconds of all parts add up to those of the profile."""
 
     name: str
@@ -86,7 +86,7 @@ class Profile:
     rows: int  # of all steps
     requests: int
     isa: str
-    parts: tuple[Part, ...]
+    parts: tuple[TimedPart, ...]
 
     def share(self, name: str) -> float:
         """Of the time, for the parts whose names begin with `name`."""
@@ -255,7 +255,7 @@ KINDS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
 }
 
 
-def _parts(clocks: Clocks) -> tuple[Part, ...]:
+def _parts(clocks: Clocks) -> tuple[TimedPart, ...]:
     """The parts in the order of a step; kernels that no kind names belong to the last one."""
     result = []
     for component in ("encoder", "decoder", "output", "search", "schedule", "states", "loop"):
@@ -270,7 +270,7 @@ def _parts(clocks: Clocks) -> tuple[Part, ...]:
             spent = took / 1e9 if members else seconds
             seconds -= spent
             calls = calls or clocks.calls[component]
-            result.append(Part(name, max(spent, 0.0), calls, size, operations, dict(products)))
+            result.append(TimedPart(name, max(spent, 0.0), calls, size, operations, dict(products)))
     return tuple(result)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.fit.screen.collect import Collection as Vectors
 from sharpbeam.fit.screen.collect import Collector
 from sharpbeam.fit.screen.fidelity import Demand, matters, measure
-from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.texts import DirectedText, directed_texts
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.machine import MachineOptions
@@ -25,17 +24,14 @@ from sharpbeam.options.schema import require
 from sharpbeam.output_layers.by_language import find_scope
 from sharpbeam.output_layers.registry import find_artifact
 from sharpbeam.output_layers.screen import Screen, screen_facts
-from sharpbeam.report.screen_picture import draw_screen
 from sharpbeam.report.screens import fallback_reasons, set_sizes, shared_tokens, show_clusters
 from sharpbeam.storage.artifacts import read_facts
-from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.text.lines import read_all
 from sharpbeam.types import Ids, Per
 
 CONFIDENCE = 0.95
 BAR = 40  # characters of the longest bar of the histogram
-REPORT, PICTURE = "screen-report.json", "screen-report.png"
 
 
 @dataclass(frozen=True)
@@ -55,17 +51,6 @@ class ScreenReport:
     def summary(self, tokens: int = 15) -> str:
         """For people, with at most `tokens` of the tokens that nearly every set has."""
         return "\n\n".join(_text(report, tokens) for report in self.screens.values())
-
-    def write(self, folder: str | Path) -> None:
-        """Write screen-report.json and the picture of each screen to `folder`, which is made where it is not there.
-
-        Raises SharpbeamError without Matplotlib (`pip install 'sharpbeam[train]'`).
-        """
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        for scope, report in self.screens.items():
-            draw_screen(report, place / (PICTURE.replace(".png", f"-{scope}.png") if scope else PICTURE))
-        write_text(place / REPORT, json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n")
 
 
 def screen_report(
@@ -166,7 +151,7 @@ def _collect(
 
 def _measure(parts: LoadedModel, screen: Screen, records: Any, k: int, tolerance: float) -> dict[str, Any]:
     weight, bias = parts.model.output()
-    result = measure(screen, Output(weight, bias), records, Demand(k, tolerance), CONFIDENCE)
+    result = measure(screen, OutputMatrix(weight, bias), records, Demand(k, tolerance), CONFIDENCE)
     hidden = np.ascontiguousarray(records["hidden"])
     why = fallback_reasons(screen, weight, bias, hidden, records["token"], matters(records, k))
     return dataclasses.asdict(result) | {"k": k, "fallback_reasons": None if why is None else dataclasses.asdict(why)}

@@ -17,7 +17,6 @@ from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.machine import ComputeType
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.registry import find_output_layer, output_layers
-from sharpbeam.report.tune_picture import draw_tuning
 from sharpbeam.storage.artifacts import present_artifacts
 from sharpbeam.storage.tuned import FILE, save_tuned
 from sharpbeam.text.lines import read_all
@@ -30,7 +29,7 @@ TYPES: tuple[ComputeType, ...] = ("int8", "int16", "float32")
 
 
 @dataclass(frozen=True)
-class Choice:
+class TunedChoice:
     """A number type with an output layer, as measured."""
 
     compute_type: str
@@ -50,9 +49,9 @@ class Tuning:
     """All choices, the present one, and the best."""
 
     folder: Path
-    choices: tuple[Choice, ...]
-    present: Choice
-    best: Choice
+    choices: tuple[TunedChoice, ...]
+    present: TunedChoice
+    best: TunedChoice
     beam_size: int
     sentences: int
     written: bool  # whether tuned.json has the best one now
@@ -76,12 +75,6 @@ class Tuning:
         if not self.written:
             return f"{gain}; nothing was written."
         return f"{gain}. {self.folder / FILE} has it: translate and serve use it from now on; tune --undo removes it."
-
-    def draw(self, path: Path | None = None) -> Path:
-        """Draw the table as PNG, by default tuned.png next to tuned.json; returns the path. Needs Matplotlib."""
-        path = path or (self.folder / FILE).with_suffix(".png")
-        draw_tuning(self, path)
-        return path
 
 
 def undo_tuning(model: str | Path) -> bool:
@@ -141,7 +134,7 @@ def tune(
             times[kind, layer].append(taken)
             agreement[kind, layer] = sum(map(str.__eq__, texts, answers)) / len(lines)
     choices = {
-        (kind, layer): Choice(
+        (kind, layer): TunedChoice(
             kind, layer, median(one for one, _ in taken), median(batch for _, batch in taken), agreement[kind, layer]
         )
         for (kind, layer), taken in times.items()

@@ -15,8 +15,8 @@ from sharpbeam.fit.screen import job
 from sharpbeam.fit.screen.collect import Collection, Collector
 from sharpbeam.fit.screen.forecast import forecast
 from sharpbeam.fit.screen.job import fit_screen
-from sharpbeam.fit.screen.output import Output, Steps
-from sharpbeam.fit.screen.search import SHARES, Search, deal, find_screen
+from sharpbeam.fit.screen.output import OutputMatrix, Steps
+from sharpbeam.fit.screen.search import SHARES, ScreenSearch, deal, find_screen
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions
 
@@ -85,19 +85,21 @@ def test_what_is_wrong_is_said_before_the_model_is_loaded(model: Path, text: Pat
 @pytest.fixture(scope="module")
 def collected(
     tiny_model: Path, sentences: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Collection, Output]:
+) -> tuple[Collection, OutputMatrix]:
     parts = load_model(tiny_model, MachineOptions())
     collector = Collector(parts, tmp_path_factory.mktemp("vectors"), beam_size=2, top_k=3)
-    return collector.collect(sentences, {}, 10**9, lambda _: None), Output(*parts.model.output())
+    return collector.collect(sentences, {}, 10**9, lambda _: None), OutputMatrix(*parts.model.output())
 
 
 @pytest.mark.parametrize("fidelity", [0.6, 0.8, 0.95])
-def test_settings_that_are_left_out_would_not_have_won(collected: tuple[Collection, Output], fidelity: float) -> None:
+def test_settings_that_are_left_out_would_not_have_won(
+    collected: tuple[Collection, OutputMatrix], fidelity: float
+) -> None:
     collection, output = collected
     options = ScreenOptions(method="kmeans", clusters=10, fidelity=fidelity, top_k=3)
     chosen = find_screen(collection, output, 2, options)
     fit, choose, _ = deal(collection)
-    every = Search(Steps.of(fit, output), Steps.of(choose, output), output, 2, options)
+    every = ScreenSearch(Steps.of(fit, output), Steps.of(choose, output), output, 2, options)
     every.confidence = 1 - 0.05 / len(SHARES)
     clustering = every.cluster("kmeans", 10)
     for share in SHARES:
@@ -106,19 +108,19 @@ def test_settings_that_are_left_out_would_not_have_won(collected: tuple[Collecti
     assert chosen.setting.measure.cost <= 1.02 * every.best[0].measure.cost
 
 
-def test_a_setting_that_reads_too_much_is_not_fitted(collected: tuple[Collection, Output]) -> None:
+def test_a_setting_that_reads_too_much_is_not_fitted(collected: tuple[Collection, OutputMatrix]) -> None:
     """Its clusters and set alone cost more than the best screen with its fallback."""
     collection, output = collected
     fit, choose, _ = deal(collection)
     options = ScreenOptions(method="kmeans", clusters=10, fidelity=0.6, top_k=3)
-    search = Search(Steps.of(fit, output), Steps.of(choose, output), output, 2, options, Reporter())
+    search = ScreenSearch(Steps.of(fit, output), Steps.of(choose, output), output, 2, options, Reporter())
     clustering = search.cluster("kmeans", 10)
     assert search.try_share(clustering, 0.5) is not None
     dim, best = output.weight.shape[1], search.best[0].measure
     assert search.try_share(clustering, 4.0) is None or best.cost > dim * (10 + 4 * clustering.counts.everything)
 
 
-def test_a_forecast_asks_for_as_much_as_few_vectors_can_give(collected: tuple[Collection, Output]) -> None:
+def test_a_forecast_asks_for_as_much_as_few_vectors_can_give(collected: tuple[Collection, OutputMatrix]) -> None:
     """More vectors to come: fewer rows fall back; and the cost is that of rows that do and of those that do not."""
     collection, output = collected
     vocab, dim = output.weight.shape

@@ -20,7 +20,7 @@ from sharpbeam.fit.screen import collect
 from sharpbeam.fit.screen.bound import lower_bound
 from sharpbeam.fit.screen.collect import Collection, Collector
 from sharpbeam.fit.screen.fidelity import Demand, View, measure
-from sharpbeam.fit.screen.output import NEVER, Output, Steps
+from sharpbeam.fit.screen.output import NEVER, OutputMatrix, Steps
 from sharpbeam.fit.screen.search import Fitted, deal, find_screen
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions
@@ -40,19 +40,19 @@ def collection(tiny_model: Path, sentences: list[str], tmp_path_factory: pytest.
 
 
 @pytest.fixture(scope="module")
-def output(tiny_model: Path) -> Output:
-    return Output(*load_model(tiny_model, MachineOptions()).model.output())
+def output(tiny_model: Path) -> OutputMatrix:
+    return OutputMatrix(*load_model(tiny_model, MachineOptions()).model.output())
 
 
 @pytest.fixture(scope="module")
-def fitted(collection: Collection, output: Output) -> Fitted:
+def fitted(collection: Collection, output: OutputMatrix) -> Fitted:
     return find_screen(
         collection, output, 2, ScreenOptions(method="kmeans", clusters=10, budget=30, fidelity=0.6, top_k=3)
     )
 
 
 @pytest.fixture
-def folder(tiny_model: Path, tmp_path: Path, fitted: Fitted, output: Output) -> Path:
+def folder(tiny_model: Path, tmp_path: Path, fitted: Fitted, output: OutputMatrix) -> Path:
     """A copy of the tiny model with a screen."""
     folder = tmp_path / "model"
     shutil.copytree(tiny_model, folder)
@@ -60,7 +60,7 @@ def folder(tiny_model: Path, tmp_path: Path, fitted: Fitted, output: Output) -> 
     return folder
 
 
-def test_without_neighbours_a_set_is_the_union_of_its_members(collection: Collection, output: Output) -> None:
+def test_without_neighbours_a_set_is_the_union_of_its_members(collection: Collection, output: OutputMatrix) -> None:
     """CVP section 2.2: the best `set_k` tokens of the vectors of each cluster, and the end of the sentence."""
     options = ScreenOptions(method="kmeans", clusters=6, fidelity=0.0, top_k=3, set_k=2, neighbours=False)
     screen, fit = find_screen(collection, output, 2, options).screen, deal(collection)[0]
@@ -164,7 +164,7 @@ def test_parts_share_no_sentence(collection: Collection, sentences: list[str]) -
     assert sum(map(len, groups)) == len(set().union(*groups)) == len(set(sentences))
 
 
-def test_measured_as_decoded(fitted: Fitted, collection: Collection, output: Output, tiny_model: Path) -> None:
+def test_measured_as_decoded(fitted: Fitted, collection: Collection, output: OutputMatrix, tiny_model: Path) -> None:
     """P@k, fallback and fidelity are those of the output layer that people will run."""
     exact = load_model(tiny_model, MachineOptions()).exact
     held_out = deal(collection)[2]
@@ -223,7 +223,7 @@ def test_what_is_above_the_floor_is_all_that_beam_search_needs(
     assert floored.hidden_words > 100
 
 
-def test_the_bound_reaches_what_was_asked(collection: Collection, output: Output) -> None:
+def test_the_bound_reaches_what_was_asked(collection: Collection, output: OutputMatrix) -> None:
     """More fidelity costs more rows, the bound is kept, and the cheapest setting that keeps it is taken."""
     shares = []
     for fidelity in (0.6, 0.93, 0.97):  # the toy's sentences differ a lot, so that there are few effective steps
@@ -236,7 +236,7 @@ def test_the_bound_reaches_what_was_asked(collection: Collection, output: Output
     assert shares[0] < shares[-1]
 
 
-def test_too_few_sentences_for_the_fidelity(collection: Collection, output: Output) -> None:
+def test_too_few_sentences_for_the_fidelity(collection: Collection, output: OutputMatrix) -> None:
     options = ScreenOptions(method="kmeans", clusters=5, budget=30, fidelity=0.9999, top_k=3)
     fitted = find_screen(collection, output, 2, options)
     assert not fitted.reached
@@ -244,7 +244,9 @@ def test_too_few_sentences_for_the_fidelity(collection: Collection, output: Outp
     assert fitted.setting.measure.fallback == 1 and fitted.setting.measure.fidelity == 1
 
 
-def test_a_screen_without_misses_sends_nothing_back(collection: Collection, output: Output, fitted: Fitted) -> None:
+def test_a_screen_without_misses_sends_nothing_back(
+    collection: Collection, output: OutputMatrix, fitted: Fitted
+) -> None:
     vocab, dim = output.weight.shape
     everything = replace(
         fitted.screen,
@@ -265,7 +267,7 @@ def test_a_screen_without_misses_sends_nothing_back(collection: Collection, outp
 
 
 @pytest.mark.parametrize("method", ["kmeans", "spherical"])
-def test_without_a_fidelity_there_is_no_test(collection: Collection, output: Output, method: str) -> None:
+def test_without_a_fidelity_there_is_no_test(collection: Collection, output: OutputMatrix, method: str) -> None:
     options = ScreenOptions(method=method, clusters=8, budget=25, fidelity=0, top_k=3)  # type: ignore[arg-type]
     fitted = find_screen(collection, output, 2, options)
     assert fitted.screen.fallback is None and len(fitted.curve) == 1
@@ -290,7 +292,7 @@ def test_options_are_checked(values: dict[str, object], message: str) -> None:
 # ---- the folder
 
 
-def test_save_and_load(folder: Path, fitted: Fitted, output: Output) -> None:
+def test_save_and_load(folder: Path, fitted: Fitted, output: OutputMatrix) -> None:
     found, made = read_screen(folder, output.weight, output.bias), fitted.screen
     for name in ("weight", "bias", "start", "token"):
         assert getattr(found, name).tobytes() == getattr(made, name).tobytes()
@@ -317,7 +319,7 @@ def test_a_model_with_its_screen_translates(folder: Path, sentences: list[str]) 
     assert isinstance(layer, ScreenLayer) and 0 < layer.fallback_share < 1
 
 
-def test_other_weights_are_refused(folder: Path, output: Output) -> None:
+def test_other_weights_are_refused(folder: Path, output: OutputMatrix) -> None:
     for weight, bias in ((output.weight + np.float32(1e-6), output.bias), (output.weight, output.bias * np.float32(2))):
         with pytest.raises(ModelError, match="fitted for other output weights"):
             read_screen(folder, weight, bias)
@@ -347,7 +349,7 @@ def edit(folder: Path, **changes: object) -> None:
         (lambda f: (f / "screen.safetensors").write_bytes(b"x" * 99), "its SHA-256 differs"),
     ],
 )
-def test_a_damaged_screen_is_refused(folder: Path, output: Output, damage, message: str) -> None:
+def test_a_damaged_screen_is_refused(folder: Path, output: OutputMatrix, damage, message: str) -> None:
     damage(folder)
     with pytest.raises(ModelError, match=message):
         read_screen(folder, output.weight, output.bias)

@@ -9,7 +9,7 @@ import pytest
 
 from sharpbeam.fit.screen.bound import design_effect, incomplete_beta, lower_bound
 from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
-from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.residual_mass import complete, fit_residual, weigh
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of, widen
 from sharpbeam.output_layers.screen import ResidualMass, Screen
@@ -195,10 +195,10 @@ def needs_words(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_l2s_lowers_its_loss_from_the_spherical_start():
     pytest.importorskip("torch")
-    from sharpbeam.fit.screen.l2s import Task, learn, objective
+    from sharpbeam.fit.screen.l2s import L2sTask, learn, objective
 
     hidden, top = needs_words(1)
-    task = Task(hidden, top, 60, EOS, budget=12.0)
+    task = L2sTask(hidden, top, 60, EOS, budget=12.0)
     start, _ = kmeans(hidden, 8, seed=1, spherical=True)
 
     def loss(weight: np.ndarray) -> float:
@@ -233,7 +233,7 @@ def test_pieces_of_a_tail_bend_as_the_words_outside_do():
     hidden = draw.normal(0, 1, (3000, 3)).astype(np.float32)
     logits = (hidden @ weight.T).astype(np.float64)
     total, outside = (np.logaddexp.reduce(logits[:, first:], axis=1) for first in (0, 40))
-    output = Output(weight, bias)
+    output = OutputMatrix(weight, bias)
     start, token = np.array([0, 40], np.int32), np.arange(40, dtype=np.int32)
     screen = Screen(np.zeros((1, 3), np.float32), np.zeros(1, np.float32), start, token)
     mass = weigh(hidden[:1500], total[:1500].astype(np.float32), np.zeros(1500, np.int32), 1, output)

@@ -12,7 +12,7 @@ from sharpbeam.errors import OptionError
 from sharpbeam.fit.preview.job import fit_preview, worth_fitting
 from sharpbeam.fit.texts import sample_of
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
-from sharpbeam.report.previews import PreviewReport, draw_previews, report_previews
+from sharpbeam.report.previews import PreviewReport, report_previews
 from sharpbeam.storage import artifacts
 from sharpbeam.text.sample import sample
 
@@ -52,12 +52,6 @@ def test_a_measured_fidelity_is_what_the_layer_has(model):
     assert model.layer_named("preview", layer) is not model.layer_named("preview")
     with pytest.raises(OptionError, match="was measured to have at least 0"):
         model.layer_named("preview", OutputLayerOptions("preview", fidelity=0.99999))
-
-
-def test_the_report_is_drawn(reports, tmp_path):
-    pytest.importorskip("matplotlib")
-    draw_previews(reports, tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_auto_takes_the_preview_where_it_gains(model, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,9 +23,6 @@ def report(
     vectors: Annotated[int, typer.Option(min=1, help="Hidden vectors of --text to measure on.")] = 20_000,
     clusters: Annotated[int, typer.Option(min=0, help="Clusters whose tokens are shown, from small to large.")] = 5,
     tokens: Annotated[int, typer.Option(min=1, help="Tokens shown of each cluster.")] = 15,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder for the report and its picture.")
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     machine: MachineOptions,
 ) -> None:
@@ -41,19 +37,17 @@ def report(
     Of a Hugging Face model with its tokenizer: the share of a step that its output layer takes, and what `Head.attach`
     would gain. It needs --text, PyTorch and transformers.
 
-    The picture needs Matplotlib: `pip install 'sharpbeam[train]'`.
-
     Examples:
 
-    * `sharpbeam report runs/de-en/best --text test.de.gz --output report`
+    * `sharpbeam report runs/de-en/best --text test.de.gz`
     * `sharpbeam report runs/de-fr-es-en/best --text de-en=test.de --text en-fr=test.en`
     * `sharpbeam report models/gemma-3-270m --text wiki.txt --json | jq .share`
     """
     from sharpbeam.report.layer import is_hugging_face, layer_report
 
     if is_hugging_face(model):
-        if len(text) != 1 or output is not None:
-            raise OptionError("a Hugging Face model needs one --text FILE, and no --output.")
+        if len(text) != 1:
+            raise OptionError("a Hugging Face model needs one --text FILE.")
         with needs_extra("report on a Hugging Face model", "train"):
             from sharpbeam.report.head_report import head_report, load_model
         with shown_progress() as progress:
@@ -64,6 +58,4 @@ def report(
         one = layer_report(
             model, text, vectors=vectors, clusters=clusters, tokens=tokens, machine=machine, progress=bar
         )
-    if output is not None:
-        one.write(output)
     print(json.dumps(one.record(), ensure_ascii=False) if as_json else one.summary(tokens))

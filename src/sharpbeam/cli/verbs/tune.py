@@ -25,7 +25,6 @@ def tune(
     ] = 0.99,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, and write nothing.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Remove an earlier choice, and measure nothing.")] = False,
-    picture: Annotated[Path | None, typer.Option(help="Draw the table to this file, as PNG. Needs Matplotlib.")] = None,
 ) -> None:
     """Measure number types and output layers on this machine, and use the fastest with the same answers.
 
@@ -57,5 +56,3 @@ def tune(
     )
     print(begin, end="", file=sys.stderr, flush=True)
     print(result.table())
-    if picture:
-        print(f"{result.draw(picture)}: the same as a picture.")

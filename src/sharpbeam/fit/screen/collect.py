@@ -87,7 +87,7 @@ class Collection:
         return np.concatenate(chosen)
 
 
-class Recorder(RowLayer, Decoding):
+class HiddenRecorder(RowLayer, Decoding):
     """Wraps the interfaces of model, output layer and search of one run, and keeps what passes through them."""
 
     def __init__(self, run: Decoding, output_layer: OutputLayer, top_k: int) -> None:
@@ -134,7 +134,7 @@ class Recorder(RowLayer, Decoding):
 class RecordedSearch(BeamSearch):
     """Beam search that adds to a recorder's last step what mattered."""
 
-    def __init__(self, recorder: Recorder, options: SearchOptions, bos_id: int, eos_id: int) -> None:
+    def __init__(self, recorder: HiddenRecorder, options: SearchOptions, bos_id: int, eos_id: int) -> None:
         super().__init__(options, bos_id, eos_id, recorder.vocab_size)
         self._recorder, self._beam_size, self._end = recorder, options.beam_size, eos_id
 
@@ -212,7 +212,7 @@ class Collector:
 
     def _decode(self, texts: Sequence[str], first: int) -> Records:
         """The steps of `texts`, sentence by sentence; `first` is the number of the first."""
-        parts, recorders, targets = self.parts, list[Recorder](), dict[int, Ids]()
+        parts, recorders, targets = self.parts, list[HiddenRecorder](), dict[int, Ids]()
         if self.given:
             targets = self._targets(texts, first)
             before = np.array([parts.model.eos_id], np.int32)
@@ -223,7 +223,7 @@ class Collector:
 
         def work() -> Iterator[object]:
             layer = without(parts.exact, parts.suppressed)  # as in `translate`
-            recorder = Recorder(parts.model.open(), layer, self.top_k)
+            recorder = HiddenRecorder(parts.model.open(), layer, self.top_k)
             recorders.append(recorder)
             if self.given:
                 return force(recorder, recorder, targets, parts.model.bos_id, queue)

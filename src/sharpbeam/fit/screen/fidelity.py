@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.fit.screen.bound import design_effect, lower_bound
 from sharpbeam.fit.screen.collect import Records
-from sharpbeam.fit.screen.output import NEVER, Output, Steps
+from sharpbeam.fit.screen.output import NEVER, OutputMatrix, Steps
 from sharpbeam.fit.screen.sets import membership
 from sharpbeam.output_layers.screen import FallbackFeatures, FallbackTest, Screen
 from sharpbeam.types import Floats, Ids
@@ -89,7 +89,9 @@ class View:
     vocab: int
 
     @classmethod
-    def of(cls, screen: Screen, output: Output, steps: Steps, demand: Demand, center: Floats | None = None) -> View:
+    def of(
+        cls, screen: Screen, output: OutputMatrix, steps: Steps, demand: Demand, center: Floats | None = None
+    ) -> View:
         """Run `screen`, which has a residual mass, on `steps`.
 
         `center` [C, D] are the clusters' centers, for a test that is still to be calibrated.
@@ -192,7 +194,7 @@ class View:
         return replace(found, threshold=max(threshold, -NEVER))
 
 
-def measure(screen: Screen, output: Output, records: Records, demand: Demand, confidence: float) -> Measure:
+def measure(screen: Screen, output: OutputMatrix, records: Records, demand: Demand, confidence: float) -> Measure:
     """The figures of `screen`, which has a residual mass, on `records`, with its fallback test if it has one."""
     return View.of(screen, output, Steps.of(records, output), demand).measure(confidence)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sharpbeam.fit.screen.collect import Collection
-from sharpbeam.fit.screen.output import Output, Steps
-from sharpbeam.fit.screen.search import CLUSTERS, SHARES, Search, deal
+from sharpbeam.fit.screen.output import OutputMatrix, Steps
+from sharpbeam.fit.screen.search import CLUSTERS, SHARES, ScreenSearch, deal
 from sharpbeam.options.fit import ScreenOptions
 
 ENOUGH = 20_000  # hidden vectors for a forecast
@@ -48,12 +48,12 @@ class Forecast:
         return f"{figures} It hardly pays for this model; give more --vectors or ask for a lower --fidelity."
 
 
-def forecast(collection: Collection, output: Output, eos_id: int, options: ScreenOptions) -> Forecast:
+def forecast(collection: Collection, output: OutputMatrix, eos_id: int, options: ScreenOptions) -> Forecast:
     """The forecast for `options.vectors` hidden vectors from those of `collection`; `options` has a fidelity."""
     fit, choose, _ = deal(collection)
     more = max(1.0, options.vectors / len(collection))
     wrong = min(MOST_WRONG, (1 - options.fidelity) * more)
-    search = Search(
+    search = ScreenSearch(
         Steps.of(fit, output), Steps.of(choose, output), output, eos_id, replace(options, fidelity=1 - wrong)
     )
     search.confidence = HALF

@@ -12,7 +12,7 @@ from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collection, Collector
 from sharpbeam.fit.screen.forecast import ENOUGH, forecast
-from sharpbeam.fit.screen.output import Output
+from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.scopes import scopes, shared, shares
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
 from sharpbeam.fit.texts import DirectedText, directed_texts
@@ -151,7 +151,8 @@ class _Job:
         for scope, collection in shared(self.groups, collections).items():
             if scope:
                 report.note(f"{scope}:")
-            fitted[scope] = find_screen(collection, Output(*output), self.parts.model.eos_id, self.options, report)
+            eos_id = self.parts.model.eos_id
+            fitted[scope] = find_screen(collection, OutputMatrix(*output), eos_id, self.options, report)
         if not keep_best:
             for scope, found in fitted.items():
                 self._check_good(found, scope, output[0].size)
@@ -173,7 +174,7 @@ class _Job:
         for_forecast = shares(self.groups, ENOUGH)
         if self.options.fidelity and self.options.vectors >= 2 * ENOUGH:
             first = {text.direction.languages: self._vectors(text, for_forecast, report) for text in self.texts}
-            output, eos_id = Output(*self.parts.model.output()), self.parts.model.eos_id
+            output, eos_id = OutputMatrix(*self.parts.model.output()), self.parts.model.eos_id
             for scope, collection in shared(self.groups, first).items():
                 if len(collection) >= ENOUGH // 2:
                     report.note(_prefix(scope) + str(forecast(collection, output, eos_id, self.options)))

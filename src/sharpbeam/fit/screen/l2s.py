@@ -30,7 +30,7 @@ MEMORY = 0.99  # of the moving average of the set size
 
 
 @dataclass(frozen=True)
-class Task:
+class L2sTask:
     """The training data: hidden vectors, their exact top k, and the limits on the sets."""
 
     hidden: Floats  # [n, D]
@@ -45,7 +45,7 @@ class Task:
         return label, count(label, self.top, len(weight), self.vocab, self.always)
 
 
-def learn(task: Task, weight: Floats, rounds: int, seed: int, steps: int = STEPS) -> Floats:
+def learn(task: L2sTask, weight: Floats, rounds: int, seed: int, steps: int = STEPS) -> Floats:
     """Cluster weights [C, D], without bias, learned from the spherical k-means `weight` [C, D] in `rounds` rounds."""
     torch.manual_seed(seed)
     weight = weight * np.float32(MARGIN / max(_lead(task.hidden, weight), 1e-6))
@@ -71,7 +71,7 @@ def objective(counts: Counts, kept: NDArray[np.bool_], needed: int) -> float:
     return float(needed - found + PENALTY * (offered - found))
 
 
-def _descend(task: Task, weight: Floats, counts: Counts, kept: NDArray[np.bool_], steps: int) -> Floats:
+def _descend(task: L2sTask, weight: Floats, counts: Counts, kept: NDArray[np.bool_], steps: int) -> Floats:
     """So many steps of Adam on eq. 8 with fixed sets; its rate falls to zero."""
     clusters = len(weight)
     member = torch.zeros(clusters, task.vocab)

@@ -13,7 +13,7 @@ NEVER = float(np.finfo(np.float32).max)  # an offset with which every row falls 
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputMatrix:
     """The output layer that a screen is fitted for."""
 
     weight: Floats  # [V, D]
@@ -29,7 +29,7 @@ class Steps:
     total: Floats  # [n] log Z of the exact layer
 
     @classmethod
-    def of(cls, records: Records, output: Output) -> Steps:
+    def of(cls, records: Records, output: OutputMatrix) -> Steps:
         """The steps `records` [n] of the layer `output`."""
         hidden, token = np.ascontiguousarray(records["hidden"]), records["token"][:, 0]
         logit = np.einsum("nd,nd->n", hidden, output.weight[token]) + output.bias[token]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.fit.screen.output import NEVER, Output
+from sharpbeam.fit.screen.output import NEVER, OutputMatrix
 from sharpbeam.output_layers.screen import FallbackFeatures, FallbackTest, ResidualMass, Screen
 from sharpbeam.types import Floats, Ids
 
@@ -41,7 +41,7 @@ class Mass:
     share: Floats  # [C, V] mean probability of each token
 
 
-def weigh(hidden: Floats, total: Floats, label: Ids, clusters: int, output: Output) -> Mass:
+def weigh(hidden: Floats, total: Floats, label: Ids, clusters: int, output: OutputMatrix) -> Mass:
     """Probabilities over some of the rows `hidden` [n, D] with log Z `total` [n], in clusters `label` [n]."""
     order = np.argsort(label, kind="stable")
     start = np.searchsorted(label[order], np.arange(clusters + 1))
@@ -60,7 +60,7 @@ def weigh(hidden: Floats, total: Floats, label: Ids, clusters: int, output: Outp
     return Mass(rows, totals, share)
 
 
-def complete(screen: Screen, output: Output, mass: Mass, hidden: Floats, total: Floats) -> Screen:
+def complete(screen: Screen, output: OutputMatrix, mass: Mass, hidden: Floats, total: Floats) -> Screen:
     """`screen` with the residual mass outside its sets, fitted on `hidden` [n, D] with log Z `total` [n]."""
     clusters = len(screen.weight)
     nothing = ResidualMass(np.zeros_like(screen.weight)[:, None], np.full((clusters, 1), -NEVER, np.float32))
@@ -69,7 +69,7 @@ def complete(screen: Screen, output: Output, mass: Mass, hidden: Floats, total: 
     return replace(screen, residual=fit_residual(hidden, features.cluster, start, features.log_total, total))
 
 
-def rescale(screen: Screen, output: Output, hidden: Floats, total: Floats) -> Screen:
+def rescale(screen: Screen, output: OutputMatrix, hidden: Floats, total: Floats) -> Screen:
     """`screen` with its residual mass multiplied so that probabilities sum to 1 on average over fresh steps.
 
     `hidden` [n, D] with log Z `total` [n] are steps that neither the sets nor the regressions were fitted on. On fresh
@@ -91,12 +91,12 @@ def rescale(screen: Screen, output: Output, hidden: Floats, total: Floats) -> Sc
     return replace(screen, residual=replace(screen.residual, bias=screen.residual.bias + np.float32(high)))
 
 
-def _features(screen: Screen, output: Output, hidden: Floats) -> FallbackFeatures:
+def _features(screen: Screen, output: OutputMatrix, hidden: Floats) -> FallbackFeatures:
     test = FallbackTest(np.zeros_like(screen.weight), 1, np.inf, 0.0, 0.0, 0.0)
     return FallbackFeatures(output.weight, output.bias, replace(screen, fallback=test), hidden)
 
 
-def components(screen: Screen, output: Output, mass: Mass) -> ResidualMass:
+def components(screen: Screen, output: OutputMatrix, mass: Mass) -> ResidualMass:
     """The tokens outside each set in groups, as `mass` has them before anything is fitted."""
     clusters, dim = screen.weight.shape
     weight = np.zeros((clusters, COMPONENTS, dim), np.float32)

@@ -24,7 +24,7 @@ from sharpbeam.fit.progress import Reporter
 from sharpbeam.fit.screen.collect import Collection, Records
 from sharpbeam.fit.screen.fidelity import Demand, Measure, View
 from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
-from sharpbeam.fit.screen.output import Output, Steps
+from sharpbeam.fit.screen.output import OutputMatrix, Steps
 from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, screen_of, widen
 from sharpbeam.options.fit import METHODS, ScreenOptions
@@ -89,7 +89,7 @@ def deal(collection: Collection) -> tuple[Records, Records, Records]:
 
 
 def find_screen(
-    collection: Collection, output: Output, eos_id: int, options: ScreenOptions, report: Reporter | None = None
+    collection: Collection, output: OutputMatrix, eos_id: int, options: ScreenOptions, report: Reporter | None = None
 ) -> Fitted:
     """The cheapest screen whose bound reaches the fidelity, of the settings that `options` leaves open.
 
@@ -98,7 +98,7 @@ def find_screen(
     """
     report, (fit, choose, held_out) = report or Reporter(), deal(collection)
     methods, numbers = _methods(options), _numbers(len(fit), options)
-    search = Search(Steps.of(fit, output), Steps.of(choose, output), output, eos_id, options, report)
+    search = ScreenSearch(Steps.of(fit, output), Steps.of(choose, output), output, eos_id, options, report)
     search.confidence = 1 - (1 - CONFIDENCE) / (len(methods) * len(numbers) * search.budgets)
     with report.stage("fitting", (len(numbers) + len(methods) - 1) * search.budgets, "settings") as search.advance:
         for clusters in numbers:
@@ -110,14 +110,14 @@ def find_screen(
     return Fitted(screen, setting, final, search.curve, _key(setting, options)[0])
 
 
-class Search:
+class ScreenSearch:
     """The settings tried so far."""
 
     def __init__(
         self,
         fit: Steps,
         choose: Steps,
-        output: Output,
+        output: OutputMatrix,
         eos_id: int,
         options: ScreenOptions,
         report: Reporter | None = None,
@@ -163,10 +163,10 @@ class Search:
         top = self.fit.records["token"][:, : options.set_k or options.top_k]
         weight, bias = kmeans(hidden, clusters, options.seed, spherical=method != "kmeans")
         if method == "l2s":
-            from sharpbeam.fit.screen.l2s import Task, learn
+            from sharpbeam.fit.screen.l2s import L2sTask, learn
 
             start = count(assign(hidden, weight, bias), top, clusters, vocab, self.always)
-            task = Task(hidden, top, vocab, self.always, options.budget or LEARNED * start.everything)
+            task = L2sTask(hidden, top, vocab, self.always, options.budget or LEARNED * start.everything)
             weight = learn(task, weight, options.rounds, options.seed)
         label = assign(hidden, weight, bias)
         after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1)) if options.neighbours else None
