@@ -32,7 +32,7 @@ help:
 	@echo "make native-arm                the native tests on 64-bit Arm, in emulation"
 	@echo "make fix                       format Python and C++, and mend what ruff can mend"
 	@echo "make docs                      build the documentation into build/site"
-	@echo "make bench                     list the benchmarks; PART=decode.speed ARGS=\"--rounds 3\" runs one"
+	@echo "make bench                     list the benchmarks; PART=decode.real ARGS=\"--rounds 3\" runs one"
 	@echo "make clean                     remove .venv and build"
 
 # ---- what the others need ----

@@ -36,12 +36,12 @@ def test_defaults_and_help_are_those_of_the_dataclasses(verb: Callable[..., None
     parameters = inspect.signature(verb).parameters
     fields = {field.name: field for options in (*ALL, DocumentOptions) for field in dataclasses.fields(options)}
     made = {name: p.default for name, p in parameters.items() if getattr(p.default, "rich_help_panel", None)}
-    assert {"batch_tokens", "max_input_length", "threads", "backend", "isa"} <= made.keys() <= fields.keys()
+    assert {"batch_tokens", "max_input_length", "threads", "isa"} <= made.keys() <= fields.keys()
     for name, option in made.items():
         default = fields[name].default
         assert option.default == (default if default is None or isinstance(default, bool) else str(default))
         facts = fields[name].metadata
-        assert option.help == ("" if name == "backend" else facts["off"] if default is True else facts["help"])
+        assert option.help == (facts["off"] if default is True else facts["help"])
         assert option.hidden == facts["advanced"]
 
 
@@ -61,7 +61,6 @@ def test_short_help_has_the_options_people_use_and_help_all_has_all(call: Run) -
     flags |= {"--output", "--resume", "--restart", "--format", "--errors", "--target-prefix", "--stats", "--help-all"}
     flags |= {"--field", "--into", "--shard", "--glossary", "--encoding", "--lines", "--fields"}
     flags |= {"--no-split-sentences", "--no-guards", "--max-sentence", "--at-once"}
-    flags -= {"--backend"}  # for tests
     shown = set(re.findall(r"^│ (--[a-z-]+)", short, re.MULTILINE))
     assert len(shown) <= 20 and shown <= flags
     assert {"--beam-size", "--output-layer", "--threads", "--compute-type", "--output", "--resume"} <= shown
@@ -115,7 +114,6 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--batch-tokens", -1], ["batch_tokens is -1"]),
         (["--max-input-length", -1], ["max_input_length is -1"]),
         (["--threads", -1], ["threads is -1", "between 0 and 1024"]),
-        (["--backend", "magic"], ["backend is 'magic'; it must be native."]),
         (["--isa", "mmx"], ["isa is 'mmx'", "auto, scalar, avx2, avx512"]),
         (["--format", "xml"], ["format is 'xml'", "auto, text, jsonl, pharaoh, html"]),
         (["--errors", "ignore"], ["errors is 'ignore'", "strict or replace"]),

@@ -119,13 +119,13 @@ def random_model(data: str) -> Path:
 class Pair:
     """One model in both engines."""
 
-    def __init__(self, folder: Path, backend: Any, threads: int) -> None:
+    def __init__(self, folder: Path, threads: int) -> None:
         import torch
         from transformers import MarianMTModel
 
         torch.set_num_threads(threads)
         read_model(str(folder)).save(HOME / "ours", "the same in ours")
-        self.ours = Translator(HOME / "ours", machine=MachineOptions(backend=backend, threads=threads))
+        self.ours = Translator(HOME / "ours", machine=MachineOptions(threads=threads))
         self.theirs: Any = MarianMTModel.from_pretrained(folder)  # in evaluation mode
 
     def compare(self, texts: list[str], way: tuple[Any, ...]) -> tuple[list[Difference], float]:
@@ -197,7 +197,7 @@ class Pair:
         return ids, float(out.sequences_scores[0]) if beam > 1 else float("nan")
 
 
-def misses(folder: str | None, data: str, sentences: int, backend: Any = "native") -> list[dict[str, Any]]:
+def misses(folder: str | None, data: str, sentences: int) -> list[dict[str, Any]]:
     """A record for each way to search; `wrong` of all of them should be 0.
 
     Each way is recorded as soon as it is done, and found again by a run that continues an interrupted one.
@@ -211,11 +211,10 @@ def misses(folder: str | None, data: str, sentences: int, backend: Any = "native
             "way": dict(zip(("beam", "penalty", "early", "least", "most", "prefix"), way, strict=True)),
             "weights": file_digest(weights),
             "sentences": len(texts),
-            "backend": backend,
         }
         line = record.find("identity", options)
         if line is None:
-            pair = pair or Pair(theirs, backend, 1)
+            pair = pair or Pair(theirs, 1)
             differing, furthest = pair.compare(texts, way)
             figures = {
                 "same": len(texts) - len(differing),
@@ -235,10 +234,9 @@ def main(
         str | None, typer.Option(help="a MarianMT folder of Hugging Face; default: random weights")
     ] = None,
     sentences: Sentences = 1000,
-    backend: str = "native",
 ) -> None:
     """Measure, print and record."""
-    found = misses(folder, data, sentences, backend)
+    found = misses(folder, data, sentences)
     for line in found:
         print(json.dumps(line, ensure_ascii=False))
     wrong = sum(line["wrong"] for line in found)

@@ -197,11 +197,11 @@ def make_tensors() -> Callable[..., Tensors]:
 
 @pytest.fixture(params=["native", "torch"])
 def build(request: pytest.FixtureRequest) -> Callable[..., Model]:
-    """A model of given config and tensors on each backend in turn."""
+    """A model of given config and tensors in the core and in PyTorch."""
     if request.param == "native":
         return NativeModel
     pytest.importorskip("torch")
-    from sharpbeam.models.torch.model import TorchModel
+    from support.torch_model import TorchModel
 
     return TorchModel
 

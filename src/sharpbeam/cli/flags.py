@@ -92,15 +92,15 @@ def _flag(options_type: Any, field: dataclasses.Field[Any], shown: Collection[st
     spelling = "--" + field.name.replace("_", "-")
     if kind is bool and field.default:  # one name for each flag: --help is read on 80 columns
         spelling = " /--no-" + spelling[2:]
-    choices, internal = "|".join(offered), len(offered) == 1
+    choices = "|".join(offered)
     names = {int: "N", float: "X", str: "TEXT", bool: ""}
     default = typer.Option(
         field.default if kind is bool or field.default is None else str(field.default),
         spelling,
-        help="" if internal else (kind is bool and field.default and field.metadata["off"]) or field.metadata["help"],
+        help=(kind is bool and field.default and field.metadata["off"]) or field.metadata["help"],
         metavar=(choices if len(choices) <= 16 else "CHOICE") if choices else names[kind],
         rich_help_panel=_title(options_type.__name__),
-        hidden=internal or (field.metadata["advanced"] and field.name not in shown),
+        hidden=field.metadata["advanced"] and field.name not in shown,
         show_default=kind is not bool and field.default not in (None, ""),
     )
     annotation = bool if kind is bool else str | None if field.default is None else str

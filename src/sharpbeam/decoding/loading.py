@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -142,8 +141,8 @@ class LoadedModel:
             return self._layers[options]
 
     def _layer_inputs(self, options: OutputLayerOptions) -> LayerInputs:
-        backend, isa = self.machine.backend, self.machine.isa
-        return LayerInputs(*self.model.output(), self.artifacts, self.folder, self.layer_named, backend, isa, options)
+        isa = self.machine.isa
+        return LayerInputs(*self.model.output(), self.artifacts, self.folder, self.layer_named, isa, options)
 
     def layer_name(self, options: DecodeOptions) -> str:
         """The output layer that the options name; auto is exact for the reference, else the fastest one."""
@@ -284,7 +283,7 @@ def load_model(
         first,
         folders=folders,
         model=ensemble,
-        exact=exact_layer(*ensemble.output(), machine.backend, machine.isa),
+        exact=exact_layer(*ensemble.output(), machine.isa),
         footprint=sum_of([member.footprint for member in members]),
         max_positions=min((m.max_positions for m in members if m.max_positions), default=0),
     )
@@ -316,7 +315,7 @@ def _load_member(folder: Path, facts: FolderFacts, machine: MachineOptions, task
                     f"restore the vocabulary that the model was trained with."
                 )
     model = load_weights(folder, machine, facts)
-    exact = getattr(model, "exact", None) or exact_layer(*model.output(), machine.backend, machine.isa)
+    exact = getattr(model, "exact", None) or exact_layer(*model.output(), machine.isa)
     return LoadedModel(
         (folder,), machine, config, model, exact, source, target, config.footprint,
         language_tags=LanguageTags.of(config),
@@ -342,8 +341,8 @@ def _own_options(folder: Path, facts: FolderFacts) -> DecodeOptions:
 def load_weights(folder: Path, machine: MachineOptions | None = None, facts: FolderFacts | None = None) -> Model:
     """The model in `folder` without vocabularies; `facts` are those of its config.json, if they were read already.
 
-    Raises ModelError where the folder is not a sound model, OptionError where this machine lacks backend or `isa`, and
-    for options that this model or backend cannot take. Backend "torch" ignores `isa` and computes in float32.
+    Raises ModelError where the folder is not a sound model, OptionError where this machine lacks device or `isa`, and
+    for options that this model cannot take.
     """
     machine, facts = (machine or MachineOptions()).resolved(), facts or read_facts(folder)
     config = facts.config
@@ -351,21 +350,15 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
         require(machine.device == "cpu", "device", machine.device, "cpu for a model with a function of its own to load")
         own: Model = load(config, read_tensors(folder, config, facts))
         return own
-    if machine.backend == "torch" and importlib.util.find_spec("torch") is None:
-        raise OptionError("backend 'torch' needs PyTorch, which is not installed; run: pip install 'sharpbeam[train]'")
-    takes = machine.backend == "native" and architecture_of(config).shortcuts
+    takes = machine.device == "cpu" and architecture_of(config).shortcuts
     for name, default in MachineOptions().shortcuts().items():
         given = machine.shortcuts()[name]
-        require(takes or given == default, name, given, f"{default} but for GRU models with backend native")
+        require(takes or given == default, name, given, f"{default} except for GRU models on a CPU")
     kept, most = machine.precomputed_embeddings, config.target_vocab_size
     require(kept <= most, "precomputed_embeddings", kept, f"at most {most}, the tokens that the model can say")
     tensors = read_tensors(folder, config, facts, widen=not machine.own_kernels)
     if machine.device != "cpu":
         return load_on_device(config, tensors, machine)
-    if machine.backend == "torch":
-        from sharpbeam.models.torch.model import TorchModel  # PyTorch is an extra
-
-        return TorchModel(config, tensors)
     model = NativeModel(config, tensors, machine.isa, machine.compute_type, **machine.shortcuts())
     tensors.forget()  # what it packed
     return model

@@ -20,7 +20,7 @@ from sharpbeam.gpu.transformer import TransformerStep
 from sharpbeam.gpu.vectors import WIDTH, Vectors
 from sharpbeam.models.interface import Attending
 from sharpbeam.models.registry import Config, architecture_of
-from sharpbeam.models.torch.slots import check_admit, check_requests, check_rows
+from sharpbeam.models.torch.checks import check_admit, check_requests, check_rows
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.types import Floats, Ids, Request
 

@@ -106,7 +106,7 @@ def job_identity(loaded: LoadedModel, options: DecodeOptions, **others: Any) -> 
     """The identity of a job with a model or an ensemble; `others` are what else decides its result.
 
     Output layer and compute type are those that "auto" means now: `sharpbeam tune` may change it later. Threads,
-    schedules and kernel tables other than plain do not decide it. With PyTorch or a BLAS the schedule does.
+    schedules and kernel tables other than plain do not decide it. On a GPU or with a BLAS the schedule does.
     """
     decoding, machine = options.by_name() | {"output_layer": loaded.layer_name(options)}, loaded.machine
     if machine.batch_invariant:
@@ -117,7 +117,6 @@ def job_identity(loaded: LoadedModel, options: DecodeOptions, **others: Any) -> 
         "model": "+".join(map(_fingerprint, loaded.folders)),
         **decoding,
         "device": machine.device,
-        "backend": machine.backend,
         "compute_type": machine.compute_type,
         "plain": machine.isa == "plain",
         **machine.shortcuts(),

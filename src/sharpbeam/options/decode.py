@@ -36,8 +36,8 @@ ScheduleName = Literal["batches", "stream", "stream-shortest", "stream-longest"]
 class ScheduleOptions(Schema):
     """Which requests are decoded together, and how long one may be.
 
-    With the native backend the answer depends on max_input_length alone, and the rest decides time and memory. With
-    PyTorch other batches have other padding, which may change the last bits of a score. `max_memory` counts 64 tokens
+    On a CPU the answer depends on max_input_length alone, and the rest decides time and memory. On a GPU other batches
+    have other padding, which may change the last bits of a score. `max_memory` counts 64 tokens
     for a transformer's hypothesis, as those of a beam share most of theirs: with beam_size 1 and long answers it is up
     to max_length / 64 times too low. A request that is too large on its own is decoded alone.
     """

@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from sharpbeam.options.decode import ScheduleName, ScreenSets
 from sharpbeam.options.fit import Method
-from sharpbeam.options.machine import Backend, ComputeType, Device, Isa
+from sharpbeam.options.machine import ComputeType, Device, Isa
 from sharpbeam.options.search import CubePruning, EarlyStopping, Finishing, MergeBy
 
 if sys.version_info >= (3, 11):
@@ -75,7 +75,6 @@ class MachineKeywords(TypedDict, total=False):
     """The fields of `MachineOptions`."""
 
     device: Device
-    backend: Backend
     threads: int
     isa: Isa
     compute_type: ComputeType

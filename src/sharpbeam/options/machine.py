@@ -1,4 +1,4 @@
-"""How the machine is used: device, backend, threads, kernels, and the number type of the model's matmuls."""
+"""How the machine is used: device, threads, kernels, and the number type of the model's matmuls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from sharpbeam.options.schema import Schema, advanced_option, option
 
-Backend = Literal["native", "torch"]
 Device = Literal["cpu", "cuda", "torch-cpu"]
 Isa = Literal[
     "auto", "scalar", "avx2", "avx512", "avxvnni", "avx512vnni", "neon", "neondot", "neoni8mm", "profiled", "plain"
@@ -36,7 +35,6 @@ class MachineOptions(Schema):
         "cpu, or cuda: an NVIDIA GPU (pip install 'sharpbeam[gpu]')",
         internal=("torch-cpu",),
     )
-    backend: Backend = advanced_option("native", "torch: the PyTorch twin, slow, for checks", internal=("torch",))
     threads: int = option(
         0,
         "workers that decode in parallel and share the weights; 0 = one per usable core, at most OMP_NUM_THREADS",
@@ -83,20 +81,17 @@ class MachineOptions(Schema):
     )
 
     def check(self) -> None:
-        """Raise OptionError for a number type that the backend lacks."""
+        """Raise OptionError for a number type that the device lacks."""
         if self.device != "cpu":
-            self.require(self.backend == "native", "backend", f"left out with device {self.device}")
             self.require(self.compute_type in DEVICE_TYPES, "compute_type", f"{' or '.join(DEVICE_TYPES)} on a GPU")
             return
         is_known = self.compute_type in (*COMPUTE_TYPES, "auto", "blas")
         self.require(is_known, "compute_type", "auto, float32, int16 or int8; float16 and bfloat16 need device cuda")
-        fits = self.compute_type in ("auto", "float32") or self.backend == "native"
-        self.require(fits, "compute_type", "float32 with backend torch")
 
     @property
     def reference(self) -> bool:
         """Whether automatic choices are those of the reference: float32 and the exact output layer."""
-        return self.exact or self.backend == "torch" or os.environ.get(EXACT) == "1"
+        return self.exact or os.environ.get(EXACT) == "1"
 
     def resolved(self, tuned: str = "int8") -> MachineOptions:
         """The same with `tuned` instead of compute type auto, or float32 for the reference."""
@@ -112,22 +107,20 @@ class MachineOptions(Schema):
     @property
     def own_kernels(self) -> bool:
         """Whether models and output layers are computed by the core, on the CPU."""
-        return self.backend == "native" and self.device == "cpu"
+        return self.device == "cpu"
 
     @property
     def batch_invariant(self) -> bool:
         """Whether a text's answer has the same bits whatever is decoded with it.
 
-        Padding in PyTorch, and a BLAS that chooses by the number of rows, may change the last ones.
+        A GPU, and a BLAS that chooses by the number of rows, may change the last ones.
         """
         return self.own_kernels and self.compute_type != "blas"
 
     @property
     def workers(self) -> int:
-        """How many workers to have: `threads`, or what 0 stands for; one on a GPU or for PyTorch's own threads."""
-        if self.device != "cpu":
-            return 1
-        return self.threads or (usable_cores() if self.backend == "native" else 1)
+        """How many workers to have: `threads`, or what 0 stands for; one on a GPU."""
+        return 1 if self.device != "cpu" else self.threads or usable_cores()
 
 
 def usable_cores() -> int:

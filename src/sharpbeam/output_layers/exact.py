@@ -23,15 +23,11 @@ class ExactLayer(NativeNormalising[_core.ExactLayer]):
         return cls(_core.ExactLayer(weight, bias, isa, deferred))
 
 
-def exact_layer(weight: Floats, bias: Floats, backend: str = "native", isa: str = "auto") -> RowLayer:
+def exact_layer(weight: Floats, bias: Floats, isa: str = "auto") -> RowLayer:
     """The exact layer for the output matrix [V, D] with its bias [V], which is packed when it is first used."""
-    if backend == "torch":
-        from sharpbeam.output_layers.torch import TorchLayer  # PyTorch is an extra
-
-        return TorchLayer(weight, bias)
     return ExactLayer.build(weight, bias, isa, deferred=True)
 
 
 def build_layer(inputs: LayerInputs) -> RowLayer:
     """The exact layer of a model."""
-    return exact_layer(inputs.weight, inputs.bias, inputs.backend, inputs.isa)
+    return exact_layer(inputs.weight, inputs.bias, inputs.isa)

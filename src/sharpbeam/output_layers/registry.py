@@ -48,7 +48,6 @@ class LayerInputs:
     """The model folder, for what a layer from outside of the package keeps there."""
     layer: Callable[[str], OutputLayer]
     """Another layer of the same model, by name; each is built once."""
-    backend: str = "native"
     isa: str = "auto"
     options: OutputLayerOptions = field(default_factory=lambda: _own_options())  # noqa: PLW0108
     """The options of the request, such as `fidelity`."""

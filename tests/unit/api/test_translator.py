@@ -35,7 +35,9 @@ def translator(request: pytest.FixtureRequest, tiny_model: Path) -> Translator:
     """The native model on each kernel table, and the PyTorch twin."""
     if request.param == "torch":
         pytest.importorskip("torch")
-        return Translator(tiny_model, machine=MachineOptions(backend="torch"))
+        from support.torch_model import torch_translator
+
+        return torch_translator(tiny_model)
     if request.param not in _core.table_names():
         pytest.skip(f"this machine cannot run the kernel table {request.param}")
     return Translator(tiny_model, machine=MachineOptions(isa=request.param))
@@ -114,7 +116,9 @@ def test_every_kernel_table_gives_the_same_bytes(
 
 def test_native_says_what_pytorch_says(native: Translator, tiny_model: Path, texts: list[str]) -> None:
     pytest.importorskip("torch")
-    twin = Translator(tiny_model, machine=MachineOptions(backend="torch"))
+    from support.torch_model import torch_translator
+
+    twin = torch_translator(tiny_model)
     assert_same(native.translate(texts, **OPTIONS), twin.translate(texts, **OPTIONS), exact=False)
 
 

@@ -21,7 +21,6 @@ from sharpbeam.convert.readers import ctranslate2 as reader
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
-from sharpbeam.options.decode import MachineOptions
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.storage.tensors import Int8Matrix
 
@@ -41,7 +40,9 @@ def converted(hugging_face: Path, to: Path, quantization: str | None) -> Path:
 
 def ours_of(folder: Path, to: Path) -> Translator:
     read_model(str(folder)).save(to, "toy")
-    return Translator(to, machine=MachineOptions(backend="torch"))
+    from support.torch_model import torch_translator
+
+    return torch_translator(to)
 
 
 @pytest.fixture(scope="module")

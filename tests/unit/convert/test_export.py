@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 from support.foreign import demo_sentences, train_pieces
 
-from sharpbeam import Translator
 from sharpbeam.convert.hugging_face_export import export_hugging_face
 from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
-from sharpbeam.options.decode import MachineOptions
 from sharpbeam.storage.model_folder import save_model
 
 CONFIG = TransformerConfig(
@@ -63,7 +61,9 @@ def save(folder, config):
 def test_hugging_face_says_the_same(transformers, tmp_path, changes):
     folder = save(tmp_path / "ours", dataclasses.replace(CONFIG, **changes))
     export_hugging_face(folder, tmp_path / "theirs")
-    ours = Translator(folder, machine=MachineOptions(backend="torch"))
+    from support.torch_model import torch_translator
+
+    ours = torch_translator(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "theirs").eval()
     texts = demo_sentences()[:5]

@@ -16,14 +16,16 @@ from sharpbeam.convert.formats.torch import read_torch, tensors_of
 from sharpbeam.convert.read import read_model
 from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.errors import InputError, ModelError, OptionError
-from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.decode import DecodeOptions
 
 TEXTS = [*demo_sentences()[:6], "Was 😀 ist das?", "  zwei   Leerzeichen "]
 CLOSE = 1e-4
 
 
 def translator(folder: Path) -> Translator:
-    return Translator(folder, machine=MachineOptions(backend="torch"))
+    from support.torch_model import torch_translator
+
+    return torch_translator(folder)
 
 
 def convert(folder: Path, to: Path) -> Translator:

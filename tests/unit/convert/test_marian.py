@@ -15,7 +15,6 @@ from sharpbeam import Translator
 from sharpbeam.convert.formats.weights import values
 from sharpbeam.convert.read import read_model
 from sharpbeam.errors import InputError, ModelError
-from sharpbeam.options.decode import MachineOptions
 
 
 def test_tensors_are_those_of_ctranslate2s_converter(tmp_path):
@@ -45,12 +44,11 @@ def test_a_student_decodes(tmp_path):
     model = read_model(str(path))
     assert model.config.decoder_kind == "ssru"
     model.save(tmp_path / "ours", "student")
+    torch_model = pytest.importorskip("support.torch_model", reason="PyTorch is not installed")
     texts = demo_sentences()[:3]
     native, torch = (
-        Translator(tmp_path / "ours", machine=MachineOptions(backend=backend)).translate(
-            texts, max_length=9, beam_size=3
-        )
-        for backend in ("native", "torch")
+        made.translate(texts, max_length=9, beam_size=3)
+        for made in (Translator(tmp_path / "ours"), torch_model.torch_translator(tmp_path / "ours"))
     )
     assert [a.hypotheses[0].tokens for a in native] == [b.hypotheses[0].tokens for b in torch]
 
@@ -120,7 +118,7 @@ def test_no_source_word_is_lost_where_the_source_has_more(tmp_path):
     assert not model.tensors["source_embedding"][model.config.bos_id].any()
     assert model.config.suppressed_ids == ()  # its bias is enough, and costs nothing
     model.save(tmp_path / "ours", "apart")
-    native = Translator(tmp_path / "ours", machine=MachineOptions(backend="native"))
+    native = Translator(tmp_path / "ours")
     answer = native.translate(["s3 s120"], max_length=9, beam_size=9, num_hypotheses=9)[0]
     assert len(answer.hypotheses) == 9 and all("<start>" not in one.tokens for one in answer.hypotheses)
 

@@ -10,7 +10,6 @@ from support.reference_search import greedy
 from sharpbeam import Translator
 from sharpbeam.convert.read import read_model
 from sharpbeam.errors import ModelError
-from sharpbeam.options.decode import MachineOptions
 
 EMBEDDING, DIM, WORDS = 10, 6, 40
 OPTIONS = {
@@ -118,7 +117,12 @@ def test_answers_are_those_of_marians_equations(tmp_path, shape, backend):
     arrays = weights(options, **kinds)
     stored = amun_names(arrays) if options["type"] == "amun" else arrays
     read_model(str(save(tmp_path / "marian", stored, options))).save(tmp_path / "ours", "rnn")
-    ours = Translator(tmp_path / "ours", machine=MachineOptions(backend=backend, compute_type="float32"))
+    if backend == "torch":
+        from support.torch_model import torch_translator
+
+        ours = torch_translator(tmp_path / "ours")
+    else:
+        ours = Translator(tmp_path / "ours", compute_type="float32")
     reference = MarianRnn(arrays, options)
     draw = np.random.default_rng(9)
     for length in (1, 4, 9):

@@ -18,7 +18,6 @@ from support.foreign import demo_sentences, flatten
 from sharpbeam import Translator
 from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.errors import ModelError
-from sharpbeam.options.decode import MachineOptions
 
 TEXTS = demo_sentences()[:5]
 
@@ -78,7 +77,9 @@ def theirs(transformers, moe, monkeypatch) -> Any:
 @pytest.mark.parametrize("beam", [1, 4])
 def test_tokens_and_scores_are_those_of_generate(transformers, moe, theirs, tmp_path, backend, beam):
     read_hugging_face(moe).save(tmp_path / "ours", "toy")
-    ours = Translator(tmp_path / "ours", machine=MachineOptions(backend=backend))
+    from support.torch_model import torch_translator
+
+    ours = (torch_translator if backend == "torch" else Translator)(tmp_path / "ours")
     tokenizer = transformers.NllbTokenizer.from_pretrained(moe, src_lang="deu_Latn")
     target = tokenizer.convert_tokens_to_ids("fra_Latn")
     answers = ours.translate(

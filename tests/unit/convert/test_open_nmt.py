@@ -11,10 +11,10 @@ from support.reference_search import greedy
 from sharpbeam import Translator
 from sharpbeam.convert.read import read_model
 from sharpbeam.errors import ModelError
-from sharpbeam.options.decode import MachineOptions
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from support.open_nmt_reference import Model  # noqa: E402
+from support.torch_model import torch_translator  # noqa: E402
 
 SPECIAL = ["<unk>", "<blank>", "<s>", "</s>"]
 SOURCE = [*SPECIAL, *(f"s{i}" for i in range(36))]
@@ -43,7 +43,7 @@ def saved(folder, checkpoint, **options):
 
 def translator(path, folder, backend="native"):
     read_model(str(path)).save(folder, "from OpenNMT-py")
-    return Translator(folder, machine=MachineOptions(backend=backend, compute_type="float32"))
+    return torch_translator(folder) if backend == "torch" else Translator(folder, compute_type="float32")
 
 
 @pytest.mark.parametrize("backend", ["native", "torch"])

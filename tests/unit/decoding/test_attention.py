@@ -84,7 +84,9 @@ def test_the_same_in_any_batch_order_schedule_and_number_of_threads(tiny_model, 
 def test_pytorch_says_the_same(tiny_model, sentences: list[str]) -> None:
     pytest.importorskip("torch")
     native = Translator(tiny_model).translate(sentences[:6], return_attention=True, max_length=12)
-    torch = Translator(tiny_model, machine=MachineOptions(backend="torch"))
+    from support.torch_model import torch_translator
+
+    torch = torch_translator(tiny_model)
     for a, b in zip(native, torch.translate(sentences[:6], return_attention=True, max_length=12), strict=True):
         assert a.tokens == b.tokens
         np.testing.assert_allclose(a.attention, b.attention, rtol=0, atol=1e-4)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sharpbeam import MachineOptions, ModelError, Translator
+from sharpbeam import ModelError, Translator
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.storage.tuned import FILE, save_tuned
 
@@ -36,11 +36,6 @@ def test_what_is_said_is_taken(tiny_model):
     assert chosen(Translator(tiny_model, compute_type="int16")) == ("int16", "scan")
     one = Translator(tiny_model, exact=True, compute_type="int8")
     assert chosen(one) == ("int8", "exact")
-
-
-def test_pytorch_is_the_reference(tiny_model):
-    pytest.importorskip("torch")
-    assert chosen(Translator(tiny_model, machine=MachineOptions(backend="torch"))) == ("float32", "exact")
 
 
 def test_scan_and_exact_say_the_same_in_float32(tiny_model, sentences):

@@ -89,7 +89,7 @@ def test_workers_are_as_many_as_cores_that_may_be_used(monkeypatch: pytest.Monke
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(cores, "QUOTA", tmp_path / "cpu.max")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(6)))
-    assert MachineOptions().workers == 6 and MachineOptions(backend="torch").workers == 1
+    assert MachineOptions().workers == 6 and MachineOptions(device="cuda").workers == 1
     assert MachineOptions(threads=9).workers == 9
     for quota, wanted in (("max 100000", 6), ("250000 100000", 3), ("1000 100000", 1), ("odd", 6)):
         (tmp_path / "cpu.max").write_text(quota)

@@ -114,8 +114,6 @@ def test_scores_of_given_texts(make_folder, sentences) -> None:
 
 
 def test_choices_that_are_not_there_are_refused_by_name(tiny_model) -> None:
-    with pytest.raises(OptionError, match="backend is 'torch'; it must be left out with device"):
-        MachineOptions(device="torch-cpu", backend="torch")
     with pytest.raises(OptionError, match="compute_type is 'int8'; it must be auto or float32 or float16"):
         MachineOptions(device="torch-cpu", compute_type="int8")
     with pytest.raises(OptionError, match=r"compute_type is 'float16'; it must be .* need device cuda"):

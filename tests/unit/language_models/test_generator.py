@@ -100,11 +100,11 @@ def test_beam_search_finds_likelier_sentences(generator):
 
 
 def test_native_and_pytorch_say_the_same(generator, scorer, model):
-    pytest.importorskip("torch")
-    machine = MachineOptions(backend="torch")
+    torch_model = pytest.importorskip("support.torch_model", reason="PyTorch is not installed")
+    generator_twin, scorer_twin = (torch_model.torch_translator(model, kind) for kind in (Generator, Scorer))
     texts = [found.text for found in generator.generate(PROMPTS, max_length=9)]
-    assert [found.text for found in Generator(model, machine=machine).generate(PROMPTS, max_length=9)] == texts
-    for a, b in zip(scorer.score(texts), Scorer(model, machine=machine).score(texts), strict=True):
+    assert [found.text for found in generator_twin.generate(PROMPTS, max_length=9)] == texts
+    for a, b in zip(scorer.score(texts), scorer_twin.score(texts), strict=True):
         np.testing.assert_allclose(a.token_scores, b.token_scores, atol=1e-4)
 
 

@@ -16,8 +16,9 @@ from sharpbeam.types import Request
 
 torch = pytest.importorskip("torch")
 
+from support.torch_model import TorchModel  # noqa: E402
+
 from sharpbeam.models.lstm_lm.module import LstmLmModule  # noqa: E402
-from sharpbeam.models.torch.model import TorchModel  # noqa: E402
 
 TOLERANCE = 2e-6
 SMALL = LstmLmConfig(vocab_size=37, embedding_dim=18, hidden_dim=20, layers=2)

@@ -1,4 +1,4 @@
-"""The attention of a step: a distribution over the row's source, the same on both backends and on every kernel table.
+"""The attention of a step: a distribution over the row's source, the same in PyTorch and on every kernel table.
 
 TOLERANCE is absolute, on shares between 0 and 1: both sides sum in float32, each in its own order. Keys that are wrong
 by three parts in a hundred break it.
@@ -52,7 +52,7 @@ def test_rows_are_distributions_over_their_own_source(config, build, make_tensor
 
 def test_native_equals_pytorch_on_every_table(config, isa, make_tensors, walk):
     pytest.importorskip("torch")
-    from sharpbeam.models.torch.model import TorchModel
+    from support.torch_model import TorchModel
 
     tensors, path = make_tensors(config), walk(config)
     truth = attention(TorchModel(config, tensors), path)

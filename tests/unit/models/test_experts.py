@@ -1,4 +1,4 @@
-"""Mixtures of experts: routing as it is written in the paper, and nothing dropped, on both backends."""
+"""Mixtures of experts: routing as it is written in the paper, and nothing dropped, in the core and in PyTorch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from sharpbeam.models.transformer.config import TransformerConfig
 
 torch = pytest.importorskip("torch")
 
-from sharpbeam.models.torch.model import TorchModel  # noqa: E402
+from support.torch_model import TorchModel  # noqa: E402
+
 from sharpbeam.models.transformer.experts import mixture, route  # noqa: E402
 
 CONFIG = TransformerConfig(

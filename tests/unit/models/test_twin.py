@@ -15,7 +15,7 @@ from sharpbeam.models.native import NativeModel
 
 torch = pytest.importorskip("torch")
 
-from sharpbeam.models.torch.model import TorchModel  # noqa: E402
+from support.torch_model import TorchModel  # noqa: E402
 
 TOLERANCE = 1e-5
 

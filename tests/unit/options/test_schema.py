@@ -127,7 +127,6 @@ def test_every_option_is_explained_in_at_most_twenty_words() -> None:
     [
         (MachineOptions, {"compute_type": "blas", "isa": "plain"}),
         (MachineOptions, {"device": "torch-cpu"}),
-        (MachineOptions, {"backend": "torch"}),
         (SearchOptions, {"early_stopping": "exhaustive"}),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference.layers import ReferenceLayer
 
-from sharpbeam import MachineOptions, Translator, _core
+from sharpbeam import Translator, _core
 from sharpbeam._core import table_names
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.output_layers.exact import ExactLayer
@@ -70,11 +70,8 @@ def test_a_hidden_vector_that_is_no_number_is_seen(kind: str) -> None:
     assert np.isnan(top.log_prob).any(axis=1).tolist() == [row == 3 for row in range(len(hidden))]
 
 
-@pytest.mark.parametrize("backend", ["native", "torch"])
-def test_a_translator_does_without(tiny_model, backend: str) -> None:
-    if backend == "torch":
-        pytest.importorskip("torch", reason="PyTorch is not installed")
-    translator = Translator(tiny_model, machine=MachineOptions(backend=backend))
+def test_a_translator_does_without(tiny_model) -> None:
+    translator = Translator(tiny_model)
     text = "ein Satz"
     options = {"normalise": False, "max_length": 12}
     raw, usual = (translator.translate([text], **choice)[0] for choice in (options, {"max_length": 12}))

@@ -8,9 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from support.torch_model import torch_translator  # noqa: E402
+
 from sharpbeam.api.translator import Translator  # noqa: E402
 from sharpbeam.errors import OptionError  # noqa: E402
-from sharpbeam.options.decode import MachineOptions  # noqa: E402
 from sharpbeam.options.train import VocabularyOptions  # noqa: E402
 
 FACTS = {"architecture": "lstm-attention", "embedding_dim": 16, "hidden_dim": 24}
@@ -23,7 +24,7 @@ def lstm(recipe):
     return dataclasses.replace(recipe, model=FACTS, vocabulary=VocabularyOptions(size=24, shared=False, target_size=26))
 
 
-def test_it_learns_and_its_folder_translates_the_same_on_both_backends(lstm, train, toy):
+def test_it_learns_and_its_folder_translates_the_same_as_pytorch(lstm, train, toy):
     lines = [
         line
         for line in train(
@@ -34,9 +35,7 @@ def test_it_learns_and_its_folder_translates_the_same_on_both_backends(lstm, tra
     assert lines[-1]["nll"] < 0.75 * lines[0]["nll"]
     folder = toy / "run/best"
     assert (folder / "target.spm").read_bytes() != (folder / "source.spm").read_bytes()
-    native, pytorch = (
-        Translator(folder, machine=MachineOptions(backend=backend)).translate(TEXTS) for backend in ("native", "torch")
-    )
+    native, pytorch = (made.translate(TEXTS) for made in (Translator(folder), torch_translator(folder)))
     assert [a.text for a in native] == [b.text for b in pytorch]
     assert any(a.text for a in native)
     for a, b in zip(native, pytorch, strict=True):

@@ -8,9 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from support.torch_model import torch_translator  # noqa: E402
+
 from sharpbeam.api.translator import Translator  # noqa: E402
 from sharpbeam.errors import OptionError  # noqa: E402
-from sharpbeam.options.decode import MachineOptions  # noqa: E402
 
 FACTS = {
     "architecture": "transformer",
@@ -36,14 +37,12 @@ SEARCHES = [
 
 
 @pytest.mark.parametrize("facts", [FACTS, SSRU, EXPERTS], ids=["attention", "ssru", "experts"])
-def test_it_learns_and_its_folder_translates_the_same_on_both_backends(facts, recipe, train, toy):
+def test_it_learns_and_its_folder_translates_the_same_as_pytorch(facts, recipe, train, toy):
     made = dataclasses.replace(recipe, model=facts)
     options = {"label_smoothing": 0.0, "dropout": 0.0, "average_decay": 0.0, "schedule": "inverse_sqrt"}
     lines = [m for m in train(made, "run", max_steps=100, validate_every=100, **options) if "nll" in m]
     assert lines[-1]["nll"] < 0.75 * lines[0]["nll"]
-    native, pytorch = (
-        Translator(toy / "run/best", machine=MachineOptions(backend=backend)) for backend in ("native", "torch")
-    )
+    native, pytorch = Translator(toy / "run/best"), torch_translator(toy / "run/best")
     for search in SEARCHES:
         ours, theirs = native.translate(TEXTS, **search), pytorch.translate(TEXTS, **search)
         assert [a.text for a in ours] == [b.text for b in theirs]
@@ -69,7 +68,7 @@ def test_the_balance_loss_spreads_positions_over_the_experts(recipe, train, toy)
     for weight in (0.0, 1.0):
         name = f"balance-{weight}"
         train(dataclasses.replace(recipe, model=EXPERTS), name, max_steps=60, expert_balance=weight, dropout=0.0)
-        model = Translator(toy / name / "best", machine=MachineOptions(backend="torch")).loaded.model.module
+        model = torch_translator(toy / name / "best").loaded.model.module
         hook = model.encoder[1].ffn.router.register_forward_hook(lambda part, given, found: chosen.append(found))
         model(torch.arange(4, 24)[None], None, torch.arange(4, 24)[None])
         hook.remove()
@@ -81,8 +80,7 @@ def test_learned_positions_bound_source_and_target(recipe, train, toy, caplog):
     """Neither a long text nor a long answer may leave the table; a text that is cut says so."""
     made = dataclasses.replace(recipe, model=FACTS | {"positions": "learned", "max_positions": 40})
     train(made, "run", max_steps=5, validate_every=5)
-    for backend in ("native", "torch"):
-        translator = Translator(toy / "run/best", machine=MachineOptions(backend=backend))
+    for translator in (Translator(toy / "run/best"), torch_translator(toy / "run/best")):
         with pytest.raises(OptionError, match=r"max_length is 256; it must be at most 40"):
             translator.translate(TEXTS, max_length=256)
         short, long = translator.translate(["ba ce", "ba ce di " * 30], max_length=40, min_length=39)

@@ -16,7 +16,7 @@ from sharpbeam.text.lines import check_readable, read_all
 from sharpbeam.text.pairs import column_pairs
 
 
-@with_options(without=("device", "backend", "isa", "precomputed_embeddings", "precomputed_attention", "merge_states"))
+@with_options(without=("device", "isa", "precomputed_embeddings", "precomputed_attention", "merge_states"))
 def compare(
     systems: Annotated[
         list[str] | None,

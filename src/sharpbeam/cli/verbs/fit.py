@@ -33,7 +33,7 @@ def _run(layer: str, model: str, **options: Any) -> None:
 
 
 @fit.command(cls=Verb)
-@with_options(without=("device", "backend"))
+@with_options(without=("device",))
 def preview(
     model: Model,
     *,
@@ -60,7 +60,7 @@ def preview(
 
 
 @fit.command(cls=Verb)
-@with_options(without=("device", "backend"))
+@with_options(without=("device",))
 def screen(
     model: Model,
     *,
@@ -105,7 +105,7 @@ def screen(
 
 
 @fit.command(cls=Verb)
-@with_options(without=("device", "backend"))
+@with_options(without=("device",))
 def shortlist(
     model: Model,
     *,

@@ -20,7 +20,6 @@ from sharpbeam.text.lines import check_readable, read_all
 @with_options(
     without=(
         "device",
-        "backend",
         "threads",
         "isa",
         "sampling",

@@ -15,7 +15,7 @@ from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.options.decode import MachineOptions
 
 
-@with_options(without=("device", "backend"))
+@with_options(without=("device",))
 def report(
     model: Annotated[str, typer.Argument(help="A model folder with a screen or a preview, or one of Hugging Face.")],
     *,

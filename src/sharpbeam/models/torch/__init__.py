@@ -1,1 +1,1 @@
-"""The PyTorch backend of the models: for training, and as a reference."""
+"""The PyTorch modules of the models: for training, GPU, and as a reference."""

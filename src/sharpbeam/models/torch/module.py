@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +43,7 @@ class Memory:
 class TranslationModule(nn.Module):
     """Source and target ids -> hidden vectors. The output matrix is held here but applied by an output layer only.
 
-    A row continues its state. The states of a batch are a tensor [R, width], or what an architecture has in
-    its place, which it can `join` and `split`.
+    A row continues its state. The states of a batch are a tensor [R, width], or a class of the architecture.
     """
 
     config: TranslationConfig
@@ -85,14 +83,6 @@ class TranslationModule(nn.Module):
     def step(self, token: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Any, Tensor]:
         """Ids [R] and the states of R rows -> hidden [R, D], next states, attention [R, S]. Not for training."""
         raise NotImplementedError
-
-    def join(self, states: Sequence[Any]) -> Any:
-        """The states of a batch, of those of single rows as `split` gives them."""
-        return torch.stack(list(states))
-
-    def split(self, state: Any) -> list[Any]:
-        """The states of a batch, row by row."""
-        return list(state)
 
     def balance_loss(self) -> Tensor | None:
         """The load-balancing loss of the last forward pass in training; None without a mixture of experts."""

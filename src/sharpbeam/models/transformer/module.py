@@ -7,14 +7,13 @@ Softmax and norms are in float32, also where `forward` runs under bfloat16 autoc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from sharpbeam.models.torch.module import LockedDropout, Memory, TranslationModule
 from sharpbeam.models.transformer.attention import PositionBias, Side, attend, heads_of, position_bias, words_only
@@ -315,21 +314,6 @@ class TransformerModule(TranslationModule):
         """The mean load-balancing loss of the mixtures in the last forward pass; it counts padding too."""
         parts = [part.balance for part in self.modules() if isinstance(part, FeedForward) and part.balance is not None]
         return torch.stack(parts).mean() if parts else None
-
-    def join(self, states: Sequence[Past]) -> Past:
-        """The states of single rows, as `split` gives them, padded to those of a batch."""
-        length = torch.cat([state.length for state in states])
-        if self.config.decoder_kind == "ssru":
-            return Past(length, torch.cat([state.values for state in states]))
-        return Past(length, pad_sequence([state.values[0] for state in states], batch_first=True))
-
-    def split(self, state: Past) -> list[Past]:
-        """The states of a batch, row by row, without padding."""
-        ssru = self.config.decoder_kind == "ssru"
-        return [
-            Past(state.length[i : i + 1], state.values[i : i + 1] if ssru else state.values[i : i + 1, :size])
-            for i, size in enumerate(state.length.tolist())
-        ]
 
     def _layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
