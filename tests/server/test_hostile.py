@@ -139,6 +139,12 @@ def test_what_has_no_end_ends_the_connection(live: Live, begin: bytes) -> None:
     assert live.client.get("/health").status_code == 200
 
 
+def test_a_body_in_tiny_chunks_ends_the_connection(live: Live) -> None:
+    with connect(live) as connection:
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        assert send_until_closed(connection, b"1\r\na\r\n" * 1500) < 500
+
+
 def test_small_chunks_are_a_body(live: Live) -> None:
     body = json.dumps({"q": "Balo.", "source": "xx", "target": "yy"} | {"x": "a" * 20_000}).encode()
     answer = live.client.post("/translate", content=(body[at : at + 10] for at in range(0, len(body), 10)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -67,6 +68,9 @@ class Boundary:
                 await response(scope, receive, told)
             else:
                 await self._app(scope, receive, told)
+        except asyncio.CancelledError:  # at the end of the server
+            if not status:
+                await _respond(told, 503, b'{"error": "the server ends"}')
         except Exception as error:
             if not isinstance(error, Refused):
                 log.error("%s", json.dumps({"event": "fault", **places(error)}))

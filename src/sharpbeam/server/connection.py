@@ -9,7 +9,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sharpbeam.options.server import ServerOptions
 
-MOST_HEAD = 64 * 1024  # bytes that may come without an end of a head, or of a block of a body
+MOST_HEAD = 64 * 1024  # bytes that may come without an end of a head, or a block of a body
+BLOCK = 256  # bytes of a block; smaller ones take the time of large ones
 MOST_PIPELINED = 256  # requests of a connection that wait for the answer to one before them
 LINGER = 2.0  # seconds that the rest of a body may take whose request was answered before its end
 
@@ -43,7 +44,8 @@ class _Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._pending = 0
+        if len(body) >= BLOCK:
+            self._pending = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:

@@ -25,7 +25,7 @@ from sharpbeam.server.workers import Remote, Workers
 from sharpbeam.text.glossary import Glossary
 
 T = TypeVar("T")
-INLINE = {"text": 4000, "html": 1000}  # characters of a text that is read in the event loop, in some milliseconds
+INLINE = 1000  # characters of a text that is read in the event loop, in a quarter of a second at most
 SMALL_WORKERS, LARGE_WORKERS = 2, 4  # of a server, for documents of at most workers.SMALL and for larger ones
 AT_ONCE = 500  # sentences of a document in the decoder, and their answers in memory
 Tell = Callable[[int, str, str], None]
@@ -96,7 +96,7 @@ class Service:
         routes = [self.catalog.route(source, target) for source in sources]
         self.metrics.count_texts(asked.texts)
         with (
-            Ticket(self.admission, sum(len(text) > INLINE[asked.format] for text in asked.texts)) as ticket,
+            Ticket(self.admission, sum(len(text) > INLINE for text in asked.texts)) as ticket,
             await self.pool.hold({hop.model for route in routes for hop in route}) as engines,
         ):
             work = []
@@ -158,7 +158,7 @@ class Service:
     def _steps(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Inline | Remote:
         how = decoder.attends, asked.glossary, asked.details
         task = Task(text, asked.format, False, self.documents, source, self.catalog.known(asked.target), *how)
-        return Inline(task) if len(text) <= INLINE[asked.format] else Remote(task, self._small, self._large)
+        return Inline(task) if len(text) <= INLINE else Remote(task, self._small, self._large)
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""
