@@ -11,7 +11,7 @@ from sharpbeam.decoding.results import Translation
 from sharpbeam.documents.segment import Segment, is_translatable
 from sharpbeam.documents.sentences import split_sentences
 from sharpbeam.documents.transfer import Aligned
-from sharpbeam.documents.words import WordAttention, word_attention, words
+from sharpbeam.documents.words import WordAttention, count_words, word_attention
 from sharpbeam.options.documents import DocumentOptions
 
 _SIGNS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
@@ -70,26 +70,26 @@ def joined(segment: Segment, pieces: list[Piece]) -> Aligned:
     Spaces between sentences follow the script: ideographs have none, and other scripts get one.
     """
     text, at = "", 0
-    places: list[int] = []  # of the answers
+    places: list[tuple[int, int, int, int]] = []
     for piece in pieces:
         between, answer = segment.text[at : piece.start], piece.translation.text.strip()
         if between.isspace() or not between:
             between = _between(text, between, answer)
         text += between
-        places.append(len(text))
+        places.append((piece.start, piece.end, len(text), len(text) + len(answer)))
         text += answer
         at = piece.end
     text += segment.text[at:]
     if not segment.tags:  # nothing is moved
         return Aligned(text)
-    sides = [(segment.text[piece.start : piece.end], piece.translation.text.strip()) for piece in pieces]
-    every = [WordAttention(words(source), words(answer)) for source, answer in sides]
-    cells = sum((len(one.target) + _EACH) * (len(one.source) + len(segment.tags)) for one in every)
+    counts = [(count_words(segment.text[start:end]), count_words(text[at:last])) for start, end, at, last in places]
+    if sum((right + _EACH) * (left + len(segment.tags)) for left, right in counts) > MOST_CELLS:
+        return Aligned(text, places)
     sentences = []
-    for one, side, piece, place in zip(every, sides, pieces, places, strict=True):
-        weights = word_attention(*side, one, piece.translation) if cells <= MOST_CELLS else None
-        sentences.append(WordAttention(_moved(one.source, piece.start), _moved(one.target, place), weights))
-    return Aligned(text, sentences)
+    for (start, end, at, last), piece in zip(places, pieces, strict=True):
+        found = word_attention(segment.text[start:end], text[at:last], piece.translation)
+        sentences.append(WordAttention(_moved(found.source, start), _moved(found.target, at), found.weights))
+    return Aligned(text, places, sentences)
 
 
 def _between(before: str, between: str, after: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sharpbeam.errors import InputError
@@ -11,8 +11,8 @@ from sharpbeam.errors import InputError
 _WHITE = " \t\n\r\f"
 _SPACES = re.compile(rf"[{_WHITE}]+")
 _LETTER = re.compile(rf"[^{_WHITE}]")
-MOST_TAGS = 100_000  # of a segment
-MOST_SEGMENTS = 200_000  # of a document
+MOST_TAGS = 50_000  # of a segment
+MOST_SEGMENTS = 200_000  # of a document, and tags in them
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +180,15 @@ class SegmentBuilder:
         return [text[:first], Segment(body, tuple(tags)), text[first + len(body) :]]
 
 
-def check_count(segments: int) -> None:
-    """Raise InputError for more segments than a document may have; each takes some hundred bytes."""
-    if segments > MOST_SEGMENTS:
-        raise InputError(f"the document has more than {MOST_SEGMENTS:,} paragraphs, lines or cells; split it.")
+def check_count(count: int, segments: Sequence[Segment]) -> int:
+    """`count` and that of more segments and their tags, of which each takes some hundred bytes.
+
+    Raises InputError for more than a document may have.
+    """
+    count += sum(1 + len(segment.tags) for segment in segments)
+    if count > MOST_SEGMENTS:
+        raise InputError(f"the document has more than {MOST_SEGMENTS:,} paragraphs, lines, cells or tags; split it.")
+    return count
 
 
 Escape = Callable[[str], str]

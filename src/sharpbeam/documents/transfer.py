@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.documents.segment import Part, Segment, Tag
-from sharpbeam.documents.words import Weights, WordAttention
+from sharpbeam.documents.words import Weights, WordAttention, words
 
 _NEAR = 200  # characters around its place in which fixed text is looked for
 Bools = NDArray[np.bool_]
@@ -23,9 +24,13 @@ Bools = NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Aligned:
-    """A translated segment: its text, and for each sentence the words with their attention, by place in the segment."""
+    """A translated segment: its text, and for each sentence the words with their attention, by place in the segment.
+
+    There are no words of a long segment with much markup.
+    """
 
     text: str
+    places: list[tuple[int, int, int, int]] = field(default_factory=list)  # of sentences: source, translation
     sentences: list[WordAttention] = field(default_factory=list)
 
 
@@ -44,34 +49,26 @@ def transfer(segment: Segment, aligned: Aligned) -> list[Part]:
     """The translation with the markup of the segment, in order."""
     if not segment.tags:
         return [Part(aligned.text)]
-    children: dict[int, list[int]] = {}
-    for index, tag in enumerate(segment.tags):
-        children.setdefault(tag.parent, []).append(index)
     parts: list[Part] = []
-    attended = all(sentence.weights is not None for sentence in aligned.sentences)
-    end = len(aligned.text)
-    placed = _Places(segment, aligned, children).inside(-1, 0, end) if attended else _in_order(segment, aligned)
+    end, attended = len(aligned.text), len(aligned.sentences) == len(aligned.places)
+    placed = _Places(segment, aligned).inside(-1, 0, end) if attended else _in_order(segment, aligned)
     _write(aligned.text, 0, end, placed, parts)
     return parts
 
 
 def _in_order(segment: Segment, aligned: Aligned) -> list[_Placed]:
     """Places of all tags: at the same share of the words of their sentence as in the source."""
-    words = [(one, at) for one in aligned.sentences for at in range(len(one.source))]
-    starts, ends = [one.source[at][0] for one, at in words], [one.source[at][1] for one, at in words]
+    places = _InOrder(segment, aligned)
     top = _Placed(Tag(0, 0, ""), -1, 0, len(aligned.text))
     every, filled = [top], [0]  # the top and the tags, and up to where each has tags inside
     for index, tag in enumerate(segment.tags):
-        around = every[tag.parent + 1]
-        first = bisect_right(ends, tag.start)
-        last = max(first, bisect_left(starts, tag.end))
-        start = _share(*words[first])[0] if first < len(words) else around.end
-        end = _share(*words[last - 1])[1] if first < last else start
+        around, least = every[tag.parent + 1], filled[tag.parent + 1]
+        start, end = places.start(tag.start), places.end(tag.end)
         if tag.fixed and not tag.term:
             text = segment.text[tag.start : tag.end]
-            at = aligned.text.find(text, max(filled[tag.parent + 1], start - _NEAR), min(around.end, end + _NEAR))
+            at = aligned.text.find(text, max(least, start - _NEAR), min(around.end, max(start, end) + _NEAR))
             start, end = (at, at + len(text)) if at >= 0 else (start, end)
-        start = min(max(start, filled[tag.parent + 1]), around.end)
+        start = min(max(start, least), around.end)
         end = min(max(start, end), around.end)
         every.append(_Placed(tag, index, start, end))
         around.children.append(every[-1])
@@ -80,14 +77,41 @@ def _in_order(segment: Segment, aligned: Aligned) -> list[_Placed]:
     return top.children
 
 
-def _share(sentence: WordAttention, at: int) -> tuple[int, int]:
-    """The range of the translation for one word of a sentence; those of all words are in order."""
-    source, target = len(sentence.source), sentence.target
-    if not target:
-        return 0, 0
-    first, last = (round(place * len(target) / source) for place in (at, at + 1))
-    start = target[first][0] if first < len(target) else target[-1][1]
-    return start, target[last - 1][1] if first < last else start
+class _InOrder:
+    """Places of the translation for places of the source, in the same order."""
+
+    def __init__(self, segment: Segment, aligned: Aligned) -> None:
+        self._segment, self._aligned = segment, aligned
+        self._firsts, self._lasts = ([place[side] for place in aligned.places] for side in (0, 1))
+        self._words = lru_cache(64)(self._read)  # those of all sentences would take much memory
+
+    def start(self, at: int) -> int:
+        """The beginning of what begins at a place of the source."""
+        number = bisect_right(self._lasts, at)
+        if number == len(self._lasts):
+            return len(self._aligned.text)
+        source, _, first, last = self._aligned.places[number]
+        left, right = self._words(number)
+        before = round(bisect_right(left, at - source, key=_end) * len(right) / max(1, len(left)))
+        return first + right[before][0] if before < len(right) else last
+
+    def end(self, at: int) -> int:
+        """The end of what ends at a place of the source."""
+        number = bisect_left(self._firsts, at) - 1
+        if number < 0:
+            return 0
+        source, _, first, _ = self._aligned.places[number]
+        left, right = self._words(number)
+        before = round(bisect_left(left, (at - source, 0)) * len(right) / max(1, len(left)))
+        return first + right[before - 1][1] if before else first
+
+    def _read(self, number: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        source, stop, first, last = self._aligned.places[number]
+        return words(self._segment.text[source:stop]), words(self._aligned.text[first:last])
+
+
+def _end(word: tuple[int, int]) -> int:
+    return word[1]
 
 
 @dataclass(slots=True)
@@ -117,8 +141,11 @@ class _Group:
 class _Places:
     """Finds where tags belong."""
 
-    def __init__(self, segment: Segment, aligned: Aligned, children: dict[int, list[int]]) -> None:
-        self._segment, self._aligned, self._children = segment, aligned, children
+    def __init__(self, segment: Segment, aligned: Aligned) -> None:
+        self._segment, self._aligned = segment, aligned
+        self._children: dict[int, list[int]] = {}
+        for index, tag in enumerate(segment.tags):
+            self._children.setdefault(tag.parent, []).append(index)
         self._source = [word for sentence in aligned.sentences for word in sentence.source]
         target = [word for sentence in aligned.sentences for word in sentence.target]
         self._starts = np.array([start for start, _ in target], np.int64)
@@ -130,7 +157,7 @@ class _Places:
     def _mass(self, start: int, end: int, words: tuple[int, int]) -> Weights:
         """The share of each target word's attention that is on source[start:end], of the words in a range."""
         # from the word that holds `start` to the last one that begins before `end`
-        first = bisect_right(self._source, start, key=lambda word: word[1])
+        first = bisect_right(self._source, start, key=_end)
         last = bisect_left(self._source, (end, 0))
         shares = np.zeros(words[1] - words[0])
         number = max(0, bisect_right(self._firsts, first, key=lambda place: place[0]) - 1)
@@ -138,7 +165,7 @@ class _Places:
             (left, low), (_, high) = self._firsts[number : number + 2]
             begin, stop = max(low, words[0]), min(high, words[1])
             weights = self._aligned.sentences[number].weights
-            if begin < stop and weights is not None:
+            if begin < stop:
                 inside = weights[begin - low : stop - low, max(0, first - left) : last - left]
                 shares[begin - words[0] : stop - words[0]] = inside.sum(1)
             number += 1

@@ -22,7 +22,7 @@ class WordAttention:
 
     source: list[tuple[int, int]]  # S ranges
     target: list[tuple[int, int]]  # T ranges
-    weights: Weights | None = None  # [T, S], rows sum to 1, or to 0 where a word attended to no word
+    weights: Weights  # [T, S], rows sum to 1, or to 0 where a word attended to no word
 
 
 def words(text: str) -> list[tuple[int, int]]:
@@ -30,12 +30,17 @@ def words(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in WORD.finditer(text)]
 
 
-def word_attention(source: str, target: str, both: WordAttention, translation: Translation) -> Weights:
-    """Attention between words of `both`; where the translation has none, words are taken to be in the same order.
+def count_words(text: str) -> int:
+    """The number of words and signs of `text`."""
+    return sum(1 for _ in WORD.finditer(text))
+
+
+def word_attention(source: str, target: str, translation: Translation) -> WordAttention:
+    """Attention between words; where the translation has none, words are taken to be in the same order.
 
     A word that stands once on each side, a name or a number, belongs to itself.
     """
-    left, right = both.source, both.target
+    left, right = words(source), words(target)
     weights = np.zeros((len(right), len(left)))
     if translation.attention and translation.source_tokens:
         pieces = np.array(translation.attention[: len(translation.tokens)])[:, :-1]
@@ -48,7 +53,7 @@ def word_attention(source: str, target: str, both: WordAttention, translation: T
     for row, column in _same(source, left, target, right):
         weights[row] = 0.0
         weights[row, column] = 1.0
-    return weights
+    return WordAttention(left, right, weights)
 
 
 def _membership(pieces: Sequence[str], text: str, ranges: list[tuple[int, int]]) -> Weights:

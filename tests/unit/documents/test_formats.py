@@ -194,7 +194,7 @@ def test_trees_and_segments_have_limits(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(segment, "MOST_SEGMENTS", 19)
     texts = {"text": "a\n" * 20, "csv": "x\n" * 21, "po": 'msgid "a"\nmsgstr ""\n' * 20}
     for format, content in {"docx": document, "epub": book, **texts}.items():
-        with pytest.raises(InputError, match="more than 19 paragraphs, lines or cells; split it"):
+        with pytest.raises(InputError, match="more than 19 paragraphs, lines, cells or tags; split it"):
             read_document(content, format, ("x",) if format == "csv" else ())
     monkeypatch.setattr(segment, "MOST_TAGS", 19)
     with pytest.raises(InputError, match="a paragraph of the document has more than 19 tags"):

@@ -120,8 +120,7 @@ class EpubDocument:
                 except UnicodeDecodeError as error:
                     raise InputError(f"{name} in the book is not UTF-8.") from error
                 self._pages[name] = (_Package if ending == ".opf" else XhtmlDocument)(text)
-                count += len(self._pages[name].segments)
-                check_count(count)
+                count = check_count(count, self._pages[name].segments)
 
     @property
     def segments(self) -> Sequence[Segment]:

@@ -50,8 +50,7 @@ class DocxDocument:
             for paragraph in list(tree.iter(_W + "p")):
                 if is_translatable(_own_text(paragraph)):
                     self._paragraphs.append(_Paragraph(paragraph))
-                    count += len(self._paragraphs[-1].segments)
-                    check_count(count)
+                    count = check_count(count, self._paragraphs[-1].segments)
 
     @property
     def segments(self) -> Sequence[Segment]:

@@ -29,6 +29,7 @@ class Template:
         self._segments: list[Segment] = []
         self._items: list[str | int] = []  # text to keep, and indices of segments
         self._kept: list[str] = []  # text that is not in the items yet, where many short ones take much memory
+        self._count = 0
         self._roots: list[int] = []  # places of items that say the language
 
     @property
@@ -62,7 +63,7 @@ class Template:
     def aside(self, segment: Segment) -> int:
         """Add a segment without a place, whose translation is written elsewhere; returns its index."""
         self._segments.append(segment)
-        check_count(len(self._segments))
+        self._count = check_count(self._count, (segment,))
         return len(self._segments) - 1
 
     def put(self, segment: Segment) -> None:
