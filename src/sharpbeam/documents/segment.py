@@ -49,6 +49,9 @@ class Part:
     markup: bool = False
 
 
+Built = str | Segment | Part  # white space, a text to translate, or markup that stays
+
+
 class SegmentBuilder:
     """Collects text and inline tags in their order, and makes a Segment of them.
 
@@ -128,7 +131,7 @@ class SegmentBuilder:
     def _parent(self) -> int:
         return self._open[-1][1] if self._open else -1
 
-    def build(self) -> list[str | Segment | Part]:
+    def build(self) -> list[Built]:
         """Everything that was added, in order: white space, segments, and markup that stays where it is.
 
         A tag that is opened or closed in another segment stays where it is, and text before and after it is translated
@@ -136,7 +139,7 @@ class SegmentBuilder:
         letter and after the last one stay too.
         """
         text = "".join(self._text)
-        built: list[str | Segment | Part] = []
+        built: list[Built] = []
         first = begin = 0
         lone = self._lone()
         visible, last = -1, len(text.rstrip(_WHITE))  # the first letter from `begin` on, and the end of the last one
@@ -163,7 +166,7 @@ class SegmentBuilder:
                 lone.add(index)
         return lone
 
-    def _between(self, text: str, offset: int, indices: range) -> list[str | Segment | Part]:
+    def _between(self, text: str, offset: int, indices: range) -> list[Built]:
         body = text.strip(_WHITE)
         first = len(text) - len(text.lstrip(_WHITE)) if body else 0
         tags: list[Tag] = []

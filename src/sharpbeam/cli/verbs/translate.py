@@ -110,11 +110,11 @@ def translate(
     if document is not None:
         plain = {"resume": resume, "restart": restart, "target_prefix": target_prefix, "stats": stats}
         _refuse(plain | {"encoding": charset != "utf-8", "shard": shard != "1/1"}, "lines, and this is a document")
-        how = {"format": format_, "fields": fields, "glossary": glossary, "documents": documents}
-        run_document(model, document, output, **how, options=options, machine=machine)
+        own: dict[str, Any] = {"format": format_, "fields": fields, "glossary": glossary, "documents": documents}
+        run_document(model, document, output, **own, options=options, machine=machine)
         return
-    own = {"no_" * (value is False) + name: True for name, value in documents.items()}
-    _refuse({"fields": fields} | own, "documents, and these are lines")
+    chosen = {"no_" * (value is False) + name: True for name, value in documents.items()}
+    _refuse({"fields": fields} | chosen, "documents, and these are lines")
     format_ = "text" if format_ == "auto" else format_
     choice("format", format_, Format)
     if (resume or restart) and output is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from sharpbeam.documents.segment import Escape, Part, Segment, check_count
+from sharpbeam.documents.segment import Built, Escape, Part, Segment, check_count
 
 Content = TypeVar("Content", str, bytes)
 Content_co = TypeVar("Content_co", str, bytes, covariant=True)
@@ -66,12 +66,19 @@ class Template:
         self._count = check_count(self._count, (segment,))
         return len(self._segments) - 1
 
+    def aside_all(self, built: list[Built]) -> list[Built]:
+        """Add the segments of what was built, without places; returns it."""
+        for item in built:
+            if isinstance(item, Segment):
+                self.aside(item)
+        return built
+
     def put(self, segment: Segment) -> None:
         """Add a segment."""
         self._join()
         self._items.append(self.aside(segment))
 
-    def add(self, built: Sequence[str | Segment | Part], escape: Escape) -> None:
+    def add(self, built: Sequence[Built], escape: Escape) -> None:
         """Add what a SegmentBuilder built."""
         for item in built:
             if isinstance(item, Segment):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
-from sharpbeam.documents.segment import Part, Segment, SegmentBuilder
+from sharpbeam.documents.segment import Built, Part, Segment, SegmentBuilder
 
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*?(/?)>")
 _PLACEHOLDER = re.compile(
@@ -13,7 +14,7 @@ _PLACEHOLDER = re.compile(
 )
 
 
-def with_placeholders(text: str, pattern: re.Pattern[str] = _PLACEHOLDER) -> list[str | Segment | Part]:
+def with_placeholders(text: str, pattern: re.Pattern[str] = _PLACEHOLDER) -> list[Built]:
     """A text as segments in which everything that `pattern` finds is fixed, and tags are markup; a line stays one."""
     first, *others = text.split("\n")
     built = _line(first, pattern)
@@ -22,7 +23,14 @@ def with_placeholders(text: str, pattern: re.Pattern[str] = _PLACEHOLDER) -> lis
     return built
 
 
-def _line(text: str, pattern: re.Pattern[str]) -> list[str | Segment | Part]:
+def refilled(built: Sequence[Built], texts: Iterator[str]) -> str:
+    """The text of what was built, with the next of `texts` for each segment."""
+    return "".join(
+        next(texts) if isinstance(item, Segment) else item.text if isinstance(item, Part) else item for item in built
+    )
+
+
+def _line(text: str, pattern: re.Pattern[str]) -> list[Built]:
     builder, at = SegmentBuilder(collapse=False), 0
     for match in pattern.finditer(text):
         builder.add(text[at : match.start()])

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from sharpbeam.documents.formats.interface import Template
-from sharpbeam.documents.formats.placeholders import with_placeholders
-from sharpbeam.documents.segment import Part, is_translatable, written
+from sharpbeam.documents.formats.placeholders import refilled, with_placeholders
+from sharpbeam.documents.segment import Built, Part, is_translatable, written
 from sharpbeam.errors import InputError
 
 _STATEMENT = re.compile(
@@ -23,7 +23,7 @@ class PoDocument(Template):
         super().__init__()
         self._end = "\r\n" if "\r\n" in content else "\n"
         self._lines = content.split("\n")
-        self._forms: list[tuple[int, int, Template]] = []  # lines of a msgstr, and the text for it
+        self._forms: list[tuple[int, int, list[Built]]] = []  # lines of a msgstr, and the text for it
         texts: dict[str, list[str]] = {}  # of the statements read last
         name, number, first = "", "", 0
         for at, line in enumerate([*self._lines, ""]):
@@ -44,18 +44,14 @@ class PoDocument(Template):
     def _add(self, source: str, first: int, last: int) -> None:
         text = re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), source)
         if is_translatable(text):
-            template = Template()
-            template.add(with_placeholders(text), str)
-            self._forms.append((first, last, template))
-            for segment in template.segments:
-                self.aside(segment)
+            self._forms.append((first, last, self.aside_all(with_placeholders(text))))
 
     def write(self, translated: Sequence[Sequence[Part]]) -> str:
         """The catalogue."""
         texts = iter(written(list(parts), str) for parts in translated)
         lines, at = list[str](), 0
-        for first, last, template in self._forms:
-            text = template.filled([next(texts) for _ in template.segments])
+        for first, last, form in self._forms:
+            text = refilled(form, texts)
             head = self._lines[first].partition('"')[0]
             own = [_quoted(line) for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
             own = [head + own[0]] if len(own) == 1 else [head + '""', *own]

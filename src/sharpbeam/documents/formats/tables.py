@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from sharpbeam.documents.formats.interface import Template
-from sharpbeam.documents.formats.placeholders import with_placeholders
-from sharpbeam.documents.segment import Part, is_translatable, written
+from sharpbeam.documents.formats.placeholders import refilled, with_placeholders
+from sharpbeam.documents.segment import Built, Part, is_translatable, written
 from sharpbeam.errors import InputError, OptionError, nearest
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[][{}]')
@@ -77,7 +77,7 @@ class CsvDocument(Template):
         first = re.split(r"[\r\n]", re.sub(r'"[^"]*"', "", content), maxsplit=1)[0]
         self._separator = max(",;\t", key=first.count)
         self._content = content
-        self._cells: list[tuple[int, int, Template]] = []  # where a text stands, with its quotes
+        self._cells: list[tuple[int, int, list[Built]]] = []  # where a text stands, with its quotes
         names: list[str] = []
         columns: set[int] = set()
         for row, column, start, end, text in self._read():
@@ -86,11 +86,7 @@ class CsvDocument(Template):
                 continue
             columns = columns or _columns(names, fields)
             if column in columns and is_translatable(text):
-                cell = Template()
-                cell.add(with_placeholders(text), str)
-                self._cells.append((start, end, cell))
-                for segment in cell.segments:
-                    self.aside(segment)
+                self._cells.append((start, end, self.aside_all(with_placeholders(text))))
         _columns(names, fields)
 
     def _read(self) -> Iterator[tuple[int, int, int, int, str]]:
@@ -113,7 +109,7 @@ class CsvDocument(Template):
         texts = iter(written(list(parts), str) for parts in translated)
         parts, at = [], 0
         for start, end, cell in self._cells:
-            text = cell.filled([next(texts) for _ in cell.segments])
+            text = refilled(cell, texts)
             if self._content[start] == '"' or any(sign in text for sign in ('"', self._separator, "\r", "\n")):
                 text = '"' + text.replace('"', '""') + '"'
             parts += [self._content[at:start], text]
