@@ -79,7 +79,7 @@ class AttachedHead:
     def _score(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits [..., V]: of the k best tokens as log probabilities, of the others their mean (`logits_of`).
 
-        Greedy search has no use for a normaliser: there the best token takes all.
+        Greedy search has no use for a normalizer: there the best token takes all.
         """
         rows = hidden.reshape(-1, hidden.shape[-1])
         one_position = hidden.dim() < 3 or hidden.shape[-2] == 1  # a prompt whose positions are all scored is not ours

@@ -110,7 +110,7 @@ class Head:
         return self._layer.topk(self._rows(hidden), int(k))
 
     def best(self, hidden: ArrayLike) -> Ids:
-        """The best token [R] of each row of `hidden` [R, D], ties by lower id: `topk` without its normaliser.
+        """The best token [R] of each row of `hidden` [R, D], ties by lower id: `topk` without its normalizer.
 
         It compares logits. `topk` compares log probabilities, which are equal where logits differ by less than their
         rounding, so there the two may name different tokens.

@@ -16,7 +16,7 @@ OF_LINES = ("text", "jsonl", "pharaoh")
 
 
 def document_of(files: Sequence[Path], format: str, lines: bool | None) -> Path | None:
-    """The file to translate as a document; None where the files are lines.
+    """The file to translate as a document; None if the files are lines.
 
     `lines` says which of both. Without it a `format` does, and without one the ending of the file: text is lines.
     Raises OptionError for an unknown format, and for several files of which one is a document.
@@ -67,8 +67,8 @@ def run_document(
     translator = Translator(model, machine=machine, **options)
     how: Any = {"format": format, "fields": names, "glossary": terms, "documents": chosen, **hint}
     with progress_bar("translating", None) as bar:
-        done = translate_document(translator, source, output, progress=bar, **how)
-    if done.flagged:
-        first = done.flagged[0]
-        count = f"{len(done.flagged)} of {len(done.sentences)} sentences"
+        outcome = translate_document(translator, source, output, progress=bar, **how)
+    if outcome.flagged:
+        first = outcome.flagged[0]
+        count = f"{len(outcome.flagged)} of {len(outcome.sentences)} sentences"
         print(f"sharpbeam: {count} may be wrong; the first ({', '.join(first.flags)}): {first.source}", file=sys.stderr)

@@ -58,7 +58,7 @@ def _run(arguments: list[str]) -> int:
     from sharpbeam.cli.app import app
 
     if COMPLETION in os.environ:
-        app(arguments, prog_name="sharpbeam")  # prints what the shell may complete, and exits
+        app(arguments, prog_name="sharpbeam")  # prints completions for the shell, and exits
     command = typer.main.get_command(app)
     try:
         with command.make_context("sharpbeam", arguments) as context:
@@ -145,7 +145,7 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Print on stderr what the package logs."""
+    """Print log records of the package on stderr."""
     logger, handler = logging.getLogger("sharpbeam"), _Lines()
     before = logger.level, logger.propagate
     logger.addHandler(handler)

@@ -21,7 +21,7 @@ from sharpbeam.storage.model_folder import save_model
 from sharpbeam.text.pieces import PieceVocabulary
 
 SUPPRESSED_BIAS = -1000.0
-"""Added to the logit of a token that the normaliser must not count: its probability is 0 in float32."""
+"""Added to the logit of a token that the normalizer must not count: its probability is 0 in float32."""
 START = "<start>"
 """The word that is put in where a decoder starts from no word at all."""
 
@@ -65,7 +65,7 @@ class Converted:
         if self.target is not self.source:
             files |= _files("target", self.target)
         notes = "".join(f"* {note}\n" for note in self.notes)
-        card = f"# {name}\n\nConverted from {self.origin} by `sharpbeam convert`. Its licence is that of its origin.\n"
+        card = f"# {name}\n\nConverted from {self.origin} by `sharpbeam convert`. Its license is that of its origin.\n"
         card += notes and f"\n{notes}"
         save_model(folder, self.config, self.tensors, files, card, self.decoding, self._save_shortlist)
 
@@ -99,7 +99,7 @@ def _files(side: str, vocabulary: PieceVocabulary) -> dict[str, bytes]:
 def with_start(
     path: Path, tensors: Mapping[str, Tensor], source: Sequence[str], target: Sequence[str]
 ) -> tuple[dict[str, Tensor], list[str], list[str], int]:
-    """Tensors and words with START, whose embedding is zero and which no normaliser counts, and its id.
+    """Tensors and words with START, whose embedding is zero and which no normalizer counts, and its id.
 
     The id is the same on both sides, for one set of special ids serves both: after the target's tokens, and so among
     the source's where it has more. Raises ModelError where it has fewer.

@@ -62,7 +62,7 @@ def read_model(
 
 
 def _models_in(folder: Path) -> list[Path]:
-    """The models of Marian and OpenNMT-py in a folder, without the state of its optimiser that Marian writes there."""
+    """The models of Marian and OpenNMT-py in a folder, without the state of its optimizer that Marian writes there."""
     models = [one for end in ("*.npz", "*.pt") for one in sorted(folder.glob(end))]
     models += filter(is_marian_file, sorted(folder.glob("*.bin")))
     return [one for one in models if not one.name.endswith(".optimizer.npz")]

@@ -1,6 +1,6 @@
 """Guards: find translations that lost a part of the source, loop, copy it or were cut off, and decode them again.
 
-omission: neighbouring words of the source got almost no attention. A word is missing by as much as its total attention
+omission: neighboring words of the source got almost no attention. A word is missing by as much as its total attention
 stays below one half; the run of words that misses most must miss more than MOST_MISSING words. The threshold is from
 Tatoeba and newstest, where under 0.5% of the sentences of a model with guided alignment are above it (docs/lab).
 loop: words repeat one after another, more often than in the source.

@@ -11,8 +11,8 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-CHUNK = 512  # items that are read and answered together, at most: bounds memory, and what a kill can cost
-CHUNK_SECONDS = 10.0  # that a chunk should take, at most: what a kill can cost where models are slow
+CHUNK = 512  # items that are read and answered together, at most: bounds memory, and the work that a kill can lose
+CHUNK_SECONDS = 10.0  # that a chunk should take, at most: the work that a kill can lose with a slow model
 FIRST_CHUNK = 16  # items: how long they take is not known yet
 GROWTH = 4  # of a chunk to the next: items may become longer
 

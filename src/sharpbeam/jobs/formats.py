@@ -18,7 +18,7 @@ def renderer(format: Format, search: SearchOptions) -> Render:
     """The function from the index of an input line, from 0, and its translation to output lines, each with its end.
 
     Text and Pharaoh have exactly `num_hypotheses` lines for each input line, JSON has one. Raises OptionError if the
-    format cannot hold what the search returns.
+    format cannot hold the results of the search.
     """
     holds = format != "text" or not search.return_attention
     require(holds, "format", format, "jsonl or pharaoh with return_attention, which text cannot hold")

@@ -125,7 +125,7 @@ def job_identity(loaded: LoadedModel, options: DecodeOptions, **others: Any) -> 
 
 
 def _fingerprint(folder: Path) -> str:
-    """SHA-256 over the names and bytes of the files that decide what the model returns.
+    """SHA-256 over the names and bytes of the files that decide the model's answers.
 
     Gigabytes of weights are not read for it if config.json has their digest, which is checked when they are loaded.
     """

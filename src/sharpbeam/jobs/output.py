@@ -2,7 +2,7 @@
 
 FILE is written as FILE.part, and a journal FILE.part.json next to it says which job this is and how much of the part is
 done. A chunk is on the disk before the journal counts it, and the journal is replaced by renaming, so at any moment the
-part begins with what the journal says. To resume is to cut the part to that and to continue.
+part begins with the lines of the journal. A resumed run cuts the part to them and continues.
 
 The last journal is kept as a note about FILE in the user's cache (`storage/cache.py`), so that resuming a job that is
 finished takes no work.
@@ -213,7 +213,7 @@ class OutputFile(JobOutput):
         if changed:
             self._resumable = False
             raise OptionError(
-                f"cannot resume {self.part}: {changed}. Use what the interrupted run used, "
+                f"cannot resume {self.part}: {changed}. Use the options of the interrupted run, "
                 f"or begin again with {_RESTART}."
             )
         left = old.bytes

@@ -22,7 +22,7 @@ def score_pairs(
     translator: Translator, pairs: Iterator[Pair], put: Put, options: DecodeOptions, ready: Callable[[], bool]
 ) -> None:
     """Call `put` with the score of each pair (source, translation), in order; raises InputError by its line."""
-    done = 0
+    count = 0
 
     def checked() -> Iterator[Pair]:
         for line, pair in enumerate(pairs, 1):
@@ -35,15 +35,15 @@ def score_pairs(
         try:
             yield from enumerate(translator.score(sources, targets, options=options))
         except InputError as error:
-            raise InputError(f"{error} Target 0 is line {done + 1}.") from error
+            raise InputError(f"{error} Target 0 is line {count + 1}.") from error
 
-    def found(pair: Pair, answer: Answer) -> None:
-        nonlocal done
-        put(done, answer)
-        done += 1
+    def put_next(pair: Pair, answer: Answer) -> None:
+        nonlocal count
+        put(count, answer)
+        count += 1
 
-    with engine_warnings(lambda: done + 1):
-        run_chunks(checked(), score, found, ready=ready)
+    with engine_warnings(lambda: count + 1):
+        run_chunks(checked(), score, put_next, ready=ready)
 
 
 def record(index: int, answer: Answer) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def score_lines(
     """Call `put` with the score of each line, in order: by itself if `apart`, else after all lines before it."""
     total = TextScore()
 
-    def found(line: object, answer: Answer) -> None:
+    def put_next(line: object, answer: Answer) -> None:
         put(total.lines, answer)
         total.lines += 1
         total.tokens += len(answer.token_scores)
@@ -82,8 +82,8 @@ def score_lines(
         yield from enumerate(scorer.score(chunk, options=options))
 
     if apart:
-        run_chunks(lines, score, found, ready=ready)
+        run_chunks(lines, score, put_next, ready=ready)
     else:
         for answer in scorer.score_stream(lines, options=options):
-            found(None, answer)
+            put_next(None, answer)
     return total

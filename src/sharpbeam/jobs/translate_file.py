@@ -141,7 +141,7 @@ class TranslationJob:
         glossary: Glossary | None = None,
         encoding: str = "utf-8",
     ) -> None:
-        """No files = standard input. Raises OptionError if the format cannot hold what the options ask for."""
+        """No files = standard input. Raises OptionError if the format cannot hold a result that the options ask for."""
         if format == "pharaoh":
             options = options.changed(return_attention=True)
         options = options.changed(return_scores=format == "jsonl")
@@ -247,7 +247,7 @@ class TranslationJob:
             log.warning("line %d has more than %d tokens (max_input_length); its end was cut off.", line, most)
 
     def _count_work(self, stats: JobStats, before: Work) -> None:
-        """Add what the searches took since `before`."""
+        """Add the work of the searches since `before`."""
         work = self._translator.work.since(before)
         stats.steps, stats.expansions, stats.python_step = work.steps, work.expansions, work.reason or None
         if self._options.search.cube_pruning != "none":

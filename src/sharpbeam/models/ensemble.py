@@ -5,8 +5,8 @@ the logits are then the mean of the members' logits, and whatever output layer i
 
     log p(w) = 1/M sum_m log p_m(w) - log Z,
 
-the mean of the log probabilities made a distribution again, since the members' own normalisers cancel. The paper does
-not say what it takes the mean of. So output layers, searches and schedules know no difference.
+the mean of the log probabilities made a distribution again, since the members' own normalizers cancel. The paper does
+not name the quantity that it averages. So output layers, searches and schedules know no difference.
 """
 
 from __future__ import annotations

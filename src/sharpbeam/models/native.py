@@ -1,6 +1,6 @@
 """A model on the CPU, without PyTorch: the compiled twin of its `module.py`; the same for every one.
 
-A row's hidden vector depends on that row alone, in bytes: not on its neighbours, the order of the calls, or the
+A row's hidden vector depends on that row alone, in bytes: not on its neighbors, the order of the calls, or the
 kernel table. Sources are kept ragged, nothing is padded.
 """
 
@@ -20,7 +20,7 @@ from sharpbeam.models.tensors import SCALE
 from sharpbeam.types import Floats, Ids, Request
 
 AttendingCoreRun = _core.GruDecoding | _core.LstmAttentionDecoding | _core.TransformerDecoding
-CoreRun = AttendingCoreRun | _core.LstmLmDecoding  # what the calls mean stands in `models.interface.Decoding`
+CoreRun = AttendingCoreRun | _core.LstmLmDecoding  # the calls are described in `models.interface.Decoding`
 
 
 class NativeDecoding:

@@ -92,12 +92,12 @@ _ALL: dict[str, Architecture] = {architecture.name: architecture for architectur
 def register_architecture(architecture: Architecture) -> None:
     """Add a kind of model, so that folders of it can be saved and loaded as any other.
 
-    Raises ModelError where its name or its config is another architecture's, or it has no `load`.
+    Raises ModelError if its name or its config is another architecture's, or it has no `load`.
     """
-    known = _ALL.get(architecture.name)
-    if known is not None and known.config is not architecture.config:
+    registered = _ALL.get(architecture.name)
+    if registered is not None and registered.config is not architecture.config:
         raise ModelError(f"architecture {architecture.name!r} is there already; give another name.")
-    if known is None and any(one.config is architecture.config for one in _ALL.values()):
+    if registered is None and any(one.config is architecture.config for one in _ALL.values()):
         raise ModelError(f"{architecture.config.__name__} is the config of another architecture; give one of its own.")
     if architecture.load is None:
         raise ModelError(f"architecture {architecture.name!r} has no load; give a function of config and tensors.")
@@ -105,7 +105,7 @@ def register_architecture(architecture: Architecture) -> None:
 
 
 def find_architecture(name: object) -> Architecture:
-    """The architecture `name`; ModelError where there is none."""
+    """The architecture `name`; ModelError if there is none."""
     if not isinstance(name, str) or name not in _ALL:
         hint = nearest(name, _ALL) if isinstance(name, str) else ""
         raise ModelError(f"architecture is {name!r}; it must be one of {', '.join(_ALL)}.{hint}")

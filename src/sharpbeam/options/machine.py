@@ -19,7 +19,7 @@ DEVICE_TYPES = ("auto", "float32", "float16", "bfloat16")  # on a GPU
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of processor time, and in how many
 EXACT = "SHARPBEAM_EXACT"  # environment variable
-MOST_EMBEDDINGS = 2**28  # tokens: more than any vocabulary has, and what the core can count
+MOST_EMBEDDINGS = 2**28  # tokens: more than any vocabulary has; a limit of the core
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Schema:
         self.check()
 
     def check(self) -> None:
-        """Raise OptionError where the options do not fit together."""
+        """Raise OptionError if the options do not fit together."""
 
     def require(self, condition: bool, name: str, allowed: str) -> None:
         """Raise OptionError ("name is value; it must be allowed.") for the field `name` unless `condition` holds."""
@@ -116,7 +116,7 @@ def changed(options: S, names: Mapping[str, Any], where: str) -> S:
 
 def unknown(name: str, options_types: Collection[Any], where: str = "") -> OptionError:
     """The error for a `name` that none of `options_types` has as a field, with the name that was meant."""
-    fields = {known: field for one in options_types for known, field in fields_of(one).items()}
+    fields = {field_name: field for one in options_types for field_name, field in fields_of(one).items()}
     renamed = our_name(name, options_types)
     if renamed or name in ABSENT:
         answer = f"here it is called {renamed!r}" if renamed else ABSENT[name]
@@ -128,9 +128,9 @@ def unknown(name: str, options_types: Collection[Any], where: str = "") -> Optio
 def our_name(name: str, options_types: Iterable[Any]) -> str | None:
     """The option that older versions or other programs call `name`; None if there is none."""
     for one in options_types:
-        for known, field in fields_of(one).items():
+        for ours, field in fields_of(one).items():
             if name in field.metadata.get("other_names", ()):
-                return known
+                return ours
     return None
 
 

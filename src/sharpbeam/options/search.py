@@ -145,7 +145,7 @@ class SearchOptions(Schema):
     )
 
     def check(self) -> None:
-        """Raise OptionError where the options of the search do not fit together."""
+        """Raise OptionError if the options of the search do not fit together."""
         if self.sampling:
             self._check_sampling()
         self._check_answers()
@@ -193,7 +193,7 @@ class SearchOptions(Schema):
         )
 
     def _check_answers(self) -> None:
-        """Raise OptionError where there cannot be so many answers."""
+        """Raise OptionError if there cannot be so many answers."""
         answers, single = self.num_hypotheses, self.sampling or self.return_alternatives  # each by itself
         most = MOST_ANSWERS if single else self.beam_size
         allowed = f"between 1 and {most}" if single else f"between 1 and beam_size ({most})"

@@ -1,4 +1,4 @@
-"""The choices of a server: what it accepts, how much of it, and how long it waits."""
+"""The choices of a server: address, limits, models, access and deadlines."""
 
 from __future__ import annotations
 

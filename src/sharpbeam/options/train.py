@@ -66,11 +66,11 @@ class VocabularyOptions(Schema):
 
 @dataclass(frozen=True)
 class TrainOptions(Schema):
-    """Optimisation, validation and checkpoints."""
+    """Optimization, validation and checkpoints."""
 
     table: ClassVar[str] = "train"
 
-    max_steps: int = option(MISSING, "optimiser steps", ge=1)
+    max_steps: int = option(MISSING, "optimizer steps", ge=1)
     start: str = option(
         "", "fine-tuning: a model folder, relative to the recipe, whose weights and vocabularies to begin with"
     )
@@ -126,7 +126,7 @@ class TrainOptions(Schema):
 
 @dataclass(frozen=True)
 class Recipe(Schema):
-    """A whole training run: text, vocabulary, model and optimisation."""
+    """A whole training run: text, vocabulary, model and optimization."""
 
     name: str = option(MISSING, "of the model, for its card")
     data: DataOptions = option(MISSING, "text")

@@ -62,10 +62,10 @@ class OutputLayer(Protocol):
 
 @runtime_checkable
 class Normalising(Protocol):
-    """An output layer whose normaliser can be left out."""
+    """An output layer whose normalizer can be left out."""
 
     def unnormalised(self) -> OutputLayer:
-        """The same layer with logits for log probabilities, as self-normalised models allow (CUBE eq. 12)."""
+        """The same layer with logits for log probabilities, as self-normalized models allow (CUBE eq. 12)."""
 
 
 @runtime_checkable

@@ -81,7 +81,7 @@ AnyNativeRowLayer = NativeRowLayer[_core.RowLayer]
 
 
 class NativeNormalising(NativeRowLayer[RowLayerT_co]):
-    """`RowLayer` on the core whose normaliser can be left out."""
+    """`RowLayer` on the core whose normalizer can be left out."""
 
     def unnormalised(self) -> AnyNativeRowLayer:
         """The same layer with exact logits for log probabilities: `Normalising`."""

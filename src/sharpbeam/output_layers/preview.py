@@ -160,7 +160,7 @@ class PreviewLayer(NativeNormalising[_core.ProvenLayer]):
         self._whole = whole
 
     def totals(self, hidden: Floats, n: Normaliser) -> tuple[Floats, int, int]:
-        """The normaliser [R] of each row of `hidden` [R, D] by another choice than the layer's, for calibrating it.
+        """The normalizer [R] of each row of `hidden` [R, D] by another choice than the layer's, for calibrating it.
 
         And how many tokens it looked up, and how many of them exactly.
         """

@@ -12,7 +12,7 @@ class ScanLayer(NativeNormalising[_core.ScanLayer]):
     """Int8 logits of all tokens, then exact ones of every token that could be among the k best.
 
     Tokens and their logits are those of `ExactLayer`, for every hidden vector; csrc/output/int8_bounds.h has the proof.
-    The normaliser is approximate: it takes exact logits of the 16 best tokens, int8 ones of the others; or the exact
+    The normalizer is approximate: it takes exact logits of the 16 best tokens, int8 ones of the others; or the exact
     sum where those 16 show that int8 is too coarse for the row, as with outlier columns.
     """
 

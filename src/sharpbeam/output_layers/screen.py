@@ -1,7 +1,7 @@
 """The screened output layer (L2S section 3, CVP section 2.3): exact logits of the best tokens of a row's cluster.
 
-Without a residual mass, log probabilities are normalised over the set (L2S section 4.2) and a token outside has
-probability zero. A residual mass completes the normaliser: it predicts, from the hidden vector, the mass of all tokens
+Without a residual mass, log probabilities are normalized over the set (L2S section 4.2) and a token outside has
+probability zero. A residual mass completes the normalizer: it predicts, from the hidden vector, the mass of all tokens
 outside together. L2S (L2S-12) takes low-rank logits of every token for that; this is a product with a few vectors. Rows
 that the screen's fallback test finds uncertain fall back to a layer that scores all tokens.
 """
@@ -27,7 +27,7 @@ from sharpbeam.types import Floats, Ids, Per
 class ResidualMass:
     """The mass of the tokens outside the set of a cluster: the sum of exp(weight . h + bias) over M components.
 
-    Each component stands for tokens whose logits move together. It completes the normaliser, so that the log
+    Each component stands for tokens whose logits move together. It completes the normalizer, so that the log
     probabilities of a screen and of the exact layer are on one scale.
     """
 
@@ -39,7 +39,7 @@ class ResidualMass:
 class FallbackTest:
     """The test that finds the rows that a screen is uncertain of, which fall back to a layer that scores all tokens.
 
-    A row is certain where its set is sure to hold all tokens that matter (margin test), and its normaliser is sure to
+    A row is certain where its set is sure to hold all tokens that matter (margin test), and its normalizer is sure to
     be right (mass test):
 
         max(k-th best logit, best logit - margin) - mass_weight * log_mass - distance_weight * distance >= threshold

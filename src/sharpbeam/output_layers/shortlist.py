@@ -1,7 +1,7 @@
 """The output layer over a lexical shortlist (SHARP section 3): exact logits of a set of tokens for each request.
 
-A token outside the set has probability zero, and log probabilities are normalised over the set. Marian and CTranslate2
-take the union of the sets of a batch; here each request has its own, so that no answer depends on its neighbours. A
+A token outside the set has probability zero, and log probabilities are normalized over the set. Marian and CTranslate2
+take the union of the sets of a batch; here each request has its own, so that no answer depends on its neighbors. A
 row's answer has the same bits whatever the rows around it and the kernel table; a returned candidate's logit has those
 of the exact layer. Where a row has fewer than k tokens, the others are token 0 with -inf.
 
@@ -43,7 +43,7 @@ class ShortlistTest:
     """The fallback test of a shortlist: what the tokens outside a row's set may reach (csrc/output/net.h).
 
     A network of M units predicts the log of the mass outside, and the log of how far off that usually is. A row is sure
-    of a bar, a logit, where it is `threshold` deviations above the prediction, and of its normaliser where the mass
+    of a bar, a logit, where it is `threshold` deviations above the prediction, and of its normalizer where the mass
     outside is at most `most_share` of all.
     """
 

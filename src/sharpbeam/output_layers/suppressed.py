@@ -1,6 +1,6 @@
 """An output layer without the tokens that a model must never produce, such as the padding of MarianMT.
 
-The normaliser counts them, as in Hugging Face (`bad_words_ids`), so the log probabilities of all other tokens stay.
+The normalizer counts them, as in Hugging Face (`bad_words_ids`), so the log probabilities of all other tokens stay.
 """
 
 from __future__ import annotations

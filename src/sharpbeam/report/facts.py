@@ -42,7 +42,7 @@ def describe_model(model: str | Path, *, verify: bool = False) -> dict[str, Any]
     parameters = sum(tensor.size for tensor in tensors.values())
     weight = tensors["output_weight"] if "output_weight" in tensors else tensors[architecture_of(config).embedding]
     source, target = read_vocabularies(folder)
-    known = dataclasses.asdict(config)
+    config_fields = dataclasses.asdict(config)
     card = folder / "README.md"
     verified = {"verified": verify_weights(folder)} if verify else {}
     files = [path for path in folder.iterdir() if path.is_file()]
@@ -59,19 +59,19 @@ def describe_model(model: str | Path, *, verify: bool = False) -> dict[str, Any]
         **_fitted(folder, (weight, tensors["output_bias"]), (source, target)),
         **_precision(folder),
         "decoding": facts.decoding,
-        **{name: value for name, value in known.items() if not name.endswith("vocab_size")},
-        "special_words": {name: target.piece(token) for name, token in known.items() if name.endswith("_id")},
+        **{name: value for name, value in config_fields.items() if not name.endswith("vocab_size")},
+        "special_words": {name: target.piece(token) for name, token in config_fields.items() if name.endswith("_id")},
         "card": card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
     }
 
 
 def _precision(folder: Path) -> dict[str, str]:
-    """The number type that auto means and its evidence, or its fault; nothing where it was not measured."""
+    """The number type that auto means and its evidence, or its fault; nothing if it was not measured."""
     try:
-        found = read_precision(folder)
+        precision = read_precision(folder)
     except ModelError as error:
         return {"compute_type": str(error)}
-    return {} if found is None else {"compute_type": found.summary()}
+    return {} if precision is None else {"compute_type": precision.summary()}
 
 
 def _fitted(folder: Path, output: tuple[Floats, Floats], vocabularies: tuple[Vocabulary, Vocabulary]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`head_report`: what a Hugging Face model's output layer costs, and what `Head.attach` would gain, on a text."""
+"""`head_report`: the cost of a Hugging Face model's output layer on a text, and the gain of `Head.attach`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROMPT = 3  # tokens
 
 @dataclass(frozen=True)
 class HeadLayer:
-    """One output layer in the place of `lm_head`, greedy search of one text."""
+    """One output layer instead of `lm_head`, in greedy search of one text."""
 
     name: str
     ms: float  # a row
@@ -112,19 +112,19 @@ def head_report(
         torch.set_num_threads(threads)
     head_ms = min(ms.pop("lm_head"), step_ms)
     exact = ExactLayer.build(weight, bias).topk(held, min(TOP, len(bias))).token
-    found = []
+    figures = []
     for name, layer in layers.items():
         same = layer.topk(held, exact.shape[1]).token == exact
         gain = step_ms / (step_ms - head_ms + ms[name])
-        found.append(HeadLayer(name, ms[name], gain, float(same[:, 0].mean()), float(same.all(axis=1).mean())))
+        figures.append(HeadLayer(name, ms[name], gain, float(same[:, 0].mean()), float(same.all(axis=1).mean())))
     kind, dtype = type(model).__name__, str(model.dtype).removeprefix("torch.")
-    return HeadReport(kind, dtype, len(bias), weight.shape[1], len(held), step_ms, head_ms, found)
+    return HeadReport(kind, dtype, len(bias), weight.shape[1], len(held), step_ms, head_ms, figures)
 
 
 def load_model(folder: str) -> tuple[Any, Any]:
     """The model in a folder of Hugging Face, in the type that it was saved in, and its tokenizer; nothing is fetched.
 
-    Raises SharpbeamError without the package transformers, ModelError where the folder has no such model.
+    Raises SharpbeamError without the package transformers, ModelError if the folder has no such model.
     """
     try:
         import transformers
@@ -138,21 +138,21 @@ def load_model(folder: str) -> tuple[Any, Any]:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return kind.from_pretrained(folder, local_files_only=True, dtype="auto").eval(), tokenizer
     except (OSError, ValueError, KeyError) as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"{folder} is no folder of a Hugging Face model with its tokenizer: {said}") from error
+        message = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"{folder} is no folder of a Hugging Face model with its tokenizer: {message}") from error
     finally:
         logging.enable_progress_bar()
 
 
 def _step_ms(model: Any, steps: int) -> float:
     """Processor time of one greedy step, in milliseconds: of a long text without that of a short one."""
-    given = torch.tensor([[1 + i % (model.config.vocab_size - 1) for i in range(PROMPT)]])
+    prompt = torch.tensor([[1 + i % (model.config.vocab_size - 1) for i in range(PROMPT)]])
 
     def spent(length: int) -> float:
         began = time.process_time()
         model.generate(
-            given,
-            attention_mask=torch.ones_like(given),
+            prompt,
+            attention_mask=torch.ones_like(prompt),
             do_sample=False,
             num_beams=1,
             max_new_tokens=length,
@@ -182,4 +182,4 @@ def _row_ms(linear: torch.nn.Linear, layers: dict[str, RowLayer | Head], hidden:
             began = time.process_time()
             call(row)
             times[name].append(1e3 * (time.process_time() - began))
-    return {name: median(taken) for name, taken in times.items()}
+    return {name: median(milliseconds) for name, milliseconds in times.items()}

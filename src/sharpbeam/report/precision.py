@@ -1,4 +1,4 @@
-"""Why int8: how near a model's integer matmuls come to float32, measured when it is converted or trained.
+"""Evidence for int8: how close a model's integer matmuls come to float32, measured when it is converted or trained.
 
 Sentences are translated greedily in float32. Then both number types are fed these answers, position by position, and
 their best tokens are compared; the output layer is the exact one for both. A disagreement is weighed by what float32
@@ -54,36 +54,36 @@ def check_precision(model: str | Path, texts: Sequence[str] = (), references: Se
     lines = [texts[i] for i in chosen] if texts else sample_of(loaded)
     if not lines:
         raise InputError("the text has no sentence; give a file with one source sentence a line.")
-    wanted = [references[i] for i in chosen] if references else []
+    targets = [references[i] for i in chosen] if references else []
     length = min(LONGEST, loaded.options.search.max_length)
     options = loaded.options.changed(beam_size=1, max_length=length, min_length=0)
-    requests = [given.request for given in encode_texts(loaded, lines, None, options) if given.request is not None]
+    requests = [line.request for line in encode_texts(loaded, lines, None, options) if line.request is not None]
     answers = _greedy(loaded, loaded.model, requests, options)
-    own = _bleu(loaded, answers, wanted) if wanted else None
+    own = _bleu(loaded, answers, targets) if targets else None
     tried, best, positions = list[Evidence](), "float32", sum(map(len, answers.values()))
     for kind in TYPES:
         other = load_weights(folder, MachineOptions(threads=1, compute_type=kind))
         same, lost = _compare(loaded.model, other, loaded.exact, requests, answers)
-        bleu = _bleu(loaded, _greedy(loaded, other, requests, options), wanted) if wanted else None
+        bleu = _bleu(loaded, _greedy(loaded, other, requests, options), targets) if targets else None
         tried.append(Evidence(kind, round(same / positions, 5), round(lost / positions, 6), bleu))
         worse = 0.0 if own is None or bleu is None else own - bleu
         if lost <= LOST * positions and worse <= BLEU_LOST:
             best = kind
             break
-    found = Precision(best, tuple(tried), len(requests), positions, GIVEN if texts else SAMPLE, own)
-    save_precision(folder, found)
-    return found
+    precision = Precision(best, tuple(tried), len(requests), positions, GIVEN if texts else SAMPLE, own)
+    save_precision(folder, precision)
+    return precision
 
 
 def _greedy(loaded: LoadedModel, model: Model, requests: list[Request], options: DecodeOptions) -> dict[int, Ids]:
     """Greedy answers of `model` with the exact layer, by request; with eos where it was reached."""
     setup = one_beam_search(loaded, "a check", requests, options)
     run = decode(model.open(), setup.layer, setup.make_search(), FixedBatches(RequestQueue(requests)))
-    found = {}
+    answers = {}
     for index, (best, *_) in run:
         ended = len(best.token_log_probs) > len(best.tokens)
-        found[index] = np.array([*best.tokens, *[model.eos_id] * ended], np.int32)
-    return found
+        answers[index] = np.array([*best.tokens, *[model.eos_id] * ended], np.int32)
+    return answers
 
 
 def _compare(
@@ -93,9 +93,9 @@ def _compare(
     queue, same, lost = RequestQueue(requests), 0, 0.0
     while batch := queue.take_batch():
         request = np.array([one.index for one in batch], np.int32)
-        given, length = padded([answers[one.index] for one in batch], model.bos_id)
+        tokens, length = padded([answers[one.index] for one in batch], model.bos_id)
         runs = model.open(), other.open()
-        both = [feed(run.step, run.retain, request, run.admit(batch), given, length, model.bos_id) for run in runs]
+        both = [feed(run.step, run.retain, request, run.admit(batch), tokens, length, model.bos_id) for run in runs]
         for (_, _, hidden), (_, _, near) in zip(*both, strict=True):
             first, second = layer.topk(hidden, 1), layer.topk(near, 1)
             same += int((first.token == second.token).sum())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sharpbeam.output_layers.screen import FallbackFeatures, Screen
 from sharpbeam.types import Floats, Ids
 
-SHARED = 0.9  # a word that is in so many of the sets tells nothing about one of them
+SHARED = 0.9  # share of the sets; a token that more of them hold tells nothing about one
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ def show_clusters(screen: Screen, vocab: int, clusters: int, tokens: int) -> lis
     size, sets = np.diff(screen.start), np.bincount(screen.token, minlength=vocab)
     order = np.argsort(size, kind="stable")
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(clusters, len(order))).round().astype(int))]
-    found = []
+    shown = []
     for t in chosen.tolist():
         own = screen.token[screen.start[t] : screen.start[t + 1]]
         own = own[sets[own] < SHARED * len(size)]
-        found.append(Cluster(t, int(size[t]), own[np.argsort(sets[own], kind="stable")][:tokens]))
-    return found
+        shown.append(Cluster(t, int(size[t]), own[np.argsort(sets[own], kind="stable")][:tokens]))
+    return shown
 
 
 @dataclass(frozen=True)
@@ -80,17 +80,17 @@ class FallbackReasons:
     few: int  # the set has fewer than k tokens, and the k-th best counts
     low: int  # the lowest logit that matters is so low that the test would fail at the median distance too
     far: int  # the row is so far from its cluster's center that the test fails, which it would not at that distance
-    loose: int  # more of the normaliser is outside the set than the test allows
+    loose: int  # more of the normalizer is outside the set than the test allows
     needless: int  # of those that fall back: the set had all tokens that matter
     missed: int  # answered by the screen, though a token is missing
 
 
 def fallback_reasons(
-    screen: Screen, weight: Floats, bias: Floats, hidden: Floats, best: Ids, wanted: NDArray[np.bool_]
+    screen: Screen, weight: Floats, bias: Floats, hidden: Floats, best: Ids, needed: NDArray[np.bool_]
 ) -> FallbackReasons | None:
     """The reasons over `hidden` [n, D] with the exact layer's k best `best` [n, k], of which those `wanted` matter.
 
-    None where the screen has no test.
+    None if the screen has no test.
     """
     if (test := screen.fallback) is None:
         return None
@@ -105,6 +105,6 @@ def fallback_reasons(
     far, loose = margin_fails & ~few & ~low, falls_back & ~margin_fails
     inside = np.zeros((len(screen.weight), len(bias)), np.bool_)
     inside[np.arange(len(screen.weight)).repeat(np.diff(screen.start)), screen.token] = True
-    right = (inside[features.cluster[:, None], best] | ~wanted).all(axis=1)
+    right = (inside[features.cluster[:, None], best] | ~needed).all(axis=1)
     masks = (falls_back, few, low, far, loose, falls_back & right, ~falls_back & ~right)
     return FallbackReasons(len(hidden), *(int(np.count_nonzero(mask)) for mask in masks))

@@ -15,7 +15,7 @@ class FixedBatches:
     whole = True
 
     def __init__(self, queue: RequestQueue, memory: Memory | None = None, fits: Fits | None = None) -> None:
-        """A batch is what `fits` allows; without it, what the token budget of the queue and `memory` allow."""
+        """A batch holds the requests that `fits` allows, or by default the queue's token budget and `memory`."""
         self._queue, self._memory, self._fits = queue, memory, fits
         self._live: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""Sampling: answers drawn token by token from what the model says; the rules are in csrc/search/sampling.h."""
+"""Sampling: answers drawn token by token from the model's distribution; the rules are in csrc/search/sampling.h."""
 
 from __future__ import annotations
 

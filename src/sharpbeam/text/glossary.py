@@ -91,17 +91,17 @@ def spaceless(letter: str) -> bool:
 def lacking(terms: Sequence[Term], translation: str) -> list[Term]:
     """The terms of which a translation has no form, in any case and as whole words, that stands for no term before."""
     places: dict[tuple[str, ...], Iterator[re.Match[str]]] = {}  # those of a term that are left
-    taken, missing = bytearray(len(translation)), []
+    used, missing = bytearray(len(translation)), []
     for term in terms:
         if term.forms not in places:
             forms = "|".join(re.escape(form) for form in term.forms)
             whole = rf"(?<![^\W{_ALONE}])(?:{forms})(?![^\W{_ALONE}])"
             places[term.forms] = re.finditer(whole, translation, re.I)
-        place = next((place for place in places[term.forms] if not any(taken[place.start() : place.end()])), None)
+        place = next((place for place in places[term.forms] if not any(used[place.start() : place.end()])), None)
         if place is None:
             missing.append(term)
         else:
-            taken[place.start() : place.end()] = b"\1" * len(place[0])
+            used[place.start() : place.end()] = b"\1" * len(place[0])
     return missing
 
 

@@ -23,7 +23,7 @@ from sharpbeam.train.recipe import differences
 class Progress:
     """Where a run stands."""
 
-    step: int = 0  # optimiser steps done
+    step: int = 0  # optimizer steps done
     epoch: int = 0
     batch: int = 0  # batches of this epoch done
     best_bleu: float = -1.0  # of a translation model
@@ -46,7 +46,7 @@ def write_checkpoint(
     carried: dict[str, Tensor],
     settings: dict[str, Any],
 ) -> None:
-    """Write model, running average, Adam's moments, random states, progress and what the task carries to `path`.
+    """Write model, running average, Adam's moments, random states, progress and carried tensors to `path`.
 
     `settings` are those of `train.recipe.identity`, compared at the next reading.
 

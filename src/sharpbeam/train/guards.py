@@ -1,4 +1,4 @@
-"""Guards of a run: a lock on its folder, and an end between two steps on Ctrl-C, so that what it saves is whole."""
+"""Guards of a run: a lock on its folder, and an end between two steps on Ctrl-C, so that its files are whole."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class Trainer:
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _step(self, batch: Any) -> tuple[Tensor, int]:
-        """One optimiser step; returns the sums of `output_loss` and the number of target tokens."""
+        """One optimizer step; returns the sums of `output_loss` and the number of target tokens."""
         self.model.train()
         figures, words = self.task.loss(self.model, batch)
         (figures[0] / words).backward()  # type: ignore[no-untyped-call]
@@ -238,7 +238,7 @@ def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:
 
 
 def _optimizer(options: TrainOptions, model: nn.Module) -> torch.optim.Optimizer:
-    """The optimiser that `options` name, its rate still zero."""
+    """The optimizer that `options` name, its rate still zero."""
     if options.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), lr=0.0)
     return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, options.adam_beta2), eps=1e-8, fused=True)

@@ -76,7 +76,7 @@ def output_loss(
     """Loss of hidden [N, D] against target ids [N] under logits = hidden weight' + bias, summed over the N words.
 
     Returns [4]: the loss to minimise, (1-smoothing) nll + smoothing * mean over words of -log p + alpha (log Z)^2
-    (self-normalisation, CUBE-4, eq. 11); then for the log the nll in nats, the sum of (log Z)^2 and the number of right
+    (self-normalization, CUBE-4, eq. 11); then for the log the nll in nats, the sum of (log Z)^2 and the number of right
     first guesses. Only the first has a gradient. The products run in `dtype`, the softmax in float32.
     """
     with torch.autocast(hidden.device.type, enabled=False):
@@ -107,7 +107,7 @@ def word_frequency(words: Tensor, vocab_size: int) -> Tensor:
 def training_loss(
     hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, frequency: Tensor, options: TrainOptions
 ) -> Tensor:
-    """`output_loss` as the options of training ask for it; `frequency` [V] is what a sampled softmax draws by."""
+    """`output_loss` as the options of training ask for it; a sampled softmax draws by `frequency` [V]."""
     if options.output_samples:
         words, log_chance, target = sample_words(target, frequency, options.output_samples)
         weight, bias = weight[words], bias[words] - log_chance

@@ -26,7 +26,7 @@ def fastest_threads(task: TrainingTask, model: torch.nn.Module) -> int:
     """Number of threads with which a step takes least time: one, or one for each usable core.
 
     Small matrices on many threads are slow, and so are threads that share their cores with other programs. The random
-    state, and what the task carries from batch to batch, are left as they were.
+    state, and the tensors that the task carries from batch to batch, stay unchanged.
     """
     counts = sorted({1, usable_cores()})
     if len(counts) == 1:

@@ -1,4 +1,4 @@
-"""The interface of what the training loop trains: a task has the text, the model, the loss and the measure."""
+"""The interface of a training task: the text, the model, the loss and the measure."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def convert(
     ] = "auto",
     export: Annotated[
         str,
-        typer.Option("--to", metavar="sharpbeam|hugging-face", help="hugging-face: FROM is a model folder of ours."),
+        typer.Option("--to", metavar="sharpbeam|hugging-face", help="hugging-face: FROM is a Sharpbeam folder."),
     ] = "sharpbeam",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace TO, and all that is in it, if it is there.")
@@ -61,7 +61,7 @@ def convert(
     and of Bergamot, such as Firefox's (.npz, .bin, config.yml or the folder); and checkpoints of OpenNMT-py 3 (.pt).
     Nothing in a file is run. A model with a feature that Sharpbeam lacks is refused by the feature's name.
 
-    With `--to hugging-face` a transformer of ours is written as MarianMT, or as T5 where its positions are relative;
+    With `--to hugging-face` a transformer of Sharpbeam is written as MarianMT, or as T5 if its positions are relative;
     what these cannot express, such as the pre-norm layers of `recipes/de-en-transformer.toml`, is refused by name.
 
     Examples:
@@ -81,12 +81,12 @@ def convert(
 
     if export == "hugging-face":
         refuse_flags(source_spm, target_spm, source_eos, "a model folder of Sharpbeam")
-        done = conversion.export_model(origin, to, overwrite=overwrite)
+        written = conversion.export_model(origin, to, overwrite=overwrite)
     else:
         files: Any = {"source_spm": source_spm, "target_spm": target_spm, "source_eos": source_eos}
-        done = conversion.convert_model(origin, to, quantization=quantization, overwrite=overwrite, **files)
-    print(f"{done.folder}: {done.summary}.")
-    for note in done.notes:
+        written = conversion.convert_model(origin, to, quantization=quantization, overwrite=overwrite, **files)
+    print(f"{written.folder}: {written.summary}.")
+    for note in written.notes:
         print(note)
     if export == "sharpbeam":
         if preview:

@@ -13,7 +13,7 @@ from sharpbeam.errors import needs_extra
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe (TOML): text, vocabulary, model and optimisation.")],
+    recipe: Annotated[Path, typer.Argument(help="A recipe (TOML): text, vocabulary, model and optimization.")],
     *,
     data: Annotated[
         Path | None,
@@ -24,7 +24,7 @@ def train(
         typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the run: checkpoint, metrics, best model."),
     ],
     max_steps: Annotated[
-        int | None, typer.Option(help="Optimiser steps, instead of the recipe's train.max_steps.")
+        int | None, typer.Option(help="Optimizer steps, instead of the recipe's train.max_steps.")
     ] = None,
 ) -> None:
     """Train a model from a recipe.

@@ -131,9 +131,9 @@ def translate(
             print("sharpbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
         shown = output is not None or not sys.stdout.isatty()  # else the lines are the progress
         with progress_bar("translating", job.total, shown=shown) as bar:
-            done = job.run(place, bar)
+            figures = job.run(place, bar)
     if stats:
-        print(done.json(), file=sys.stderr)
+        print(figures.json(), file=sys.stderr)
 
 
 def _refuse(flags: Mapping[str, Any], why: str) -> None:

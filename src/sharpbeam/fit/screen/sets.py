@@ -96,7 +96,7 @@ def widen(screen: Screen, rows: NDArray[np.int64], share: Floats, budget: float)
     """`screen` with the words that are most likely elsewhere, until the average set has `budget` words.
 
     `rows` [C] vectors are in the clusters, and `share` [C, V] is how likely each word is there. These words are hardly
-    ever among the best: what they take off is the error of a normaliser that only guesses them.
+    ever among the best: what they take off is the error of a normalizer that only guesses them.
     """
     clusters, vocab = share.shape
     size = np.diff(screen.start)

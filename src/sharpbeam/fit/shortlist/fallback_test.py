@@ -24,7 +24,7 @@ RISING = 0.2  # of the steps: the rate rises to its highest, and falls to 0 afte
 DECAY = 0.9, 0.999  # of Adam's moments
 DEVIATIONS = -3.0, 4.0  # least and largest log deviation, as in csrc/output/net.cpp
 STEEPEST = 0.1  # gradient of one row's outputs: a few rows are far off
-MOST_SHARE = 0.05  # outside: a normaliser that is wrong by more counts among near-equal hypotheses
+MOST_SHARE = 0.05  # outside: a normalizer that is wrong by more counts among near-equal hypotheses
 Bools = NDArray[np.bool_]
 
 
@@ -130,7 +130,7 @@ def _gradients(weights: list[Floats], x: Floats, direct: Floats, target: Floats)
 
 
 def certainty(test: ShortlistTest, rows: FallbackRows) -> Floats:
-    """How many deviations the bar of each row [n] is above what is expected outside: -inf where the normaliser asks."""
+    """How many deviations the bar of each row [n] is above what is expected outside: -inf where the normalizer asks."""
     units = np.maximum(rows.hidden @ test.inner.T + test.bias, 0)
     mean, deviation = (units @ test.outer.T + rows.direct @ test.direct.T).T
     found = (rows.bar - mean) / np.exp(np.clip(deviation, *DEVIATIONS))

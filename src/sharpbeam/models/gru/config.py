@@ -34,7 +34,7 @@ class GruConfig:
     top_dim: int = 0
     top_start: Literal["zero", "bottom"] = "zero"  # a top GRU's first state: zeros, or that of the bottom cell (Marian)
     readout: Literal["none", "linear", "tanh"] = "linear"  # CUBE eq. 7: t = g(e, c, s)
-    hidden_dim: int = 256  # D, what the output layer sees
+    hidden_dim: int = 256  # D, seen by the output layer
     shared_embedding: bool = False  # source and target embeddings are one tensor
     tied_output: bool = False  # the output matrix is the target embedding
     unk_id: int = 0

@@ -15,11 +15,11 @@ class LstmLmConfig:
 
     vocab_size: int
     embedding_dim: int = 200  # E
-    hidden_dim: int = 200  # D, of every layer; the uppermost one is what the output layer sees
+    hidden_dim: int = 200  # D, of every layer; the output layer sees the uppermost one
     layers: int = 2
     tied_output: bool = False  # the output matrix is the embedding
     unk_id: int = 0
-    bos_id: int = 1  # fed to a model, it stands for no word at all: the model says what follows what it has read
+    bos_id: int = 1  # fed to a model, it stands for no word at all: the model continues the text so far
     eos_id: int = 2  # stands between sentences, and before the first one
     pad_id: int = 3
 

@@ -20,7 +20,7 @@ class TransformerConfig:
 
     source_vocab_size: int
     target_vocab_size: int
-    hidden_dim: int = 512  # D, of embeddings and all layers, and what the output layer sees
+    hidden_dim: int = 512  # D, of embeddings, all layers, and the output layer
     encoder_layers: int = 6
     decoder_layers: int = 6
     encoder_heads: int = 8
@@ -61,7 +61,7 @@ class TransformerConfig:
     decoder_kind: Literal["attention", "ssru"] = "attention"  # what looks back: attention, or a recurrent unit
     ssru_projection: bool = False  # a matmul after the recurrent unit
     unk_id: int = 0
-    bos_id: int = 1  # what the decoder is fed first; may be eos_id or pad_id
+    bos_id: int = 1  # first input of the decoder; may be eos_id or pad_id
     eos_id: int = 2
     pad_id: int = 3
     languages: dict[str, int] = field(default_factory=dict)  # token of each language, the same on both sides
@@ -73,7 +73,7 @@ class TransformerConfig:
     source_eos: bool = True  # whether sources end in eos; those of OpenNMT-py do not
     target_tag: bool = False  # every translation begins with the token of its language, which adds nothing to its score
     target_begin: tuple[int, ...] = ()  # tokens that every translation begins with too, before the tag
-    suppressed_ids: tuple[int, ...] = ()  # words that are never produced, though the normaliser counts them
+    suppressed_ids: tuple[int, ...] = ()  # words that are never produced, though the normalizer counts them
 
     def __post_init__(self) -> None:
         check_sizes(self)

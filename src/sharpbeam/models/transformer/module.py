@@ -39,7 +39,7 @@ class Past:
 
 
 def linear(inputs: int, outputs: int, bias: bool, parts: int = 1) -> nn.Linear:
-    """A product of `parts` matrices, one below the other, each initialised as if it stood alone."""
+    """A product of `parts` matrices, one below the other, each initialized as if it stood alone."""
     layer = nn.Linear(inputs, outputs, bias)
     for part in layer.weight.data.chunk(parts):
         nn.init.xavier_uniform_(part)

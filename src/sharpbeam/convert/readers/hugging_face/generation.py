@@ -118,7 +118,7 @@ def notes(generation: Facts) -> tuple[str, ...]:
         sentences.append("`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked.")
     if generation.flag("renormalize_logits"):
         sentences.append(
-            "`generate` renormalises what min_length, repetition_penalty and no_repeat_ngram_size leave "
+            "`generate` renormalizes what min_length, repetition_penalty and no_repeat_ngram_size leave "
             "(renormalize_logits); Sharpbeam does so for banned words only, so scores with these rules differ."
         )
     tasks = generation.get("task_specific_params")

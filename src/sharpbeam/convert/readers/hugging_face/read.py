@@ -38,7 +38,7 @@ def read_hugging_face(folder: Path) -> Converted:
     facts, generation = checkpoint.facts, checkpoint.generation
     facts.require("is_encoder_decoder", [True])
     if facts.get("quantization_config") is not None:
-        raise facts.refusal("quantization_config", "left out; convert the model before it was quantised")
+        raise facts.refusal("quantization_config", "left out; convert the model before it was quantized")
     options.refuse_lacking_options(generation)
     sizes, tensors, words = FAMILIES[kind].read(checkpoint)
     words = options.with_forced_tokens(words, generation)
