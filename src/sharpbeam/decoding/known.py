@@ -1,7 +1,7 @@
 """Texts that are all known, decoded without a session where one worker is enough.
 
-A session costs as much as some ten steps of a small model: handles, locks and threads that no other caller sees. Here
-the lane's run is stepped by the caller, and kept for the next call with the same options.
+A session needs handles and locks, which no other caller sees here: the lane's run is stepped by the caller, and kept
+for the next call with the same options.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class KnownTexts:
     """Decodes texts, and keeps a run for each set of options. Any thread may call its method."""
 
     def __init__(self) -> None:
-        self._idle: dict[int, _Kept] = {}  # by the id of their options
+        self._idle: dict[DecodeOptions, _Kept] = {}
 
     def decode(
         self,
@@ -61,8 +61,8 @@ class KnownTexts:
             return decode_texts(loaded, texts, options, target_prefix, glossary)
         options = options if glossary is None else for_phrases(options)
         inputs = encode_texts(loaded, texts, target_prefix, options, glossary=glossary)
-        kept = self._idle.pop(id(options), None)
-        if kept is None or kept.options is not options or kept.loaded is not loaded:
+        kept = self._idle.pop(options, None)
+        if kept is None or kept.loaded is not loaded:
             lane = Lane(loaded, options)
             lane.plan.queue.final = True
             kept = _Kept(loaded, options, lane)
@@ -79,15 +79,9 @@ class KnownTexts:
         if not requests:
             return
         run, whole = kept.run, False
-        alone = len(requests) == 1 and kept.lane.reusable and run.native and not requests[0].phrases
-        if not alone:
-            kept.lane.plan.add(requests)
+        kept.lane.plan.add(requests)
         try:
             with loaded.teams.alone() as team:
-                if alone:  # in one call of the core
-                    with team:
-                        found = run.decode(requests[0])
-                    yield requests[0].index, answer_of(loaded, inputs[requests[0].index], found, options)
                 while run.busy:
                     with team:
                         finished = run.step()
@@ -99,7 +93,7 @@ class KnownTexts:
             if whole and len(requests) <= FEW_TEXTS and kept.lane.reusable:
                 if len(self._idle) >= MOST_OPTIONS:
                     self._idle.clear()
-                self._idle[id(kept.options)] = kept
+                self._idle[kept.options] = kept
 
 
 def decode_texts(

@@ -34,8 +34,11 @@ def of_request(session: DecodeOptions, options: DecodeOptions | None, keywords: 
     """The options of a request in a session, whose schedule is that of `session`; raises OptionError."""
     for name in keywords.keys() & _OF_SESSION:
         require(False, name, keywords.get(name), "set for the session, not for one of its requests")
-    chosen = (options or session).changed(**keywords)
-    return replace(chosen, schedule=replace(session.schedule, max_input_length=chosen.schedule.max_input_length))
+    if options is None:
+        return session.changed(**keywords)
+    options = options.changed(**keywords)
+    longest = options.schedule.max_input_length
+    return replace(options, schedule=replace(session.schedule, max_input_length=longest))
 
 
 @dataclass(frozen=True)
@@ -152,18 +155,9 @@ class LaneRun:
         self._loaded.add_work(self.search.work)
         self.search.work = Work()
 
-    @property
-    def native(self) -> bool:
-        """Whether `decode` is there: nothing of a request runs in Python."""
-        return not self._lane.attends and self.run.native
-
-    def decode(self, request: Request) -> list[Hypothesis]:
-        """The hypotheses of a request that waits in no queue, best first; nothing else is in flight."""
-        return self.run.decode(request)
-
-    def step(self) -> Finished:
+    def step(self, *, to_end: bool = False) -> Finished:
         """Take one step with all live rows; returns the finished requests with their hypotheses, best first."""
-        finished = self.run.step()
+        finished = self.run.step(to_end=to_end)
         if not self._lane.attends:
             return finished
         self._unattended += finished
@@ -205,10 +199,13 @@ class Worker:
         """Whether there is something to do."""
         return any(run.busy for run in tuple(self.runs.values()))
 
-    def step(self, lanes: Collection[Lane], team: AbstractContextManager[None]) -> list[tuple[Lane, Outcome]]:
+    def step(
+        self, lanes: Collection[Lane], team: AbstractContextManager[None], *, to_end: bool = False
+    ) -> list[tuple[Lane, Outcome]]:
         """Take one step in each of `lanes`; `team` shares the work of a matmul.
 
-        Returns the finished requests. An error ends the run in which it occurs, and no other.
+        With `to_end` a request that is alone takes all its steps. Returns the finished requests. An error ends the run
+        in which it occurs, and no other.
         """
         outcomes: list[tuple[Lane, Outcome]] = []
         with self._turnstile:
@@ -224,7 +221,7 @@ class Worker:
                     continue
                 try:
                     with team:
-                        finished = run.step()
+                        finished = run.step(to_end=to_end)
                 except Exception as error:
                     outcomes.append((lane, (run.requests, error)))
                     self._forget(lane)

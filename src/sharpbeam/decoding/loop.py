@@ -10,9 +10,8 @@ import numpy as np
 from sharpbeam.models.interface import Decoding
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.scheduling.interface import Schedule
-from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.interface import Search
-from sharpbeam.types import Hypothesis, Request, Rows
+from sharpbeam.types import Hypothesis, Request, Rows, StepResult
 
 Finished = list[tuple[Request, list[Hypothesis]]]  # requests that are done; their hypotheses, best first
 
@@ -38,21 +37,28 @@ class Run:
         self.rows = Rows.empty()
         """Their live hypotheses."""
         self._forward = Forward(model, self.layer)
+        self._decodes = getattr(search, "decodes", lambda request, forward: False)  # a search may leave it out
         self._cancelled: deque[int] = deque()
 
-    def step(self) -> Finished:
-        """Let requests enter, decode one token for each row (or several, `Schedule.whole`), and return what is done."""
+    def step(self, *, to_end: bool = False) -> Finished:
+        """Let requests enter, decode one token for each row (or several, `Schedule.whole`), and return what is done.
+
+        With `to_end` a request that is alone takes all its steps, although others may come.
+        """
         if self._cancelled:
             self._drop()
         if entering := self.schedule.refill():
             self.flight.update((request.index, request) for request in entering)
+            alone = len(self.flight) == 1 and (to_end or self.schedule.whole)
+            if alone and self._decodes(entering[0], self._forward):
+                return self._decode(entering[0])
             state = self.model.admit(entering)
             self.layer.admit(entering)
             self.rows = self.rows.extend(self.search.begin(entering, state))
         if not self.flight:
             return []
         rows = self.schedule.select(self.rows)
-        self._forward.whole = self.schedule.whole
+        self._forward.whole = self.schedule.whole or (to_end and len(self.flight) == 1)
         result = self.search.step(rows, self._forward)  # tokens -> hidden [R, D] -> candidates [R, k] -> surviving rows
         self.rows = self.schedule.apply(result)
         self.model.retain(self.rows.state)
@@ -62,15 +68,13 @@ class Run:
         self._evict(result.finished)
         return finished
 
-    @property
-    def native(self) -> bool:
-        """Whether `decode` is there."""
-        return self._forward.native is not None and isinstance(self.search, BeamSearch) and not self.flight
-
-    def decode(self, request: Request) -> list[Hypothesis]:
-        """The hypotheses of a request that does not wait in the schedule, best first; nothing else is in flight."""
-        assert isinstance(self.search, BeamSearch)
-        return self.search.decode(request, self._forward)
+    def _decode(self, request: Request) -> Finished:
+        """All steps of the one request in flight, which has not begun, in one call of the search."""
+        self.schedule.select(self.rows)
+        hypotheses = self.search.decode(request, self._forward)
+        self.rows = self.schedule.apply(StepResult(self.rows, {request.index: hypotheses}))
+        self.flight.clear()
+        return [(request, hypotheses)]
 
     def cancel(self, request: int) -> None:
         """Drop a request at the next step if it is in flight. Any thread may call this."""

@@ -1,8 +1,8 @@
 """A session: requests are submitted, stepped and cancelled while others are decoded.
 
-All decoding uses it: a batch is a session whose requests are all known, a server is one that never ends. Requests with
-different options are decoded in different lanes (decoding/lanes.py), each of which takes a step in every round. An
-answer does not depend on when its request came, on other requests, on cancellations or on the number of threads.
+A server is a session that never ends; a batch is one for several workers (decoding/known.py). Requests with different
+options are decoded in different lanes (decoding/lanes.py), each of which takes a step in every round. An answer does
+not depend on when its request came, on other requests, on cancellations or on the number of threads.
 """
 
 from __future__ import annotations
@@ -172,10 +172,14 @@ class Session(Generic[T]):
 
         Does nothing if no request waits or is in flight. A sealed session may take several steps in one call.
         """
+        return self._step_all(to_end=False)
+
+    def _step_all(self, *, to_end: bool) -> list[Handle[T]]:
+        """`step`; with `to_end` a request that is alone takes all its steps."""
         check_process(self._process)
         self._worker(0, 1)
         with self.loaded.teams.lend(1) as (team,):  # a closed iterator of `run` may have left others
-            return [handle for worker in tuple(self._workers) for handle in self._step(worker, team)]
+            return [handle for worker in tuple(self._workers) for handle in self._step(worker, team, to_end=to_end)]
 
     def _step_for(self, handle: Handle[T], end: float | None) -> None:
         """Step until `handle` is done or the clock (`time.monotonic`) is at `end`, unless another thread does.
@@ -191,9 +195,8 @@ class Session(Generic[T]):
                         "decode it; add a callback to that request, or wait in another thread."
                     )
                 return
-            found = self.step()
-            if self._runner is not None:
-                self._late += found
+            done = self._step_all(to_end=end is None and self._pending == 1)
+            self._late += done if self._runner is not None else []
 
     def run(self) -> Generator[Handle[T], None, None]:
         """Take steps until every request is done; yields handles as they finish.
@@ -293,10 +296,10 @@ class Session(Generic[T]):
         finally:
             self._stepping.discard(get_ident())
 
-    def _step(self, worker: Worker, team: AbstractContextManager[None]) -> list[Handle[T]]:
+    def _step(self, worker: Worker, team: AbstractContextManager[None], *, to_end: bool = False) -> list[Handle[T]]:
         """Take one step in each lane; returns the handles that finished."""
         done: list[Handle[T]] = []
-        for lane, outcome in worker.step(self._lanes, team):
+        for lane, outcome in worker.step(self._lanes, team, to_end=to_end):
             done += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
         return done
 
@@ -388,8 +391,7 @@ class Session(Generic[T]):
 
     def _peek(self, lane: Lane, request: int) -> tuple[list[Hypothesis], list[int]] | None:
         """`Run.peek` of a request; None if it is not in flight."""
-        found = (worker.peek(lane, request) for worker in tuple(self._workers))
-        return next((each for each in found if each is not None), None)
+        return next(filter(None, (worker.peek(lane, request) for worker in tuple(self._workers))), None)
 
     def _leave(self) -> None:
         """Count a handle that ended. The lock is held."""

@@ -97,6 +97,9 @@ class Stream:
     def select(self, rows: Rows) -> Rows:
         """The rows that the schedule puts first."""
         self._paused = Rows.empty()
+        if not len(rows):  # of a request that takes all its steps at once
+            self._limited = False
+            return rows
         self._step += 1
         options, requests = self._options, len(self._flight)
         cap = options.max_step_rows

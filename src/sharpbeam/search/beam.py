@@ -21,7 +21,7 @@ class BeamSearch(NativeSearch):
     """Beam search of one decoding run, by default as Hugging Face's `generate`; with beam_size 1 greedy search."""
 
     kind = "beam"
-    takes_phrases = True
+    takes_phrases = _decodes = True
 
     def __init__(self, options: SearchOptions, bos_id: int, eos_id: int, vocab_size: int) -> None:
         """A search of one decoding run; raises OptionError if the beam is wider than the vocabulary."""

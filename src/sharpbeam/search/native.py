@@ -28,6 +28,7 @@ class NativeSearch:
     """The search in the core: beam, sampling or expansion."""
     rows_each = 1
     """Rows that a request begins with."""
+    _decodes = False
     takes_phrases = False
     """Whether the answers of a request have its phrases."""
 
@@ -94,6 +95,11 @@ class NativeSearch:
             self._report(self._observer, trace)
         rows = Rows(request, state, token, node, length, score)
         return StepResult(rows, {} if finished is None else self._close(finished))
+
+    def decodes(self, request: Request, forward: Forward) -> bool:
+        """Whether `decode` is there: nothing of the request runs in Python, or is watched."""
+        plain = self._decodes and not request.phrases and self._observer is None
+        return plain and forward.native is not None
 
     def decode(self, request: Request, forward: Forward) -> list[Hypothesis]:
         """The hypotheses of `request`, best first, if nothing else is in flight and all of `forward` is native.

@@ -19,6 +19,7 @@ from sharpbeam.decoding.handle import Handle
 from sharpbeam.decoding.session import Session
 from sharpbeam.errors import RequestCancelledError
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.search.native import NativeSearch
 from sharpbeam.types import Floats, TopK
 
 REQUESTS = 1000
@@ -226,6 +227,26 @@ def test_what_there_is_of_an_answer_can_be_seen_before_it_is_done(batch) -> None
     found = [(seen[-1].hypotheses, handle.result().hypotheses) for handle, seen in kept.items()]
     stayed = [early[0] in final for early, final in found if early]
     assert sum(stayed) > len(stayed) / 2  # what is finished early is mostly an answer, with its final score
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_request_alone_takes_all_its_steps_in_one_call(tiny_model, sentences, beam_size, monkeypatch) -> None:
+    translator = Translator(tiny_model, beam_size=beam_size)
+    (wanted,) = translator.translate(sentences[:1])
+    calls: list[str] = []
+    for name in ("step", "decode"):
+        method = getattr(NativeSearch, name)
+        counted = lambda *given, name=name, method=method: (calls.append(name), method(*given))[1]  # noqa: E731
+        monkeypatch.setattr(NativeSearch, name, counted)
+    with translator.session() as session:
+        assert session.submit(sentences[0]).result() == wanted
+        assert calls == ["decode"] and session.live == session.pending == 0
+        first, second = session.submit_all(sentences[:2])
+        assert first.result() == wanted and "step" in calls  # in company every step is one call
+        assert second.result() == translator.translate(sentences[1:2])[0]
+        third = session.submit(sentences[0])
+        session.step()
+        assert third.partial().text != "" and third.result() == wanted
 
 
 def test_part_of_samples_is_their_own(tiny_model, sentences) -> None:
