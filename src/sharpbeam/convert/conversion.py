@@ -25,7 +25,7 @@ class Conversion:
     """A finished conversion."""
 
     folder: Path
-    summary: str  # format, layers, tokens and weights of the model, for people
+    summary: str  # format, layers, tokens and weights of the model, human-readable
     notes: tuple[str, ...] = ()  # what a user should know, a sentence each
 
 
@@ -48,7 +48,7 @@ def convert_model(
     each row by its largest value; "float32" none. `overwrite` replaces a model folder.
 
     Raises ModelError for a model that cannot be read or has a feature that Sharpbeam lacks, InputError for files that
-    cannot be read, OutputError where `output` cannot be written, OptionError for a wrong value.
+    cannot be read, OutputError if `output` cannot be written, OptionError for a wrong value.
     """
     name, folder = str(source), Path(output)
     require(bool(name), "source", name, "a folder, a file, or a name in the Hugging Face hub (owner/name)")
@@ -86,7 +86,7 @@ def _stored(name: str, tensor: Tensor, quantization: Quantization) -> Tensor:
 
 
 def _check_output(output: Path, source: Path, kind: str, overwrite: bool) -> None:
-    """Raise OutputError where `output` cannot be made, or must not be replaced, before the model is read.
+    """Raise OutputError if `output` cannot be made, or must not be replaced, before the model is read.
 
     Only a folder of the same kind is replaced: one whose config.json has the key `kind`.
     """

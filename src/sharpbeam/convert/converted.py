@@ -30,7 +30,7 @@ START = "<start>"
 class Converted:
     """All that a model folder needs."""
 
-    origin: str  # the format it came from, for people
+    origin: str  # the format it came from, human-readable
     config: TransformerConfig | GruConfig
     tensors: Mapping[str, Tensor]
     source: PieceVocabulary
@@ -43,10 +43,10 @@ class Converted:
     def summary(self) -> str:
         """Its size, for people."""
         c = self.config
-        words = (
-            f"{len(self.source)} words"
+        tokens = (
+            f"{len(self.source)} tokens"
             if self.source is self.target
-            else f"{len(self.source)} and {len(self.target)} words"
+            else f"{len(self.source)} and {len(self.target)} tokens"
         )
         millions = sum(tensor.size for tensor in self.tensors.values()) / 1e6
         if isinstance(c, GruConfig):
@@ -57,7 +57,7 @@ class Converted:
         languages = f", {count} language{'s' * (count > 1)}" if count else ""
         own = "".join(f", {name}={value}" for name, value in self.decoding.items())
         shortlist = ", with its shortlist" if self.shortlist else ""
-        return f"{self.origin}, {layers}, {words}{languages}, {millions:.1f} million weights{own}{shortlist}"
+        return f"{self.origin}, {layers}, {tokens}{languages}, {millions:.1f} million weights{own}{shortlist}"
 
     def save(self, folder: Path, name: str) -> None:
         """Write the model folder; `name` is what the model is called in its card."""
@@ -81,7 +81,7 @@ class Converted:
 
 
 def checked_decoding(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Search options that `path` holds, by our names; raises ModelError where they are not sound."""
+    """Search options that `path` holds, by our names; raises ModelError if they are not sound."""
     try:
         build(SearchOptions, options, "search options")
     except OptionError as error:
@@ -102,7 +102,7 @@ def with_start(
     """Tensors and words with START, whose embedding is zero and which no normalizer counts, and its id.
 
     The id is the same on both sides, for one set of special ids serves both: after the target's tokens, and so among
-    the source's where it has more. Raises ModelError where it has fewer.
+    the source's where it has more. Raises ModelError if it has fewer.
     """
     start = len(target)
     if len(source) < start:
@@ -117,14 +117,14 @@ def with_start(
 
 
 def id_of(path: Path, words: Sequence[str], name: str, word: str) -> int:
-    """The id of `word`, which `path` calls its `name`; raises ModelError where the vocabulary lacks it."""
+    """The id of `word`, which `path` calls its `name`; raises ModelError if the vocabulary lacks it."""
     if word not in words:
         raise ModelError(f"{path}: {name} is {word!r:.40}, which its vocabulary lacks.")
     return words.index(word)
 
 
 def check_same_words(path: Path, source: Sequence[str], target: Sequence[str], ids: Mapping[str, int]) -> None:
-    """Raise ModelError where one of `ids` is another word of the source than of the target.
+    """Raise ModelError if one of `ids` is another word of the source than of the target.
 
     Sharpbeam has one set of special ids for both sides; a source word of such an id would never be read.
     """
@@ -133,5 +133,5 @@ def check_same_words(path: Path, source: Sequence[str], target: Sequence[str], i
         if words[0] != words[1]:
             raise ModelError(
                 f"{path}: {name} {token} is {words[0]} in the source vocabulary and {words[1]} in the target's; "
-                "Sharpbeam reads models whose special words have the same ids in both."
+                "Sharpbeam reads models whose special tokens have the same ids in both."
             )

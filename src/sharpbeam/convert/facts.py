@@ -63,7 +63,7 @@ class Facts:
         return meanings[value]
 
     def require(self, name: str, allowed: Collection[Any]) -> None:
-        """Raise ModelError where a fact is there and is another one: then the model has a feature that we lack."""
+        """Raise ModelError if a fact is there and is another one: then the model has a feature that we lack."""
         value = self.get(name)
         if value is not None and not any(type(value) is type(one) and value == one for one in allowed):
             choices = " or ".join(map(repr, allowed))

@@ -189,7 +189,7 @@ def _t5_tokenizer(folder: Path, config: TransformerConfig, source: Vocabulary, t
 
 
 def _spm(folder: Path, side: str, vocabulary: Vocabulary) -> bytes:
-    """The SentencePiece model of one side; raises ModelError where it has none."""
+    """The SentencePiece model of one side; raises ModelError if it has none."""
     data = vocabulary.spm if isinstance(vocabulary, PieceVocabulary) else None
     if isinstance(vocabulary, SentencePieceVocabulary):
         data = vocabulary.serialized

@@ -69,7 +69,7 @@ def _models_in(folder: Path) -> list[Path]:
 
 
 def refuse_flags(source_spm: Path | None, target_spm: Path | None, source_eos: bool, owner: str) -> None:
-    """Raise InputError where something was given that would not be heeded, since `owner` says it itself."""
+    """Raise InputError if something was given that would not be heeded, since `owner` says it itself."""
     for name, path in (("source-spm", source_spm), ("target-spm", target_spm)):
         if path is not None:
             raise InputError(f"{name} is {path}; {owner} has its own SentencePiece models, so leave it out.")

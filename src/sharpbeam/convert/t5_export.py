@@ -39,7 +39,7 @@ _SENTINEL = "<extra_id_"
 
 
 def t5_config(config: TransformerConfig) -> dict[str, Any]:
-    """The facts of config.json, but for those of special tokens."""
+    """The facts of config.json, except those of special tokens."""
     scaled = _is_scaled(config)
     own = config.positions == "relative"
     return {

@@ -167,7 +167,7 @@ def test_objects_are_not_made(tmp_path, monkeypatch):
     ("changes", "said"),
     [
         ({"model": None}, "no whole checkpoint.*safetensors"),
-        ({"vocab": {"src": SOURCE, "tgt": TARGET[:-1]}}, "target vocabulary has 47 words, the embedding 48"),
+        ({"vocab": {"src": SOURCE, "tgt": TARGET[:-1]}}, "target vocabulary has 47 tokens, the embedding 48"),
         ({"vocab": {"src": SOURCE, "tgt": TARGET, "src_feats": [["a"]]}}, "src_feats"),
         ({"vocab": {"src": SOURCE, "tgt": [*TARGET[:-1], "\ud800"]}}, "no character"),
         ({"vocab": {"src": SOURCE, "tgt": TARGET, "decoder_start_token": "<go>"}}, "'<go>', which its vocabulary"),

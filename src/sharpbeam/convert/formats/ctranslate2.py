@@ -37,7 +37,7 @@ class ModelFile:
 
 
 def read_model_file(path: Path) -> ModelFile:
-    """Read model.bin; raises ModelError where it is damaged or of another version."""
+    """Read model.bin; raises ModelError if it is damaged or of another version."""
     try:
         check_regular(path)
         return _ModelBin(np.memmap(path, np.uint8, "r")).model()

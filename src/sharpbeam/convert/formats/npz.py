@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sharpbeam.errors import ModelError
 from sharpbeam.text.lines import check_regular
 
-_SMALL, _DEFLATED = 1 << 24, 8  # all arrays have at most so many bytes, and so many times those of the file: weights
-# hardly compress, and a bomb of zeros is a thousand times as large as its file
+# Bytes of all arrays, and how many times those of the file they may be: weights hardly compress, and a bomb of zeros is
+# a thousand times as large as its file.
+_SMALL, _DEFLATED = 1 << 24, 8
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:

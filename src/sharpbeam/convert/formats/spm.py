@@ -57,7 +57,7 @@ class Pieces:
 
 
 def read_spm(path: Path) -> tuple[bytes, list[str]]:
-    """The bytes of a SentencePiece model, and its pieces by id; ModelError where it is none, or a piece no text."""
+    """The bytes of a SentencePiece model, and its pieces by id; ModelError if it is none, or a piece no text."""
     try:
         data = read_whole(path)
         return data, read_pieces(data)
@@ -68,7 +68,7 @@ def read_spm(path: Path) -> tuple[bytes, list[str]]:
 
 
 def read_pieces(data: bytes) -> list[str]:
-    """The pieces by id of a serialized SentencePiece model; RuntimeError where it is none."""
+    """The pieces by id of a serialized SentencePiece model; RuntimeError if it is none."""
     processor = sentencepiece.SentencePieceProcessor()
     processor.LoadFromSerializedProto(data)
     return [processor.IdToPiece(i) for i in range(processor.GetPieceSize())]

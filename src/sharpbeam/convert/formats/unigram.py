@@ -22,7 +22,7 @@ _MOST_DEPTH = 4  # of sequences of normalizers
 def read_unigram(path: Path) -> tuple[bytes, list[str]]:
     """A serialized SentencePiece model that cuts text as the tokenizer in `path` does, and its pieces by id.
 
-    Raises ModelError where that is no unigram model with a space sign before words.
+    Raises ModelError if that is no unigram model with a space sign before words.
     """
     whole = Facts(path, read_json(path, WORDS))
     model, added = whole.get("model"), whole.get("added_tokens") or []

@@ -57,18 +57,18 @@ class Weights:
         return self._arrays.keys()
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of one array; raises ModelError where it is missing."""
+        """The shape of one array; raises ModelError if it is missing."""
         return self._find(name).shape
 
     def matrix_shape(self, name: str) -> tuple[int, int]:
-        """The shape of one matrix; raises ModelError where it is missing, or has not two axes."""
+        """The shape of one matrix; raises ModelError if it is missing, or has not two axes."""
         shape = self.shape(name)
         if len(shape) != 2:
             raise ModelError(f"{self.path}: tensor {name!r} has shape {shape}; it must have two axes.")
         return shape[0], shape[1]
 
     def take(self, name: str, *shape: int) -> Floats:
-        """The array `name` as float32; raises ModelError where it is missing, no floats, or of another shape."""
+        """The array `name` as float32; raises ModelError if it is missing, no floats, or of another shape."""
         tensor = self.tensor(name, *shape)
         return tensor.values() if isinstance(tensor, Int8Matrix) else tensor
 

@@ -29,7 +29,7 @@ def read_words(path: Path) -> list[str]:
     """The words of a file of lines `word: id`, by id.
 
     Raises ModelError with the line for one of another kind, and where there is no word or an id is left out;
-    InputError where the file cannot be read or is not UTF-8.
+    InputError if the file cannot be read or is not UTF-8.
     """
     words: dict[int, str] = {}
     for number, line in enumerate(read_lines(path), 1):
@@ -50,8 +50,8 @@ def read_words(path: Path) -> list[str]:
 def read_options(path: Path, raw: bytes | None = None) -> dict[str, Any]:
     """The options in a YAML file of Marian by name: str, int, bool, and lists of these; deeper values are left out.
 
-    `raw` stands for the contents of the file where it is part of another one. Raises ModelError where the YAML is
-    damaged, too long or holds no options, and InputError where the file cannot be read.
+    `raw` stands for the contents of the file where it is part of another one. Raises ModelError if the YAML is
+    damaged, too long or holds no options, and InputError if the file cannot be read.
     """
     try:
         data = read_whole(path) if raw is None else raw.rstrip(b"\0")
@@ -82,7 +82,7 @@ def _typed(value: Any) -> Any:
 
 
 def _scalar(written: str) -> str:
-    """The value of a scalar, plain or in quotes; ValueError where it is none."""
+    """The value of a scalar, plain or in quotes; ValueError if it is none."""
     if written[:1] not in _NOT_PLAIN:
         return written
     if _SINGLE.fullmatch(written):

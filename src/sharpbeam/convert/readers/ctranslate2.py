@@ -62,7 +62,7 @@ _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
 
 
 def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Converted:
-    """The model in `folder`; raises ModelError where it is no transformer for translation, or has what we lack.
+    """The model in `folder`; raises ModelError if it is no transformer for translation, or has what we lack.
 
     Its folder need not have the SentencePiece models; where it has none and none are given, text is pieces. With
     `source_eos` it was trained on sources that end in eos, though its config does not say so, and starts from <s>.
@@ -106,9 +106,10 @@ def _with_words(
         if unknown not in words:  # CTranslate2 adds it as the last one
             words.append(unknown)
         if len(words) != sizes[f"{side}_vocab_size"]:
+            rows = sizes[f"{side}_vocab_size"]
             raise ModelError(
-                f"{folder}: the {side} vocabulary has {len(words)} words, the embedding {sizes[f'{side}_vocab_size']}; "
-                "the files are not of one model."
+                f"{folder}: the {side} vocabulary has {len(words)} tokens, the embedding {rows}; the files are not of "
+                "one model."
             )
     shared = source is target
 
@@ -178,7 +179,7 @@ def _words(folder: Path, name: str) -> list[str] | None:
 
 
 def _weights(path: Path, file: ModelFile) -> Weights:
-    """The variables of a model, each matrix of integers with its scales; raises ModelError where it has none."""
+    """The variables of a model, each matrix of integers with its scales; raises ModelError if it has none."""
     arrays: dict[str, Stored] = {}
     for name, array in file.variables.items():
         if name.endswith("_scale") and name.removesuffix("_scale") in file.variables:
@@ -207,7 +208,7 @@ class _CTranslate2Transformer:
         self._weights, self._tensors = weights, Tensors(weights)
 
     def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The facts of TransformerConfig but for tokens, with `from_zero`; and the tensors. Raises ModelError."""
+        """The facts of TransformerConfig except tokens, with `from_zero`; and the tensors. Raises ModelError."""
         self._refuse_what_we_lack()
         w, tensors = self._weights, self._tensors
         first = "encoder/embeddings_0/weight"

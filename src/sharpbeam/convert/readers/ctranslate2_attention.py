@@ -15,7 +15,7 @@ _BIAS, _DISTANCE = "relative_attention_bias", "relative_attention_max_distance"
 
 
 def attention_facts(weights: Weights, sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """head_dim and scaled_attention of TransformerConfig; raises ModelError where layers differ in them."""
+    """head_dim and scaled_attention of TransformerConfig; raises ModelError if layers differ in them."""
     rows, _ = weights.matrix_shape("encoder/layer_0/self_attention/linear_0/weight")
     head_dim = 0 if rows == 3 * sizes["hidden_dim"] else rows // (3 * max(sizes["encoder_heads"], 1))
     names = _names(sizes, "queries_scale", cross=True)
@@ -31,7 +31,7 @@ def attention_facts(weights: Weights, sizes: Mapping[str, Any]) -> dict[str, Any
 def relative_positions(weights: Weights, tensors: Tensors, sizes: Mapping[str, Any]) -> dict[str, Any] | None:
     """The facts of T5's biases for distances, which are added to `tensors`; None for a model without.
 
-    Raises ModelError where layers differ in the distances that have a bias.
+    Raises ModelError if layers differ in the distances that have a bias.
     """
     names = _names(sizes, _BIAS)
     if names[0] not in weights:

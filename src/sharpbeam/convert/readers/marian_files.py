@@ -57,7 +57,7 @@ def find_marian_files(
     """The files that belong to `model`; those that were given win, and `options` are looked for where they are not.
 
     Vocabularies are those that the options name, where they lie next to the model; else srcvocab.* and trgvocab.*; else
-    the only one there. Raises ModelError where there is not one, and InputError for options that cannot be read.
+    the only one there. Raises ModelError if there is not one, and InputError for options that cannot be read.
     """
     path = options or _find_options(model)
     found = read_options(path) if path else {}

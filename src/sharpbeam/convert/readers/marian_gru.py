@@ -66,7 +66,7 @@ def _marian_name(name: str, apart: bool) -> str:
 
 
 def read_recurrent(facts: Facts, weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The facts of GruConfig but for words, and the tensors."""
+    """The facts of GruConfig except tokens, and the tensors."""
     facts = facts.with_defaults(_DEFAULTS)
     for name, allowed in _ONLY.items():
         facts.require(name, allowed)
@@ -85,7 +85,7 @@ class _MarianGru:
         self._swapped = facts.text("enc-type") == "alternating" and facts.integer("enc-depth") % 2 == 0
 
     def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The facts of GruConfig but for words, and the tensors."""
+        """The facts of GruConfig except tokens, and the tensors."""
         w, top = self._weights, self._facts.integer("dec-depth") == 2
         words, tensors = read_embeddings(w, "decoder_ff_logit_l2")
         self._tensors = tensors

@@ -46,7 +46,7 @@ _PARTS = {  # of a layer, by our names: a block, and the letters of its matrices
 
 
 def read_transformer(facts: Facts, weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The facts of TransformerConfig but for tokens, and the tensors."""
+    """The facts of TransformerConfig except tokens, and the tensors."""
     facts.require("transformer-ffn-depth", [2])
     facts.require("transformer-decoder-ffn-depth", [0, 2])
     facts.require("transformer-attention-mask", ["default"])
@@ -72,7 +72,7 @@ class _MarianTransformer:
         self._dim = self._tensors["target_embedding"].shape[1]
 
     def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The facts of TransformerConfig but for tokens, and the tensors."""
+        """The facts of TransformerConfig except tokens, and the tensors."""
         facts = self._facts
         before, after, top = (
             facts.text(f"transformer-{name}").replace("d", "")

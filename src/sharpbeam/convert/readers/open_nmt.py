@@ -80,7 +80,7 @@ def read_open_nmt(path: Path, spm: Pieces) -> Converted:
     for name, words in (("source", source), ("target", target)):
         if len(words) != sizes[f"{name}_vocab_size"]:
             raise ModelError(
-                f"{path}: its {name} vocabulary has {len(words)} words, the embedding {sizes[f'{name}_vocab_size']}."
+                f"{path}: its {name} vocabulary has {len(words)} tokens, the embedding {sizes[f'{name}_vocab_size']}."
             )
     start = Facts(path, saved["vocab"], {"decoder_start_token": "<s>"}).text("decoder_start_token")
     named = {"unk_id": "<unk>", "bos_id": start, "eos_id": "</s>", "pad_id": "<blank>"}
@@ -157,7 +157,7 @@ class _OpenNmtTransformer:
         self._tensors = Tensors(weights)
 
     def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The facts of TransformerConfig but for words, and the tensors."""
+        """The facts of TransformerConfig except tokens, and the tensors."""
         facts, w, t = self._facts, self._weights, self._tensors
         names = {side: f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder")}
         source, target = (w.take(name, *w.matrix_shape(name)) for name in names.values())

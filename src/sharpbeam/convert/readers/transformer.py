@@ -14,10 +14,10 @@ from sharpbeam.models.transformer.tensors import tensor_shapes
 
 
 def add_layers(tensors: Tensors, sizes: Mapping[str, Any], theirs: Callable[[str], Sequence[str]]) -> None:
-    """Add every tensor that is not there yet of a transformer with `sizes`, the facts of its config but for tokens.
+    """Add every tensor that is not there yet of a transformer with `sizes`, the facts of its config except tokens.
 
     `theirs` names the parts that one of ours is made of, whose rows follow each other; without parts it is zeros.
-    Raises ModelError where a part is missing or of another shape.
+    Raises ModelError if a part is missing or of another shape.
     """
     config = TransformerConfig(**{**sizes, "unk_id": 0, "bos_id": 0, "eos_id": 0, "pad_id": 0})
     layers, most = config.encoder_layers + config.decoder_layers, len([*tensors.weights.names()])

@@ -27,7 +27,7 @@ _CUTTER: dict[str, list[Any]] = {"type": ["ByteLevel"], "add_prefix_space": [Fal
 
 
 def read_bart_words(folder: Path, kind: str, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
-    """The words of the model in `folder`, for so many rows of its embeddings; `special` lacks unk. ModelError."""
+    """The words of the model in `folder`, for this many rows of its embeddings; `special` lacks unk. ModelError."""
     path = folder / "tokenizer_config.json"
     Facts(path, read_json(path) if path.is_file() else {}).require("add_prefix_space", [False])
     if (folder / "merges.txt").is_file() and (folder / "vocab.json").is_file():
@@ -57,7 +57,7 @@ def _read_merges(path: Path) -> list[str]:
 
 
 def _read_tokenizer(path: Path) -> tuple[dict[str, int], list[str]]:
-    """Pieces with their ids, and merges, of a tokenizer.json; raises ModelError where it is no byte-level BPE."""
+    """Pieces with their ids, and merges, of a tokenizer.json; raises ModelError if it is no byte-level BPE."""
     whole = Facts(path, read_json(path, WORDS))
     whole.require("normalizer", [])
     parts: dict[str, Facts] = {}

@@ -34,7 +34,7 @@ class Checkpoint:
 
     @cached_property
     def weights(self) -> Weights:
-        """The weights; raises ModelError where they cannot be read."""
+        """The weights; raises ModelError if they cannot be read."""
         return read_hugging_face_weights(self.folder)
 
 
@@ -43,6 +43,6 @@ class Family:
     """Models of one class of `transformers`, by their model_type."""
 
     defaults: Mapping[str, Any]  # of the class, since older versions leave them out of config.json
-    # The facts of TransformerConfig but for those of tokens and languages, all tensors by our names, and the tokens.
+    # The facts of TransformerConfig except those of tokens and languages, all tensors by our names, and the tokens.
     # Raises ModelError by name for what Sharpbeam lacks.
     read: Callable[[Checkpoint], tuple[dict[str, Any], dict[str, Tensor], Words]]

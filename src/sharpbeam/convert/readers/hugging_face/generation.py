@@ -42,7 +42,7 @@ def refuse_lacking_options(generation: Facts) -> None:
 def with_forced_tokens(words: Words, generation: Facts) -> Words:
     """`words`, with the token that `generate` forces first: a language's makes that the default target language.
 
-    Raises ModelError where that is another token of a model with languages: then our answers would begin otherwise.
+    Raises ModelError if that is another token of a model with languages: then our answers would begin otherwise.
     """
     forced = generation.get("forced_bos_token_id")
     if forced is None:

@@ -133,7 +133,7 @@ class _MarianReader:
         self.kind, self.facts, self.weights, self._tensors = kind, facts, weights, Tensors(weights)
 
     def sizes(self) -> dict[str, Any]:
-        """The facts of TransformerConfig but for words and languages."""
+        """The facts of TransformerConfig except tokens and languages."""
         facts, vocab = self.facts, self.facts.integer("vocab_size")
         shared = facts.flag("share_encoder_decoder_embeddings") and not self._split_embeddings()
         decoder_vocab = facts.get("decoder_vocab_size") and facts.integer("decoder_vocab_size")
@@ -161,7 +161,7 @@ class _MarianReader:
         return sizes | self._positions(sizes["hidden_dim"])
 
     def all_tensors(self, sizes: Mapping[str, Any]) -> dict[str, Tensor]:
-        """All tensors in our names; raises ModelError where one is missing, of another shape, or left over."""
+        """All tensors in our names; raises ModelError if one is missing, of another shape, or left over."""
         w, t, dim = self.weights, self._tensors, sizes["hidden_dim"]
         source, target = sizes["source_vocab_size"], sizes["target_vocab_size"]
         if sizes["shared_embedding"]:

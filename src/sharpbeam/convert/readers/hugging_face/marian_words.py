@@ -57,7 +57,7 @@ _MASK = "<mask>"
 
 
 def read_words(folder: Path, kind: str, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
-    """The words of the model in `folder`, for so many rows of its embeddings; `special` lacks unk. ModelError."""
+    """The words of the model in `folder`, for this many rows of its embeddings; `special` lacks unk. ModelError."""
     path = folder / "tokenizer_config.json"
     tokenizer = Facts(path, read_json(path) if path.is_file() else {})
     if kind == "marian":

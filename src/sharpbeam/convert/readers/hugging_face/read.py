@@ -24,7 +24,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def read_hugging_face(folder: Path) -> Converted:
-    """The model in `folder`; raises ModelError where its family is none of FAMILIES, or it has what we lack."""
+    """The model in `folder`; raises ModelError if its family is none of FAMILIES, or it has what we lack."""
     path = folder / "config.json"
     config = read_json(path)
     kind = config.get("model_type")

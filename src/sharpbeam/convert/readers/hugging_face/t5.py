@@ -73,7 +73,7 @@ class _T5Reader:
         self.kind, self.facts, self.weights, self._tensors = kind, facts, weights, Tensors(weights)
 
     def sizes(self) -> dict[str, Any]:
-        """The facts of TransformerConfig but for words and languages."""
+        """The facts of TransformerConfig except tokens and languages."""
         facts, vocab = self.facts, self.facts.integer("vocab_size")
         activation, gated = facts.choice("feed_forward_proj", _FEED_FORWARD)
         facts.require("dense_act_fn", [name for name, meaning in _ACTIVATIONS.items() if meaning == activation])
@@ -106,7 +106,7 @@ class _T5Reader:
         return sizes
 
     def all_tensors(self, sizes: dict[str, Any]) -> dict[str, Tensor]:
-        """All tensors in our names; raises ModelError where one is missing, of another shape, or left over."""
+        """All tensors in our names; raises ModelError if one is missing, of another shape, or left over."""
         w, t, dim, vocab = self.weights, self._tensors, sizes["hidden_dim"], sizes["target_vocab_size"]
         t["target_embedding"] = w.take(self._embedding, vocab, dim)
         for name in _EMBEDDINGS:

@@ -94,7 +94,7 @@ def check_ids(path: Path, ids: dict[str, Any]) -> dict[str, int]:
 
 
 def id_of(path: Path, ids: Mapping[str, int], piece: str) -> int:
-    """The id of `piece`; raises ModelError where `path`, whose `ids` these are, lacks it."""
+    """The id of `piece`; raises ModelError if `path`, whose `ids` these are, lacks it."""
     if piece not in ids:
         raise ModelError(f"{path} lacks the piece {piece!r} for unknown words.")
     return ids[piece]
