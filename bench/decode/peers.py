@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from sharpbeam.storage.shortlists import FACTS
 
 from bench.engines.run import (
     LENGTH,
@@ -76,7 +75,7 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
     """
     chosen = best_ctranslate2(job)
     contenders: dict[str, Run] = {"CTranslate2": ctranslate2(job, **chosen)}
-    if (job.folder / FACTS).is_file():
+    if (job.folder / "shortlist.json").is_file():
         contenders["CTranslate2 with map"] = ctranslate2(job, **chosen, vmap=True)
     contenders |= {f"ours {layer}": Ours(job, layer) for layer in layers}
     if not job.fixed and job.beam > 1:

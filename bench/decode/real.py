@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from sharpbeam.storage.shortlists import FACTS
 
 from bench.engines import ctranslate2_model, firefox
 from bench.engines.child import Answer, Child, EngineError, python_engine
@@ -49,7 +48,9 @@ def contenders(model: str, folder: Path, beam: int, size: int) -> dict[str, Call
     def ours(**settings: Any) -> Callable[[], Child]:
         return lambda: python_engine("ours", model=str(folder), beam_size=beam, **settings)
 
-    own = {"ours": ours()} | ({"ours, shortlist": ours(output_layer="shortlist")} if (folder / FACTS).is_file() else {})
+    own = {"ours": ours()}
+    if (folder / "shortlist.json").is_file():
+        own["ours, shortlist"] = ours(output_layer="shortlist")
     if model in PAIRS:
         peers: dict[str, Callable[[], Child]] = {"Bergamot": lambda: firefox.bergamot(model, beam)}
         if beam == 1 and size == 1:

@@ -18,13 +18,12 @@ from typing import Any
 
 import numpy as np
 import yaml
-from sharpbeam.fit.low_bit_job import fit_preview
-from sharpbeam.storage.low_bit import FILE as LOW_BIT
 
 from bench.engines.child import Child, EngineError, python_engine
 from bench.harness.cache import HOME
 from sharpbeam import convert_model
 from sharpbeam.convert.formats.marian import read_marian_file
+from sharpbeam.fit.preview.job import fit_preview
 from sharpbeam.storage.tensors import Int8Matrix
 
 PAIRS = ("enpt", "pten")
@@ -52,7 +51,7 @@ def model(pair: str, text: Sequence[Path] = ()) -> Path:
     folder = PLACE / pair
     if not (folder / "config.json").is_file():
         convert_model(str(files(pair)), folder)
-    if not (folder / LOW_BIT).is_file():
+    if not (folder / "preview.json").is_file():
         fit_preview(folder, list(text))
     return folder
 

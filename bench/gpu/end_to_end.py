@@ -19,6 +19,7 @@ from bench.gpu.device import device_of, wait
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
+from bench.harness.with_screen import layer_options
 from bench.papers.stream.stream import BASELINE, strategies
 from sharpbeam import Translation, Translator
 from sharpbeam.errors import ModelError, SharpbeamError
@@ -110,7 +111,7 @@ def main(
 
     for beam_size, batch in SETTINGS:
         runs: dict[str, Callable[[], list[Translation]]] = {
-            layer: partial(in_batches, translator, sources, batch, beam_size=beam_size, output_layer=layer)
+            layer: partial(in_batches, translator, sources, batch, beam_size=beam_size, **layer_options(layer))
             for layer in layers(translator)
         }
         report(compared(runs, "exact", references, rounds), part="end_to_end", beam=beam_size, batch=batch)

@@ -14,13 +14,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from sharpbeam.storage.screens import SCREEN, read_screen, save_screen
-
 from bench.harness.cache import stamp
 from bench.harness.vectors import KEPT, Layer, collect_layer
 from bench.papers.l2s.screens import Fit, best_of, fidelity
 from bench.papers.l2s.subjects import Subject
 from sharpbeam.errors import ModelError
+from sharpbeam.output_layers.screen import Screens
+from sharpbeam.storage.artifacts import FolderArtifacts
 
 CLUSTERS, FEW_CLUSTERS = (100, 200), (100,)
 FIDELITY = 0.999
@@ -76,7 +76,8 @@ def _keep(path: Path, layer: Layer, fits: list[Fit]) -> None:
         work = Path(staging) / "screens"
         for i, fit in enumerate(fits):
             (work / str(i)).mkdir(parents=True)
-            save_screen(work / str(i), fit.screen, layer.weight, layer.bias, {"name": fit.name, "dial": fit.dial})
+            artifacts = FolderArtifacts(work / str(i), layer.weight, layer.bias)
+            artifacts.save("screen", Screens("all", {"": fit.screen}), {"name": fit.name, "dial": fit.dial})
         os.replace(work, path)
 
 
@@ -86,8 +87,9 @@ def _read(path: Path, layer: Layer) -> list[Fit]:
         return []
     folders = sorted(path.iterdir(), key=lambda folder: int(folder.name))
     try:
-        facts = [SCREEN.read_facts(folder) for folder in folders]
-        screens = [read_screen(folder, layer.weight, layer.bias) for folder in folders]
+        kept = [FolderArtifacts(folder, layer.weight, layer.bias) for folder in folders]
+        facts = [artifacts.facts("screen") for artifacts in kept]
+        screens = [artifacts.read("screen").by_scope[""] for artifacts in kept]
     except ModelError:
         shutil.rmtree(path)
         return []

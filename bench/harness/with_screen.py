@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.storage.screens import save_screens
-
 from sharpbeam import Translator
 from sharpbeam.output_layers.screen import Screen, Screens
 from sharpbeam.report.quality import quality
+from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.text.pairs import Pair
 from sharpbeam.types import Floats
 
@@ -24,14 +23,21 @@ def with_screen(folder: Path, screen: Screen, weight: Floats, bias: Floats) -> I
         for path in folder.resolve().iterdir():
             if not path.name.startswith("screen."):
                 (Path(work) / path.name).symlink_to(path)
-        save_screens(Path(work), Screens("all", {"": screen}), weight, bias, {"": {"method": "benchmark"}})
+        artifacts = FolderArtifacts(Path(work), weight, bias)
+        artifacts.save("screen", Screens("all", {"": screen}), {"method": "benchmark"})
         yield Translator(work)
+
+
+def layer_options(name: str) -> dict[str, Any]:
+    """The options of an output layer by its name in results: "screen-alone" is a screen with the set of a row alone."""
+    layer, dash, sets = name.partition("-")
+    return {"output_layer": layer, "screen_sets": sets} if dash else {"output_layer": layer}
 
 
 def texts(translator: Translator, pairs: Sequence[Pair], output_layer: str, beam_size: int) -> list[str]:
     """Translations of the sources."""
     sources = [source for source, _ in pairs]
-    return [t.text for t in translator.translate(sources, beam_size=beam_size, output_layer=output_layer)]
+    return [t.text for t in translator.translate(sources, beam_size=beam_size, **layer_options(output_layer))]
 
 
 def against(exact: Sequence[str], texts: Sequence[str], pairs: Sequence[Pair]) -> dict[str, Any]:

@@ -110,8 +110,8 @@ def speed(model: Any, steps: int, rounds: int, vectors: int) -> dict[str, Any]:
             fit_model_head(
                 folder, half, RandomTexts(model.config.vocab_size), map(str, range(vectors)), vectors=vectors
             )
-            heads["bfloat16 and proven head"] = Head.attach(half, "proven", folder)
-        heads["bfloat16 and proven head"].detach()
+            heads["bfloat16 and preview"] = Head.attach(half, "preview", folder)
+        heads["bfloat16 and preview"].detach()
 
     def with_head(name: str) -> Callable[[], torch.Tensor]:
         def run() -> torch.Tensor:
@@ -123,7 +123,7 @@ def speed(model: Any, steps: int, rounds: int, vectors: int) -> dict[str, Any]:
     def check(outputs: dict[str, torch.Tensor]) -> None:
         if not torch.equal(outputs["float32 and head"], outputs["float32"]):
             raise ValueError("the head's tokens are not the model's")
-        if vectors and not torch.equal(outputs["bfloat16 and proven head"], outputs["bfloat16 and head"]):
+        if vectors and not torch.equal(outputs["bfloat16 and preview"], outputs["bfloat16 and head"]):
             raise ValueError("the proven layer's tokens are not the scan's")
 
     contenders = {

@@ -19,7 +19,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from sharpbeam.storage.screens import save_screens
 
 from bench.flags import Data, Sentences
 from bench.harness import record
@@ -37,6 +36,7 @@ from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import Screens
 from sharpbeam.report.quality import quality
+from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.text.pairs import Pair, column_pairs
 from sharpbeam.types import Per
 
@@ -158,7 +158,8 @@ class Bench:
             if not path.name.startswith("screen."):
                 (place / path.name).symlink_to(path)
         facts = {scope: {"method": "benchmark"} for scope in screens.by_scope}
-        save_screens(place, screens, self.output.weight, self.output.bias, facts)
+        artifacts = FolderArtifacts(place, self.output.weight, self.output.bias)
+        artifacts.save("screen", screens, facts[""] if screens.per == "all" else {"screens": facts})
         return place
 
 

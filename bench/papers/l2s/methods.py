@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from sharpbeam.fit.low_bit import fit_low_bit
-from sharpbeam.output_layers.proven import ProvenLayer
 
 from bench.baselines.adaptive_softmax import AdaptiveSoftmaxLayer
 from bench.baselines.faiss_ivf import FaissIvfLayer
@@ -23,7 +21,9 @@ from bench.baselines.svd_softmax import SvdSoftmaxLayer
 from bench.harness.vectors import K, Layer
 from bench.papers.l2s.screens import Fit
 from sharpbeam.errors import SharpbeamError
+from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.preview import PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import Screen, ScreenLayer
 from sharpbeam.types import Floats, TopK
@@ -108,9 +108,9 @@ def others(layer: Layer, quick: bool, only: list[str], say: Callable[[str], None
 def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
     """The baseline, our exact layers, and the screens that were fitted."""
     weight, bias = layer.weight, layer.bias
-    preview = fit_low_bit(weight, bias, layer.fit.hidden[:PREVIEWED])
+    preview = find_preview(weight, bias, layer.fit.hidden[:PREVIEWED])
     exact, scan = ExactLayer.build(weight, bias), ScanLayer.build(weight, bias)
-    proven = ProvenLayer.build(weight, bias, preview).unnormalised()
+    proven = PreviewLayer.build(weight, bias, preview).unnormalised()
     contenders = [
         Contender(BASELINE, {}, FullSoftmaxLayer.build(weight, bias)),
         Contender("exact", {}, exact),

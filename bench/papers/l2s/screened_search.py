@@ -15,16 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from sharpbeam.storage.screens import SCREEN
-from sharpbeam.storage.shortlists import SHORTLIST
-
 from bench.harness import record
 from bench.harness.cache import COLLECTING, FITTING, fitted_copy, model_name, place, stamp
 from bench.harness.interleave import interleave
+from bench.harness.with_screen import layer_options
 from bench.harness.with_shortlist import project_model
 from bench.papers.l2s.subjects import SUBJECTS, Subject
 from sharpbeam import Translator
-from sharpbeam.output_layers.interface import OutputLayerRun, RowLayer
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun, RowLayer
 from sharpbeam.report.quality import quality
 from sharpbeam.types import Floats, Ids, Request, TopK
 
@@ -42,7 +41,7 @@ GERMAN_ENGLISH = "de-en"  # the subject whose text fits all such models
 def screened_copy(subject: Subject, folder: Path, data: str, quick: bool) -> Path:
     """A copy of the model with a screen, fitted if there is none yet of this model, this text and this code."""
     source = Path(data) / subject.fit
-    copied = (folder / SHORTLIST.facts, folder / SHORTLIST.tensors)  # they go with the model
+    copied = (folder / "shortlist.json", folder / "shortlist.safetensors")  # they go with the model
     made_of = stamp(folder, source, *copied, code=(*FITTING, "bench/papers/l2s/screened_search.py"))
     copy = place("screened", subject.name, made_of, "-quick" if quick else "")
     # Hidden vectors take most of the time, and outlive a change of what is fitted on them.
@@ -54,15 +53,15 @@ def screened_copy(subject: Subject, folder: Path, data: str, quick: bool) -> Pat
         text = work / "text"
         with text.open("w", encoding="utf-8") as out:
             out.writelines(line + "\n" for line in subject.lines(data, "fit"))
-        return ["fit-screen", str(model), "--text", str(text), *flags, "--work", str(vectors_folder)]
+        return ["fit", "screen", str(model), "--text", str(text), *flags, "--work", str(vectors_folder)]
 
-    return fitted_copy(folder, copy, SCREEN.facts, command)
+    return fitted_copy(folder, copy, "screen.json", command)
 
 
 def screened(model: str, data: str, quick: bool) -> Path:
     """The folder of a German-English model with a screen, its own or one that is fitted; as `listed` of a shortlist."""
     folder = project_model(model)
-    if (folder / SCREEN.facts).is_file():
+    if (folder / "screen.json").is_file():
         return folder
     (subject,) = (
         dataclasses.replace(subject, name=model_name(folder)) for subject in SUBJECTS if subject.name == GERMAN_ENGLISH
@@ -82,7 +81,7 @@ def measure(subject: Subject, folder: Path, data: str, quick: bool) -> dict[str,
     }
     timed = subject.pairs(data, "test", QUICK_TIMED if quick else TIMED)
     times = {f"beam {beam}": time_layers(translator, [source for source, _ in timed], beam) for beam in (1, 5)}
-    screen = SCREEN.read_facts(translator.loaded.folder)
+    screen = translator.loaded.artifacts.facts("screen")
     chosen = {name: screen.get(name) for name in ("method", "clusters", "budget", "fidelity_reached", "held_out")}
     return record.write(
         "screened_search",
@@ -127,7 +126,7 @@ class Clock:
         return run
 
 
-class TimedLayer(OutputLayerRun):
+class TimedLayer(OutputLayerRun, OutputLayer):
     """An output layer whose calls are timed: in the run, as what it opens."""
 
     def __init__(self, output_layer: RowLayer, clock: Clock) -> None:
@@ -154,7 +153,8 @@ class TimedLayer(OutputLayerRun):
 @contextlib.contextmanager
 def _clocked(translator: Translator, layer: str, clock: Clock) -> Iterator[None]:
     """The translator with `layer` in the place of the exact one, its calls timed."""
-    parts, chosen = translator.loaded, translator.loaded.layer_named(layer)
+    parts = translator.loaded
+    chosen = parts.output_layer(DecodeOptions.of(**layer_options(layer)))
     timed = cast(RowLayer, TimedLayer(cast(RowLayer, chosen), clock))
     translator.loaded = dataclasses.replace(parts, exact=timed)
     try:

@@ -16,14 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from sharpbeam.storage.screens import save_screen
 
 from bench.harness.record import ROOT
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.options.decode import MachineOptions
-from sharpbeam.output_layers.screen import Screen
+from sharpbeam.output_layers.screen import Screen, Screens
 from sharpbeam.output_layers.shortlist import Shortlist
 from sharpbeam.storage.model_folder import read_config, save_model
 from sharpbeam.text.pieces import PieceVocabulary
@@ -119,7 +118,7 @@ def _make(folder: Path, config: TransformerConfig) -> None:
     bounds = np.cumsum([0, *map(len, sets)]).astype(np.int32)
     center = draw.standard_normal((CLUSTERS, config.hidden_dim)).astype(np.float32)
     screen = Screen(center, np.zeros(CLUSTERS, np.float32), bounds, np.concatenate(sets).astype(np.int32))
-    save_screen(folder, screen, *parts.model.output(), {"from": "random numbers"})
+    parts.artifacts.save("screen", Screens("all", {"": screen}), {"from": "random numbers"})
 
 
 def _random(draw: np.random.Generator, name: str, shape: tuple[int, ...]) -> Floats:
