@@ -121,7 +121,7 @@ template <typename... Profiled>
 struct List {
   static constexpr const char* kNames[] = {Profiled::kName...};
   static_assert(sizeof...(Profiled) == kKernelCount);
-  static_assert(sizeof(Kernels) == (kKernelCount + 1) * sizeof(void*), "a kernel is missing here");
+  static_assert(sizeof(Kernels) == (1 + kKernelCount + kPeakCount) * sizeof(void*), "a kernel is missing here");
 
   static Kernels table() {
     Kernels result = kernels();

@@ -47,6 +47,7 @@ RANKING = (
     "find_at_least",
     "find_in_panels",
 )
+PEAK_STEPS = 10_000  # of a loop: 0.1 ms or less
 RANDOM_WORDS = 12  # of a sentence that stands for real text
 
 
@@ -74,7 +75,7 @@ class Ceilings:
 
     read_gb_s: float  # of a set of read_mib that is read again and again
     read_mib: float
-    gmac_s: dict[str, float]  # of products of 16 rows with a matrix in the cache, by type
+    gmac_s: dict[str, float]  # of a plain loop of the instructions of a matmul, by type
 
 
 @dataclass(frozen=True)
@@ -277,12 +278,10 @@ def _parts(clocks: Clocks) -> tuple[TimedPart, ...]:
 def ceilings(size: int, seconds: float = 0.05) -> Ceilings:
     """Measure what one thread of this machine can do, in about a second; bandwidth for a set of `size` bytes."""
     block = np.ones(max(size // 4, 1 << 18), np.float32)
-    draw = np.random.default_rng(1)
-    x, weight = (draw.normal(size=shape).astype(np.float32) for shape in ((16, 256), (256, 256)))
     rates: dict[str, float] = {}
     for kind in COMPUTE_TYPES:
-        linear = _core.Linear(weight, compute_type=kind)
-        rates[kind] = 16 * 256 * 256 / _fastest(lambda linear=linear: linear.apply(x), seconds) / 1e9  # type: ignore[misc]
+        macs = _core.run_peak(kind, PEAK_STEPS)
+        rates[kind] = macs / _fastest(lambda kind=kind: _core.run_peak(kind, PEAK_STEPS), seconds) / 1e9  # type: ignore[misc]
     rate = block.nbytes / _fastest(block.max, 4 * seconds) / 1e9  # nothing in NumPy reads faster
     return Ceilings(rate, block.nbytes / 2**20, rates)
 
