@@ -47,10 +47,10 @@ def _locked(folder: Path) -> int | None:
 
 def _delete_old(parent: Path) -> None:
     """Delete the folders of servers of this user that were killed."""
-    for folder in parent.glob(f"{PREFIX}*"):
+    for folder in parent.glob(f"{PREFIX}*") if fcntl is not None else ():
         with suppress(OSError):
             facts = folder.lstat()
-            if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < YOUNG or fcntl is None:
+            if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < YOUNG:
                 continue
             handle = _locked(folder)
             if handle is not None:
