@@ -25,7 +25,7 @@ def test_the_evidence_is_kept_with_the_model(folder):
     found = check_precision(folder)
     assert found == read_precision(folder)
     assert found.compute_type in (found.tried[-1].compute_type, "float32")
-    assert 0.5 < found.tried[0].agreement <= 1 and found.tried[0].lost >= 0
+    assert 0.3 < found.tried[0].agreement <= 1 and found.tried[0].lost >= 0
     assert found.sentences > 50 and "sample sentences" in found.text
     assert f"at {found.tried[0].agreement:.2%} of {found.positions} positions" in describe_model(folder)["compute_type"]
 
