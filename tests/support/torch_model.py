@@ -19,7 +19,7 @@ from sharpbeam.models.interface import Attending, Decoding
 from sharpbeam.models.lstm_lm.module import LstmLmModule
 from sharpbeam.models.registry import Config, architecture_of
 from sharpbeam.models.torch.checks import check_admit, check_requests, check_rows
-from sharpbeam.models.torch.module import Memory, TranslationModule
+from sharpbeam.models.torch.module import EncodedSources, TranslationModule
 from sharpbeam.models.transformer.module import Past
 from sharpbeam.storage.model_folder import read_tensors
 from sharpbeam.types import Floats, Ids, Request
@@ -86,7 +86,7 @@ class TorchTranslation(Attending):
         self.module = module
         self.sources: dict[int, tuple[Tensor, Tensor]] = {}  # request -> values [S, M] and keys [S, A]
         self.slots = TorchSlots()
-        self.padded: tuple[Ids, Memory] | None = None  # the memory of the last step's rows: often the next one's too
+        self.padded: tuple[Ids, EncodedSources] | None = None  # of the last step's rows: often the next one's too
 
     @torch.inference_mode()
     def admit(self, requests: Sequence[Request]) -> Ids:
@@ -136,13 +136,13 @@ class TorchTranslation(Attending):
             del self.sources[index]
         self.padded = None
 
-    def _memory(self, request: Ids) -> Memory:
+    def _memory(self, request: Ids) -> EncodedSources:
         """Padded memory of the rows' requests."""
         if self.padded is None or not np.array_equal(self.padded[0], request):
             sources = [self.sources[index] for index in request.tolist()]
             values, keys = [source[0] for source in sources], [source[1] for source in sources]
             mask = _mask([len(v) for v in values])
-            memory = Memory(pad_sequence(values, batch_first=True), pad_sequence(keys, batch_first=True), mask)
+            memory = EncodedSources(pad_sequence(values, batch_first=True), pad_sequence(keys, batch_first=True), mask)
             self.padded = request.copy(), memory
         return self.padded[1]
 

@@ -16,7 +16,7 @@ from sharpbeam.types import Hypothesis, Request, Rows, StepResult
 Finished = list[tuple[Request, list[Hypothesis]]]  # requests that are done; their hypotheses, best first
 
 
-class Forward:
+class ForwardPass:
     """Model and output layer as a search sees them: `search.interface.Forward`."""
 
     def __init__(self, model: Decoding, layer: OutputLayerRun, whole: bool = False) -> None:
@@ -36,7 +36,7 @@ class Run:
         """The requests in flight, by index."""
         self.rows = Rows.empty()
         """Their live hypotheses."""
-        self._forward = Forward(model, self.layer)
+        self._forward = ForwardPass(model, self.layer)
         self._decodes = getattr(search, "decodes", lambda request, forward: False)  # a search may leave it out
         self._cancelled: deque[int] = deque()
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sharpbeam.gpu.pools import RowPool, SourcePool
-from sharpbeam.models.torch.module import Memory
+from sharpbeam.models.torch.module import EncodedSources
 
 
 class RecurrentStep:
@@ -55,6 +55,6 @@ class RecurrentStep:
         found = sources.values[0, cells.long()]
         values, keys = found[..., : self._widths[0]], found[..., self._widths[0] :]
         state = rows.values[0, parent.long()]
-        hidden, following, weights = self._module.step(token.long(), state, Memory(values, keys, there))
+        hidden, following, weights = self._module.step(token.long(), state, EncodedSources(values, keys, there))
         rows.values[0, cell.long()] = following
         return hidden, weights

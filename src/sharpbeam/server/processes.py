@@ -69,7 +69,7 @@ def serve(
                 max_connections=-(-options.max_connections // count),
             )
             threads = replace(machine, threads=max(1, machine.workers // count))
-            work = Work(list(models), own, threads, defaults, listener)
+            work = ProcessWork(list(models), own, threads, defaults, listener)
             Processes(work, folder, count).run(lambda: ready(url_of(listener)))
 
 
@@ -89,7 +89,7 @@ def processes_for(options: ServerOptions, machine: MachineOptions, size: int) ->
 
 
 @dataclass(frozen=True)
-class Work:
+class ProcessWork:
     """The work of every process."""
 
     models: list[str]
@@ -130,7 +130,7 @@ class Process:
 class Processes:
     """The processes of a server."""
 
-    def __init__(self, work: Work, folder: Path, count: int) -> None:
+    def __init__(self, work: ProcessWork, folder: Path, count: int) -> None:
         self._work, self._shares = work, [Share(folder, number, count) for number in range(count)]
         self._running: dict[int, Process] = {}  # by number
         self._due: dict[int, float] = {}  # when to start those that died

@@ -27,7 +27,7 @@ NO_MEMORY = (FULL, -ABRT, -KILL)  # a worker says so, a package of it, or the sy
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-class Worker:
+class KillableWorker:
     """A process that does one task at a time."""
 
     def __init__(self, process: Process) -> None:
@@ -36,11 +36,11 @@ class Worker:
         """Whether it has nothing to do, and nothing to remember."""
 
     @staticmethod
-    async def start() -> Worker:
+    async def start() -> KillableWorker:
         """A new one."""
         program = f"import sys; sys.path[:] = {sys.path!r}; from sharpbeam.server.worker import main; main()"
         environment = os.environ | dict.fromkeys(THREADS, "1")
-        return Worker(
+        return KillableWorker(
             await asyncio.create_subprocess_exec(
                 sys.executable, "-c", program, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
             )
@@ -95,11 +95,11 @@ class Workers:
     def __init__(self, most: int) -> None:
         """At most so many work at a time."""
         self._places = asyncio.Semaphore(most)
-        self._all: set[Worker] = set()
-        self._idle: list[Worker] = []
+        self._all: set[KillableWorker] = set()
+        self._idle: list[KillableWorker] = []
         self._waiting = 0  # bytes
 
-    async def take(self, size: int) -> Worker:
+    async def take(self, size: int) -> KillableWorker:
         """A worker for a document of `size`, as soon as there is one; raises Refused where too much waits."""
         if self._places.locked() and self._waiting + size > WAITING:
             raise Refused(429, "the server is busy; try again later", 5.0)
@@ -113,7 +113,7 @@ class Workers:
                 if (worker := self._idle.pop()).alive:
                     return worker
                 self._all.discard(worker)
-            starting = asyncio.ensure_future(Worker.start())
+            starting = asyncio.ensure_future(KillableWorker.start())
             try:
                 worker = await asyncio.shield(starting)
             except asyncio.CancelledError:
@@ -125,7 +125,7 @@ class Workers:
         self._all.add(worker)
         return worker
 
-    def give_back(self, worker: Worker) -> None:
+    def give_back(self, worker: KillableWorker) -> None:
         """Let others have a worker; one that still works is killed."""
         self._places.release()
         if worker.free and worker.alive and len(self._idle) < IDLE:
@@ -152,7 +152,7 @@ class Remote:
     def __init__(self, task: Task, small: Workers, large: Workers) -> None:
         self._task, self._small, self._large = task, small, large
         self._history: list[Answers] = []
-        self._kept: Worker | None = None
+        self._kept: KillableWorker | None = None
 
     async def next(self, answers: Answers | None) -> tuple[bool, Any]:
         """As `advance` of the steps of the task; raises InputError, and Refused where there is too much work."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
 
-from sharpbeam.decoding.loop import Forward, decode
+from sharpbeam.decoding.loop import ForwardPass, decode
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.scheduling.plan import Plan
@@ -77,7 +77,7 @@ def test_the_tree_of_tokens_stays_small_in_a_long_stream() -> None:
     with pytest.MonkeyPatch.context() as patch:
         highest, step = [0], BeamSearch.step
 
-        def watched(self: BeamSearch, rows: Rows, forward: Forward) -> StepResult:
+        def watched(self: BeamSearch, rows: Rows, forward: ForwardPass) -> StepResult:
             highest.append(rows.node.max())
             return step(self, rows, forward)
 

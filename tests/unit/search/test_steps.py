@@ -11,7 +11,7 @@ import pytest
 
 from sharpbeam import MachineOptions, ModelError, Translator
 from sharpbeam.decoding.lanes import Setup
-from sharpbeam.decoding.loop import Forward, decode
+from sharpbeam.decoding.loop import ForwardPass, decode
 from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.exact import ExactLayer
@@ -163,13 +163,13 @@ def test_every_rule_applies_in_native_steps(
     native, python = (Translator(folder, machine=MachineOptions(threads=1)) for _ in range(2))
     found = native.translate(sentences[:6], **options)
     assert native.work.steps > 0 and (native.work.python_steps, native.work.reason) == (0, "")
-    made = Forward.__init__
+    made = ForwardPass.__init__
 
-    def in_python(self: Forward, *arguments: Any) -> None:
+    def in_python(self: ForwardPass, *arguments: Any) -> None:
         made(self, *arguments)
         self.native, self.reason = None, "computed in Python"
 
-    monkeypatch.setattr(Forward, "__init__", in_python)
+    monkeypatch.setattr(ForwardPass, "__init__", in_python)
     assert python.translate(sentences[:6], **options) == found
     assert python.work.python_steps >= native.work.steps
     assert "computed in Python" in python.work.reason

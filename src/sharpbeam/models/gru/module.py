@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sharpbeam.models.gru.config import GruConfig
-from sharpbeam.models.torch.module import Memory, TranslationModule
+from sharpbeam.models.torch.module import EncodedSources, TranslationModule
 
 
 class GRU(nn.Module):
@@ -104,7 +104,7 @@ class Attention(nn.Module):
         return torch.bmm(weights[:, None, :].to(memory.dtype), memory)[:, 0], weights
 
 
-class Decoder(nn.Module):
+class GruDecoder(nn.Module):
     """Bottom cell with attention, fully connected layers, top layer and readout, as the config says."""
 
     def __init__(self, config: GruConfig) -> None:
@@ -134,7 +134,7 @@ class Decoder(nn.Module):
         """Width of a row's state: the bottom state, then the top GRU's where there is one."""
         return self.config.decoder_dim + (self.config.top_dim if self.config.top == "gru" else 0)
 
-    def begin(self, memory: Memory) -> Tensor:
+    def begin(self, memory: EncodedSources) -> Tensor:
         """Initial state [B, state_dim]: tanh of an affine map of the mean memory; a top GRU's as top_start says."""
         if memory.mask is None:
             mean = memory.values.float().mean(1)
@@ -147,7 +147,7 @@ class Decoder(nn.Module):
         return F.pad(bottom, (0, self.state_dim - bottom.shape[1]))
 
     def bottom(
-        self, embedded: Tensor, projected: Tensor, state: Tensor, memory: Memory
+        self, embedded: Tensor, projected: Tensor, state: Tensor, memory: EncodedSources
     ) -> tuple[Tensor, Tensor, Tensor]:
         """One step of the bottom cell -> state [R, H], context [R, M], attention weights [R, S].
 
@@ -189,7 +189,7 @@ class Decoder(nn.Module):
         hidden: Tensor = self.readout(torch.cat([top, context, embedded], dim=-1))
         return torch.tanh(hidden) if self.config.readout == "tanh" else hidden
 
-    def step(self, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    def step(self, embedded: Tensor, state: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor, Tensor]:
         """Word [R, E] and state [R, state_dim] -> hidden [R, D], next state, attention weights [R, S]."""
         size = self.config.decoder_dim
         bottom, context, weights = self.bottom(embedded, self.project(embedded), state[:, :size], memory)
@@ -201,7 +201,7 @@ class Decoder(nn.Module):
             bottom = torch.cat([bottom, top], dim=-1)
         return self.read(top, context, embedded), bottom, weights
 
-    def forward(self, embedded: Tensor, memory: Memory, state: Tensor) -> Tensor:
+    def forward(self, embedded: Tensor, memory: EncodedSources, state: Tensor) -> Tensor:
         """Teacher forcing: words [B, T, E] -> hidden [B, T, D]; all but the recurrences is done for all T at once."""
         size = self.config.decoder_dim
         state, top_state, projected = state[:, :size], state[:, size:], self.project(embedded)
@@ -235,18 +235,18 @@ class GruModule(TranslationModule):
             BidirectionalGRU(config.embedding_dim if i == 0 else config.memory_dim, config.encoder_dim)
             for i in range(config.encoder_layers)
         )
-        self.decoder = Decoder(config)
+        self.decoder = GruDecoder(config)
         self.state_dim = self.decoder.state_dim
 
-    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Memory, Tensor]:
+    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[EncodedSources, Tensor]:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states [B, state_dim]."""
         x = self.embed_source(source)
         for layer in self.encoder:
             x = self.dropout(layer(x, mask))
-        memory = Memory(x, self.decoder.attention.keys(x), mask)
+        memory = EncodedSources(x, self.decoder.attention.keys(x), mask)
         return memory, self.decoder.begin(memory)
 
-    def step(self, token: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    def step(self, token: Tensor, state: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor, Tensor]:
         """Ids [R] and states [R, state_dim] -> hidden [R, D], next states, attention [R, S]."""
         step: tuple[Tensor, Tensor, Tensor] = self.decoder.step(self.embed(token), state, memory)
         return step

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sharpbeam.models.lstm.config import LstmAttentionConfig
-from sharpbeam.models.torch.module import Memory, TranslationModule
+from sharpbeam.models.torch.module import EncodedSources, TranslationModule
 
 RESIDUAL_FROM = 2  # the third layer
 
@@ -91,7 +91,7 @@ class BidirectionalLSTM(nn.Module):
         return torch.cat(directions, -1), torch.cat(last_outputs, -1), torch.cat(last_cells, -1)
 
 
-class Decoder(nn.Module):
+class LstmDecoder(nn.Module):
     """LSTMs over the word and the last hidden vector (input feeding), general attention, a tanh layer over both.
 
     Luong et al. (2015): score = h' W_a m (eq. 8, "general", over all positions), h~ = tanh(W_c [c; h]) (eq. 5). The
@@ -128,7 +128,7 @@ class Decoder(nn.Module):
         self,
         words: Tensor,
         state: list[Tensor],
-        memory: Memory,
+        memory: EncodedSources,
         weights: list[tuple[Tensor, Tensor | None]],
         masks: Sequence[Tensor | None],
     ) -> tuple[list[Tensor], Tensor]:
@@ -145,7 +145,7 @@ class Decoder(nn.Module):
         hidden = torch.tanh(F.linear(torch.cat([context, below], dim=-1), self.readout_weight))
         return [_drop(hidden.float(), masks[-1]), *result], attention
 
-    def _attend(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    def _attend(self, query: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor]:
         """Context [B, D], the mean of the memory, and its weights [B, S], the softmax of query times key."""
         scores = torch.bmm(memory.keys, query[:, :, None].to(memory.keys.dtype))[:, :, 0].float()
         if memory.mask is not None:
@@ -173,9 +173,9 @@ class LstmAttentionModule(TranslationModule):
         self.encoder = nn.ModuleList(
             BidirectionalLSTM(config.hidden_dim if i else config.embedding_dim, half) for i in range(config.layers)
         )
-        self.decoder = Decoder(config)
+        self.decoder = LstmDecoder(config)
 
-    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Memory, Tensor]:
+    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[EncodedSources, Tensor]:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states [B, state_dim].
 
         A layer of the decoder begins with the last output and cell of the encoder's; no hidden vector is fed at first.
@@ -189,9 +189,9 @@ class LstmAttentionModule(TranslationModule):
             if self.residual and i >= RESIDUAL_FROM:
                 x = x + below
         x = low(self.dropout(x))
-        return Memory(x, F.linear(x, self.decoder.key_weight), mask), torch.cat(states, dim=-1)
+        return EncodedSources(x, F.linear(x, self.decoder.key_weight), mask), torch.cat(states, dim=-1)
 
-    def step(self, token: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    def step(self, token: Tensor, state: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor, Tensor]:
         """Ids [R] and states [R, state_dim] -> hidden [R, D], next states, attention [R, S]. Not for training."""
         states = list(state.chunk(1 + 2 * self.layers, dim=-1))
         words, none = self.decoder.words(self.embed(token)), [None] * (self.layers + 1)

@@ -32,7 +32,7 @@ class LockedDropout(nn.Module):
 
 
 @dataclass
-class Memory:
+class EncodedSources:
     """The encoded requests as the decoder reads them; `mask` is None if nothing is padded."""
 
     values: Tensor  # [B, S, M]
@@ -76,11 +76,11 @@ class TranslationModule(nn.Module):
         words: Tensor = self.dropout(F.embedding(token, table))
         return words
 
-    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Memory, Any]:
+    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[EncodedSources, Any]:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states of B rows."""
         raise NotImplementedError
 
-    def step(self, token: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Any, Tensor]:
+    def step(self, token: Tensor, state: Any, memory: EncodedSources) -> tuple[Tensor, Any, Tensor]:
         """Ids [R] and the states of R rows -> hidden [R, D], next states, attention [R, S]. Not for training."""
         raise NotImplementedError
 

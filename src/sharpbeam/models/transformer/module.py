@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sharpbeam.models.torch.module import LockedDropout, Memory, TranslationModule
+from sharpbeam.models.torch.module import EncodedSources, LockedDropout, TranslationModule
 from sharpbeam.models.transformer.attention import PositionBias, Side, attend, heads_of, position_bias, words_only
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.experts import mixture, route
@@ -250,7 +250,7 @@ class TransformerModule(TranslationModule):
         self.decoder_norm = norm_layer(config) if config.decoder_final_norm else nn.Identity()
         self._table = torch.empty(0, dim)  # of the sinusoids, longer when a longer text comes
 
-    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Memory, Past]:
+    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[EncodedSources, Past]:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory and the states before the first word.
 
         The memory's keys and values are those of all decoder layers side by side, [B, S, L A].
@@ -261,14 +261,14 @@ class TransformerModule(TranslationModule):
             x = layer(x, mask, bias)
         x = self.encoder_norm(x)
         pairs = [layer.cross.key_value(x).chunk(2, dim=-1) for layer in self._layers()]
-        memory = Memory(torch.cat([v for _, v in pairs], -1), torch.cat([k for k, _ in pairs], -1), mask)
+        memory = EncodedSources(torch.cat([v for _, v in pairs], -1), torch.cat([k for k, _ in pairs], -1), mask)
         c = self.config
         cached = (0, c.decoder_layers, 2 * c.attention_dim("decoder"))
         width = (c.decoder_layers, c.hidden_dim) if c.decoder_kind == "ssru" else cached
         none = torch.zeros(len(source), dtype=torch.int64, device=source.device)
         return memory, Past(none, x.new_zeros(len(source), *width, dtype=torch.float32))
 
-    def step(self, token: Tensor, state: Past, memory: Memory) -> tuple[Tensor, Past, Tensor]:
+    def step(self, token: Tensor, state: Past, memory: EncodedSources) -> tuple[Tensor, Past, Tensor]:
         """Ids [R] and what rows fed before -> hidden [R, D], the same with this word, attention [R, S].
 
         The attention is that of the uppermost layer, the mean over its heads. Not for training.
