@@ -7,8 +7,6 @@ for the next call with the same options.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from sharpbeam.decoding.inputs import Input, Prefixes, answer_of, encode_texts
@@ -25,25 +23,11 @@ FEW_TEXTS = 8  # of a call after which its run is kept: the caches of more would
 Results = Generator[tuple[int, Any], None, None]
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """A lane and its run, which calls with the same options share."""
-
-    loaded: LoadedModel
-    options: DecodeOptions
-    lane: Lane
-
-    @cached_property
-    def run(self) -> LaneRun:
-        """The run of one worker, opened where there is something to decode."""
-        return self.lane.open(1, [])
-
-
 class KnownTexts:
     """Decodes texts, and keeps a run for each set of options. Any thread may call its method."""
 
     def __init__(self) -> None:
-        self._idle: dict[DecodeOptions, _Kept] = {}
+        self._idle: dict[DecodeOptions, LaneRun] = {}
 
     def decode(
         self,
@@ -61,27 +45,26 @@ class KnownTexts:
             return decode_texts(loaded, texts, options, target_prefix, glossary)
         options = options if glossary is None else for_phrases(options)
         inputs = encode_texts(loaded, texts, target_prefix, options, glossary=glossary)
-        kept = self._idle.pop(options, None)
-        if kept is None or kept.loaded is not loaded:
-            lane = Lane(loaded, options)
-            lane.plan.queue.final = True
-            kept = _Kept(loaded, options, lane)
+        run = self._idle.pop(options, None)
+        run = run if run is not None and run.loaded is loaded else None
+        lane = Lane(loaded, options) if run is None else run.lane
+        lane.plan.queue.final = True
         if inputs:
-            kept.lane.check_languages(inputs[0].direction.languages)
-        return self._run(inputs, kept)
+            lane.check_languages(inputs[0].direction.languages)
+        return self._run(loaded, inputs, lane, run)
 
-    def _run(self, inputs: Sequence[Input], kept: _Kept) -> Results:
-        loaded, options = kept.loaded, kept.options.search
+    def _run(self, loaded: LoadedModel, inputs: Sequence[Input], lane: Lane, run: LaneRun | None) -> Results:
+        options, whole = lane.options.search, False
         requests = [given.request for given in inputs if given.request is not None]
         for index, given in enumerate(inputs):
             if given.request is None:  # an empty text
                 yield index, answer_of(loaded, given, [], options)
         if not requests:
             return
-        run, whole = kept.run, False
-        kept.lane.plan.add(requests)
+        run = run or lane.open(1, [])
+        lane.plan.add(requests)
         try:
-            with loaded.teams.alone() as team:
+            with loaded.teams.lend(1) as (team,):
                 while run.busy:
                     with team:
                         finished = run.step()
@@ -90,10 +73,10 @@ class KnownTexts:
             whole = True
         finally:
             run.close()
-            if whole and len(requests) <= FEW_TEXTS and kept.lane.reusable:
+            if whole and len(requests) <= FEW_TEXTS and lane.reusable:
                 if len(self._idle) >= MOST_OPTIONS:
                     self._idle.clear()
-                self._idle[kept.options] = kept
+                self._idle[lane.options] = run
 
 
 def decode_texts(

@@ -129,7 +129,7 @@ class LaneRun:
     """The decoding run of one worker in one lane, including attention and coverage penalty."""
 
     def __init__(self, lane: Lane, loaded: LoadedModel, layer: OutputLayer, workers: int, shared: list[Memory]) -> None:
-        self.search, self._lane, self._loaded = lane.search(), lane, loaded
+        self.search, self.lane, self.loaded = lane.search(), lane, loaded
         self.run = Run(loaded.model.open(), layer, self.search, lane.plan.schedule(workers, shared))
         self._attending: Attending | None = None
         self._unattended: Finished = []  # finished requests whose attention is not computed yet
@@ -152,17 +152,17 @@ class LaneRun:
         """Drop what is in flight, and count the work. A run that is done may be used again."""
         for request in self.run.flight:
             self.run.schedule.cancel(request)
-        self._loaded.add_work(self.search.work)
+        self.loaded.add_work(self.search.work)
         self.search.work = Work()
 
     def step(self, *, to_end: bool = False) -> Finished:
         """Take one step with all live rows; returns the finished requests with their hypotheses, best first."""
         finished = self.run.step(to_end=to_end)
-        if not self._lane.attends:
+        if not self.lane.attends:
             return finished
         self._unattended += finished
         waits = (
-            self.run.schedule.busy and self._lane.plan.queue.final
+            self.run.schedule.busy and self.lane.plan.queue.final
         )  # in a sealed session no caller waits for a single answer
         if waits and len(self._unattended) < AT_ONCE:
             return []
@@ -171,7 +171,7 @@ class LaneRun:
         return finished
 
     def _attend(self, found: Finished) -> Finished:
-        loaded, options = self._loaded, self._lane.options.search
+        loaded, options = self.loaded, self.lane.options.search
         self._attending = model = self._attending or loaded.open_attending()
         done: Finished = []
         for first in range(0, len(found), AT_ONCE):

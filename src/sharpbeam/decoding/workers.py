@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TypeVar
@@ -13,7 +13,6 @@ from sharpbeam._core import Team, ended
 from sharpbeam.errors import SharpbeamError
 
 T = TypeVar("T")
-_NO_TEAM = nullcontext(nullcontext())
 MOST = 8  # threads of a team: with more of them the parts of a matmul are too small to be worth handing over
 
 
@@ -94,15 +93,6 @@ class Teams:
         self._threads, self._lent = threads, 0
         self._idle: list[Team] = []
         self._lock = Lock()
-
-    def alone(self) -> AbstractContextManager[AbstractContextManager[None]]:
-        """The team of a single worker."""
-        return _NO_TEAM if self._threads == 1 else self._one()
-
-    @contextmanager
-    def _one(self) -> Iterator[Team]:
-        with self.lend(1) as (team,):
-            yield team
 
     @contextmanager
     def lend(self, workers: int) -> Iterator[list[Team]]:
