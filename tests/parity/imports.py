@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -29,7 +29,6 @@ import typer
 from fuzz import family_folders
 from fuzz import hostile_files as hostile
 from support import marian_writer
-from support.t5_models import tokenizer_json
 
 from bench.engines import m2m_model, marian_model
 from bench.harness import record
@@ -46,7 +45,7 @@ SENTENCE, TOKENS = "Das Wetter ist heute schön, w12 w13.", 8  # text through th
 NEEDED = {
     "torch": "files of PyTorch (.bin, .pt)",
     "ctranslate2": "folders of CTranslate2",
-    "transformers": "BART, mBART and SMaLL-100",
+    "transformers": "BART, mBART, SMaLL-100 and T5",
     "tokenizers": "BART",
 }
 LEFT_OUT = {package: made for package, made in NEEDED.items() if not find_spec(package)}
@@ -94,10 +93,11 @@ def formats(home: Path) -> dict[str, Format]:
     if "torch" not in LEFT_OUT:
         found |= _of_torch(home, ours, theirs)
     if not {"torch", "transformers", "tokenizers"} & LEFT_OUT.keys():
-        found |= {name: Format(*one) for name, one in family_folders.of_bart(home).items()}
+        broken = family_folders.of_bart(home) | family_folders.of_t5(home)
+        found |= {name: Format(*one) for name, one in broken.items()}
     if "ctranslate2" not in LEFT_OUT:
         found |= _of_ctranslate2(home, ours)
-    return found | _of_m2m(home, home / "words.spm") | _of_t5(home)
+    return found | _of_m2m(home, home / "words.spm")
 
 
 def _of_m2m(home: Path, spm: Path) -> dict[str, Format]:
@@ -111,21 +111,6 @@ def _of_m2m(home: Path, spm: Path) -> dict[str, Format]:
     found[f"NLLB, {file}"] = Format(listed, file, hostile.json_object)
     found["NLLB, safetensors"] = Format(listed, "model.safetensors", hostile.safetensors)
     return found
-
-
-def _of_t5(home: Path) -> dict[str, Format]:
-    """T5 with spiece.model, and with tokenizer.json alone."""
-    ours, folder, alone = _small_model(home / "small-t5" / "ours", T5), home / "t5", home / "t5-json"
-    export_hugging_face(ours, folder)
-    shutil.copytree(folder, alone)
-    spm = (alone / "spiece.model").read_bytes()
-    (alone / "spiece.model").unlink()
-    (alone / "tokenizer.json").write_text(json.dumps(tokenizer_json(spm)), encoding="utf-8")
-    files = ("config.json", "generation_config.json", "tokenizer_config.json")
-    found = {f"T5, {file}": Format(folder, file, hostile.json_object) for file in files}
-    found["T5, spiece.model"] = Format(folder, "spiece.model", hostile.sentencepiece)
-    found["T5, safetensors"] = Format(folder, "model.safetensors", hostile.safetensors)
-    return found | {"T5, tokenizer.json": Format(alone, "tokenizer.json", hostile.json_object)}
 
 
 def _of_torch(home: Path, ours: Path, theirs: Path) -> dict[str, Format]:
@@ -357,24 +342,17 @@ SMALL = TransformerConfig(
     decoder_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8, norm="post", encoder_final_norm=False,
     decoder_final_norm=False, shared_embedding=True, tied_output=True,
 )  # fmt: skip
-T5 = replace(
-    SMALL, norm="pre", encoder_final_norm=True, decoder_final_norm=True, norm_kind="rms", gated_ffn=True, head_dim=3,
-    activation="gelu_tanh", positions="relative-shared", relative_buckets=8, relative_distance=10, attention_bias=False,
-    ffn_bias=False, scaled_attention=False, scaled_embedding=False,
-)  # fmt: skip
 
 
-def _small_model(folder: Path, config: TransformerConfig = SMALL) -> Path:
+def _small_model(folder: Path) -> Path:
     draw = np.random.default_rng(0)
-    tensors = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in tensor_shapes(config).items()}
-    if config is T5:
-        tensors["output_bias"][:] = 0.0
+    tensors = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in tensor_shapes(SMALL).items()}
     folder.parent.mkdir(parents=True, exist_ok=True)
     lines = (record.ROOT / "demo/german.txt").read_text(encoding="utf-8").splitlines()
     spm = folder.parent / "words.spm"
-    pieces = train_sentencepiece(lines, spm.name, config.source_vocab_size, 1.0, 1)
+    pieces = train_sentencepiece(lines, spm.name, SMALL.source_vocab_size, 1.0, 1)
     spm.write_bytes(pieces)
-    save_model(folder, config, tensors, {"source.spm": spm.read_bytes()}, "# small\n")
+    save_model(folder, SMALL, tensors, {"source.spm": spm.read_bytes()}, "# small\n")
     (folder.parent / "marian.spm").write_bytes(pieces)
     return folder
 

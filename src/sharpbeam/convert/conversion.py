@@ -1,4 +1,4 @@
-"""Convert models of other programs to model folders, and model folders to Hugging Face's MarianMT or T5."""
+"""Convert models of other programs to model folders, and model folders to Hugging Face's MarianMT."""
 
 from __future__ import annotations
 
@@ -66,15 +66,14 @@ def convert_model(
 
 
 def export_model(model: str | Path, output: str | Path, *, overwrite: bool = False) -> Conversion:
-    """Write the transformer `model`, a model folder, as MarianMT or T5 of Hugging Face to `output`.
+    """Write the transformer `model`, a model folder, as MarianMT of Hugging Face to `output`.
 
-    Raises ModelError, by the fact's name, for a model that they cannot express, and OutputError as `convert_model`.
+    Raises ModelError, by the fact's name, for a model that it cannot express, and OutputError as `convert_model`.
     """
     folder = Path(output)
     _check_output(folder, Path(model), "model_type", overwrite)
-    kind = export_hugging_face(find_model(model), folder)
-    summary = f"{kind} of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer"
-    return Conversion(folder, summary)
+    export_hugging_face(find_model(model), folder)
+    return Conversion(folder, "MarianMT of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer")
 
 
 def _stored(name: str, tensor: Tensor, quantization: Quantization) -> Tensor:

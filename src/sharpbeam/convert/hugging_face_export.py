@@ -1,4 +1,4 @@
-"""A model folder of ours -> one of Hugging Face's MarianMT or T5, so that anyone can check us with their own tools."""
+"""A model folder of ours -> one of Hugging Face's MarianMT, so that anyone can check us with their own tools."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpbeam.convert.formats.spm import read_pieces
 from sharpbeam.convert.readers.hugging_face.marian import names_of
-from sharpbeam.convert.t5_export import T5_EQUAL, T5_FACTS, t5_config, t5_tensors, t5_tokenizer
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
@@ -50,44 +48,26 @@ _FACTS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def export_hugging_face(folder: Path, to: Path) -> str:
-    """Write the model in `folder` as T5 where its positions are relative, else as MarianMT; returns which.
-
-    Raises ModelError, by the fact's name, for one that the class cannot say.
-    """
+def export_hugging_face(folder: Path, to: Path) -> None:
+    """Write the model in `folder` as MarianMT; raises ModelError, by the fact's name, for one that it cannot say."""
     config = _readable(folder)
-    relative, vocabularies = config.positions.startswith("relative"), read_vocabularies(folder)
-    files = (_t5_tokenizer if relative else _tokenizer)(folder, config, *vocabularies)
+    files = _tokenizer(folder, config, *read_vocabularies(folder))
     with replacing_folder(to) as staging:
-        (_write_t5 if relative else write_marian)(folder, staging)
+        write_marian(folder, staging)
         for name, data in files.items():
             (staging / name).write_bytes(data)
-    return "T5" if relative else "MarianMT"
 
 
 def write_marian(folder: Path, to: Path) -> None:
     """Config and weights of the model in `folder` into the folder `to`; raises as `export_hugging_face`."""
     config = _readable(folder)
-    _require(folder, config, "MarianMT", _FACTS)
-    _write(config, to, _config(config), _tensors(config, read_tensors(folder, config)))
-
-
-def _write_t5(folder: Path, to: Path) -> None:
-    config = _readable(folder)
-    _require(folder, config, "T5", T5_FACTS)
-    for one, other in T5_EQUAL:
-        _require(folder, config, "T5", {one: (getattr(config, other),)})
-    ours = read_tensors(folder, config)
-    if np.any(ours["output_bias"]):
-        raise ModelError(f"{folder}: output_bias is not zero; T5 has none.")
-    facts = {"is_encoder_decoder": True, **t5_config(config), **_special(config), "dtype": "float32"}
-    _write(config, to, facts, t5_tensors(config, ours))
-
-
-def _write(config: TransformerConfig, to: Path, facts: Mapping[str, Any], tensors: Mapping[str, Floats]) -> None:
-    save_tensors(to / "model.safetensors", tensors, {"format": "pt"})
-    for name, content in (("config.json", facts), ("generation_config.json", _generation(config))):
-        (to / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    for fact, allowed in _FACTS.items():
+        if getattr(config, fact) not in allowed:
+            choices = " or ".join(map(repr, allowed))
+            raise ModelError(f"{folder}: {fact} is {getattr(config, fact)!r}; MarianMT can only say {choices}.")
+    save_tensors(to / "model.safetensors", _tensors(config, read_tensors(folder, config)), {"format": "pt"})
+    for name, facts in (("config.json", _config(config)), ("generation_config.json", _generation(config))):
+        (to / name).write_bytes(_json(facts))
 
 
 def _readable(folder: Path) -> TransformerConfig:
@@ -95,14 +75,6 @@ def _readable(folder: Path) -> TransformerConfig:
     if not isinstance(config, TransformerConfig):
         raise ModelError(f"{folder} is no transformer; Hugging Face's MarianMT is one, so it cannot be exported.")
     return config
-
-
-def _require(folder: Path, config: TransformerConfig, name: str, facts: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raise ModelError for a fact that the class `name` cannot say."""
-    for fact, allowed in facts.items():
-        if getattr(config, fact) not in allowed:
-            choices = " or ".join(map(repr, allowed))
-            raise ModelError(f"{folder}: {fact} is {getattr(config, fact)!r}; {name} can only say {choices}.")
 
 
 def _special(config: TransformerConfig) -> dict[str, Any]:
@@ -177,15 +149,6 @@ def _tokenizer(folder: Path, config: TransformerConfig, source: Vocabulary, targ
     facts |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": apart, "model_max_length": _MOST_POSITIONS}
     files = {"source.spm": spm[0], "target.spm": spm[1], "vocab.json": _json(ids[0])}
     return files | {"tokenizer_config.json": _json(facts)} | ({"target_vocab.json": _json(ids[1])} if apart else {})
-
-
-def _t5_tokenizer(folder: Path, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> dict[str, bytes]:
-    """The files of T5Tokenizer."""
-    spm = _spm(folder, "target", target)
-    pieces, cut = [target.piece(token) for token in range(len(target))], len(read_pieces(spm))
-    if spm != _spm(folder, "source", source) or pieces[:cut] != read_pieces(spm):
-        raise ModelError(f"{folder}: its vocabularies are not the pieces of one SentencePiece model; T5 has one.")
-    return {"spiece.model": spm, "tokenizer_config.json": _json(t5_tokenizer(config, pieces, cut))}
 
 
 def _spm(folder: Path, side: str, vocabulary: Vocabulary) -> bytes:

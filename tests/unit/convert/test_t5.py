@@ -192,27 +192,9 @@ def test_int8_keeps_the_biases_of_positions(pairs, tmp_path: Path) -> None:
     assert sum(len(answer.tokens) for answer in ours.translate(TEXTS, max_length=9)) > 20
 
 
-@pytest.mark.parametrize("family", ["T5", "T5 v1.1", "mT5", "umT5", "MADLAD-400"])
-def test_export_says_the_same(transformers, pairs, tmp_path: Path, family: str) -> None:
-    pair = pairs[family]
-    export_model(pair.ours.loaded.folder, tmp_path / "theirs")
-    assert json.loads((tmp_path / "theirs/config.json").read_text())["model_type"] == (
-        "umt5" if family == "umT5" else "t5"
-    )
-    back = read_hugging_face(tmp_path / "theirs")
-    ours = read_hugging_face(pair.folder)
-    assert back.config == ours.config
-    assert all(np.allclose(back.tensors[name], ours.tensors[name], rtol=1e-6) for name in ours.tensors)
-    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "theirs").eval()
-    import torch
-
-    source, target = torch.tensor([pair.ids(TEXTS[0])]), torch.tensor([[0, 7, 9, 30]])
-    with torch.no_grad():
-        found, wanted = (model(input_ids=source, decoder_input_ids=target).logits for model in (theirs, pair.model))
-    assert float((found - wanted).abs().max()) < 1e-4
-    tokenizer = transformers.T5Tokenizer.from_pretrained(tmp_path / "theirs")
-    wanted_ids = [*pair.ours.loaded.source.encode(TEXTS[0]), pair.model.config.eos_token_id]
-    assert tokenizer(TEXTS[0])["input_ids"] == wanted_ids
+def test_export_is_refused_by_name(pairs, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="norm is 'pre'; MarianMT can only say 'post'"):
+        export_model(pairs["T5"].ours.loaded.folder, tmp_path / "theirs")
 
 
 @pytest.mark.parametrize("tied", [None, True, False])

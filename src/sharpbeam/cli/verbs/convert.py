@@ -61,8 +61,8 @@ def convert(
     and of Bergamot, such as Firefox's (.npz, .bin, config.yml or the folder); and checkpoints of OpenNMT-py 3 (.pt).
     Nothing in a file is run. A model with a feature that Sharpbeam lacks is refused by the feature's name.
 
-    With `--to hugging-face` a transformer of Sharpbeam is written as MarianMT, or as T5 if its positions are relative;
-    what these cannot express, such as the pre-norm layers of `recipes/de-en-transformer.toml`, is refused by name.
+    With `--to hugging-face` a transformer of Sharpbeam is written as MarianMT; what that cannot express, such as the
+    pre-norm layers of `recipes/de-en-transformer.toml`, is refused by name.
 
     Examples:
 
