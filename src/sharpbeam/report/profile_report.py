@@ -5,20 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sharpbeam.decoding.loading import find_models
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.machine import MachineOptions
-from sharpbeam.report.drawing import drawing
 from sharpbeam.report.profile import Ceilings, Profile, ceilings, load_profiled, profile_texts
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-COLORS = {"encoder": "C7", "decoder": "C0", "output layer": "C1"}  # the others are bookkeeping
 LARGE_SHARE = 0.2  # of the output layer: another one may be worth a try
 
 
@@ -46,18 +43,6 @@ class ProfileReport:
             "bookkeeping": round(profile.bookkeeping, 5),
             "ceilings": dataclasses.asdict(self.ceilings),
         }
-
-    def draw(self, path: Path) -> None:
-        """Draw a bar for each part of a step to `path`, as PNG; raises SharpbeamError without Matplotlib."""
-        profile, parts = self.profile, self.profile.parts[::-1]
-        with drawing(path, "a profile", (9, 1 + 0.34 * len(parts))) as axis:
-            names, times = [part.name for part in parts], [1e6 * part.seconds / profile.steps for part in parts]
-            bars = axis.barh(names, times, color=[COLORS.get(name.partition(":")[0], "C3") for name in names])
-            axis.bar_label(bars, [f" {part.seconds / profile.seconds:.1%}" for part in parts], fontsize=8)
-            axis.set_xlabel("microseconds for each step")
-            title = f"{self.model}: {profile.steps} steps of {profile.rows / profile.steps:.1f} rows"
-            axis.set_title(title, fontsize=10)
-            axis.spines[["top", "right"]].set_visible(False)
 
     def print(self) -> None:
         """Print the table with its legend."""

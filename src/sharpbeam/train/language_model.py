@@ -65,7 +65,7 @@ def windows(stream: Tensor, columns: int, words: int, skip: int = 0) -> Iterator
 
 
 class LanguageTask:
-    """`train.task.Task` for the LSTM language model."""
+    """`train.task.TrainingTask` for the LSTM language model."""
 
     measure = ("perplexity", "validation perplexity")
 

@@ -24,7 +24,7 @@ BATCH = 256  # pairs of similar length that are validated at a time
 
 
 class TranslationTask:
-    """`train.task.Task` for the translation models."""
+    """`train.task.TrainingTask` for the translation models."""
 
     measure = ("bleu", "validation BLEU, greedy")
 

@@ -131,7 +131,7 @@ def test_ceilings_are_rates() -> None:
 
 
 def test_the_verb(tiny_model: Path, sentences: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text, picture = tmp_path / "text", tmp_path / "shares.png"
+    text = tmp_path / "text"
     text.write_text("\n".join(sentences[:4]), encoding="utf-8")
     arguments = ["profile", str(tiny_model), str(text), "--max-length", "9"]
     assert main([*arguments, "--json"]) == 0
@@ -143,8 +143,6 @@ def test_the_verb(tiny_model: Path, sentences: list[str], tmp_path: Path, capsys
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert "output layer: products" in said and "bookkeeping" in said and "GB/s" in said
-    pytest.importorskip("matplotlib")
-    assert main([*arguments, "--picture", str(picture)]) == 0 and picture.read_bytes()[:4] == b"\x89PNG"
     text.write_text("\n\n", encoding="utf-8")
     assert main(arguments) == 1 and f"{text}: the first 50 lines have no sentence" in capsys.readouterr().err
 

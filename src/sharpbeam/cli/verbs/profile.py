@@ -13,7 +13,6 @@ from sharpbeam.cli.flags import with_options
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions
 from sharpbeam.options.keywords import DecodeKeywords
-from sharpbeam.storage.atomic import check_home
 from sharpbeam.text.lines import check_readable, read_all
 
 
@@ -36,7 +35,6 @@ def profile(
     ] = None,
     *,
     sentences: Annotated[int, typer.Option(min=1, help="Lines of the text to decode.")] = 50,
-    picture: Annotated[Path | None, typer.Option(help="Draw the shares to this file, as PNG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
@@ -46,26 +44,22 @@ def profile(
 
     The search is the one that `translate` uses, unless options say otherwise. The clocks are in a kernel table of
     their own, so nothing else pays for them. `--batch-tokens 1` decodes one sentence at a time. SHARPBEAM_ISA profiles
-    another kernel table. The picture needs Matplotlib.
+    another kernel table.
 
     Examples:
 
     * `sharpbeam profile de-en news.de --batch-tokens 1`
-    * `sharpbeam profile de-en news.de --output-layer scan --beam-size 6 --picture shares.png`
+    * `sharpbeam profile de-en news.de --output-layer scan --beam-size 6`
     * `sharpbeam profile de-en --json | jq .parts`
     """
     from sharpbeam.report.profile_report import profile
 
     check_readable(files or [])
-    if picture is not None:
-        check_home(picture)
     texts = [line for line in islice(read_all(files), sentences) if line.strip()] if files else None
     if texts == []:
         names = ", ".join(map(str, files or []))
         raise InputError(f"{names}: the first {sentences} lines have no sentence; give text with one sentence a line.")
     report = profile(model, texts, sentences=sentences, machine=machine, **options)
-    if picture is not None:
-        report.draw(picture)
     if as_json:
         print(json.dumps(report.record()))
     else:
