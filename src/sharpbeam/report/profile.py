@@ -221,6 +221,7 @@ def profile_texts(
         schedule: Any = Watched(plan.schedule(), clocks, dict.fromkeys(("refill", "select", "apply"), "schedule"))
         layer: Any = _Opened(setup.layer, clocks)
         watched: Any = Watched(search, clocks, {"begin": "search", "step": "search"})
+        watched.decodes = lambda *_: False  # all steps in one call would hide their parts
         for _ in decode(run, layer, watched, schedule):
             pass
         clocks.stop()
