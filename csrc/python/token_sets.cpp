@@ -10,7 +10,7 @@
 
 #include "output/screen_union.h"
 #include "output/shortlist.h"
-#include "output/shortlist_net.h"
+#include "output/shortlist_fallback.h"
 #include "python/gil.h"
 #include "python/output_layers.h"
 
@@ -100,19 +100,19 @@ void construct_shortlist(ShortlistLayer* self, Floats weight, Floats bias, Ids a
                             shortlist_of(always, start, token, arrays.vocab), table_named(isa));
 }
 
-void construct_net(ShortlistNetLayer* self, Floats weight, Floats bias, Ids always, Ids start, Ids token, Floats inner,
-                   Floats inner_bias, Floats outer, Floats direct, float threshold, float most_share,
-                   const RowLayer* fallback, const char* isa) {
+void construct_fallback(ShortlistFallbackLayer* self, Floats weight, Floats bias, Ids always, Ids start, Ids token,
+                        Floats inner, Floats inner_bias, Floats outer, Floats direct, float threshold, float most_share,
+                        const RowLayer* fallback, const char* isa) {
   const OutputArrays arrays(weight, bias);
-  NetView net{};
-  net.inner = checked<float>(inner, "inner", {kAnySize, arrays.dim});
-  net.units = static_cast<int64_t>(inner.shape(0));
-  net.bias = checked<float>(inner_bias, "inner_bias", {net.units});
-  net.outer = checked<float>(outer, "outer", {2, net.units});
-  net.direct = checked<float>(direct, "direct", {2, 3});
-  net.threshold = threshold, net.most_share = most_share;
-  new (self) ShortlistNetLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim,
-                               shortlist_of(always, start, token, arrays.vocab), net, fallback, table_named(isa));
+  ShortlistTestView test{};
+  test.inner = checked<float>(inner, "inner", {kAnySize, arrays.dim});
+  test.units = static_cast<int64_t>(inner.shape(0));
+  test.bias = checked<float>(inner_bias, "inner_bias", {test.units});
+  test.outer = checked<float>(outer, "outer", {2, test.units});
+  test.direct = checked<float>(direct, "direct", {2, 3});
+  test.threshold = threshold, test.most_share = most_share;
+  new (self) ShortlistFallbackLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim,
+                                    shortlist_of(always, start, token, arrays.vocab), test, fallback, table_named(isa));
 }
 
 void bind(nb::module_& module) {
@@ -133,12 +133,12 @@ void bind(nb::module_& module) {
            "token"_a, "isa"_a = "auto");
   nb::class_<ShortlistLayer, OutputLayer>(module, "ShortlistLayer")
       .def("__init__", &construct_shortlist, "weight"_a, "bias"_a, "always"_a, "start"_a, "token"_a, "isa"_a = "auto");
-  nb::class_<ShortlistNetLayer, OutputLayer>(module, "ShortlistNetLayer")
-      .def("__init__", &construct_net, "weight"_a, "bias"_a, "always"_a, "start"_a, "token"_a, "inner"_a,
+  nb::class_<ShortlistFallbackLayer, OutputLayer>(module, "ShortlistFallbackLayer")
+      .def("__init__", &construct_fallback, "weight"_a, "bias"_a, "always"_a, "start"_a, "token"_a, "inner"_a,
            "inner_bias"_a, "outer"_a, "direct"_a, "threshold"_a, "most_share"_a, "fallback"_a, "isa"_a = "auto",
            nb::keep_alive<1, 13>())
-      .def_prop_ro("rows_seen", &ShortlistNetLayer::rows_seen)
-      .def_prop_ro("rows_fallen_back", &ShortlistNetLayer::rows_fallen_back);
+      .def_prop_ro("rows_seen", &ShortlistFallbackLayer::rows_seen)
+      .def_prop_ro("rows_fallen_back", &ShortlistFallbackLayer::rows_fallen_back);
 }
 
 const LayerBinding binding(&bind);

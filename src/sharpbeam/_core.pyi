@@ -104,7 +104,7 @@ class SuppressedLayer(OutputLayer):
 class LayerByLanguage(OutputLayer):
     def __init__(self, per: str, scopes: Sequence[str], layers: Sequence[OutputLayer]) -> None: ...
 
-class ProvenLayer(RowLayer):
+class PreviewLayer(RowLayer):
     def __init__(
         self,
         weight: Floats,
@@ -194,7 +194,7 @@ class ShortlistLayer(OutputLayer):
         self, weight: Floats, bias: Floats, always: Ids, start: Ids, token: Ids, isa: str = "auto"
     ) -> None: ...
 
-class ShortlistNetLayer(OutputLayer):
+class ShortlistFallbackLayer(OutputLayer):
     def __init__(
         self,
         weight: Floats,

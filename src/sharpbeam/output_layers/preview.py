@@ -3,7 +3,7 @@
 Hidden vectors and rows of the output matrix are written in a *balanced* basis, in which inner products stay the same
 and the first coordinates hold most of the difference between tokens. All tokens are previewed in 4 bits, with as many
 coordinates as each needs. A bound on the rest says which of them can be among the best, or can still change a beam
-search; those are compared in int8, and the few that are left get exact logits. csrc/output/low_bit_preview.h has the
+search; those are compared in int8, and the few that are left get exact logits. csrc/output/preview_codes.h has the
 proof. The fit decides on speed alone: the bound holds for every hidden vector.
 
 With `fidelity` 1 (the default) tokens and logits are those of the exact layer for every hidden vector. With less, the
@@ -39,7 +39,7 @@ AT_ONCE = 4096  # tokens that are computed with in float64 together; all of a la
 
 @dataclass(frozen=True)
 class Normaliser:
-    """How the sum over all tokens is estimated: csrc/output/proven.h, Normaliser."""
+    """How the sum over all tokens is estimated: csrc/output/preview.h, Normaliser."""
 
     share: float = 1.0  # of the calibrated bound
     exact: float = 5.0
@@ -104,7 +104,7 @@ ARTIFACTS = {
 }
 
 
-class PreviewLayer(NativeNormalising[_core.ProvenLayer]):
+class PreviewLayer(NativeNormalising[_core.PreviewLayer]):
     """The exact layer's best tokens and logits, and an estimated normalizer."""
 
     @classmethod
@@ -134,7 +134,7 @@ class PreviewLayer(NativeNormalising[_core.ProvenLayer]):
         calibration = _trusts(preview, coordinates)
         trusts = trust * (calibration if measured else np.ones(len(coordinates)))
         whole = 1.0 if measured else float(calibration.max())  # the calibrated share of the layer's bounds
-        native = _core.ProvenLayer(
+        native = _core.PreviewLayer(
             weight,
             bias,
             preview.basis,
@@ -155,7 +155,7 @@ class PreviewLayer(NativeNormalising[_core.ProvenLayer]):
         )
         return cls(native, whole)
 
-    def __init__(self, native: _core.ProvenLayer, whole: float = 1.0) -> None:
+    def __init__(self, native: _core.PreviewLayer, whole: float = 1.0) -> None:
         super().__init__(native)
         self._whole = whole
 
@@ -167,7 +167,7 @@ class PreviewLayer(NativeNormalising[_core.ProvenLayer]):
         return self.native.normalisers(hidden, self._whole * n.share, n.exact, n.refined, n.summed, n.near, n.far)
 
     def counts(self, hidden: Floats, k: int = 1) -> dict[str, int]:
-        """Tokens that each stage left, summed over the rows of `hidden` [R, D]; see csrc/output/proven.h."""
+        """Tokens that each stage left, summed over the rows of `hidden` [R, D]; see csrc/output/preview.h."""
         return self.native.topk_details(hidden, k, False)[3]
 
 

@@ -40,7 +40,7 @@ class Shortlist:
 
 @dataclass(frozen=True, slots=True)
 class ShortlistTest:
-    """The fallback test of a shortlist: what the tokens outside a row's set may reach (csrc/output/net.h).
+    """The fallback test of a shortlist: what the tokens outside a row's set may reach (csrc/output/shortlist_test.h).
 
     A network of M units predicts the log of the mass outside, and the log of how far off that usually is. A row is sure
     of a bar, a logit, where it is `threshold` deviations above the prediction, and of its normalizer where the mass
@@ -110,7 +110,7 @@ class ShortlistLayer(NativeLayer[_core.ShortlistLayer]):
         self.shortlist = shortlist
 
 
-class ShortlistFallbackLayer(NativeLayer[_core.ShortlistNetLayer]):
+class ShortlistFallbackLayer(NativeLayer[_core.ShortlistFallbackLayer]):
     """A shortlist whose rows fall back unless its test is sure that they have all tokens that matter."""
 
     def __init__(
@@ -125,7 +125,7 @@ class ShortlistFallbackLayer(NativeLayer[_core.ShortlistNetLayer]):
         """Share the output matrix [V, D] and its bias [V], as `ShortlistLayer` does; `fallback` scores all tokens."""
         lists = (shortlist.always, shortlist.start, shortlist.token)
         arrays, numbers = (test.inner, test.bias, test.outer, test.direct), (test.threshold, test.most_share)
-        super().__init__(_core.ShortlistNetLayer(weight, bias, *lists, *arrays, *numbers, fallback.native, isa))
+        super().__init__(_core.ShortlistFallbackLayer(weight, bias, *lists, *arrays, *numbers, fallback.native, isa))
 
     @property
     def fallback_share(self) -> float:

@@ -126,14 +126,14 @@ def test_the_fidelity_holds_on_fresh_rows(net):
     assert measure_test(strict, fresh).fidelity > found.fidelity
 
 
-def test_bad_nets_and_fallbacks_are_refused(net):
+def test_bad_tests_and_fallbacks_are_refused(net):
     arrays = (GIVEN.weight, GIVEN.bias, SHORTLIST)
     for wrong, message in (
         (replace(net, inner=net.inner[:, 1:].copy()), "inner has the shape"),
         (replace(net, bias=net.bias[1:].copy()), "inner_bias has the shape"),
         (replace(net, outer=net.outer[:1].copy()), "outer has the shape"),
         (replace(net, direct=net.direct[:, :2].copy()), "direct has the shape"),
-        (replace(net, inner=net.inner[:0], bias=net.bias[:0], outer=net.outer[:, :0].copy()), "net has no units"),
+        (replace(net, inner=net.inner[:0], bias=net.bias[:0], outer=net.outer[:, :0].copy()), "test has no units"),
     ):
         with pytest.raises(ValueError, match=message):
             layer_of(wrong)

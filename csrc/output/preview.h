@@ -1,6 +1,6 @@
 // The proven output layer: the exact layer's best tokens from a small part of the bytes of an int8 scan, with proof.
 //
-// A token whose preview and bound (low_bit_preview.h) are below a bar is not among those asked for. The bar is the k-th
+// A token whose preview and bound (preview_codes.h) are below a bar is not among those asked for. The bar is the k-th
 // largest exact logit of any k or more tokens; or, where a beam search says what it can use, the least that can still
 // be among its best candidates, by exact logits of a few likely tokens of all its rows. Panels of 64 tokens are tested
 // first, by the largest preview and bound of their tokens. The tokens that are left are compared once more, by all
@@ -11,8 +11,8 @@
 
 #include "output/exact.h"
 #include "output/interface.h"
-#include "output/low_bit_preview.h"
 #include "output/output_matrix.h"
+#include "output/preview_codes.h"
 
 namespace sharpbeam {
 
@@ -42,13 +42,13 @@ struct ProvenCounts {
   int64_t whole = 0;      // rows that took the exact logits of all tokens
 };
 
-class ProvenLayer final : public NormalisingLayer {
+class PreviewLayer final : public NormalisingLayer {
  public:
   // `weight` [vocab, dim] and `bias` [vocab] are shared, and must not change; the view is copied. `estimates`: whether
   // searches take exact normalisers where a decision needs them, for which all weights are packed at the first one.
-  // Throws std::invalid_argument as OutputMatrix and LowBitPreview do.
-  ProvenLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const LowBitView& view, Normaliser normaliser,
-              bool estimates, const Kernels& table);
+  // Throws std::invalid_argument as OutputMatrix and PreviewCodes do.
+  PreviewLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const LowBitView& view, Normaliser normaliser,
+               bool estimates, const Kernels& table);
 
   int64_t vocab() const override { return matrix_.vocab(); }
   int64_t dim() const override { return matrix_.dim(); }
@@ -93,7 +93,7 @@ class ProvenLayer final : public NormalisingLayer {
   void rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token, ProvenCounts& counts) const;
 
   OutputMatrix matrix_;
-  LowBitPreview preview_;
+  PreviewCodes preview_;
   Normaliser normaliser_;
   bool estimates_;
   ExactLayer exact_;

@@ -1,4 +1,4 @@
-// A safety net under a set of tokens: what the tokens outside may reach, from a row's hidden vector and its set's
+// A fallback test under a set of tokens: what the tokens outside may reach, from a row's hidden vector and its set's
 // logits.
 //
 // A small network predicts the log of the mass outside, the sum of exp(logit), and how far off that usually is:
@@ -18,7 +18,7 @@
 namespace sharpbeam {
 
 // As it was fitted; the caller keeps the arrays during construction.
-struct NetView {
+struct ShortlistTestView {
   const float* inner;   // [units, dim]
   const float* bias;    // [units]
   const float* outer;   // [2, units]
@@ -27,10 +27,10 @@ struct NetView {
   float threshold, most_share;
 };
 
-class Net {
+class ShortlistTest {
  public:
   // Throws std::invalid_argument for no units.
-  Net(const NetView& view, int64_t dim);
+  ShortlistTest(const ShortlistTestView& view, int64_t dim);
 
   struct Outside {
     float mean, deviation;

@@ -1,4 +1,4 @@
-#include "output/shortlist_net.h"
+#include "output/shortlist_fallback.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,17 +12,17 @@
 
 namespace sharpbeam {
 
-class ShortlistNetLayer::Run final : public LayerRun {
+class ShortlistFallbackLayer::Run final : public LayerRun {
  public:
-  explicit Run(const ShortlistNetLayer& layer) : layer_(layer), sets_(layer.sets_) {}
+  explicit Run(const ShortlistFallbackLayer& layer) : layer_(layer), sets_(layer.sets_) {}
 
   int64_t dim() const override { return layer_.dim(); }
   int64_t vocab() const override { return layer_.vocab(); }
 
  private:
   struct Row {
-    Net::Outside outside;
-    float total;   // NaN: the net has none
+    ShortlistTest::Outside outside;
+    float total;   // NaN: the test has none
     double floor;  // of the log probabilities that matter
   };
 
@@ -43,7 +43,7 @@ class ShortlistNetLayer::Run final : public LayerRun {
 
   const Kernels& table() const { return layer_.sets_.table(); }
 
-  const ShortlistNetLayer& layer_;
+  const ShortlistFallbackLayer& layer_;
   RequestSets sets_;
   Buffer units_, hidden_, floor_, found_;
   std::vector<Row> row_;
@@ -53,26 +53,26 @@ class ShortlistNetLayer::Run final : public LayerRun {
 };
 
 template <typename Visit>
-void ShortlistNetLayer::Run::for_each_row(const LayerRows& rows, Visit visit) {
-  const Net& net = layer_.net_;
-  float* units = reserved(units_, rows.rows * net.units());
+void ShortlistFallbackLayer::Run::for_each_row(const LayerRows& rows, Visit visit) {
+  const ShortlistTest& test = layer_.test_;
+  float* units = reserved(units_, rows.rows * test.units());
   Row* row = reserved(row_, rows.rows);
-  net.look(table(), rows.hidden, rows.rows, units);
+  test.look(table(), rows.hidden, rows.rows, units);
   sets_.for_each_row(rows, [&](int64_t r, TokenSet set, float* logits) {
     const int64_t size = static_cast<int64_t>(set.size());
     const float log_mass = table().log_sum_exp(logits, size);
     float best;
     int32_t at;
     table().top_k(logits, size, 1, &best, &at);
-    row[r].outside = net.predict(units + r * net.units(), best, log_mass);
-    row[r].total = net.log_total(row[r].outside, log_mass);
+    row[r].outside = test.predict(units + r * test.units(), best, log_mass);
+    row[r].total = test.log_total(row[r].outside, log_mass);
     row[r].floor = rows.floor == nullptr ? kNever : rows.floor[r];
     visit(r, set, logits);
   });
   layer_.seen_.fetch_add(rows.rows, std::memory_order_relaxed);
 }
 
-LayerRows ShortlistNetLayer::Run::gather(const LayerRows& rows, BeamView& beam) {
+LayerRows ShortlistFallbackLayer::Run::gather(const LayerRows& rows, BeamView& beam) {
   const int64_t count = static_cast<int64_t>(falling_.size());
   LayerRows part{reserved(hidden_, count * dim()), count};
   float *hidden = hidden_.get(), *floor = reserved(floor_, count);
@@ -95,7 +95,8 @@ LayerRows ShortlistNetLayer::Run::gather(const LayerRows& rows, BeamView& beam) 
 }
 
 // Into `found_` and `token_`, and on to the rows' places.
-void ShortlistNetLayer::Run::ask(const LayerRows& part, int64_t k, bool normalise, float* log_prob, int32_t* token) {
+void ShortlistFallbackLayer::Run::ask(const LayerRows& part, int64_t k, bool normalise, float* log_prob,
+                                      int32_t* token) {
   float* found = reserved(found_, part.rows * k);
   int32_t* tokens = reserved(token_, part.rows * k);
   layer_.fallback_->rank(part, k, normalise, found, tokens);
@@ -108,7 +109,7 @@ void ShortlistNetLayer::Run::ask(const LayerRows& part, int64_t k, bool normalis
 
 // Logits become log probabilities, in whose order candidates stand. No token is likelier than 1, though the mass that
 // was expected outside may be too small.
-void ShortlistNetLayer::Run::rank_again(int64_t k, float total, float* log_prob, int32_t* token) {
+void ShortlistFallbackLayer::Run::rank_again(int64_t k, float total, float* log_prob, int32_t* token) {
   ranked_.clear();
   for (int64_t i = 0; i < k; ++i) ranked_.emplace_back(total - log_prob[i], token[i]);
   std::sort(ranked_.begin(), ranked_.end());
@@ -118,7 +119,8 @@ void ShortlistNetLayer::Run::rank_again(int64_t k, float total, float* log_prob,
   }
 }
 
-void ShortlistNetLayer::Run::set_floors(const LayerRows& rows, int64_t k, const float* log_prob, const int32_t* token) {
+void ShortlistFallbackLayer::Run::set_floors(const LayerRows& rows, int64_t k, const float* log_prob,
+                                             const int32_t* token) {
   for_each_floor(
       rows, 0, rows.rows, scores_,
       [&](int64_t r, auto take) {
@@ -131,7 +133,7 @@ void ShortlistNetLayer::Run::set_floors(const LayerRows& rows, int64_t k, const 
       });
 }
 
-void ShortlistNetLayer::Run::find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) {
+void ShortlistFallbackLayer::Run::find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) {
   check_k(k, vocab());
   falling_.clear();
   for_each_row(rows, [&](int64_t r, TokenSet set, float* logits) {
@@ -157,7 +159,7 @@ void ShortlistNetLayer::Run::find_topk(const LayerRows& rows, int64_t k, float* 
     if (std::isnan(row.total)) continue;
     // In logits from here on: the least that is among the k best, or can matter to the search.
     row.floor = std::max<double>(row.floor, log_prob[(r + 1) * k - 1]) + row.total;
-    if (layer_.net_.sure(row.outside, row.floor)) continue;
+    if (layer_.test_.sure(row.outside, row.floor)) continue;
     row.floor -= 1e-6 * (1.0 + std::fabs(row.floor));  // sums were rounded
     falling_.push_back(static_cast<int32_t>(r));
   }
@@ -168,7 +170,7 @@ void ShortlistNetLayer::Run::find_topk(const LayerRows& rows, int64_t k, float* 
   for (const int32_t r : falling_) rank_again(k, row_[static_cast<size_t>(r)].total, log_prob + r * k, token + r * k);
 }
 
-void ShortlistNetLayer::Run::find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) {
+void ShortlistFallbackLayer::Run::find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) {
   check_tokens(token, rows.rows, vocab());
   falling_.clear();
   const ShortlistLayer& own = layer_.sets_;
@@ -188,10 +190,11 @@ void ShortlistNetLayer::Run::find_log_prob(const LayerRows& rows, const int32_t*
   for (int64_t i = 0; i < part.rows; ++i) log_prob[falling_[static_cast<size_t>(i)]] = found[i];
 }
 
-ShortlistNetLayer::ShortlistNetLayer(Array weight, Array bias, int64_t vocab, int64_t dim, Shortlist shortlist,
-                                     const NetView& net, const RowLayer* fallback, const Kernels& table)
+ShortlistFallbackLayer::ShortlistFallbackLayer(Array weight, Array bias, int64_t vocab, int64_t dim,
+                                               Shortlist shortlist, const ShortlistTestView& test,
+                                               const RowLayer* fallback, const Kernels& table)
     : sets_(std::move(weight), std::move(bias), vocab, dim, std::move(shortlist), table),
-      net_(net, dim),
+      test_(test, dim),
       fallback_(dynamic_cast<const NormalisingLayer*>(fallback)) {
   if (fallback_ == nullptr) throw std::invalid_argument("fallback is a layer that cannot leave its normaliser out");
   if (fallback->vocab() != vocab || fallback->dim() != dim) {
@@ -200,6 +203,6 @@ ShortlistNetLayer::ShortlistNetLayer(Array weight, Array bias, int64_t vocab, in
   }
 }
 
-std::unique_ptr<LayerRun> ShortlistNetLayer::open() const { return std::make_unique<Run>(*this); }
+std::unique_ptr<LayerRun> ShortlistFallbackLayer::open() const { return std::make_unique<Run>(*this); }
 
 }  // namespace sharpbeam

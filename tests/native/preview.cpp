@@ -1,5 +1,5 @@
 // The proven layer: the exact one's best tokens on every table, in guarded memory, with any preview that is sound.
-#include "output/proven.h"
+#include "output/preview.h"
 
 #include <memory>
 #include <numeric>
@@ -31,8 +31,8 @@ void check_proven(const Kernels& table) {
     const LowBitView view{basis.get(),    shift.get(),  center.get(),  y.data(),
                           balance.data(), two ? 2 : 1,  tokens.data(), start.data(),
                           sizes.data(),   trust.data(), 1.0,           1e-12};
-    const ProvenLayer layer(Array(weight, weight->get()), Array(bias, bias->get()), vocab, dim, view,
-                            {1.0f, 5.0f, 7.0f, 9.0f, 1.0, 1.0}, true, table);
+    const PreviewLayer layer(Array(weight, weight->get()), Array(bias, bias->get()), vocab, dim, view,
+                             {1.0f, 5.0f, 7.0f, 9.0f, 1.0, 1.0}, true, table);
     const OutputMatrix exact(Array(weight, weight->get()), bias->get(), vocab, dim, table);
     Guarded<float> found(rows * k), wanted(k), logits(round_up(vocab, 64) + 64);
     Guarded<int32_t> token(rows * k), best(k);

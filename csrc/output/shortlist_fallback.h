@@ -1,4 +1,4 @@
-// The output layer over a lexical shortlist with a safety net: rows that may lack a token ask a layer of all tokens.
+// The output layer over a lexical shortlist with a fallback test: rows that may lack a token ask a layer of all tokens.
 #pragma once
 
 #include <atomic>
@@ -6,20 +6,20 @@
 #include <memory>
 
 #include "output/interface.h"
-#include "output/net.h"
 #include "output/shortlist.h"
+#include "output/shortlist_test.h"
 
 namespace sharpbeam {
 
-// Candidates and normalisers of rows of which the net is sure are those of their sets. Where the mass outside is too
+// Candidates and normalisers of rows of which the test is sure are those of their sets. Where the mass outside is too
 // uncertain for a normaliser, the whole answer is the other layer's; where a token outside may be among
-// the best, or reach the search's floor, the tokens are the other layer's, with exact logits and the net's normaliser.
-class ShortlistNetLayer final : public OutputLayer {
+// the best, or reach the search's floor, the tokens are the other layer's, with exact logits and the test's normaliser.
+class ShortlistFallbackLayer final : public OutputLayer {
  public:
-  // As ShortlistLayer; `fallback` answers the rows of which the net is not sure, and has to outlive the layer. Throws
+  // As ShortlistLayer; `fallback` answers the rows of which the test is not sure, and has to outlive the layer. Throws
   // std::invalid_argument for a fallback of other sizes, or that cannot leave its normaliser out.
-  ShortlistNetLayer(Array weight, Array bias, int64_t vocab, int64_t dim, Shortlist shortlist, const NetView& net,
-                    const RowLayer* fallback, const Kernels& table);
+  ShortlistFallbackLayer(Array weight, Array bias, int64_t vocab, int64_t dim, Shortlist shortlist,
+                         const ShortlistTestView& test, const RowLayer* fallback, const Kernels& table);
 
   int64_t dim() const override { return sets_.dim(); }
   int64_t vocab() const override { return sets_.vocab(); }
@@ -32,7 +32,7 @@ class ShortlistNetLayer final : public OutputLayer {
  private:
   class Run;
   ShortlistLayer sets_;
-  Net net_;
+  ShortlistTest test_;
   const NormalisingLayer* fallback_;
   mutable std::atomic<int64_t> seen_{0}, fallen_back_{0};
 };

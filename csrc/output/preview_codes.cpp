@@ -1,4 +1,4 @@
-#include "output/low_bit_preview.h"
+#include "output/preview_codes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -69,7 +69,7 @@ void check(const LowBitView& view, int64_t vocab, int64_t dim) {
 
 }  // namespace
 
-LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view)
+PreviewCodes::PreviewCodes(const OutputMatrix& matrix, const LowBitView& view)
     : remainder_(view.remainder), whole_trust_(view.whole_trust) {
   const int64_t vocab = matrix.vocab(), dim = matrix.dim();
   check(view, vocab, dim);
@@ -102,7 +102,7 @@ LowBitPreview::LowBitPreview(const OutputMatrix& matrix, const LowBitView& view)
   }
 }
 
-void LowBitPreview::add_level(const OutputMatrix& matrix, const LowBitView& view, int64_t index) {
+void PreviewCodes::add_level(const OutputMatrix& matrix, const LowBitView& view, int64_t index) {
   Level& level = level_[static_cast<size_t>(index)];
   const int64_t m = view.coordinates[index], kept = std::min(m, matrix.dim()), first = view.start[index];
   const double center_norm = norm(view.center, matrix.dim());
@@ -130,21 +130,21 @@ void LowBitPreview::add_level(const OutputMatrix& matrix, const LowBitView& view
   }
 }
 
-void LowBitPreview::coordinates(const Kernels& table, const float* hidden, int64_t rows, float* out) const {
+void PreviewCodes::coordinates(const Kernels& table, const float* hidden, int64_t rows, float* out) const {
   const int64_t dim = basis_.in();
   basis_.matmul(table, hidden, dim, out, dim, rows);
 }
 
-void LowBitPreview::compute(const Kernels& table, const int8_t* int8, const float* scale, int64_t rows, float* preview,
-                            float* top) const {
+void PreviewCodes::compute(const Kernels& table, const int8_t* int8, const float* scale, int64_t rows, float* preview,
+                           float* top) const {
   for (const Level& level : level_) {
     level.panels.preview(table, int8, depth_, scale, preview + level.first * kPanel, places(), top + level.first,
                          panels_, rows);
   }
 }
 
-void LowBitPreview::refine(const Kernels& table, const PreviewBound& bound, const int8_t* int8, const float* preview,
-                           const int32_t* places, int64_t count, float* near, float* slack) const {
+void PreviewCodes::refine(const Kernels& table, const PreviewBound& bound, const int8_t* int8, const float* preview,
+                          const int32_t* places, int64_t count, float* near, float* slack) const {
   constexpr int64_t kSome = 512;
   int32_t local[kSome], sums[kSome];
   int64_t at = 0;
@@ -166,7 +166,7 @@ void LowBitPreview::refine(const Kernels& table, const PreviewBound& bound, cons
   }
 }
 
-PreviewBound LowBitPreview::bound(const Kernels& table, const float* hidden, const float* f, int8_t* bytes) const {
+PreviewBound PreviewCodes::bound(const Kernels& table, const float* hidden, const float* f, int8_t* bytes) const {
   const int64_t dim = basis_.in();
   PreviewBound row{};
   row.scale = table.quantize_int8(f, dim, bytes);

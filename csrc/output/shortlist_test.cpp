@@ -1,4 +1,4 @@
-#include "output/net.h"
+#include "output/shortlist_test.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,21 +10,21 @@ namespace {
 
 constexpr float kLeast = -3.0f, kMost = 4.0f;  // log deviation: rows that the fit has not seen stay in its range
 
-Float32Matrix checked(const NetView& view, int64_t dim) {
-  if (view.units < 1) throw std::invalid_argument("the net has no units; it must have 1 or more");
+Float32Matrix checked(const ShortlistTestView& view, int64_t dim) {
+  if (view.units < 1) throw std::invalid_argument("the test has no units; it must have 1 or more");
   return {view.inner, view.units, dim, dim, view.bias};
 }
 
 }  // namespace
 
-Net::Net(const NetView& view, int64_t dim)
+ShortlistTest::ShortlistTest(const ShortlistTestView& view, int64_t dim)
     : inner_(checked(view, dim)),
       outer_(view.outer, view.outer + 2 * view.units),
       direct_(view.direct, view.direct + 6),
       threshold_(view.threshold),
       most_share_(view.most_share) {}
 
-Net::Outside Net::predict(const float* hidden_units, float best, float log_mass) const {
+ShortlistTest::Outside ShortlistTest::predict(const float* hidden_units, float best, float log_mass) const {
   const int64_t count = units();
   float found[2];
   for (int64_t j = 0; j < 2; ++j) {
@@ -40,7 +40,7 @@ Net::Outside Net::predict(const float* hidden_units, float best, float log_mass)
   return {found[0], std::exp(std::clamp(found[1], kLeast, kMost))};
 }
 
-float Net::log_total(const Outside& outside, float log_mass) const {
+float ShortlistTest::log_total(const Outside& outside, float log_mass) const {
   const float odds = std::exp(outside.mean - log_mass);
   if (!(odds <= most_share_ * (1.0f + odds))) return std::numeric_limits<float>::quiet_NaN();
   return log_mass + std::log1p(odds);

@@ -1,4 +1,4 @@
-#include "output/proven.h"
+#include "output/preview.h"
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ Scratch& scratch() { return thread_scratch<Scratch>(); }
 
 }  // namespace
 
-struct ProvenLayer::Row {
+struct PreviewLayer::Row {
   PreviewBound bound;
   const int8_t* numbers;  // the coordinates in int8
   const float* hidden;
@@ -46,8 +46,8 @@ struct ProvenLayer::Row {
   bool sound() const { return bound.sound; }
 };
 
-ProvenLayer::ProvenLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const LowBitView& view,
-                         Normaliser normaliser, bool estimates, const Kernels& table)
+PreviewLayer::PreviewLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const LowBitView& view,
+                           Normaliser normaliser, bool estimates, const Kernels& table)
     : matrix_(weight, bias.get(), vocab, dim, table),
       preview_(matrix_, view),
       normaliser_(normaliser),
@@ -57,7 +57,8 @@ ProvenLayer::ProvenLayer(Array weight, Array bias, int64_t vocab, int64_t dim, c
 }
 
 template <typename Visit>
-void ProvenLayer::for_each_block_of_rows(const float* hidden, int64_t rows, const int32_t* request, Visit visit) const {
+void PreviewLayer::for_each_block_of_rows(const float* hidden, int64_t rows, const int32_t* request,
+                                          Visit visit) const {
   const Kernels& table = matrix_.table();
   const int64_t stride = preview_.places(), width = preview_.depth();
   Scratch& mine = scratch();
@@ -88,7 +89,7 @@ void ProvenLayer::for_each_block_of_rows(const float* hidden, int64_t rows, cons
   for_each_block(rows, 4 * stride, compute, request);
 }
 
-void ProvenLayer::seed(Row& row, int64_t seeds) const {
+void PreviewLayer::seed(Row& row, int64_t seeds) const {
   Scratch& mine = scratch();
   const Kernels& table = matrix_.table();
   table.top_k(row.top, preview_.panels(), seeds, mine.best.get(), mine.panel.data());
@@ -106,7 +107,7 @@ void ProvenLayer::seed(Row& row, int64_t seeds) const {
   row.best = row.seeds > 0 ? *std::max_element(row.seed, row.seed + std::min(row.seeds, kSeeds)) : kNever;
 }
 
-int64_t ProvenLayer::reaching(const Row& row, float bar) const {
+int64_t PreviewLayer::reaching(const Row& row, float bar) const {
   Scratch& mine = scratch();
   const Kernels& table = matrix_.table();
   int32_t* left = reserved(mine.left, preview_.places() + kLanes);
@@ -119,7 +120,7 @@ int64_t ProvenLayer::reaching(const Row& row, float bar) const {
   return std::remove_if(left, left + found, [&](int32_t place) { return preview_.token(place) < 0; }) - left;
 }
 
-void ProvenLayer::estimate(Row& row, const Normaliser& normaliser, ProvenCounts& counts) const {
+void PreviewLayer::estimate(Row& row, const Normaliser& normaliser, ProvenCounts& counts) const {
   Scratch& mine = scratch();
   const Kernels& table = matrix_.table();
   const auto take_exact = [&] { row.total = matrix_.log_total(row.hidden, mine.exact.get()), row.error = 0.0f; };
@@ -152,8 +153,8 @@ void ProvenLayer::estimate(Row& row, const Normaliser& normaliser, ProvenCounts&
   row.error = above(normaliser.spread * others / (1.0 + others) + normaliser.unsure * std::sqrt(std::sqrt(rest)));
 }
 
-double ProvenLayer::refined_total(const Row& row, const Normaliser& normaliser, int64_t count,
-                                  ProvenCounts& counts) const {
+double PreviewLayer::refined_total(const Row& row, const Normaliser& normaliser, int64_t count,
+                                   ProvenCounts& counts) const {
   Scratch& mine = scratch();
   float* near = mine.near.get();
   preview_.refine(matrix_.table(), row.bound, row.numbers, row.preview, mine.left.data(), count, near,
@@ -174,7 +175,7 @@ double ProvenLayer::refined_total(const Row& row, const Normaliser& normaliser, 
 }
 
 // Of the `count` tokens in the scratch: those of seeds are known.
-void ProvenLayer::exact_logits(const Row& row, int64_t count, float* logits) const {
+void PreviewLayer::exact_logits(const Row& row, int64_t count, float* logits) const {
   Scratch& mine = scratch();
   int32_t *others = mine.place.data(), *at = mine.order.data();
   int64_t unknown = 0;
@@ -192,7 +193,7 @@ void ProvenLayer::exact_logits(const Row& row, int64_t count, float* logits) con
   for (int64_t i = 0; i < unknown; ++i) logits[at[i]] = found[i];
 }
 
-void ProvenLayer::set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const {
+void PreviewLayer::set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const {
   const double* open = given.beam->open;
   for_each_floor(
       given, first, rows, scratch().score,
@@ -205,8 +206,8 @@ void ProvenLayer::set_floors(Row* row, int64_t first, int64_t rows, const LayerR
       [&](int64_t r, double floor) { row[r].floor = floor; });
 }
 
-void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token,
-                           ProvenCounts& counts) const {
+void PreviewLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token,
+                            ProvenCounts& counts) const {
   Scratch& mine = scratch();
   ++counts.rows;
   const auto all = [&] {
@@ -263,8 +264,8 @@ void ProvenLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log
   for (int64_t i = some; i < k; ++i) log_prob[i] = kNever, token[i] = 0;
 }
 
-void ProvenLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* totals,
-                       ProvenCounts& counts) const {
+void PreviewLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token,
+                        float* totals, ProvenCounts& counts) const {
   check_k(k, vocab());
   const int64_t wanted = rows.beam == nullptr ? k : rows.beam->width;
   const int64_t seeds = std::min({std::max(wanted, kSeeds), preview_.panels(), kMostSeeds});
@@ -286,7 +287,7 @@ void ProvenLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* 
   });
 }
 
-void ProvenLayer::score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const {
+void PreviewLayer::score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const {
   check_tokens(token, rows.rows, vocab());
   matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
   if (!normalise) return;
@@ -301,8 +302,8 @@ void ProvenLayer::score(const LayerRows& rows, const int32_t* token, bool normal
   });
 }
 
-void ProvenLayer::totals(const float* hidden, int64_t rows, const Normaliser& normaliser, float* totals,
-                         ProvenCounts& counts) const {
+void PreviewLayer::totals(const float* hidden, int64_t rows, const Normaliser& normaliser, float* totals,
+                          ProvenCounts& counts) const {
   for_each_block_of_rows(hidden, rows, nullptr, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));

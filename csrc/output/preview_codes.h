@@ -77,10 +77,10 @@ struct PreviewBound {
   } edge[kMostPreviewLevels], whole;
 };
 
-class LowBitPreview {
+class PreviewCodes {
  public:
   // Throws std::invalid_argument for a bad view.
-  LowBitPreview(const OutputMatrix& matrix, const LowBitView& view);
+  PreviewCodes(const OutputMatrix& matrix, const LowBitView& view);
 
   int64_t panels() const { return panels_; }
   int64_t places() const { return panels_ * kPanel; }  // of previews, level by level; some are empty

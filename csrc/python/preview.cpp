@@ -1,5 +1,5 @@
-// sharpbeam._core: ProvenLayer.
-#include "output/proven.h"
+// sharpbeam._core: PreviewLayer.
+#include "output/preview.h"
 
 #include <nanobind/stl/optional.h>
 
@@ -14,7 +14,7 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-void construct(ProvenLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center, Scores rows,
+void construct(PreviewLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center, Scores rows,
                Scores balance, Ids tokens, Ids start, Ids coordinates, Scores trust, double whole_trust,
                double remainder, float share, float exact, float refined, float summed, double near, double far,
                double spread, double unsure, bool estimates, const char* isa) {
@@ -32,13 +32,13 @@ void construct(ProvenLayer* self, Floats weight, Floats bias, Floats basis, Floa
                         checked<double>(trust, "trust", {levels}),
                         whole_trust,
                         remainder};
-  new (self) ProvenLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim, view,
-                         {share, exact, refined, summed, near, far, spread, unsure}, estimates, table_named(isa));
+  new (self) PreviewLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim, view,
+                          {share, exact, refined, summed, near, far, spread, unsure}, estimates, table_named(isa));
 }
 
 // (log_prob, token, normaliser, counts); with request, score, width and eos as a beam search asks.
 Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> topk_details(
-    const ProvenLayer& self, Floats hidden, int64_t k, bool normalise, std::optional<Ids> request,
+    const PreviewLayer& self, Floats hidden, int64_t k, bool normalise, std::optional<Ids> request,
     std::optional<Scores> score, int64_t width, int32_t eos, std::optional<Floats> floor) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const auto count = static_cast<int64_t>(hidden.shape(0));
@@ -71,7 +71,7 @@ Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> to
   return nb::make_tuple(log_prob.array, token.array, total.array, found);
 }
 
-Tuple<FloatArray, int64_t, int64_t> normalisers(const ProvenLayer& self, Floats hidden, float share, float exact,
+Tuple<FloatArray, int64_t, int64_t> normalisers(const PreviewLayer& self, Floats hidden, float share, float exact,
                                                 float refined, float summed, double near, double far) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   auto total = new_array<float>({hidden.shape(0)});
@@ -85,7 +85,7 @@ Tuple<FloatArray, int64_t, int64_t> normalisers(const ProvenLayer& self, Floats 
 }
 
 void bind(nb::module_& module) {
-  nb::class_<ProvenLayer, RowLayer>(module, "ProvenLayer")
+  nb::class_<PreviewLayer, RowLayer>(module, "PreviewLayer")
       .def("__init__", &construct, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "rows"_a, "balance"_a,
            "tokens"_a, "start"_a, "coordinates"_a, "trust"_a, "whole_trust"_a, "remainder"_a, "share"_a, "exact"_a,
            "refined"_a, "summed"_a, "near"_a, "far"_a, "spread"_a, "unsure"_a, "estimates"_a, "isa"_a = "auto")
