@@ -126,7 +126,7 @@ def build_layer(name: str, artifacts: MadeArtifacts, isa: str = "auto") -> Outpu
 
     def layer(other: str, options: OutputLayerOptions = OutputLayerOptions()) -> OutputLayer:  # noqa: B008 (frozen)
         if other not in built:
-            inputs = LayerInputs(artifacts.weight, artifacts.bias, artifacts, Path(), layer, "native", isa, options)
+            inputs = LayerInputs(artifacts.weight, artifacts.bias, artifacts, Path(), layer, isa, options)
             built[other] = find_output_layer(other).build(inputs)
         return built[other]
 
