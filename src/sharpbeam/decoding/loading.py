@@ -210,7 +210,7 @@ def find_model(model: str | Path) -> Path:
     if folder.is_dir():
         return folder if folder.name not in ("", "..") else folder.resolve()  # what is kept next to it needs a name
     if folder.exists():
-        raise ModelError(f"the model {folder} is no folder; give the one that it lies in. {FOREIGN.format(folder)}")
+        raise ModelError(f"the model {folder} is a file; pass the folder that contains it. {FOREIGN.format(folder)}")
     names = ", ".join(bundled) if bundled else "none in this installation"
     hub = " One of the Hugging Face hub is converted first: sharpbeam convert." if str(model).count("/") == 1 else ""
     raise ModelError(
