@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
+from pathlib import Path
+
+import pytest
 
 
 def test_translating_needs_no_extra() -> None:
@@ -15,3 +19,11 @@ def test_translating_needs_no_extra() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_a_source_package_has_no_model_whose_text_has_another_license(tmp_path: Path, monkeypatch) -> None:
+    build = pytest.importorskip("scikit_build_core.build", reason="scikit-build-core is not installed")
+    monkeypatch.chdir(Path(__file__).parents[2])
+    with tarfile.open(tmp_path / build.build_sdist(str(tmp_path))) as package:
+        models = {name.split("/")[2] for name in package.getnames() if name.split("/")[1] == "models"}
+    assert models == {"README.md", "de-en"}
