@@ -59,6 +59,16 @@ def test_its_own_translations_are_kept_only_where_asked(model: Path, sentences: 
     assert len((tmp_path / "kept").read_text().splitlines()) == 20
 
 
+def test_after_too_small_a_text_another_may_be_tried(model: Path, sentences: list[str], tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("ba\n" * 30)
+    with pytest.raises(InputError, match="Nothing was written"):
+        fit_shortlist(model, text=text)
+    assert not model.with_name("model.translations").exists()
+    text.write_text("".join(f"{sentence}\n" for sentence in sentences[:20]))
+    fit_shortlist(model, text=text)
+
+
 def test_what_would_break_the_model_writes_nothing(model: Path, sentences: list[str], tmp_path: Path) -> None:
     few, repeated = tmp_path / "few", tmp_path / "repeated"
     few.write_text("ba\tbu\n" * 300)

@@ -123,10 +123,16 @@ def fit_shortlist(
         raise OutputError(f"{folder} has a shortlist already; give --overwrite to replace it.")
     parts = load_model(folder, machine)
     kept = Path(work) if work else folder.with_name(folder.name + ".translations")
-    if origin == "pairs":
-        made, facts = _align(column_pairs(path, source_column, target_column), path, parts, options, report)
-    elif origin == "text":
-        made, facts = _align(_translated(folder, kept, path, parts, languages, machine), path, parts, options, report)
+    if origin in ("pairs", "text"):
+        columns = source_column, target_column
+        own = origin == "text"
+        sentences = _translated(folder, kept, path, parts, languages, machine) if own else column_pairs(path, *columns)
+        try:
+            made, facts = _align(sentences, path, parts, options, report)
+        except InputError:  # the next try has another text, and would not resume here
+            if own and not work:
+                kept.unlink(missing_ok=True)
+            raise
     else:
         made, facts = _import(origin, path, parts, options)
     file = {"name": path.name, "bytes": path.stat().st_size}
