@@ -231,9 +231,8 @@ void test_capacity() {
 
 // A search of two requests, step by step or as many steps as there are in one call: the same rows, the same work, the
 // same answers. No step allocates once a search has seen as many tokens, but for what is done.
-void test_steps(const std::string& what, Search& one, Search& whole, int64_t each, float ends, bool warm) {
-  ToyForward forward, other;
-  forward.ends = other.ends = ends;
+void test_steps(const std::string& what, Search& one, Search& whole, ToyForward& forward, ToyForward& other,
+                int64_t each, bool warm) {
   const std::vector<int32_t> prefix = {5, 7, 5};
   auto rows = begin(one, 2, each, prefix), all = begin(whole, 2, each, prefix);
   while (rows->request.size() > 0) {
@@ -262,7 +261,9 @@ void test_steps(const std::string& what, Search& one, Search& whole, int64_t eac
 template <typename Kind>
 void test_steps_of(const std::string& what, const SearchOptions& options, int64_t each, float ends) {
   Kind one(options), whole(options);
-  for (const bool warm : {false, true}) test_steps(what, one, whole, each, ends, warm);
+  ToyForward forward, other;
+  forward.ends = other.ends = ends;
+  for (const bool warm : {false, true}) test_steps(what, one, whole, forward, other, each, warm);
 }
 
 void test_all_steps() {
