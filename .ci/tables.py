@@ -118,7 +118,7 @@ def methods(models: str) -> str:
             point = max(good, key=lambda p: float(p["ratio"]), default=None)
             best.append(f"x{point['ratio']:.1f} ({point['p_at_5']:.3f})" if point else "")
         if any(best) and name != "certified":  # a layer that is gone
-            rows.append([name, *best])
+            rows.append([{"proven": "preview"}.get(name, name), *best])  # its name on older lines
     return markdown(rows) + caption(used) if used else f"{AGAIN}\n"
 
 
