@@ -15,6 +15,7 @@ from sharpbeam.types import Phrases, Request
 
 log = logging.getLogger("sharpbeam")
 _REFUSED = {"sampling": False, "cube_pruning": "none", "finishing": "leave", "prefix_bias_beta": 0.0, "search": "beam"}
+MOST_TOKENS = 1000  # of the forms that one text may require, for the time and memory of the search grow with them
 _BEFORE = "a"  # a word before a phrase
 _SPACES = "▁Ġ"  # what a piece begins with after a space: of SentencePiece, and of byte-level BPE
 
@@ -40,22 +41,30 @@ class PhraseEncoder:
     def request(self, request: Request, text: str) -> Request:
         """The request for `text` with the phrases that its answers have to contain.
 
-        A warning says which terms the vocabulary cannot write; those are left out.
+        A warning says which terms the vocabulary cannot write, and how many are too many for one text; those are left
+        out.
         """
         phrases = self._phrases(text)
         return replace(request, phrases=phrases, joins=self._joins) if phrases else request
 
     def _phrases(self, text: str) -> Phrases:
-        found = []
+        phrases: list[tuple[tuple[int, ...], ...]] = []
+        capacity, excess = MOST_TOKENS, 0
         for forms in self._glossary.required(text):
             if forms not in self._known:
                 encoded = dict.fromkeys(tokens for form in forms for tokens in self._tokens(form))
                 self._known[forms] = tuple(t for t in encoded if t and not self._impossible.intersection(t))
                 if not self._known[forms]:
                     log.warning("the vocabulary cannot write %r of the glossary; it is left out", forms[0])
-            if self._known[forms]:
-                found.append(self._known[forms])
-        return tuple(found)
+            size = sum(map(len, self._known[forms]))
+            if size > capacity:
+                excess += 1
+            elif size:
+                capacity -= size
+                phrases.append(self._known[forms])
+        if excess:
+            log.warning("%d terms of the glossary are left out: a text may require %d tokens", excess, MOST_TOKENS)
+        return tuple(phrases)
 
     def _tokens(self, form: str) -> list[tuple[int, ...]]:
         """The tokens of a form inside of a sentence, and with a capital letter; without a space before it too."""

@@ -14,6 +14,7 @@ Terms = Mapping[str, str | Sequence[str]]
 
 # Scripts that are written without spaces: Thai, kana, ideographs.
 _ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+MOST_LETTERS, MOST_FORMS = 200, 32  # of a term or a form; forms of a term
 _WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
 
 
@@ -35,7 +36,7 @@ class Glossary:
     """
 
     def __init__(self, terms: Terms) -> None:
-        """Raises InputError unless each term has a translation, or a list of them."""
+        """Raises InputError unless each term has a translation, or a list of them, and none is overlong."""
         self.terms = {term: _forms(term, value) for term, value in _checked(terms).items() if term.strip()}
         """The forms of each term."""
         self._by_first: dict[str, list[str]] = {}
@@ -122,13 +123,27 @@ def read_glossary(path: Path) -> Glossary:
 
 
 def _checked(terms: object) -> Terms:
-    if isinstance(terms, Mapping) and all(isinstance(term, str) for term in terms):
-        return terms
-    raise InputError(f"glossary is {terms!r:.200}; give terms with their translations: {{'Haus': 'home'}}.")
+    if not isinstance(terms, Mapping) or not all(isinstance(term, str) for term in terms):
+        raise InputError(f"glossary is {terms!r:.200}; give terms with their translations: {{'Haus': 'home'}}.")
+    for term in terms:
+        _check_length(term)
+    return terms
 
 
 def _forms(term: str, value: object) -> tuple[str, ...]:
     forms = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else ()
     if not forms or not all(isinstance(form, str) and form.strip() for form in forms):
         raise InputError(f"the glossary has {value!r:.200} for {term!r}; give a translation, or a list of them.")
+    if len(forms) > MOST_FORMS:
+        raise InputError(f"the glossary has {len(forms)} translations for {term!r}; at most {MOST_FORMS} are allowed.")
+    for form in forms:
+        _check_length(form)
     return tuple(form.strip() for form in forms)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MOST_LETTERS:
+        raise InputError(
+            f"the glossary has {text[:40]!r}... of {len(text)} letters; terms and translations have at most "
+            f"{MOST_LETTERS}."
+        )

@@ -52,6 +52,13 @@ def test_what_is_no_glossary_is_refused(terms: Any) -> None:
         Glossary(terms)
 
 
+@pytest.mark.parametrize("terms", [{"a" * 201: "b"}, {"a": "b" * 201}, {"a": ["b"] * 33}])
+def test_overlong_terms_are_refused_in_short(terms: Any) -> None:
+    with pytest.raises(InputError, match=r"at most (200|32)") as error:
+        Glossary(terms)
+    assert len(str(error.value)) < 200
+
+
 def test_no_terms_are_no_glossary() -> None:
     assert Glossary.of(None) is None
     assert Glossary.of({}) is None
