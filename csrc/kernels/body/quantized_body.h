@@ -158,15 +158,26 @@ void gemm_int16_kernel(const int16_t* packed, const float* scale, const float* b
                            rows, in, out);
 }
 
-// The maximum absolute value of n numbers; undefined where one is a NaN.
+// The maximum absolute value of n numbers, or NaN if one is: max would lose it, a sum keeps it.
 inline float max_abs(const float* x, int64_t n) {
   Vec top[4] = {set(0.0f), set(0.0f), set(0.0f), set(0.0f)};
+  Vec sum[4] = {set(0.0f), set(0.0f), set(0.0f), set(0.0f)};
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) top[c] = max(abs(load(x + i + c * kLanes)), top[c]);
+    for (int c = 0; c < 4; ++c) {
+      const Vec size = abs(load(x + i + c * kLanes));
+      top[c] = max(size, top[c]);
+      sum[c] = add(sum[c], size);
+    }
   }
-  for (; i < n; i += kLanes) top[0] = max(abs(load_part(x + i, n - i, 0.0f)), top[0]);
+  for (; i < n; i += kLanes) {
+    const Vec size = abs(load_part(x + i, n - i, 0.0f));
+    top[0] = max(size, top[0]);
+    sum[0] = add(sum[0], size);
+  }
+  const Vec all = add(add(sum[0], sum[1]), add(sum[2], sum[3]));
+  if (max_lane(select(less(set(-1.0f), all), set(0.0f), set(1.0f))) > 0.0f) return __builtin_nanf("");
   return max_lane(max(max(top[0], top[1]), max(top[2], top[3])));
 }
 

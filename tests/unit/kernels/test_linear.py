@@ -80,6 +80,18 @@ def test_wide_int8_rows_that_are_taken_in_several_passes(rows, inputs):
         assert product.apply(x, isa).tobytes() == truth.tobytes(), isa
 
 
+@pytest.mark.parametrize("kind", MOST)
+@pytest.mark.parametrize("isa", table_names())
+def test_a_nan_stays_in_its_row(kind, isa):
+    product, x = _core.Linear(normal(0, 40, 150), None, kind), normal(1, 3, 150)
+    for place in (0, 15, 63, 64, 127, 128, 149):
+        broken = x.copy()
+        broken[1, place] = np.nan
+        y = product.apply(broken, isa)
+        assert np.isnan(y[1]).all(), place
+        assert y[::2].tobytes() == product.apply(x, isa)[::2].tobytes()
+
+
 @pytest.mark.parametrize("kind", COMPUTE_TYPES)
 @pytest.mark.parametrize("isa", table_names())
 def test_rows_of_extremes(kind, isa):
