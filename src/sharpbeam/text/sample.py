@@ -7,7 +7,6 @@ names. Text of the kind that is translated is better.
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from sharpbeam.text.vocabulary import Vocabulary
@@ -57,4 +56,4 @@ def _read(code: str) -> list[str]:
 
 
 def _folder() -> Path:
-    return Path(str(resources.files("sharpbeam"))) / "text" / "samples"
+    return Path(__file__).parent / "samples"
