@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,12 @@ import pytest
 from server.conftest import Live, expected
 
 from sharpbeam import Translator
+
+for _package in ("fastapi", "uvicorn", "httptools", "prometheus_client", "multipart", "httpx", "sharpbeam._core"):
+    pytest.importorskip(_package, reason="needs the extra sharpbeam[server], httpx and the native core")
+from sharpbeam.server import task  # noqa: E402 (needs the packages)
+from sharpbeam.server.protocols import libretranslate  # noqa: E402
+from sharpbeam.server.protocols.words import sentence_details  # noqa: E402
 
 
 def test_a_text_and_a_list_are_the_librarys_answers(live: Live, library: Translator, sentences: list[str]) -> None:
@@ -72,6 +79,27 @@ def test_alternatives_are_those_of_the_beam(live: Live, library: Translator, sen
 def test_what_is_wrong_is_said(live: Live, fields: dict[str, Any], said: str) -> None:
     answer = live.client.post("/translate", json=fields)
     assert (answer.status_code, answer.json()) == (400, {"error": said})
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_details_are_made_outside_of_the_event_loop(
+    live: Live, sentences: list[str], stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places: list[str] = []
+
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            with pytest.raises(RuntimeError):
+                asyncio.get_running_loop()
+            places.append(function.__name__)
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(libretranslate, "sentence_details", noted(sentence_details))
+    monkeypatch.setattr(task, "advance", noted(task.advance))
+    assert live.translate(sentences[:3], details=True, stream=stream).status_code == 200
+    assert set(places) == {"sentence_details", "advance"}
 
 
 def test_auto_is_the_language_that_is_served(live: Live, sentences: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -56,13 +57,18 @@ def advance(steps: Generator[Sequence[Job], Answers, Any], answers: Answers | No
 
 
 class Inline:
-    """The steps of a task in this process: of a text so small that they take some milliseconds at most."""
+    """The steps of a task in this process: of a text so small that they take some milliseconds at most.
+
+    Details take longer, so another thread than that of the event loop works for them.
+    """
 
     def __init__(self, task: Task) -> None:
-        self._steps = task.steps()
+        self._steps, self._apart = task.steps(), task.details
 
     async def next(self, answers: Answers | None) -> tuple[bool, Any]:
         """As `advance`."""
+        if self._apart:
+            return await asyncio.to_thread(advance, self._steps, answers)
         return advance(self._steps, answers)
 
     def close(self) -> None:

@@ -28,7 +28,8 @@ async def event_stream(
         events.put_nowait(event("sentence", {"text": text, "source": source, "translation": translation}))
 
     async def work() -> None:
-        events.put_nowait(event("done", answer(await gate.service.translate(asked, tell))))
+        done = await gate.service.translate(asked, tell)
+        events.put_nowait(await asyncio.to_thread(lambda: event("done", answer(done))))
 
     task = asyncio.create_task(gate.answer(request, work()))
     first = asyncio.create_task(events.get())

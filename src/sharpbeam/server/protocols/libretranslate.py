@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -82,7 +83,10 @@ def router(gate: Gate) -> APIRouter:
         note(request, texts=len(asked.texts), characters=sum(map(len, asked.texts)))
         if flag_field(fields, "stream"):
             return await event_stream(gate, request, asked, lambda done: _answer(done, asked, several))
-        return JsonAnswer(_answer(await gate.answer(request, service.translate(asked)), asked, several))
+        done = await gate.answer(request, service.translate(asked))
+        if asked.details:  # the words of many sentences take longer than others may wait
+            return await asyncio.to_thread(lambda: JsonAnswer(_answer(done, asked, several)))
+        return JsonAnswer(_answer(done, asked, several))
 
     @routes.post("/detect", openapi_extra=DETECT)
     async def detect(request: Request) -> list[dict[str, Any]]:
