@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import json
 import logging
 import os
 import signal
@@ -11,6 +12,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -19,9 +21,11 @@ import uvicorn
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.connection import connection_type
+from sharpbeam.server.refusals import places
 
 LAST = 1.5  # seconds after the drain in which the process must end
 BACKLOG = 2048
+LOGS = {"sharpbeam.server": logging.INFO} | dict.fromkeys(("sharpbeam", "uvicorn.error", "asyncio"), logging.WARNING)
 SWITCH = 0.0005  # seconds after which threads hand over the interpreter: a step of decoding takes about as long
 
 
@@ -113,14 +117,30 @@ def _allow_files(connections: int) -> None:
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = connections + 256
+class _Lines(logging.Formatter):
+    """One JSON object a line, without text of clients, which the decoder and exceptions may name."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.name == "sharpbeam.server":
+            return record.getMessage()  # an object already
+        if Path(record.pathname).parent.name == "decoding" and isinstance(record.args, tuple):
+            record.args = tuple("..." if isinstance(each, str) else each for each in record.args)
+        message = record.getMessage().partition("\n")[0]
+        error = record.exc_info[1] if record.exc_info else None
+        line = {"event": "log", "level": record.levelname.lower(), "message": message}
+        return json.dumps(line | (places(error) if error else {}))
+
+
         if soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard > 0 else wanted, hard))
 
 
 def _log_lines() -> None:
     """Log one JSON object a line on stderr."""
-    log = logging.getLogger("sharpbeam.server")
-    if not log.handlers:
-        log.addHandler(logging.StreamHandler(sys.stderr))
-    log.setLevel(logging.INFO)
-    log.propagate = False
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    for name, level in LOGS.items():
+        log = logging.getLogger(name)
+        log.handlers = [handler]
+        log.setLevel(level)
+        log.propagate = False
