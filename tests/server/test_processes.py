@@ -6,9 +6,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +51,7 @@ class Server:
     @property
     def children(self) -> list[int]:
         """The processes that serve."""
-        return [int(each) for each in subprocess.check_output(["pgrep", "-P", str(self.process.pid)]).split()]
+        return children_of(self.process.pid)
 
     def ask(self, path: str = "/translate", **fields: Any) -> Any:
         """The answer on a connection of its own, which any process may accept."""
@@ -83,6 +85,30 @@ def serving(model: Path, *flags: str) -> Iterator[Server]:
         yield server
     finally:
         process.kill()
+
+
+def children_of(process: int) -> list[int]:
+    """The processes that a process started and that run."""
+    done = subprocess.run(["pgrep", "-P", str(process)], stdout=subprocess.PIPE, check=False)
+    return [int(each) for each in done.stdout.split()]
+
+
+def begin_request(url: str) -> socket.socket:
+    """A connection with a request in flight, which waits for its body of two bytes."""
+    connection = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 60)
+    fields = "Host: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue"
+    connection.sendall(f"POST /translate HTTP/1.1\r\n{fields}\r\n\r\n".encode())
+    assert connection.recv(1000).startswith(b"HTTP/1.1 100")
+    return connection
+
+
+def refuses(url: str) -> bool:
+    """Whether nothing listens there."""
+    try:
+        socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 60).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +162,15 @@ def test_a_killed_process_loses_its_own_requests_and_another_takes_its_place(
     assert [line["exit"] for line in server.lines if line["event"] == "process"] == [-signal.SIGKILL]
 
 
+def test_warnings_are_logged_as_json_without_the_text_of_clients(tiny_model: Path) -> None:
+    with serving(tiny_model, "--max-input-length", "8") as server:
+        assert server.ask(q=" ".join(["balo"] * 40), glossary={"balo": "\u79d8\u5bc6"}).status_code == 200
+        assert server.end() == 0
+    messages = [line["message"] for line in server.lines if line["event"] == "log"]
+    assert any("all after the first" in message for message in messages)
+    assert any(message.startswith("the vocabulary cannot write '...'") for message in messages)
+
+
 def test_limits_hold_for_all_processes_together(tiny_model: Path) -> None:
     flags = ["--queue-limit", "40", "--requests-per-minute", "30", "--max-length", "400", "--no-guards", "--drain", "1"]
     with serving(tiny_model, *flags) as server:
@@ -167,12 +202,46 @@ def test_sigterm_lets_the_requests_of_all_processes_finish(tiny_model: Path) -> 
         assert codes == [200] * 6
 
 
-def test_the_processes_end_with_the_one_that_started_them(tiny_model: Path) -> None:
-    with serving(tiny_model) as server:
-        children = server.children
-        assert len(children) == 2
-        assert server.end(signal.SIGKILL) == -signal.SIGKILL
-        wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+def test_the_processes_end_at_once_with_the_one_that_started_them(tiny_model: Path) -> None:
+    with serving(tiny_model, "--char-limit", "0", "--max-length", "400", "--no-guards") as server:
+        connection = begin_request(server.url)  # for which one of them would stay until the drain is over
+
+        def lost() -> None:
+            with pytest.raises(httpx.HTTPError):
+                server.ask(q=[f"{LONG} {number}." for number in range(100)])
+
+        asking = threading.Thread(target=lost)
+        asking.start()
+        wait_for(lambda: server.metric("sharpbeam_pending_sentences") >= 50)
+        workers = [worker for child in server.children for worker in children_of(child)]
+        running = [*server.children, *workers]
+        assert len(running) >= 3
+        server.process.kill()
+        began = time.monotonic()
+        server.process.wait(60)
+        wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in running))
+        assert time.monotonic() - began < 10  # the drain is 30
+        assert refuses(server.url)
+        connection.close()
+        asking.join()
+
+
+def test_after_sigterm_connections_are_refused_while_a_request_in_flight_is_answered(tiny_model: Path) -> None:
+    with serving(tiny_model, "--drain", "60", "--body-timeout", "60") as server:
+        connection = begin_request(server.url)
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: refuses(server.url))
+        assert server.process.poll() is None
+        connection.sendall(b"{}")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 400")
+        connection.close()
+        assert server.process.wait(60) == 0
+
+
+def test_a_process_that_is_stuck_at_the_end_is_a_failure_of_the_server(tiny_model: Path) -> None:
+    with serving(tiny_model, "--drain", "0") as server:
+        os.kill(server.children[0], signal.SIGSTOP)
+        assert server.end() == 1
 
 
 def test_ctrl_c_ends_all(tiny_model: Path) -> None:

@@ -70,7 +70,8 @@ def serve(
             )
             threads = replace(machine, threads=max(1, machine.workers // count))
             work = ProcessWork(list(models), own, threads, defaults, listener)
-            Processes(work, folder, count).run(lambda: ready(url_of(listener)))
+            url = url_of(listener)
+            Processes(work, folder, count).run(lambda: ready(url))
 
 
 def processes_for(options: ServerOptions, machine: MachineOptions, size: int) -> int:
@@ -105,7 +106,9 @@ class ProcessWork:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         from sharpbeam.server.app import create_app
         from sharpbeam.server.run import run
+        from sharpbeam.server.worker import end_with_parent
 
+        end_with_parent()
         parent = multiprocessing.parent_process()
         assert parent is not None
         try:
@@ -137,6 +140,7 @@ class Processes:
         self._signal = 0  # the one that ends everything
         self._end = 0.0  # when what still runs is killed
         self._fault = ""
+        self._stuck = False  # a process did not end by itself
         self._context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
     def run(self, ready: Callable[[], None]) -> None:
@@ -160,11 +164,14 @@ class Processes:
                 signal.signal(number, handler)
         if self._fault:
             raise SharpbeamError(self._fault)
+        if self._stuck:
+            sys.exit(1)
         if self._signal == signal.SIGINT:
             raise KeyboardInterrupt
 
     def _stop(self, number: int, frame: object) -> None:
         """Let requests in flight finish, and end; a second signal ends at once."""
+        self._work.listener.close()  # or what connects now would wait for an answer
         again, self._signal = bool(self._signal), self._signal or number
         self._end = self._end or time.monotonic() + self._work.options.drain + LEAVE
         for each in list(self._running.values()):
@@ -200,6 +207,7 @@ class Processes:
         if self._end and time.monotonic() >= self._end:
             for each in self._running.values():
                 each.process.kill()
+                self._stuck = True
 
     def _take_dead(self, served: bool) -> None:
         """Have another process for each that ended; all end with one that cannot even start."""
@@ -210,6 +218,7 @@ class Processes:
             each.told.close()
             code = each.process.exitcode
             if self._signal:
+                self._stuck = self._stuck or code == 1  # with a trace of its own
                 continue
             if not served:
                 self._fault = self._fault or f"a process of the server ended at its start (exit code {code})."

@@ -34,7 +34,7 @@ def run(
 ) -> None:
     """Serve `app` until SIGTERM or SIGINT; calls `ready` with the URL as soon as requests are answered.
 
-    One of several processes heeds SIGTERM only, and ends when `parent` can be read, as it can when that one is gone;
+    One of several processes heeds SIGTERM only, and ends at once when `parent` can be read: that one is gone;
     otherwise a second signal ends it at once. What is stuck LAST seconds after the drain ends with the process.
     """
     _allow_files(options.max_connections)
@@ -45,13 +45,9 @@ def run(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)  # from here on a signal is an orderly end
             if parent is not None:
-                asyncio.get_running_loop().add_reader(parent, self._orphaned, parent)
+                asyncio.get_running_loop().add_reader(parent, os._exit, 1)
             if self.started:
                 ready(url_of(listener))
-
-        def _orphaned(self, parent: int) -> None:
-            asyncio.get_running_loop().remove_reader(parent)
-            self.handle_exit(signal.SIGTERM, None)
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             if parent is not None and (sig != signal.SIGTERM or self.should_exit):
@@ -117,6 +113,10 @@ def _allow_files(connections: int) -> None:
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = connections + 256
+        if soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard > 0 else wanted, hard))
+
+
 class _Lines(logging.Formatter):
     """One JSON object a line, without text of clients, which the decoder and exceptions may name."""
 
@@ -129,10 +129,6 @@ class _Lines(logging.Formatter):
         error = record.exc_info[1] if record.exc_info else None
         line = {"event": "log", "level": record.levelname.lower(), "message": message}
         return json.dumps(line | (places(error) if error else {}))
-
-
-        if soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard > 0 else wanted, hard))
 
 
 def _log_lines() -> None:

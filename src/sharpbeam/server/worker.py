@@ -102,10 +102,15 @@ def _restrict() -> None:
     if resource is not None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    end_with_parent()
+    with suppress(OSError):  # not on Linux
+        Path("/proc/self/oom_score_adj").write_text(str(OFFERED))
+
+
+def end_with_parent() -> None:
+    """Have Linux kill this process when the thread that started it ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PARENT_DEATH, signal.SIGKILL)
-        with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text(str(OFFERED))
 
 
 def _allow(task: Task) -> None:
