@@ -117,7 +117,7 @@ def _allow_files(connections: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard > 0 else wanted, hard))
 
 
-class _Lines(logging.Formatter):
+class _JsonLines(logging.Formatter):
     """One JSON object a line, without text of clients, which the decoder and exceptions may name."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -134,7 +134,7 @@ class _Lines(logging.Formatter):
 def _log_lines() -> None:
     """Log one JSON object a line on stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines())
+    handler.setFormatter(_JsonLines())
     for name, level in LOGS.items():
         log = logging.getLogger(name)
         log.handlers = [handler]
