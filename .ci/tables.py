@@ -63,21 +63,28 @@ def caption(used: list[Line], clock: str = "") -> str:
 
 
 def engines(used: list[Line], names: dict[str, str], keys: tuple[str, str]) -> list[list[str]]:
-    """A row for each engine: ms a sentence in each line, peak memory, BLEU."""
+    """A row for each engine: its speed in each line, peak memory, BLEU."""
     many, beam = keys
+    in_words = all("words" in line["options"] for line in used)
     searches = ["greedy" if line["options"][beam] == 1 else f"beam {line['options'][beam]}" for line in used]
     head = [f"{search}, {line['options'][many]} at a time" for search, line in zip(searches, used, strict=True)]
-    rows = [["ms a sentence", *head, "peak MiB", "BLEU"]]
+    rows = [["source words per second" if in_words else "ms a sentence", *head, "peak MiB", "BLEU"]]
     for name, label in names.items():
         own = [line["contenders"].get(name, {}) for line in used]
         if any(own):
-            times = [f"{one['ms_per_sentence']:.1f}" if one else "" for one in own]
+            times = [_speed(one, line) if one else "" for one, line in zip(own, used, strict=True)]
             peaks = [one["peak_mib"] for one in own if "peak_mib" in one]
             bleu = sorted({f"{one['bleu']:.1f}" for one in own if "bleu" in one})
             quality = bleu[0] if len(bleu) == 1 else f"{bleu[0]} to {bleu[-1]}" if bleu else ""
             rows.append([label, *times, f"{max(peaks):.0f}" if peaks else "", quality])
     kept = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
     return [[row[i] for i in kept] for row in rows]
+
+
+def _speed(one: Line, line: Line) -> str:
+    """Source words per second where the line counted them, else ms a sentence."""
+    options, ms = line["options"], one["ms_per_sentence"]
+    return f"{1e3 * options['words'] / options['sentences'] / ms:,.0f}" if "words" in options else f"{ms:.1f}"
 
 
 def real(model: str) -> str:

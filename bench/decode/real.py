@@ -103,6 +103,7 @@ def measure(
         if who in children
     }
     options = {"model": model, "set": name, "beam": beam, "size": size, "sentences": len(texts), "rounds": rounds}
+    options["words"] = sum(len(text.split()) for text in texts)
     return record.write("real", {"contenders": contestants, "missing": missing}, threads=1, options=options)
 
 
