@@ -9,7 +9,7 @@ namespace sharpbeam {
 namespace {
 
 constexpr double kTiny = 1e-20;
-constexpr int64_t kHalf = kRowAlignment;  // numbers in the low nibbles of so many bytes
+constexpr int64_t kHalf = kRowAlignment;  // numbers in the low nibbles of as many bytes
 
 // To the nearest whole number, by adding and taking away one whose last bit is 1: no call of the C library.
 double rounded(double w, double by) {

@@ -11,7 +11,7 @@ namespace sharpbeam {
 namespace {
 
 constexpr int64_t kGroups = 64;
-constexpr int64_t kExactShare = 4;         // more than one token in so many could be the best: take them all
+constexpr int64_t kExactShare = 4;         // if more than one token in this many could be the best: take them all
 constexpr double kMostUncertain = 0x1p-7;  // nats; rows of models have a fiftieth of it, those of outlier columns any
 constexpr double kLeastOthers = 1e-6;      // of a sum of floats: less is not seen
 

@@ -38,8 +38,8 @@ class Candidates {
   // Log-sum-exp of the approximate logits, with exact ones for the `refined` largest; of exact ones alone where those
   // largest show that the others could move it too far. Does not depend on k.
   float log_total();
-  // The k best with log_prob = exact logit - total; returns how many tokens took exact logits, vocab where so many
-  // could be among the best that all did. To be called last.
+  // The k best with log_prob = exact logit - total; returns how many tokens took exact logits, vocab if all did because
+  // too many could be among the best. To be called last.
   int64_t best(float total, float* log_prob, int32_t* token);
 
  private:

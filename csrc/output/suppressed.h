@@ -20,7 +20,7 @@ class SuppressedLayer final : public OutputLayer {
   int64_t vocab() const override { return layer_.vocab(); }
 
   // A run whose topk has the k best of the tokens that are allowed, in the layer's order and with its log
-  // probabilities; then, where there are not so many, suppressed ones with -inf. log_prob is the layer's.
+  // probabilities; then, if these are fewer than k, suppressed ones with -inf. log_prob is the layer's.
   std::unique_ptr<LayerRun> open() const override;
 
  private:

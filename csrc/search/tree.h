@@ -36,7 +36,7 @@ class TokenTree {
 
   int32_t parent(int32_t node) const { return nodes_[static_cast<size_t>(node)].parent; }
   int32_t open(int32_t node) const { return nodes_[static_cast<size_t>(node)].open; }
-  // An exact log probability in place of one that rests on an estimate.
+  // An exact log probability instead of one that rests on an estimate.
   void settle(int32_t node, float log_prob) {
     nodes_[static_cast<size_t>(node)].log_prob = log_prob, nodes_[static_cast<size_t>(node)].open = kSettled;
   }

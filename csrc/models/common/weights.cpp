@@ -14,7 +14,7 @@ std::string text(const std::vector<int64_t>& shape) {
   return result + "]";
 }
 
-// The bits of a finite float16 are those of a float from its exponent on, but for the bias of the exponent. No
+// The bits of a finite float16 are those of a float from its exponent on, except for the bias of the exponent. No
 // subnormal float stands between: a process may have them flushed to zero.
 float widened(uint16_t half) {
   const uint32_t size = half & 0x7fff, sign = static_cast<uint32_t>(half & 0x8000) << 16;

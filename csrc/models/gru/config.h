@@ -1,4 +1,4 @@
-// The config of a GRU translation model: the fields of src/sharpbeam/models/gru/config.py, which explains each, but for
+// The config of a GRU translation model: the fields of src/sharpbeam/models/gru/config.py, which explains each, except
 // those about ids and the output layer.
 #pragma once
 

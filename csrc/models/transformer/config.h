@@ -1,4 +1,4 @@
-// The config of a transformer: the fields of src/sharpbeam/models/transformer/config.py, which explains each, but for
+// The config of a transformer: the fields of src/sharpbeam/models/transformer/config.py, which explains each, except
 // those about ids and the output layer.
 #pragma once
 
